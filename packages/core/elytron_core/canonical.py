@@ -1,0 +1,55 @@
+"""One byte form per value, and digests over it. Equal values give equal bytes on every machine and version."""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+
+def canonical_bytes(value: Any, /) -> bytes:
+    """Return the canonical JSON of `value`: keys sorted, no spaces, UTF-8, no NaN, None-valued fields kept.
+
+    Models are dumped by their field names. Raises ValueError for NaN, infinities and lone surrogates.
+    """
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else to_jsonable_python(value)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return text.encode("utf-8")
+
+
+def digest(data: bytes, /) -> str:
+    """Return the SHA-256 of `data` as 64 lower-case hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def checksum(*parts: bytes) -> bytes:
+    """Return eight bytes that change with any changed, moved or cut part (BLAKE2b over lengths and bytes)."""
+    state = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "big"))
+        state.update(part)
+    return state.digest()
+
+
+def tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> str:
+    """Return `size` hex digits that name `parts` to holders of `secret` alone (HMAC-SHA-256).
+
+    Equal parts give equal tags; the tag of a short or guessable name tells an outsider nothing.
+    """
+    state = hmac.new(secret, digestmod=hashlib.sha256)
+    for part in (purpose, *parts):
+        data = part.encode("utf-8")
+        state.update(len(data).to_bytes(8, "big"))
+        state.update(data)
+    return state.hexdigest()[:size]
+
+
+def fingerprint(items: Iterable[bytes], /) -> str:
+    """Return a digest of a set of byte strings that does not depend on their order."""
+    state = hashlib.sha256()
+    for item in sorted(hashlib.sha256(item).digest() for item in items):
+        state.update(item)
+    return state.hexdigest()

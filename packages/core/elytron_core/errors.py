@@ -1,0 +1,255 @@
+"""What can go wrong, as one tree. A policy's refusal is a field of a report and never stands here.
+
+    ElytronError
+    ├── InvalidInput              invalid_input              the caller's value is not what the field takes
+    │   ├── ScopeMissing          scope_missing              no space, or a destructive call without a scope
+    │   ├── StoreUrlInvalid       store_url_invalid
+    │   └── UnreadableFile        unreadable_file            an import file that is not what it says
+    ├── NotFound                  not_found
+    ├── Conflict                  conflict                   a precondition no longer holds
+    │   ├── IdempotencyConflict   idempotency_conflict       same key, other body
+    │   └── TurnConflict          turn_conflict              same turn id, other content
+    ├── LimitExceeded             limit_exceeded
+    ├── PermissionRefused         permission_refused
+    ├── Unsupported               unsupported                an operation, engine or extra that is not there
+    │   └── MissingExtra          missing_extra
+    ├── StoreError
+    │   ├── StoreUnavailable      store_unavailable          cannot be opened, read or written now (retryable)
+    │   │   └── StoreBusy         store_busy                 others held it longer than the wait allows
+    │   ├── StoreFull             store_full                 no space left on the device
+    │   ├── StoreFailed           store_failed               a write or fsync failed; the handle takes no more
+    │   ├── StoreClosed           store_closed
+    │   ├── StoreForeign          store_foreign              not a store of ours, or of another kind
+    │   ├── StoreNewer            store_newer                written by a newer version
+    │   └── StoreCorrupt          store_corrupt              damaged bytes were found and not served
+    └── SealError
+        ├── KeyMissing            key_missing                no key, or not the one that sealed this
+        ├── KeyDestroyed          key_destroyed              the space was erased by destroying its key
+        └── SealBroken            seal_broken                a record was altered, moved or cut
+
+Messages name the thing and the way out; they never hold a value that may be secret.
+"""
+
+from typing import ClassVar
+
+
+class ElytronError(Exception):
+    """The root. `key` is stable across versions and transports; `retryable` says whether trying again can help."""
+
+    key: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, /) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def details(self) -> dict[str, str | int]:
+        """Return what a machine may want beside the key; no secret, no content."""
+        return {}
+
+
+class InvalidInput(ElytronError):
+    key = "invalid_input"
+
+    def __init__(self, *, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field = field
+        self.problem = problem
+
+    def details(self) -> dict[str, str | int]:
+        return {"field": self.field, "problem": self.problem}
+
+
+class ScopeMissing(InvalidInput):
+    key = "scope_missing"
+
+    def __init__(self, *, operation: str, way_out: str) -> None:
+        super().__init__(field="scope", problem=f"is missing for {operation!r}: {way_out}")
+
+
+class StoreUrlInvalid(InvalidInput):
+    key = "store_url_invalid"
+
+    def __init__(self, *, problem: str) -> None:
+        super().__init__(
+            field="store",
+            problem=f"{problem}; use memory:, file:///folder, sqlite:///path.db, or a path that ends in .db",
+        )
+
+
+class UnreadableFile(InvalidInput):
+    key = "unreadable_file"
+
+    def __init__(self, *, name: str, problem: str, line: int | None = None) -> None:
+        place = f"{name!r}, line {line}" if line is not None else f"{name!r}"
+        super().__init__(field=f"file {place}", problem=problem)
+        self.line = line
+
+
+class NotFound(ElytronError):
+    key = "not_found"
+
+    def __init__(self, *, what: str, name: str) -> None:
+        super().__init__(f"no {what} {name!r} in this scope")
+        self.what = what
+
+    def details(self) -> dict[str, str | int]:
+        return {"what": self.what}
+
+
+class Conflict(ElytronError):
+    key = "conflict"
+    retryable = True
+
+    def __init__(self, *, what: str, expected: int, found: int) -> None:
+        super().__init__(f"{what} is at revision {found}, not {expected}: read it again and retry")
+        self.what = what
+        self.expected = expected
+        self.found = found
+
+    def details(self) -> dict[str, str | int]:
+        return {"what": self.what, "expected": self.expected, "found": self.found}
+
+
+class IdempotencyConflict(Conflict):
+    key = "idempotency_conflict"
+    retryable = False
+
+    def __init__(self) -> None:
+        ElytronError.__init__(self, "this idempotency key was used for another request: send a new key")
+
+    def details(self) -> dict[str, str | int]:
+        return {}
+
+
+class TurnConflict(Conflict):
+    key = "turn_conflict"
+    retryable = False
+
+    def __init__(self, *, turn: str) -> None:
+        ElytronError.__init__(self, f"turn {turn!r} is already committed with other content: use a new turn id")
+
+    def details(self) -> dict[str, str | int]:
+        return {}
+
+
+class LimitExceeded(ElytronError):
+    key = "limit_exceeded"
+
+    def __init__(self, *, what: str, limit: int, found: int | None = None) -> None:
+        seen = f", {found} given" if found is not None else ""
+        super().__init__(f"{what}: at most {limit}{seen}")
+        self.what = what
+        self.limit = limit
+
+    def details(self) -> dict[str, str | int]:
+        return {"what": self.what, "limit": self.limit}
+
+
+class PermissionRefused(ElytronError):
+    key = "permission_refused"
+
+
+class Unsupported(ElytronError):
+    key = "unsupported"
+
+
+class MissingExtra(Unsupported):
+    key = "missing_extra"
+
+    def __init__(self, *, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the extra {extra!r}: pip install 'elytron[{extra}]'")
+        self.extra = extra
+
+    def details(self) -> dict[str, str | int]:
+        return {"extra": self.extra}
+
+
+class StoreError(ElytronError):
+    key = "store_error"
+
+
+class StoreUnavailable(StoreError):
+    key = "store_unavailable"
+    retryable = True
+
+
+class StoreBusy(StoreUnavailable):
+    key = "store_busy"
+
+    def __init__(self, *, engine: str, waited_s: float) -> None:
+        super().__init__(f"the {engine} store was held by others for {waited_s:.0f} s: try again")
+
+
+class StoreFull(StoreError):
+    key = "store_full"
+    retryable = True
+
+    def __init__(self, *, engine: str) -> None:
+        super().__init__(f"the {engine} store has no room left on its device: free some and retry; nothing was stored")
+
+
+class StoreFailed(StoreError):
+    key = "store_failed"
+
+    def __init__(self, *, engine: str, doing: str) -> None:
+        super().__init__(f"the {engine} store failed while {doing}; this handle takes no more writes: open it again")
+
+
+class StoreClosed(StoreError):
+    key = "store_closed"
+
+    def __init__(self) -> None:
+        super().__init__("this store is closed: open it again")
+
+
+class StoreForeign(StoreError):
+    key = "store_foreign"
+
+
+class StoreNewer(StoreError):
+    key = "store_newer"
+
+    def __init__(self, *, found: int, known: int) -> None:
+        super().__init__(f"this store has schema {found}, this version knows up to {known}: use a newer elytron")
+        self.found = found
+
+    def details(self) -> dict[str, str | int]:
+        return {"found": self.found}
+
+
+class StoreCorrupt(StoreError):
+    key = "store_corrupt"
+
+    def __init__(self, *, what: str) -> None:
+        super().__init__(f"{what} is damaged and was not served: run `elytron inspect --check` for the whole report")
+        self.what = what
+
+    def details(self) -> dict[str, str | int]:
+        return {"what": self.what}
+
+
+class SealError(ElytronError):
+    key = "seal_error"
+
+
+class KeyMissing(SealError):
+    key = "key_missing"
+
+
+class KeyDestroyed(SealError):
+    key = "key_destroyed"
+
+    def __init__(self) -> None:
+        super().__init__("this space was erased by destroying its key; nothing in it can be read again")
+
+
+class SealBroken(SealError):
+    key = "seal_broken"
+
+    def __init__(self, *, what: str) -> None:
+        super().__init__(f"{what} was altered, moved or cut after it was sealed, and was not served")
+        self.what = what
+
+    def details(self) -> dict[str, str | int]:
+        return {"what": self.what}

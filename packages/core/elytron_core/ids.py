@@ -1,0 +1,94 @@
+"""Identities: who and what is meant, and where new names come from."""
+
+import hashlib
+import os
+import re
+from typing import NewType, Protocol, runtime_checkable
+
+from elytron_core.clock import Clock
+
+SpaceId = NewType("SpaceId", str)
+"""A memory space: the wall of tenancy, key, index and erasure."""
+
+TurnId = NewType("TurnId", str)
+MessageId = NewType("MessageId", str)
+FactId = NewType("FactId", str)
+SkillId = NewType("SkillId", str)
+ConversationTag = NewType("ConversationTag", str)
+"""The keyed digest under which a conversation's turns are stored; names no one."""
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+@runtime_checkable
+class Ids(Protocol):
+    """Where fresh names and random bytes come from."""
+
+    def new(self, /) -> str:
+        """Return an id that nobody has: a UUIDv7 in lower case, later ones sort after earlier ones."""
+        ...
+
+    def secret(self, size: int, /) -> bytes:
+        """Return `size` unguessable bytes."""
+        ...
+
+
+def is_id(text: str, /) -> bool:
+    """Tell whether `text` is a canonical UUIDv7, as `Ids.new` makes them."""
+    return _UUID.fullmatch(text) is not None
+
+
+def uuid7(at_ms: int, counter: int, tail: bytes, /) -> str:
+    """Return the UUIDv7 of `at_ms` (48 bits), `counter` (12 bits) and eight `tail` bytes (RFC 9562, 5.7)."""
+    high = (at_ms & 0xFFFF_FFFF_FFFF) << 16 | 0x7000 | (counter & 0x0FFF)
+    low = int.from_bytes(tail, "big") & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
+    digits = f"{high:016x}{low:016x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+class RandomIds:
+    """UUIDv7 from a clock and the system's random source, ascending within one process."""
+
+    def __init__(self, clock: Clock, /) -> None:
+        self._clock = clock
+        self._last = 0
+        self._counter = 0
+
+    def new(self, /) -> str:
+        now = self._clock.now()
+        if now > self._last:
+            self._last, self._counter = now, 0
+        else:
+            # A clock that stands or steps back borrows from the next millisecond, so that order holds.
+            self._counter += 1
+            if self._counter > 0x0FFF:
+                self._last, self._counter = self._last + 1, 0
+        return uuid7(self._last, self._counter, os.urandom(8))
+
+    def secret(self, size: int, /) -> bytes:
+        return os.urandom(size)
+
+
+class SeededIds:
+    """The same ids and secrets at every run: for fixtures and tests, never for real data."""
+
+    def __init__(self, seed: str = "elytron", /) -> None:
+        self._seed = seed.encode()
+        self._count = 0
+
+    def new(self, /) -> str:
+        count = self._next()
+        return uuid7(count, 0, self._bytes(b"id", count)[:8])
+
+    def secret(self, size: int, /) -> bytes:
+        block = self._bytes(b"secret", self._next())
+        while len(block) < size:
+            block += hashlib.sha256(block).digest()
+        return block[:size]
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+    def _bytes(self, purpose: bytes, count: int) -> bytes:
+        return hashlib.sha256(b"%b|%b|%d" % (self._seed, purpose, count)).digest()

@@ -1,0 +1,301 @@
+"""The store port: bytes below, planes above. Every engine and wrapper proves it through `elytron_store.conformance`.
+
+Rules that hold for every store:
+
+- A batch is applied whole or not at all, and is durable when `commit` returns (the memory engine: visible).
+- Journal sequences of a space are gapless, start at 1 and are given inside the commit; order comes from them.
+- A document's revision is 1 when it appears and grows by one with each put. Each put and delete names the revision
+  that it replaces (0: the document must be absent), so nobody overwrites what he has not seen.
+- Several handles and processes may share one store; each reads what was acknowledged anywhere.
+- Keys are ids or keyed digests made by the runtime, never words: engines and journals may show them.
+- What comes back is what was put: damaged bytes raise StoreCorrupt (SealBroken where sealed) and are never served.
+"""
+
+import re
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.ids import SpaceId
+
+_COLLECTION = re.compile(r"[a-z][a-z_]{0,31}")
+_KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
+
+
+class Ref(NamedTuple):
+    """Which document: a collection and a key in it."""
+
+    collection: str
+    key: str
+
+
+class Action(StrEnum):
+    """What a journal entry says was done (the spec's event kinds)."""
+
+    WRITE = "write"
+    MERGE = "merge"
+    DELETE = "delete"
+    ERASE = "erase"
+    MAINTENANCE = "maintenance"
+    PROJECTION = "projection"
+    LIFECYCLE = "lifecycle"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A stored body with its place and revision."""
+
+    ref: Ref
+    revision: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write `body` at `ref`, which must now be at revision `expects` (0: absent)."""
+
+    ref: Ref
+    body: bytes
+    expects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove the document at `ref`, which must now be at revision `expects` (at least 1)."""
+
+    ref: Ref
+    expects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the journal will say of one change. `digest` is keyed by the space's secret; never content."""
+
+    action: Action
+    ref: Ref
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """An entry as kept: its place in the space's order and when it was committed."""
+
+    sequence: int
+    at: Instant
+    action: Action
+    ref: Ref
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A key under which a batch is applied once.
+
+    `digest` names the request's body, `answer` is what a repeat is given back. Both are kept for
+    `limits.IDEMPOTENCY_KEEP_MS` after the batch's `at`, at the least.
+    """
+
+    key: str
+    digest: str
+    answer: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Changes of one space that stand or fall together. Every batch leaves at least one journal entry."""
+
+    space: SpaceId
+    at: Instant
+    entries: tuple[Entry, ...]
+    puts: tuple[Put, ...] = ()
+    deletes: tuple[Delete, ...] = ()
+    idempotency: Idempotency | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The sequences a batch was given, `first` to `last`, and the answer kept for its idempotency key.
+
+    `replayed` says that the batch had been applied before under that key and nothing was changed now.
+    """
+
+    first: int
+    last: int
+    replayed: bool = False
+    answer: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What is to be physically gone: documents, blobs, or the whole space with its journal and keys."""
+
+    space: SpaceId
+    at: Instant
+    refs: tuple[Ref, ...] = ()
+    blobs: tuple[str, ...] = ()
+    whole_space: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What an erasure removed. `sequence` is its content-free journal entry (0 where the whole space went)."""
+
+    documents: int
+    blobs: int
+    entries_scrubbed: int
+    sequence: int
+
+
+class Damage(StrEnum):
+    """What `check` can find."""
+
+    DOCUMENT = "document"
+    JOURNAL_GAP = "journal_gap"
+    JOURNAL_ENTRY = "journal_entry"
+    MISSING_DOCUMENT = "missing_document"
+    BLOB = "blob"
+    ENGINE = "engine"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One piece of damage, named without its content."""
+
+    damage: Damage
+    space: SpaceId | None
+    what: str
+    quarantined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check or repair saw and did. `ok` where nothing was found."""
+
+    spaces: int
+    documents: int
+    entries: int
+    blobs: int
+    problems: tuple[Problem, ...] = ()
+    clipped: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class Store(Protocol):
+    """Ordered documents, a journal and blobs, per memory space."""
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        """Apply `batch` as a whole or not at all; it is durable when this returns.
+
+        Raises Conflict where a put's or delete's expected revision does not hold, IdempotencyConflict where the key
+        was used with another digest, StoreFull, StoreBusy, StoreFailed.
+        """
+        ...
+
+    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+        """Return the documents at `refs`, in that order, None where there is none. At most `limits.SCAN_MAX`."""
+        ...
+
+    async def scan(
+        self, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", limit: int, descending: bool = False
+    ) -> Sequence[Document]:
+        """Return up to `limit` documents of `collection` whose key starts with `prefix`, in key order.
+
+        `after` continues behind that key (before it, when `descending`). `limit` is 1 to `limits.SCAN_MAX`.
+        """
+        ...
+
+    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
+        """Return up to `limit` entries behind sequence `after`, in order; empty for an unknown space."""
+        ...
+
+    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
+        """Return up to `limit` spaces that hold anything, each once, in one stable order; `after` continues."""
+        ...
+
+    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+        """Replace the blob `key` by the bytes of `chunks`, whole and durable, or leave the old one; return its size."""
+        ...
+
+    def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+        """Yield the blob's bytes in chunks. Raises NotFound; StoreCorrupt before or at the first damaged chunk."""
+        ...
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        """Remove what `erasure` names so that no byte of it is left in the store, and leave one ERASE entry.
+
+        Journal entries that named an erased document keep their place and lose their digest. Absent things are no
+        error. With `whole_space`, journal, idempotency records and blobs go too.
+        """
+        ...
+
+    async def check(self) -> CheckReport:
+        """Read everything and report the damage found; change nothing."""
+        ...
+
+    async def repair(self) -> CheckReport:
+        """Move damaged documents and blobs aside (kept, never served, never silently lost) and report each."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted and let go of files and threads. A second close does nothing."""
+        ...
+
+
+def validate(batch: Batch, /) -> None:
+    """Raise InvalidInput or LimitExceeded unless `batch` keeps the port's rules; every engine calls this first."""
+    require_space(batch.space)
+    if not batch.entries:
+        raise InvalidInput(field="entries", problem="are missing: every batch leaves a journal entry")
+    changes = len(batch.puts) + len(batch.deletes) + len(batch.entries)
+    if changes > limits.BATCH_CHANGES:
+        raise LimitExceeded(what="changes in a batch", limit=limits.BATCH_CHANGES, found=changes)
+    seen: set[Ref] = set()
+    for put in batch.puts:
+        require_ref(put.ref)
+        if len(put.body) > limits.DOCUMENT_BYTES:
+            raise LimitExceeded(what="bytes in a document", limit=limits.DOCUMENT_BYTES, found=len(put.body))
+        if put.expects < 0:
+            raise InvalidInput(field="expects", problem="is below 0")
+        seen.add(put.ref)
+    for delete in batch.deletes:
+        require_ref(delete.ref)
+        if delete.expects < 1:
+            raise InvalidInput(field="expects", problem="is below 1 for a delete")
+        seen.add(delete.ref)
+    if len(seen) != len(batch.puts) + len(batch.deletes):
+        raise InvalidInput(field="batch", problem="changes one document twice")
+    for entry in batch.entries:
+        require_ref(entry.ref)
+    if batch.idempotency is not None:
+        require_name(batch.idempotency.key, field="idempotency key", limit=limits.IDEMPOTENCY_KEY_CHARS)
+
+
+def require_ref(ref: Ref, /) -> None:
+    """Raise InvalidInput unless `ref` is a lower-case collection and a key of hex digits, dots and dashes."""
+    if not _COLLECTION.fullmatch(ref.collection):
+        raise InvalidInput(field="collection", problem="is not up to 32 lower-case letters and underscores")
+    if not _KEY.fullmatch(ref.key):
+        raise InvalidInput(field="key", problem="is not up to 96 hex digits, dots and dashes")
+
+
+def require_space(space: str, /) -> None:
+    """Raise InvalidInput unless `space` is a usable name: see `require_name`."""
+    require_name(space, field="space", limit=limits.SPACE_CHARS)
+
+
+def require_name(name: str, /, *, field: str, limit: int) -> None:
+    """Raise InvalidInput unless `name` has 1 to `limit` characters, none a control, separator or lone surrogate."""
+    if not name:
+        raise InvalidInput(field=field, problem="is empty")
+    if len(name) > limit:
+        raise LimitExceeded(what=f"characters in {field}", limit=limit, found=len(name))
+    if not name.isprintable() or name != name.strip():
+        raise InvalidInput(field=field, problem="has control characters, lone surrogates or outer white space")

@@ -1,0 +1,56 @@
+"""What a store says of itself; everything must match at open, or the open refuses with the way out."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from elytron_core.canonical import canonical_bytes
+from elytron_core.clock import Instant
+from elytron_core.errors import StoreForeign, StoreNewer
+
+SCHEMA_VERSION = 1
+DEFAULT_PROFILE = "server-linux-dev-full"
+
+
+class Manifest(BaseModel):
+    """Schema, engine, profile and kind of a store. `sealed` stores hold ciphertext only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_name: Literal["elytron.store"] = "elytron.store"
+    schema_version: int = SCHEMA_VERSION
+    engine: str
+    profile: str = DEFAULT_PROFILE
+    memory_system: str = "elytron.memory"
+    sealed: bool = False
+    created_at: Instant
+    opened_at: Instant
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical bytes to keep."""
+        return canonical_bytes(self)
+
+
+def read(data: bytes, /) -> Manifest:
+    """Return the manifest in `data`. Raises StoreNewer for a newer schema, StoreForeign for anything else's."""
+    try:
+        found = Manifest.model_validate_json(data)
+    except ValidationError:
+        raise StoreForeign("this is not an elytron store: its manifest cannot be read") from None
+    if found.schema_version > SCHEMA_VERSION:
+        raise StoreNewer(found=found.schema_version, known=SCHEMA_VERSION)
+    return found
+
+
+def require_match(found: Manifest, /, *, engine: str, profile: str | None, sealed: bool) -> None:
+    """Raise StoreForeign unless `found` is a store of this engine, profile (where one is asked for) and sealing."""
+    if found.memory_system != "elytron.memory":
+        raise StoreForeign(f"this store belongs to the memory system {found.memory_system!r}, not to elytron")
+    if found.engine != engine:
+        raise StoreForeign(f"this is a {found.engine!r} store: open it with that engine's URL, not as {engine!r}")
+    if profile is not None and found.profile != profile:
+        raise StoreForeign(f"this store was made for profile {found.profile!r}: open it with that profile, not {profile!r}")
+    if found.sealed and not sealed:
+        raise StoreForeign("this store is sealed: open it with its key (--key-file, ELYTRON_KEY_FILE or keys=)")
+    if sealed and not found.sealed:
+        raise StoreForeign("this store is not sealed: open it without a key, or export it and import it into a sealed one")
