@@ -30,7 +30,7 @@ class SystemClock:
 class FrozenClock:
     """A clock that moves only when told to, or by `step_ms` at each look."""
 
-    def __init__(self, at: Instant = Instant(1_767_225_600_000), /, *, step_ms: int = 0) -> None:  # noqa: B008
+    def __init__(self, at: Instant = Instant(1_767_225_600_000), /, *, step_ms: int = 0) -> None:
         self._at = at
         self._step_ms = step_ms
 
