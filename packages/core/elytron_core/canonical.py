@@ -53,3 +53,8 @@ def fingerprint(items: Iterable[bytes], /) -> str:
     for item in sorted(hashlib.sha256(item).digest() for item in items):
         state.update(item)
     return state.hexdigest()
+
+
+def keyed_digest(secret: bytes, data: bytes, /) -> str:
+    """Return a digest of `data` that only holders of `secret` can check or guess (HMAC-SHA-256, 32 hex digits)."""
+    return hmac.digest(secret, data, "sha256").hex()[:32]

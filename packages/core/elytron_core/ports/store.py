@@ -21,6 +21,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
+from elytron_core.text.names import require_name
 
 _COLLECTION = re.compile(r"[a-z][a-z_]{0,31}")
 _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
@@ -204,7 +205,15 @@ class Store(Protocol):
         ...
 
     async def scan(
-        self, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", limit: int, descending: bool = False
+        self,
+        space: SpaceId,
+        collection: str,
+        /,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int,
+        descending: bool = False,
     ) -> Sequence[Document]:
         """Return up to `limit` documents of `collection` whose key starts with `prefix`, in key order.
 
@@ -231,6 +240,7 @@ class Store(Protocol):
     async def erase(self, erasure: Erasure, /) -> Erased:
         """Remove what `erasure` names so that no byte of it is left in the store, and leave one ERASE entry.
 
+        Remains of replaced revisions and deleted documents of the space go too, also where `refs` is empty.
         Journal entries that named an erased document keep their place and lose their digest. Absent things are no
         error. With `whole_space`, journal, idempotency records and blobs go too.
         """
@@ -289,13 +299,3 @@ def require_ref(ref: Ref, /) -> None:
 def require_space(space: str, /) -> None:
     """Raise InvalidInput unless `space` is a usable name: see `require_name`."""
     require_name(space, field="space", limit=limits.SPACE_CHARS)
-
-
-def require_name(name: str, /, *, field: str, limit: int) -> None:
-    """Raise InvalidInput unless `name` has 1 to `limit` characters, none a control, separator or lone surrogate."""
-    if not name:
-        raise InvalidInput(field=field, problem="is empty")
-    if len(name) > limit:
-        raise LimitExceeded(what=f"characters in {field}", limit=limit, found=len(name))
-    if not name.isprintable() or name != name.strip():
-        raise InvalidInput(field=field, problem="has control characters, lone surrogates or outer white space")

@@ -1,0 +1,138 @@
+"""Reading one memory, listing them, and the verbs that change or remove: forget, correct, erase."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit
+from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.model import Value
+from elytron_core.planes import long_term
+
+MemoryId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+
+
+class MemoryGetRequest(ScopedRequest):
+    """Read one memory by its id."""
+
+    id: MemoryId
+
+
+class MemoryListRequest(ScopedRequest):
+    """Read memories in the order in which they were stored, a page at a time."""
+
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+    filters: RecallFilters = RecallFilters()
+
+
+class MemoryListReport(Value):
+    """A page of memories; `next_cursor` continues behind it."""
+
+    space: str
+    items: tuple[RecallHit, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class HistoryEvent(StrEnum):
+    """What happened to a memory."""
+
+    ADDED = "added"
+    SUPERSEDED = "superseded"
+    CONFIRMED = "confirmed"
+    FORGOTTEN = "forgotten"
+    RESTORED = "restored"
+    DELETED = "deleted"
+    ERASED = "erased"
+
+
+class HistoryItem(Value):
+    """One event of a memory's life. `text` is what it said then, where that is still kept."""
+
+    id: str
+    event: HistoryEvent
+    at: Instant
+    text: str | None = None
+    reason: str = ""
+
+
+class MemoryHistoryRequest(ScopedRequest):
+    """Read what happened to one memory, oldest first; for a fact, the whole history of its slot."""
+
+    id: MemoryId
+
+
+class MemoryHistoryReport(Value):
+    """The events of one memory."""
+
+    space: str
+    id: str
+    items: tuple[HistoryItem, ...]
+
+
+class MemoryForgetRequest(ScopedRequest):
+    """Hide memories from recall and projection; evidence and history stay, `undo` brings them back."""
+
+    ids: Annotated[tuple[MemoryId, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
+    reason: Reason = ""
+    undo: bool = False
+    dry_run: bool = False
+
+
+class MemoryCorrectRequest(ScopedRequest):
+    """Replace a fact's content: the old version is superseded and stays in history."""
+
+    id: MemoryId
+    content: long_term.Content
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class MemoryEraseRequest(ScopedRequest):
+    """Remove memories physically, from documents, index and journal digests. There is no way back.
+
+    Exactly one of `ids` and `whole_space` says what goes; `whole_space` repeats the space's name, so that nobody
+    erases one by leaving something out.
+    """
+
+    ids: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
+    whole_space: str | None = None
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class ControlOutcome(StrEnum):
+    """What became of one memory."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    NOT_FOUND = "not_found"
+
+
+class ControlDecision(Value):
+    """One memory and what was done to it."""
+
+    id: str
+    outcome: ControlOutcome
+    plane: Plane | None = None
+    new_id: str | None = None
+
+
+class MemoryControlReport(Value):
+    """What a forget, correct or erase did, or with `dry_run` would do.
+
+    For an erasure, `removed` counts by collection what is physically gone, and `derived` names the memories that
+    rest on what was erased and still stand: erase them too where they must go.
+    """
+
+    space: str
+    decisions: tuple[ControlDecision, ...]
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+    removed: dict[str, int] = {}
+    derived: tuple[str, ...] = ()

@@ -1,0 +1,156 @@
+"""Inspection, the turn ledger, and the life of a runtime."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.ids import TurnId
+from elytron_core.model import Value
+from elytron_core.planes import transcript
+from elytron_core.scope import Name
+
+
+class MemoryInspectionRequest(ScopedRequest):
+    """Say what a space holds. `check` also reads every stored byte of the store and reports damage."""
+
+    check: bool = False
+    repair: bool = False
+    """Move what `check` finds damaged aside; needs `check`."""
+
+
+class ConversationSummary(Value):
+    """One conversation as its head knows it."""
+
+    channel: str
+    conversation: str
+    turns: int
+    first_at: Instant | None = None
+    last_at: Instant | None = None
+    speakers: tuple[str, ...] = ()
+    title: str | None = None
+
+
+class DamageItem(Value):
+    """One damaged thing, named without its content."""
+
+    damage: str
+    what: str
+    quarantined: bool = False
+
+
+class StoreCheck(Value):
+    """What reading the whole store showed."""
+
+    ok: bool
+    documents: int
+    entries: int
+    blobs: int
+    problems: tuple[DamageItem, ...] = ()
+    clipped: bool = False
+
+
+class Capability(Value):
+    """One operation and whether it can be used here."""
+
+    operation: str
+    visible: bool
+    mutates: bool
+
+
+class MemoryInspectionReport(Value):
+    """What a space holds. Fingerprints are equal for equal content on every store."""
+
+    space: str
+    exists: bool
+    engine: str
+    sequence: int
+    documents: dict[str, int]
+    conversations: tuple[ConversationSummary, ...]
+    conversations_clipped: bool
+    speakers: tuple[str, ...]
+    first_at: Instant | None
+    last_at: Instant | None
+    indexed_units: int
+    index_bytes: int
+    state_fingerprint: str
+    event_fingerprint: str
+    capabilities: tuple[Capability, ...] = ()
+    store_check: StoreCheck | None = None
+
+
+class MemoryReplayRequest(ScopedRequest):
+    """Read a conversation's turn ledger in order, a page at a time; reading changes nothing."""
+
+    chat_id: Name | None = None
+    """The conversation or chat alias; without it, the scope's conversation."""
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class LedgerMessage(Value):
+    """One message of the ledger."""
+
+    role: transcript.Role
+    text: str
+    speaker: str | None = None
+    at: Instant | None = None
+    forgotten: bool = False
+
+
+class LedgerTurn(Value):
+    """One turn of the ledger."""
+
+    id: TurnId
+    sequence: int
+    recorded_at: Instant
+    delivery: transcript.Delivery
+    lifecycle: transcript.Lifecycle
+    host_id: str | None = None
+    messages: tuple[LedgerMessage, ...]
+
+
+class MemoryReplayReport(Value):
+    """A page of turns in their conversation's order."""
+
+    space: str
+    channel: str
+    conversation: str
+    turns: tuple[LedgerTurn, ...]
+    total_turns: int
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class RuntimePhase(StrEnum):
+    """Where a runtime is in its life."""
+
+    READY = "ready"
+    RECOVERED = "recovered"
+    CLOSED = "closed"
+
+
+class MemoryRecoverRequest(ScopedRequest):
+    """Bring a space back to a state that can be trusted: check its links, rebuild its index, report."""
+
+    trigger: Annotated[str, Field(max_length=limits.NAME_CHARS)] = "operator"
+
+
+class MemoryCloseRequest(Value):
+    """End a runtime."""
+
+    reason: Reason = ""
+
+
+class MemoryLifecycleReport(Value):
+    """What recover or close did."""
+
+    phase: RuntimePhase
+    reason: str = ""
+    spaces: tuple[str, ...] = ()
+    indexed_units: int = 0
+    checkpoints_written: int = 0
+    store_check: StoreCheck | None = None

@@ -1,0 +1,82 @@
+"""Export and import of a space as one archive file."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.model import Value
+
+ARCHIVE_FORMAT = "elytron.archive"
+ARCHIVE_VERSION = 1
+
+Path = Annotated[str, Field(min_length=1, max_length=4_096)]
+
+
+class MemoryExportRequest(ScopedRequest):
+    """Write the whole space to the archive file `path`; an existing file is replaced whole or not at all."""
+
+    path: Path
+
+
+class ImportMode(StrEnum):
+    """How an archive meets what is there."""
+
+    FULL_RESTORE = "full_restore"
+    """Into an empty space: documents and journal come back exactly."""
+    BOOTSTRAP = "bootstrap"
+    """Into a space that may hold things: turns not yet there, the newest word of each fact and skill."""
+
+
+class MemoryImportRequest(ScopedRequest):
+    """Read the archive file `path` into the space. A damaged, foreign or newer archive changes nothing."""
+
+    path: Path
+    mode: ImportMode = ImportMode.FULL_RESTORE
+    dry_run: bool = False
+
+
+class ArchiveMember(Value):
+    """One file inside an archive."""
+
+    name: str
+    lines: int
+    sha256: str
+
+
+class ArchiveManifest(Value):
+    """The first file of an archive: what it is and what the others must be."""
+
+    format: str = ARCHIVE_FORMAT
+    version: int = ARCHIVE_VERSION
+    space: str
+    sequence: int
+    members: tuple[ArchiveMember, ...]
+    state_fingerprint: str
+    event_fingerprint: str
+
+
+class MemoryExportReport(Value):
+    """What was written."""
+
+    space: str
+    path: str
+    size_bytes: int
+    documents: dict[str, int]
+    entries: int
+    state_fingerprint: str
+    event_fingerprint: str
+
+
+class MemoryImportReport(Value):
+    """What an import did, or with `dry_run` would do."""
+
+    space: str
+    mode: ImportMode
+    imported: dict[str, int]
+    skipped: dict[str, int]
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+    state_fingerprint: str = ""

@@ -1,0 +1,41 @@
+"""What every request and report has in common."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.model import Request, Value
+from elytron_core.scope import Scope
+
+
+class ScopedRequest(Request):
+    """A request about one space. Without a scope, the runtime's own is used; where it has none, ScopeMissing."""
+
+    scope: Scope | None = None
+
+
+class ClipReason(StrEnum):
+    """Which bound cut something."""
+
+    LIMIT = "limit"
+    TOKENS = "tokens"
+    CHARS = "chars"
+    PAGE = "page"
+    PROFILE = "profile"
+
+
+class Clip(Value):
+    """Something that was there and was left out, and which bound did it."""
+
+    what: str
+    reason: ClipReason
+    limit: int
+    dropped: int
+
+
+PageLimit = Annotated[int, Field(ge=1, le=limits.PAGE_MAX)]
+Cursor = Annotated[str, Field(max_length=limits.KEY_CHARS)]
+IdempotencyKey = Annotated[str, Field(min_length=1, max_length=limits.IDEMPOTENCY_KEY_CHARS)]
+Reason = Annotated[str, Field(max_length=limits.REASON_CHARS)]

@@ -1,0 +1,157 @@
+"""Writing: evidence, long-term extractions, procedures. One request, one batch, one receipt."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.contracts.scoped import IdempotencyKey, Reason, ScopedRequest
+from elytron_core.ids import FactId, SkillId, TurnId
+from elytron_core.model import Value
+from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.scope import Name
+
+
+class MessageDraft(Value):
+    """A message as a host hands it over."""
+
+    role: transcript.Role = transcript.Role.USER
+    text: transcript.MessageText
+    speaker: Name | None = None
+    at: transcript.At | None = None
+
+
+class TurnDraft(Value):
+    """Messages that belong together. With `host_id`, the same turn is committed once, however often it is sent."""
+
+    messages: Annotated[tuple[MessageDraft, ...], Field(min_length=1, max_length=limits.MESSAGES_PER_TURN)]
+    host_id: Name | None = None
+    delivery: transcript.Delivery = transcript.Delivery.DELIVERED
+    tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
+    metadata: transcript.Metadata = {}
+
+
+class TranscriptWrite(Value):
+    """Commit turns as evidence to the scope's conversation, in this order."""
+
+    kind: Literal["transcript"] = "transcript"
+    turns: Annotated[tuple[TurnDraft, ...], Field(min_length=1, max_length=limits.TURNS_PER_COMMIT)]
+    origin: transcript.Origin = transcript.Origin.HOST
+    title: Name | None = None
+
+
+class FactOperation(StrEnum):
+    """What an extraction asks for."""
+
+    UPSERT = "upsert"
+    DELETE = "delete"
+
+
+class FactDraft(Value):
+    """A proposed fact. Admission judges it; it is not a fact before."""
+
+    operation: FactOperation = FactOperation.UPSERT
+    fact_kind: long_term.Kind = long_term.Kind.FACT
+    topic: long_term.Topic
+    content: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    keywords: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
+    entities: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
+    citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    privacy: long_term.Privacy = long_term.Privacy.SHARED
+    authority: long_term.Authority = long_term.Authority.EXTRACTED
+    confidence: long_term.Confidence = long_term.Confidence.MEDIUM
+    observed_at: transcript.At | None = None
+    valid_from: transcript.At | None = None
+    valid_to: transcript.At | None = None
+    reason: Reason = ""
+
+
+class LongTermExtraction(Value):
+    """Facts that an extraction pipeline, a program or a user proposes."""
+
+    kind: Literal["long_term"] = "long_term"
+    facts: Annotated[tuple[FactDraft, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
+
+
+class RuntimeSkillWrite(Value):
+    """A procedure to keep. The stored name gets the prefix `runtime_skill__` where it lacks it."""
+
+    name: Name
+    topic: procedural.Title
+    title: procedural.Title
+    summary: Annotated[str, Field(max_length=limits.FACT_CHARS)]
+    content: Annotated[str, Field(max_length=limits.SKILL_CHARS)]
+    citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    source_chat_id: Name | None = None
+    observed_at: transcript.At | None = None
+
+
+class Procedural(Value):
+    """Procedures learned by a program, a person or an extraction."""
+
+    kind: Literal["procedural"] = "procedural"
+    writes: Annotated[tuple[RuntimeSkillWrite, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
+    source: procedural.SkillSource = procedural.SkillSource.MANUAL
+
+
+class MemoryWriteRequest(ScopedRequest):
+    """Store evidence, facts or procedures. With `idempotency_key`, a repeat gets the first answer and changes nothing."""
+
+    write: Annotated[TranscriptWrite | LongTermExtraction | Procedural, Field(discriminator="kind")]
+    idempotency_key: IdempotencyKey | None = None
+
+
+class Verdict(StrEnum):
+    """What admission said."""
+
+    ACCEPT = "accept"
+    REJECT = "reject"
+    DEFER = "defer"
+    HANDOFF = "handoff"
+
+
+class Outcome(StrEnum):
+    """What became of one written thing."""
+
+    STORED = "stored"
+    UPDATED = "updated"
+    CONFIRMED = "confirmed"
+    """The same fact again: counted as more evidence, nothing else changed."""
+    DELETED = "deleted"
+    DUPLICATE = "duplicate"
+    REJECTED = "rejected"
+    DEFERRED = "deferred"
+    SKIPPED = "skipped"
+
+
+class WriteDecision(Value):
+    """One written thing: what it is known by now, what was done, and why."""
+
+    plane: str
+    id: TurnId | FactId | SkillId | None = None
+    outcome: Outcome
+    verdict: Verdict = Verdict.ACCEPT
+    reason: str = ""
+    supersedes: FactId | None = None
+    name: str | None = None
+
+
+class MemoryWriteReport(Value):
+    """The receipt of a write. `sequence` is the space's journal sequence after it; durable when you hold it."""
+
+    space: str
+    decisions: tuple[WriteDecision, ...]
+    sequence: int
+    changed: bool
+    duplicated: bool = False
+    """The idempotency key had been used: this is the first answer again."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of what is now stored, in the order of the request."""
+        return tuple(decision.id for decision in self.decisions if decision.id is not None)
+
+    def count(self, outcome: Outcome, /) -> int:
+        """Return how many things had `outcome`."""
+        return sum(1 for decision in self.decisions if decision.outcome is outcome)

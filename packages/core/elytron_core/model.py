@@ -1,0 +1,50 @@
+"""The one flavour of value: frozen, strict about unknown fields, silent about what a wrong value was."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from elytron_core.errors import InvalidInput
+
+
+class Value(BaseModel):
+    """A frozen value. Unknown fields are errors; validation errors name fields and never echo what was given."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes to store: JSON in field order, defaults left out; equal values give equal bytes."""
+        return self.__pydantic_serializer__.to_json(self, exclude_defaults=True)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, /) -> Self:
+        """Return the value in `data`. Raises InvalidInput where it is none."""
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise invalid(error) from None
+
+
+class Request(Value):
+    """A request of an operation: what its caller got wrong is an InvalidInput, wherever it was built."""
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise invalid(error) from None
+
+
+def invalid(error: ValidationError, /) -> InvalidInput:
+    """Return the InvalidInput for the first problem in `error`: its field path and what is wrong, no value."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(str(part) for part in first["loc"]) or "request"
+    more = error.error_count() - 1
+    tail = f" (and {more} more)" if more else ""
+    return InvalidInput(field=field, problem=f"is not valid: {_lower(first['msg'])}{tail}")
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,122 @@
+"""The plane of shared long-term facts: admitted beliefs, one current value per slot, history kept."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.ids import FactId
+from elytron_core.model import Value
+from elytron_core.scope import Name
+
+FACTS = "facts"
+SLOTS = "slots"
+
+Topic = Annotated[str, Field(min_length=1, max_length=limits.TOPIC_CHARS)]
+Content = Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
+
+
+class Kind(StrEnum):
+    """What a fact is about."""
+
+    PREFERENCE = "preference"
+    PROFILE = "profile"
+    RELATIONSHIP = "relationship"
+    PROJECT = "project"
+    TASK = "task"
+    CONSTRAINT = "constraint"
+    FACT = "fact"
+
+
+class Privacy(StrEnum):
+    """Who may be shown it."""
+
+    PUBLIC = "public"
+    SHARED = "shared"
+    PRIVATE = "private"
+
+
+class Authority(StrEnum):
+    """Who vouches for it, weakest last. An assistant's word about itself or the user is no fact."""
+
+    USER_ASSERTED = "user_asserted"
+    OPERATOR = "operator"
+    PROGRAM = "program"
+    RUNTIME = "runtime"
+    EXTRACTED = "extracted"
+    IMPORTED = "imported"
+    ASSISTANT_SELF_CLAIM = "assistant_self_claim"
+
+
+class Confidence(StrEnum):
+    """How sure the writer is."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class State(StrEnum):
+    """Whether a fact is the current word."""
+
+    ACTIVE = "active"
+    SUPERSEDED = "superseded"
+    FORGOTTEN = "forgotten"
+    DELETED = "deleted"
+
+
+class Fact(Value):
+    """One version of a slot's value. Valid time says when it held, recorded time when it was believed."""
+
+    id: FactId
+    kind: Kind
+    topic: Topic
+    content: Content
+    keywords: tuple[Name, ...] = ()
+    entities: tuple[Name, ...] = ()
+    citations: tuple[Name, ...] = ()
+    """Ids of the turns, or other references, that it rests on."""
+    privacy: Privacy = Privacy.SHARED
+    authority: Authority = Authority.EXTRACTED
+    confidence: Confidence = Confidence.MEDIUM
+    evidence_count: int = 1
+    observed_at: Instant
+    recorded_at: Instant
+    confirmed_at: Instant
+    valid_from: Instant | None = None
+    valid_to: Instant | None = None
+    closed_at: Instant | None = None
+    closed_because: str | None = None
+    state: State = State.ACTIVE
+    supersedes: FactId | None = None
+    superseded_by: FactId | None = None
+    chat: Name | None = None
+
+    @property
+    def is_current(self) -> bool:
+        return self.state is State.ACTIVE
+
+
+class Slot(Value):
+    """Which facts have held one (kind, topic), oldest first; the last may be the current one."""
+
+    kind: Kind
+    topic: Topic
+    facts: tuple[FactId, ...]
+
+
+def topic_key(topic: str, /) -> str:
+    """Return the form under which topics are the same: case and runs of white space do not count."""
+    return " ".join(topic.casefold().split())
+
+
+def close(fact: Fact, *, at: Instant, because: str, state: State, by: FactId | None = None) -> Fact:
+    """Return `fact` closed at `at`; a closed fact stays as it is."""
+    if not fact.is_current:
+        return fact
+    valid_to = fact.valid_to if fact.valid_to is not None or state is not State.SUPERSEDED else at
+    return fact.model_copy(
+        update={"state": state, "closed_at": at, "closed_because": because, "superseded_by": by, "valid_to": valid_to}
+    )

@@ -1,0 +1,39 @@
+"""The space's own record: made with its first write, read before every other."""
+
+from elytron_core import canonical
+from elytron_core.clock import Instant
+from elytron_core.ids import ConversationTag, SkillId
+from elytron_core.model import Value
+from elytron_core.planes import long_term
+from elytron_core.scope import ConversationKey
+
+SPACE = "space"
+KEY = "0"
+TAG_DIGITS = 24
+
+
+class SpaceRecord(Value):
+    """`secret` keys every digest and look-up tag of the space, so that stored names and digests tell nothing."""
+
+    secret: str
+    created_at: Instant
+
+    def tag(self, purpose: str, /, *parts: str) -> str:
+        """Return the keyed tag of `parts` for `purpose`: hex digits."""
+        return canonical.tag(bytes.fromhex(self.secret), purpose, *parts, size=TAG_DIGITS)
+
+    def conversation_tag(self, key: ConversationKey, /) -> ConversationTag:
+        return ConversationTag(self.tag("conversation", *key))
+
+    def turn_name_tag(self, key: ConversationKey, host_id: str, /) -> str:
+        return self.tag("turn", *key, host_id)
+
+    def slot_tag(self, kind: long_term.Kind, topic: str, /) -> str:
+        return self.tag("slot", kind.value, long_term.topic_key(topic))
+
+    def skill_tag(self, name: str, /) -> SkillId:
+        return SkillId(self.tag("skill", name))
+
+    def digest(self, body: bytes, /) -> str:
+        """Return the keyed digest of a document's body, as journals may show it."""
+        return canonical.keyed_digest(bytes.fromhex(self.secret), body)
