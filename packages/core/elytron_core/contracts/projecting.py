@@ -81,4 +81,4 @@ class MemoryProjectionReport(Value):
     @property
     def selected_ids(self) -> tuple[str, ...]:
         """Return the ids of all memories in the block."""
-        return tuple(id for section in self.sections for id in section.included)
+        return tuple(memory for section in self.sections for memory in section.included)

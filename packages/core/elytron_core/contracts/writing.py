@@ -96,7 +96,7 @@ class Procedural(Value):
 
 
 class MemoryWriteRequest(ScopedRequest):
-    """Store evidence, facts or procedures. With `idempotency_key`, a repeat gets the first answer and changes nothing."""
+    """Store evidence, facts or procedures. With `idempotency_key`, a repeat gets the first answer, no change."""
 
     write: Annotated[TranscriptWrite | LongTermExtraction | Procedural, Field(discriminator="kind")]
     idempotency_key: IdempotencyKey | None = None

@@ -63,6 +63,9 @@ class State(StrEnum):
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"
+    """The world changed: it held until `valid_to`, and is still believed to have held."""
+    CORRECTED = "corrected"
+    """It was wrong: believed until `closed_at`, and no longer."""
     FORGOTTEN = "forgotten"
     DELETED = "deleted"
 

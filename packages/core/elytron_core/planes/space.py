@@ -4,10 +4,20 @@ from elytron_core import canonical
 from elytron_core.clock import Instant
 from elytron_core.ids import ConversationTag, SkillId
 from elytron_core.model import Value
-from elytron_core.planes import long_term
+from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.scope import ConversationKey
 
 SPACE = "space"
+COLLECTIONS = (
+    SPACE,
+    transcript.CONVERSATIONS,
+    transcript.TURNS,
+    transcript.TURN_NAMES,
+    long_term.FACTS,
+    long_term.SLOTS,
+    procedural.SKILLS,
+)
+"""Every collection of a space: what exports, fingerprints and erasures walk."""
 KEY = "0"
 TAG_DIGITS = 24
 

@@ -1,7 +1,7 @@
 """The transcript plane: what was said, by whom and when. Evidence, never silently a belief."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, assert_never
 
 from pydantic import Field
 
@@ -63,7 +63,13 @@ class Message(Value):
     text: MessageText
     speaker: Name | None = None
     at: At | None = None
-    forgotten: bool = False
+    forgotten_at: Instant | None = None
+    erased: bool = False
+    """Its text is gone; the place stays, so that later parts keep their ids."""
+
+    @property
+    def is_recallable(self) -> bool:
+        return self.forgotten_at is None and not self.erased
 
 
 class Turn(Value):
@@ -110,10 +116,6 @@ class Conversation(Value):
         return ConversationKey(self.channel, self.conversation)
 
 
-View = Literal["raw_owner_only"]
-"""The audiences a transcript can be read for."""
-
-
 def turn_id(tag: ConversationTag, sequence: int, /) -> TurnId:
     """Return the id, and document key, of a conversation's turn; ids sort in the order of the conversation."""
     return TurnId(f"{tag}.{sequence:012x}")
@@ -127,3 +129,24 @@ def tag_of(turn: TurnId, /) -> ConversationTag:
 def said_at(turn: Turn, message: Message, /) -> Instant:
     """Return when a message was said: its host's word, else when the turn was recorded."""
     return message.at if message.at is not None else turn.recorded_at
+
+
+def evidence_of(messages: tuple[Message, ...], delivery: Delivery, /) -> tuple[Message, ...]:
+    """Return the messages that a turn with this delivery leaves as evidence.
+
+    A rejected or incomplete turn leaves none; an assistant's text counts only where it was delivered.
+    """
+    match delivery:
+        case Delivery.DELIVERED:
+            return messages
+        case Delivery.INCOMPLETE_STREAM | Delivery.REJECTED_BY_POLICY:
+            return ()
+        case Delivery.USER_ONLY | Delivery.UPSTREAM_FAILED | Delivery.CANCELLED:
+            return tuple(message for message in messages if message.role is not Role.ASSISTANT)
+        case _:
+            assert_never(delivery)
+
+
+def message_id(turn: TurnId, part: int, /) -> str:
+    """Return the memory id of a turn's message: the turn's own for the first, `turn#part` for later ones."""
+    return turn if part == 0 else f"{turn}#{part}"

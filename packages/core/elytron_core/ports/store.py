@@ -74,6 +74,14 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class Require:
+    """Change nothing at `ref`, but demand that it is at `revision` (0: absent) when the batch is applied."""
+
+    ref: Ref
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """What the journal will say of one change. `digest` is keyed by the space's secret; never content."""
 
@@ -115,6 +123,7 @@ class Batch:
     entries: tuple[Entry, ...]
     puts: tuple[Put, ...] = ()
     deletes: tuple[Delete, ...] = ()
+    requires: tuple[Require, ...] = ()
     idempotency: Idempotency | None = None
 
 
@@ -264,7 +273,7 @@ def validate(batch: Batch, /) -> None:
     require_space(batch.space)
     if not batch.entries:
         raise InvalidInput(field="entries", problem="are missing: every batch leaves a journal entry")
-    changes = len(batch.puts) + len(batch.deletes) + len(batch.entries)
+    changes = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
     if changes > limits.BATCH_CHANGES:
         raise LimitExceeded(what="changes in a batch", limit=limits.BATCH_CHANGES, found=changes)
     seen: set[Ref] = set()
@@ -282,6 +291,8 @@ def validate(batch: Batch, /) -> None:
         seen.add(delete.ref)
     if len(seen) != len(batch.puts) + len(batch.deletes):
         raise InvalidInput(field="batch", problem="changes one document twice")
+    for require in batch.requires:
+        require_ref(require.ref)
     for entry in batch.entries:
         require_ref(entry.ref)
     if batch.idempotency is not None:

@@ -1,0 +1,200 @@
+"""From text to terms: one pipeline for what is kept and for what is asked.
+
+A text is cut into tokens by one expression, and each distinct token is taken apart once and remembered: normalised
+(NFKC, case folded, Latin accents folded), split where it is an identifier, address, number or date, and stemmed where
+it is an English-looking word. Scripts written without spaces become pairs of characters.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+
+from elytron_core import limits
+from elytron_core.text import stopwords
+
+VERSION = 1
+"""Grows with every change of what `terms` returns: an index built by another version is built anew."""
+
+_TERM_CHARS = 64
+_CACHED_CHARS = 40
+_CACHE_WORDS = 1 << 16
+
+# Letters and marks of one word; `\w` alone would break words at the vowel signs of Indic and Semitic scripts.
+_MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
+_INDIC = "\u0900-\u0963\u0966-\u0dff\u200c\u200d"
+_PAIRED = (  # Han, Kana, Hangul: single characters are kept beside the pairs
+    "\u3005-\u3007\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+    "\u1100-\u11ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_UNSPACED = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0eff\u1000-\u109f\u1780-\u17d3"  # Thai, Lao, Burmese, Khmer
+
+_NUMERIC = (
+    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?![\w/-])"
+    r"|\d{1,2}:\d\d(?::\d\d)?(?:\ ?[aApP]\.?[mM]\b)?"
+    r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)"
+)
+_ADDRESS = r"(?i:https?|ftp|wss?)://[^\s<>\"]+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"
+_ASCII_TOKEN = re.compile(rf"{_NUMERIC}|\w+(?:[.']\w+)*", re.ASCII)
+_ASCII_RICH = re.compile(rf"{_ADDRESS}|{_NUMERIC}|\w+(?:[.']\w+)*", re.ASCII)
+_WORD = rf"(?:(?![{_PAIRED}{_UNSPACED}])[\w{_MARKS}{_INDIC}])+"
+_TOKEN = re.compile(rf"{_ADDRESS}|{_NUMERIC}|[{_PAIRED}]+|[{_UNSPACED}]+|{_WORD}(?:[.'’]{_WORD})*")
+
+_PAIRED_RUN = re.compile(f"[{_PAIRED}]+")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_PIECE = re.compile(rf"[\w{_MARKS}{_INDIC}]+")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^A-Za-z\d]+")
+_HUMP = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+_DATE = re.compile(r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})")
+_CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]\.?m)?")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_DECIMAL = re.compile(r"\d+\.\d+")
+_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
+_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
+_PLAIN = re.compile(r"[a-z]{3,}")
+
+_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"})
+# NFKC would glue these to the word before them as letters.
+_SIGNS = str.maketrans(dict.fromkeys("™℠®©", " "))
+
+
+class Analyser:
+    """Turns texts into terms; the same text gives the same terms in every process. Never raises on a str.
+
+    Holds a cache of tokens seen, bounded in number and in length. Not for several threads at once.
+    """
+
+    def __init__(self) -> None:
+        import Stemmer
+
+        # The stemmer's own cache would hold every word a second time.
+        self._stem: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
+        self._kept: dict[str, tuple[str, ...]] = {}
+
+    def terms(self, text: str, /) -> list[str]:
+        """Return the terms of a text to be kept, in order, repeats included; stop words only where nothing else is."""
+        found: list[str] = []
+        kept = self._kept
+        for token in _tokens(text):
+            terms = kept.get(token)
+            found += self._learn(token) if terms is None else terms
+        return found or self._bare(text)
+
+    def query_terms(self, text: str, /) -> list[str]:
+        """Return the distinct terms to look for, at most `limits.QUERY_TERMS`, in order of appearance.
+
+        As `terms`, but a run of Chinese, Japanese or Korean is asked by its pairs; a character alone by itself.
+        """
+        found: list[str] = []
+        for token in _tokens(text):
+            if _PAIRED_RUN.fullmatch(token):
+                found += _pairs(token)
+            else:
+                found += self._kept.get(token) or self._learn(token)
+        asked = [term for term in found if term not in stopwords.CHINESE] or found or self._bare(text)
+        return list(dict.fromkeys(asked))[: limits.QUERY_TERMS]
+
+    def _bare(self, text: str) -> list[str]:
+        return [folded for token in _tokens(text) for folded in _PIECE.findall(_fold(token))]
+
+    def _learn(self, token: str) -> tuple[str, ...]:
+        terms = tuple(term[:_TERM_CHARS] for term in self._take_apart(token))
+        if len(token) <= _CACHED_CHARS:
+            if len(self._kept) >= _CACHE_WORDS:
+                self._kept.clear()
+            self._kept[token] = terms
+        return terms
+
+    def _take_apart(self, token: str) -> Iterator[str]:
+        if _PAIRED_RUN.fullmatch(token):
+            yield from _pairs(token)
+            if len(token) > 1:
+                yield from token
+        elif _UNSPACED_RUN.fullmatch(token):
+            yield from _pairs(token)
+        elif "@" in token or "://" in token:
+            yield from self._address(token)
+        elif token[0].isdigit() and (number := _number(_fold(token))):
+            yield from number
+        else:
+            yield from self._word(token)
+
+    def _address(self, token: str) -> Iterator[str]:
+        _, _, place = token.lower().rpartition("://")
+        if "@" in place and "/" not in place:
+            yield place
+        host = place.partition("/")[0].rpartition("@")[2].partition(":")[0]
+        if "." in host:
+            yield host
+        for piece in _PIECE.findall(place):
+            yield from self._word(piece)
+
+    def _word(self, token: str) -> Iterator[str]:
+        """Yield a word's stem; for an identifier the whole and its parts; nothing for stop words."""
+        folded = _fold(token)
+        if _INITIALS.fullmatch(folded):
+            yield from self._simple(folded.replace(".", ""))
+            return
+        names = re.split(r"['’]", token)
+        if len(names) > 1:
+            for name in names:
+                yield from self._word(name)
+            return
+        parts = [part for part in re.split(r"[._]", token) if part]
+        if len(parts) > 1:
+            yield folded.strip("._")
+        for part in parts:
+            yield from self._simple(_fold(part))
+            if _HUMP.search(part):
+                for hump in _CAMEL.findall(part):
+                    yield from self._simple(_fold(hump))
+
+    def _simple(self, folded: str) -> Iterator[str]:
+        if not folded or folded in stopwords.ENGLISH:
+            return
+        ordinal = _ORDINAL.fullmatch(folded)
+        if ordinal is not None:
+            yield ordinal[1]
+        elif _PLAIN.fullmatch(folded):
+            yield self._stem(folded)
+        else:
+            yield folded
+
+
+def _tokens(text: str) -> list[str]:
+    if text.isascii():
+        return (_ASCII_RICH if "@" in text or "://" in text else _ASCII_TOKEN).findall(text)
+    return _TOKEN.findall(unicodedata.normalize("NFKC", text.translate(_SIGNS)))
+
+
+def _fold(token: str) -> str:
+    if token.isascii():
+        return token.lower()
+    base = ""
+    kept: list[str] = []
+    for char in unicodedata.normalize("NFD", token.casefold().translate(_LETTERS)):
+        if unicodedata.combining(char):
+            if base < "\u0250":
+                continue
+        else:
+            base = char
+        kept.append(char)
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
+
+
+def _number(folded: str) -> tuple[str, ...]:
+    """Return the terms of a number, clock time, date or version; nothing where the token is something else."""
+    if _GROUPED.fullmatch(folded):
+        return (folded.replace(",", ""),)
+    if _CLOCK.fullmatch(folded):
+        return (folded.replace(" ", "").replace(".", ""),)
+    date = _DATE.fullmatch(folded)
+    if date is not None:
+        first, sign, second, third = date.groups()
+        if len(first) == 4 and len(third) <= 2:
+            return f"{first}-{second:0>2}-{third:0>2}", first, second.lstrip("0") or "0", third.lstrip("0") or "0"
+        return f"{first}{sign}{second}{sign}{third}", *(part.lstrip("0") or "0" for part in (first, second, third))
+    return (folded,) if _DECIMAL.fullmatch(folded) else ()
