@@ -1,0 +1,33 @@
+"""The suite every engine and wrapper proves itself by. Production code never imports it; third parties may.
+
+    class TestMyStore(StoreSuite, ReopenSuite, SecondHandleSuite):
+        @pytest.fixture
+        async def store(self, tmp_path: Path) -> AsyncIterator[Store]: ...   # StoreSuite: an empty store
+
+        @pytest.fixture
+        def reopen(self, ...) -> Reopen: ...       # ReopenSuite: closes that store and opens it again (durable stores)
+
+        @pytest.fixture
+        async def second(self, ...) -> AsyncIterator[Store]: ...  # SecondHandleSuite: another handle on that store
+
+A store that cannot do the latter two leaves their suites out. Needs pytest and anyio's plugin, nothing else.
+"""
+
+import pytest
+
+# Before the modules load: without it a failed assertion says nothing but that it failed.
+pytest.register_assert_rewrite(
+    *(
+        f"{__name__}.{topic}"
+        for topic in (
+            "blobs", "commits", "concurrency", "durable", "erasure", "examples", "health", "idempotency", "isolation",
+            "reads", "shared",
+        )
+    )
+)
+
+from elytron_store.conformance.durable import Reopen, ReopenSuite  # noqa: E402 - only after the lines above
+from elytron_store.conformance.shared import SecondHandleSuite  # noqa: E402 - likewise
+from elytron_store.conformance.suite import StoreSuite  # noqa: E402 - likewise
+
+__all__ = ["Reopen", "ReopenSuite", "SecondHandleSuite", "StoreSuite"]

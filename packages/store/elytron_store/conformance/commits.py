@@ -1,0 +1,158 @@
+"""Claims on commits: whole or not at all, by expected revisions, in one gapless order, within bounds."""
+
+import pytest
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.errors import Conflict, InvalidInput, LimitExceeded
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Action, Batch, Committed, Delete, Document, Entry, JournalEntry, Put, Ref, Store
+from elytron_store.conformance.examples import ADA, AT, Claims, batch, delete, documents, entry, fact, journal, one, put
+
+
+class CommitClaims(Claims):
+    """What `commit` promises."""
+
+    async def test_a_batch_is_stored_whole_with_its_entries(self, store: Store) -> None:
+        told = (
+            Entry(Action.WRITE, fact(1), digest="aa"),
+            Entry(Action.MERGE, fact(2)),
+            Entry(Action.LIFECYCLE, Ref("turns", "00-ff.1"), digest="bb"),
+        )
+        committed = await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0), entries=told))
+        assert committed == Committed(first=1, last=3)
+        assert await documents(store) == [Document(fact(1), 1, b"one"), Document(fact(2), 1, b"two")]
+        assert await journal(store) == [
+            JournalEntry(1, AT, Action.WRITE, fact(1), "aa"),
+            JournalEntry(2, AT, Action.MERGE, fact(2), ""),
+            JournalEntry(3, AT, Action.LIFECYCLE, Ref("turns", "00-ff.1"), "bb"),
+        ]
+
+    async def test_a_batch_that_conflicts_anywhere_changes_nothing(self, store: Store) -> None:
+        await put(store, fact(1), b"old")
+        before = await documents(store), await journal(store)
+        with pytest.raises(Conflict):
+            await store.commit(batch(Put(fact(2), b"new", 0), Delete(fact(1), 1), Put(fact(3), b"late", 7)))
+        assert (await documents(store), await journal(store)) == before
+
+    async def test_puts_and_deletes_of_one_batch_are_applied_together(self, store: Store) -> None:
+        await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))
+        await store.commit(batch(Put(fact(1), b"uno", 1), Delete(fact(2), 1), Put(fact(3), b"tre", 0)))
+        assert await documents(store) == [Document(fact(1), 2, b"uno"), Document(fact(3), 1, b"tre")]
+
+    async def test_a_batch_of_entries_alone_is_journaled(self, store: Store) -> None:
+        assert await store.commit(batch(entries=(entry(fact(1)),))) == Committed(first=1, last=1)
+        assert await documents(store) == []
+
+    async def test_every_action_comes_back_as_it_was_told(self, store: Store) -> None:
+        await store.commit(batch(entries=tuple(entry(fact(1), action=action) for action in Action)))
+        assert [kept.action for kept in await journal(store)] == list(Action)
+
+    @pytest.mark.parametrize("at", [limits.EARLIEST_MS, -1, 0, limits.LATEST_MS])
+    async def test_an_entry_keeps_the_instant_of_its_batch(self, store: Store, at: int) -> None:
+        await store.commit(batch(Put(fact(1), b"one", 0), at=Instant(at)))
+        assert [kept.at for kept in await journal(store)] == [at]
+
+    async def test_order_is_that_of_commits_and_not_of_the_clock(self, store: Store) -> None:
+        await store.commit(batch(Put(fact(1), b"one", 0), at=Instant(AT + 10)))
+        await store.commit(batch(Put(fact(2), b"two", 0), at=AT))
+        assert [(kept.sequence, kept.at) for kept in await journal(store)] == [(1, AT + 10), (2, AT)]
+
+    async def test_sequences_are_gapless_across_refused_batches(self, store: Store) -> None:
+        assert await put(store, fact(1)) == Committed(1, 1)
+        with pytest.raises(Conflict):
+            await put(store, fact(1))
+        assert await store.commit(batch(Put(fact(2), b"", 0), Put(fact(3), b"", 0))) == Committed(2, 3)
+        assert await put(store, fact(4)) == Committed(4, 4)
+
+    async def test_a_put_that_expects_absence_conflicts_with_a_document(self, store: Store) -> None:
+        await put(store, fact(1), b"first")
+        with pytest.raises(Conflict) as refused:
+            await put(store, fact(1), b"second")
+        assert (refused.value.expected, refused.value.found) == (0, 1)
+        assert await one(store, fact(1)) == Document(fact(1), 1, b"first")
+
+    async def test_a_put_that_expects_another_revision_conflicts(self, store: Store) -> None:
+        await put(store, fact(1), b"first")
+        await put(store, fact(1), b"second", expects=1)
+        with pytest.raises(Conflict) as refused:
+            await put(store, fact(1), b"third", expects=1)
+        assert (refused.value.expected, refused.value.found) == (1, 2)
+
+    async def test_a_put_that_expects_a_document_conflicts_with_absence(self, store: Store) -> None:
+        with pytest.raises(Conflict) as refused:
+            await put(store, fact(1), expects=1)
+        assert (refused.value.expected, refused.value.found) == (1, 0)
+
+    async def test_a_delete_conflicts_with_absence_and_with_another_revision(self, store: Store) -> None:
+        with pytest.raises(Conflict) as absent:
+            await delete(store, fact(1), expects=1)
+        await put(store, fact(1), b"first")
+        with pytest.raises(Conflict) as other:
+            await delete(store, fact(1), expects=2)
+        assert (absent.value.expected, absent.value.found) == (1, 0)
+        assert (other.value.expected, other.value.found) == (2, 1)
+
+    async def test_each_put_raises_the_revision_by_one(self, store: Store) -> None:
+        for revision in range(5):
+            await put(store, fact(1), b"%d" % revision, expects=revision)
+        assert await one(store, fact(1)) == Document(fact(1), 5, b"4")
+
+    async def test_a_document_put_after_its_delete_starts_at_revision_one(self, store: Store) -> None:
+        await put(store, fact(1), b"first")
+        await put(store, fact(1), b"second", expects=1)
+        await delete(store, fact(1), expects=2)
+        assert await one(store, fact(1)) is None
+        await put(store, fact(1), b"third")
+        assert await one(store, fact(1)) == Document(fact(1), 1, b"third")
+
+    async def test_one_key_in_two_collections_is_two_documents(self, store: Store) -> None:
+        await store.commit(batch(Put(Ref("facts", "aa"), b"fact", 0), Put(Ref("turns", "aa"), b"turn", 0)))
+        await delete(store, Ref("turns", "aa"), expects=1)
+        assert await one(store, Ref("facts", "aa")) == Document(Ref("facts", "aa"), 1, b"fact")
+
+    @pytest.mark.parametrize("size", [0, 1, 1024 * 1024, limits.DOCUMENT_BYTES], ids=str)
+    async def test_a_body_of_any_allowed_size_comes_back(self, store: Store, size: int) -> None:
+        body = (bytes(range(256)) * (size // 256 + 1))[:size]
+        await put(store, fact(1), body)
+        found = await one(store, fact(1))
+        assert found is not None
+        assert found.body == body
+
+    async def test_a_body_may_hold_any_bytes(self, store: Store) -> None:
+        body = b"\x00\xff\r\n\n'\";--\xc3\x28" + bytes(range(256))
+        await put(store, fact(1), body)
+        assert await one(store, fact(1)) == Document(fact(1), 1, body)
+
+    async def test_a_body_above_the_bound_is_refused(self, store: Store) -> None:
+        with pytest.raises(LimitExceeded):
+            await put(store, fact(1), bytes(limits.DOCUMENT_BYTES + 1))
+        assert await journal(store) == []
+
+    async def test_a_batch_of_the_most_allowed_changes_is_stored(self, store: Store) -> None:
+        half = limits.BATCH_CHANGES // 2
+        committed = await store.commit(batch(*(Put(fact(number), b"x", 0) for number in range(half))))
+        assert committed == Committed(1, half)
+        with pytest.raises(LimitExceeded):
+            await store.commit(batch(*(Put(fact(number), b"x", 1) for number in range(half + 1))))
+
+    @pytest.mark.parametrize(
+        "refused",
+        [
+            Batch(space=ADA, at=AT, entries=()),
+            batch(Put(fact(1), b"a", 0), Put(fact(1), b"b", 0)),
+            batch(Put(fact(1), b"a", 1), Delete(fact(1), 1)),
+            batch(Put(fact(1), b"a", -1)),
+            batch(Delete(fact(1), 0)),
+            batch(Put(Ref("Facts", "aa"), b"a", 0)),
+            batch(Put(Ref("facts", "not hex"), b"a", 0)),
+            batch(Put(Ref("facts", "../aa"), b"a", 0)),
+            batch(Put(Ref("facts", "aa\n"), b"a", 0)),
+            batch(Put(fact(1), b"a", 0), space=SpaceId("")),
+        ],
+        ids=["entries", "two puts", "put and delete", "below 0", "delete of 0", "case", "words", "path", "line", "space"],
+    )
+    async def test_a_batch_against_the_rules_is_refused(self, store: Store, refused: Batch) -> None:
+        with pytest.raises(InvalidInput):
+            await store.commit(refused)
+        assert await journal(store) == []

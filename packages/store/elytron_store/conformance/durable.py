@@ -1,0 +1,106 @@
+"""Claims on what a store still knows after it was closed and opened again."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from elytron_core import limits
+from elytron_core.errors import IdempotencyConflict, NotFound
+from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Store
+from elytron_store.conformance.examples import (
+    ADA,
+    AT,
+    BOB,
+    Claims,
+    batch,
+    blob,
+    delete,
+    documents,
+    fact,
+    journal,
+    one,
+    put,
+    spaces,
+    write_blob,
+)
+
+Reopen = Callable[[], Awaitable[Store]]
+"""Closes the store of the fixture `store` and opens it again; the fixtures close what it returns."""
+
+ONCE = batch(Put(fact(1), b"one", 0), idempotency=Idempotency(key="k", digest="d", answer=b"answer"))
+
+
+class ReopenSuite(Claims):
+    """For durable stores: give the fixture `reopen` beside `store`."""
+
+    async def test_everything_acknowledged_is_there_after_reopening(self, store: Store, reopen: Reopen) -> None:
+        await store.commit(batch(*(Put(fact(number), b"%d" % number, 0) for number in range(20))))
+        await put(store, fact(3), b"newer", expects=1)
+        await delete(store, fact(4), expects=1)
+        await put(store, fact(1), b"bob's", space=BOB)
+        await write_blob(store, "aa", bytes(limits.BLOB_CHUNK_BYTES), b"end")
+        before = (
+            await documents(store),
+            await journal(store),
+            await documents(store, space=BOB),
+            await journal(store, space=BOB),
+            await spaces(store),
+            await blob(store, "aa"),
+            await store.check(),
+        )
+        again = await reopen()
+        assert (
+            await documents(again),
+            await journal(again),
+            await documents(again, space=BOB),
+            await journal(again, space=BOB),
+            await spaces(again),
+            await blob(again, "aa"),
+            await again.check(),
+        ) == before
+
+    async def test_sequences_go_on_where_they_stood(self, store: Store, reopen: Reopen) -> None:
+        await put(store, fact(1))
+        await put(store, fact(2))
+        again = await reopen()
+        assert await put(again, fact(3)) == Committed(3, 3)
+
+    async def test_revisions_go_on_where_they_stood(self, store: Store, reopen: Reopen) -> None:
+        await put(store, fact(1), b"first")
+        await put(store, fact(1), b"second", expects=1)
+        again = await reopen()
+        await put(again, fact(1), b"third", expects=2)
+        assert await one(again, fact(1)) == Document(fact(1), 3, b"third")
+
+    async def test_idempotency_keys_survive(self, store: Store, reopen: Reopen) -> None:
+        await store.commit(ONCE)
+        again = await reopen()
+        assert await again.commit(ONCE) == Committed(1, 1, replayed=True, answer=b"answer")
+        with pytest.raises(IdempotencyConflict):
+            await again.commit(batch(Put(fact(2), b"", 0), idempotency=Idempotency(key="k", digest="e", answer=b"")))
+
+    async def test_what_was_erased_stays_erased(self, store: Store, reopen: Reopen) -> None:
+        await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))
+        await write_blob(store, "aa", b"x")
+        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
+        before = await documents(store), await journal(store)
+        again = await reopen()
+        assert (await documents(again), await journal(again)) == before
+        with pytest.raises(NotFound):
+            await blob(again, "aa")
+        assert await put(again, fact(1)) == Committed(4, 4)
+
+    async def test_an_erased_space_stays_erased(self, store: Store, reopen: Reopen) -> None:
+        await store.commit(ONCE)
+        await write_blob(store, "aa", b"x")
+        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        again = await reopen()
+        assert await spaces(again) == set()
+        assert await again.commit(ONCE) == Committed(1, 1, answer=b"answer")
+
+    async def test_a_store_can_be_reopened_again_and_again(self, store: Store, reopen: Reopen) -> None:
+        current = store
+        for number in range(4):
+            await put(current, fact(number))
+            current = await reopen()
+        assert [document.ref for document in await documents(current)] == [fact(number) for number in range(4)]

@@ -1,0 +1,119 @@
+"""The small vocabulary the claims are written in."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+import pytest
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    Action,
+    Batch,
+    Committed,
+    Delete,
+    Document,
+    Entry,
+    Idempotency,
+    JournalEntry,
+    Put,
+    Ref,
+    Store,
+)
+
+AT = Instant(1_767_225_600_000)
+ADA = SpaceId("ada")
+BOB = SpaceId("bob")
+NOWHERE = SpaceId("nowhere")
+
+
+class Claims:
+    """What all parts of the suite have in common: they run on asyncio through anyio's plugin."""
+
+    pytestmark = pytest.mark.anyio
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+
+def fact(number: int) -> Ref:
+    """Return the ref of the example document `number`; keys sort by number."""
+    return Ref("facts", f"{number:04x}")
+
+
+def entry(ref: Ref, *, action: Action = Action.WRITE, digest: str = "5eed") -> Entry:
+    return Entry(action=action, ref=ref, digest=digest)
+
+
+def batch(
+    *changes: Put | Delete,
+    space: SpaceId = ADA,
+    at: Instant = AT,
+    entries: tuple[Entry, ...] | None = None,
+    idempotency: Idempotency | None = None,
+) -> Batch:
+    """Return a batch of `changes` with one entry for each, or with `entries`."""
+    told = tuple(entry(change.ref, action=_action(change)) for change in changes)
+    return Batch(
+        space=space,
+        at=at,
+        entries=told if entries is None else entries,
+        puts=tuple(change for change in changes if isinstance(change, Put)),
+        deletes=tuple(change for change in changes if isinstance(change, Delete)),
+        idempotency=idempotency,
+    )
+
+
+async def put(store: Store, ref: Ref, body: bytes = b"body", *, expects: int = 0, space: SpaceId = ADA) -> Committed:
+    """Commit one document alone."""
+    return await store.commit(batch(Put(ref, body, expects), space=space))
+
+
+async def delete(store: Store, ref: Ref, *, expects: int, space: SpaceId = ADA) -> Committed:
+    """Commit one delete alone."""
+    return await store.commit(batch(Delete(ref, expects), space=space))
+
+
+async def one(store: Store, ref: Ref, *, space: SpaceId = ADA) -> Document | None:
+    """Return the document at `ref`, or None."""
+    (found,) = await store.get(space, [ref])
+    return found
+
+
+async def documents(store: Store, *, space: SpaceId = ADA, collection: str = "facts") -> Sequence[Document]:
+    """Return the documents of a collection, in key order."""
+    return list(await store.scan(space, collection, limit=limits.SCAN_MAX))
+
+
+async def journal(store: Store, *, space: SpaceId = ADA) -> Sequence[JournalEntry]:
+    """Return the whole journal of a space."""
+    return list(await store.journal(space, after=0, limit=limits.JOURNAL_MAX))
+
+
+async def sequences(store: Store, *, space: SpaceId = ADA) -> Sequence[int]:
+    return [kept.sequence for kept in await journal(store, space=space)]
+
+
+async def spaces(store: Store) -> set[SpaceId]:
+    """Return all spaces the store lists."""
+    return set(await store.spaces(limit=limits.SCAN_MAX))
+
+
+async def source(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield `parts`, as a caller's stream would."""
+    for part in parts:
+        yield part
+
+
+async def blob(store: Store, key: str, *, space: SpaceId = ADA) -> bytes:
+    """Return the whole blob `key`."""
+    return b"".join([chunk async for chunk in store.read_blob(space, key)])
+
+
+async def write_blob(store: Store, key: str, *parts: bytes, space: SpaceId = ADA) -> int:
+    return await store.write_blob(space, key, source(parts))
+
+
+def _action(change: Put | Delete) -> Action:
+    return Action.WRITE if isinstance(change, Put) else Action.DELETE

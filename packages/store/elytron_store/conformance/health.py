@@ -1,0 +1,84 @@
+"""Claims on checking, repairing and closing."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from elytron_core.errors import StoreClosed
+from elytron_core.ports.store import CheckReport, Erasure, Put, Store
+from elytron_store.conformance.examples import (
+    ADA,
+    AT,
+    BOB,
+    Claims,
+    batch,
+    blob,
+    delete,
+    documents,
+    fact,
+    journal,
+    put,
+    source,
+    write_blob,
+)
+
+HEALTHY = CheckReport(spaces=2, documents=3, entries=5, blobs=1)
+
+
+async def fill(store: Store) -> None:
+    """Leave two spaces, three documents, five entries and one blob."""
+    await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0), Put(fact(3), b"three", 0)))
+    await delete(store, fact(3), expects=1)
+    await put(store, fact(1), space=BOB)
+    await write_blob(store, "aa", b"blob")
+
+
+CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
+    "commit": lambda store: put(store, fact(9)),
+    "get": lambda store: store.get(ADA, [fact(1)]),
+    "scan": lambda store: store.scan(ADA, "facts", limit=1),
+    "journal": lambda store: store.journal(ADA, after=0, limit=1),
+    "spaces": lambda store: store.spaces(limit=1),
+    "write_blob": lambda store: store.write_blob(ADA, "aa", source([b"x"])),
+    "read_blob": lambda store: blob(store, "aa"),
+    "erase": lambda store: store.erase(Erasure(space=ADA, at=AT, whole_space=True)),
+    "check": lambda store: store.check(),
+    "repair": lambda store: store.repair(),
+}
+
+
+class HealthClaims(Claims):
+    """What `check`, `repair` and `close` promise."""
+
+    async def test_a_new_store_is_healthy_and_empty(self, store: Store) -> None:
+        assert await store.check() == CheckReport(spaces=0, documents=0, entries=0, blobs=0)
+
+    async def test_a_check_counts_what_is_there_and_finds_nothing(self, store: Store) -> None:
+        await fill(store)
+        report = await store.check()
+        assert report == HEALTHY
+        assert report.ok
+
+    async def test_a_repair_of_a_healthy_store_changes_nothing(self, store: Store) -> None:
+        await fill(store)
+        before = await documents(store), await journal(store)
+        assert await store.repair() == HEALTHY
+        assert (await documents(store), await journal(store)) == before
+        assert await store.check() == HEALTHY
+
+    async def test_an_erased_store_is_healthy(self, store: Store) -> None:
+        await fill(store)
+        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
+        assert await store.check() == CheckReport(spaces=2, documents=2, entries=6, blobs=0)
+
+    @pytest.mark.parametrize("call", CALLS)
+    async def test_a_closed_store_says_so(self, store: Store, call: str) -> None:
+        await fill(store)
+        await store.close()
+        with pytest.raises(StoreClosed):
+            await CALLS[call](store)
+
+    async def test_a_second_close_does_nothing(self, store: Store) -> None:
+        await fill(store)
+        await store.close()
+        await store.close()

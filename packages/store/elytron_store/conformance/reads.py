@@ -1,0 +1,175 @@
+"""Claims on reading: order, bounds, paging and what is not there."""
+
+import pytest
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Document, JournalEntry, Put, Ref, Store
+from elytron_store.conformance.examples import (
+    ADA,
+    NOWHERE,
+    Claims,
+    batch,
+    delete,
+    entry,
+    fact,
+    journal,
+    put,
+    sequences,
+    spaces,
+    write_blob,
+)
+
+KEYS = ("0", "00", "00.1", "01", "0a", "1", "a", "a-1", "a.1", "a1", "ab", "b")
+"""In code point order, with each a prefix of others: '-' < '.' < digits < letters."""
+
+
+async def fill(store: Store) -> None:
+    """Put the KEYS in another order than theirs, and a neighbour collection on both sides."""
+    shuffled = [*KEYS[::2], *KEYS[1::2]]
+    await store.commit(batch(*(Put(Ref("facts", key), key.encode(), 0) for key in shuffled)))
+    await store.commit(batch(Put(Ref("fact", "a"), b"", 0), Put(Ref("facts_old", "a"), b"", 0)))
+
+
+class ReadClaims(Claims):
+    """What `get`, `scan`, `journal` and `spaces` promise."""
+
+    async def test_get_answers_in_the_order_asked_with_none_for_absence(self, store: Store) -> None:
+        await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))
+        one, two = Document(fact(1), 1, b"one"), Document(fact(2), 1, b"two")
+        found = await store.get(ADA, [fact(2), fact(3), fact(1), fact(2)])
+        assert list(found) == [two, None, one, two]
+
+    async def test_get_of_nothing_and_in_no_space_is_empty(self, store: Store) -> None:
+        assert list(await store.get(ADA, [])) == []
+        assert list(await store.get(NOWHERE, [fact(1)])) == [None]
+
+    async def test_get_is_bounded(self, store: Store) -> None:
+        refs = [fact(number) for number in range(limits.SCAN_MAX)]
+        await store.commit(batch(Put(refs[-1], b"last", 0)))
+        found = await store.get(ADA, refs)
+        assert list(found) == [None] * (len(refs) - 1) + [Document(refs[-1], 1, b"last")]
+        with pytest.raises(LimitExceeded):
+            await store.get(ADA, [*refs, fact(0)])
+
+    async def test_scan_is_in_key_order_within_one_collection(self, store: Store) -> None:
+        await fill(store)
+        found = await store.scan(ADA, "facts", limit=100)
+        assert list(found) == [Document(Ref("facts", key), 1, key.encode()) for key in sorted(KEYS)]
+
+    async def test_scan_descends_in_the_opposite_order(self, store: Store) -> None:
+        await fill(store)
+        found = await store.scan(ADA, "facts", limit=100, descending=True)
+        assert [document.ref.key for document in found] == sorted(KEYS, reverse=True)
+
+    @pytest.mark.parametrize("prefix", ["0", "00", "a", "a-", "a.", "b", "c", "a_", "%", "*", "[a]", "A", "\U0010ffff"])
+    @pytest.mark.parametrize("descending", [False, True])
+    async def test_scan_takes_a_prefix_as_plain_text(self, store: Store, prefix: str, *, descending: bool) -> None:
+        await fill(store)
+        found = await store.scan(ADA, "facts", prefix=prefix, limit=100, descending=descending)
+        wanted = sorted((key for key in KEYS if key.startswith(prefix)), reverse=descending)
+        assert [document.ref.key for document in found] == wanted
+
+    @pytest.mark.parametrize("after", ["0", "00", "02", "a", "a-", "ff"])
+    async def test_scan_continues_behind_a_key_that_need_not_exist(self, store: Store, after: str) -> None:
+        await fill(store)
+        up = await store.scan(ADA, "facts", after=after, limit=100)
+        down = await store.scan(ADA, "facts", after=after, limit=100, descending=True)
+        assert [document.ref.key for document in up] == sorted(key for key in KEYS if key > after)
+        assert [document.ref.key for document in down] == sorted((key for key in KEYS if key < after), reverse=True)
+
+    async def test_scan_joins_prefix_and_continuation(self, store: Store) -> None:
+        await fill(store)
+        up = await store.scan(ADA, "facts", prefix="a", after="a-1", limit=2)
+        down = await store.scan(ADA, "facts", prefix="a", after="a1", limit=2, descending=True)
+        outside = await store.scan(ADA, "facts", prefix="a", after="0", limit=1)
+        assert [document.ref.key for document in up] == ["a.1", "a1"]
+        assert [document.ref.key for document in down] == ["a.1", "a-1"]
+        assert [document.ref.key for document in outside] == ["a"]
+
+    @pytest.mark.parametrize("size", [1, 2, 5, 12])
+    @pytest.mark.parametrize("descending", [False, True])
+    async def test_pages_of_a_scan_join_to_the_whole(self, store: Store, size: int, *, descending: bool) -> None:
+        await fill(store)
+        seen: list[str] = []
+        while page := await store.scan(
+            ADA, "facts", after=seen[-1] if seen else "", limit=size, descending=descending
+        ):
+            assert len(page) <= size
+            seen.extend(document.ref.key for document in page)
+        assert seen == sorted(KEYS, reverse=descending)
+
+    async def test_scan_does_not_show_what_was_deleted(self, store: Store) -> None:
+        await fill(store)
+        await delete(store, Ref("facts", "a"), expects=1)
+        found = await store.scan(ADA, "facts", prefix="a", limit=1)
+        assert [document.ref.key for document in found] == ["a-1"]
+
+    async def test_scan_of_an_unknown_space_or_collection_is_empty(self, store: Store) -> None:
+        await fill(store)
+        assert list(await store.scan(NOWHERE, "facts", limit=1)) == []
+        assert list(await store.scan(ADA, "turns", limit=1)) == []
+
+    @pytest.mark.parametrize("limit", [0, -1, limits.SCAN_MAX + 1])
+    async def test_the_limit_of_a_scan_is_bounded(self, store: Store, limit: int) -> None:
+        with pytest.raises((InvalidInput, LimitExceeded)):
+            await store.scan(ADA, "facts", limit=limit)
+
+    async def test_the_journal_pages_behind_a_sequence(self, store: Store) -> None:
+        for number in range(3):
+            await store.commit(batch(entries=tuple(entry(fact(number)) for _ in range(4))))
+        whole = await journal(store)
+        pages: list[JournalEntry] = []
+        while page := await store.journal(ADA, after=pages[-1].sequence if pages else 0, limit=5):
+            assert len(page) <= 5
+            pages.extend(page)
+        assert pages == whole
+        assert [kept.sequence for kept in pages] == list(range(1, 13))
+
+    async def test_the_journal_has_nothing_behind_its_end_or_in_no_space(self, store: Store) -> None:
+        await put(store, fact(1))
+        assert list(await store.journal(ADA, after=1, limit=5)) == []
+        assert list(await store.journal(ADA, after=99, limit=5)) == []
+        assert list(await store.journal(NOWHERE, after=0, limit=5)) == []
+
+    @pytest.mark.parametrize("limit", [0, -1, limits.JOURNAL_MAX + 1])
+    async def test_the_limit_of_a_journal_page_is_bounded(self, store: Store, limit: int) -> None:
+        with pytest.raises((InvalidInput, LimitExceeded)):
+            await store.journal(ADA, after=0, limit=limit)
+
+    async def test_the_journal_remembers_deleted_documents(self, store: Store) -> None:
+        await put(store, fact(1))
+        await delete(store, fact(1), expects=1)
+        assert await sequences(store) == [1, 2]
+
+    async def test_spaces_are_listed_once_each_in_pages(self, store: Store) -> None:
+        names = {SpaceId(f"space {number}") for number in range(7)}
+        for name in sorted(names):
+            await put(store, fact(1), space=name)
+            await put(store, fact(2), space=name)
+        seen: list[SpaceId] = []
+        while page := await store.spaces(after=seen[-1] if seen else "", limit=3):
+            assert len(page) <= 3
+            seen.extend(page)
+        assert set(seen) == names
+        assert len(seen) == len(names)
+        assert list(await store.spaces(limit=100)) == seen
+
+    async def test_a_new_store_has_no_space(self, store: Store) -> None:
+        assert await spaces(store) == set()
+
+    async def test_reading_makes_no_space(self, store: Store) -> None:
+        await store.get(NOWHERE, [fact(1)])
+        await store.scan(NOWHERE, "facts", limit=1)
+        await store.journal(NOWHERE, after=0, limit=1)
+        assert await spaces(store) == set()
+
+    async def test_a_space_that_holds_a_blob_alone_is_listed(self, store: Store) -> None:
+        await write_blob(store, "aa", b"x")
+        assert await spaces(store) == {ADA}
+
+    @pytest.mark.parametrize("limit", [0, -1, limits.SCAN_MAX + 1])
+    async def test_the_limit_of_a_page_of_spaces_is_bounded(self, store: Store, limit: int) -> None:
+        with pytest.raises((InvalidInput, LimitExceeded)):
+            await store.spaces(limit=limit)

@@ -1,0 +1,150 @@
+"""What a space holds, as an engine keeps it in memory: documents by ref, idempotency records, the last sequence.
+
+`Body` is the bytes themselves (memory engine) or the place where they lie (file engine).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.errors import Conflict, IdempotencyConflict
+from elytron_core.ports.store import Batch, Ref
+from elytron_store.ordered import OrderedKeys
+
+Body = TypeVar("Body")
+
+
+class Held(NamedTuple, Generic[Body]):
+    """A document's revision and body."""
+
+    revision: int
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[Body]):
+    """An idempotency record: the request it stands for and what a repeat is answered."""
+
+    key: str
+    digest: str
+    answer: Body
+    first: int
+    last: int
+    at: Instant
+
+
+class Ledger(Generic[Body]):
+    """Documents in key order and answered requests of one space. The caller keeps threads apart."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self._documents: dict[Ref, Held[Body]] = {}
+        self._keys: dict[str, OrderedKeys] = {}
+        self._answered: dict[str, Answered[Body]] = {}
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def find(self, ref: Ref, /) -> Held[Body] | None:
+        """Return what is held at `ref`."""
+        return self._documents.get(ref)
+
+    def revision(self, ref: Ref, /) -> int:
+        """Return the revision of the document at `ref`, 0 where there is none."""
+        held = self._documents.get(ref)
+        return 0 if held is None else held.revision
+
+    def items(self) -> Iterator[tuple[Ref, Held[Body]]]:
+        """Walk all documents in no particular order."""
+        return iter(self._documents.items())
+
+    def window(self, collection: str, /, *, prefix: str, after: str, limit: int, descending: bool) -> Sequence[Ref]:
+        """Return up to `limit` refs of `collection` in key order, as `Store.scan` asks for them."""
+        keys = self._keys.get(collection)
+        if keys is None:
+            return []
+        found = keys.window(prefix=prefix, after=after, limit=limit, descending=descending)
+        return [Ref(collection, key) for key in found]
+
+    def put(self, ref: Ref, held: Held[Body], /) -> Held[Body] | None:
+        """Hold a document at `ref`; return what stood there."""
+        before = self._documents.get(ref)
+        if before is None:
+            self._keys.setdefault(ref.collection, OrderedKeys()).add(ref.key)
+        self._documents[ref] = held
+        return before
+
+    def remove(self, ref: Ref, /) -> Held[Body] | None:
+        """Hold nothing at `ref`; return what stood there."""
+        before = self._documents.pop(ref, None)
+        if before is not None:
+            self._keys[ref.collection].remove(ref.key)
+        return before
+
+    def answered(self) -> Iterator[Answered[Body]]:
+        """Walk the idempotency records, oldest first."""
+        return iter(self._answered.values())
+
+    def find_answered(self, key: str, /) -> Answered[Body] | None:
+        """Return the record of the idempotency key `key`."""
+        return self._answered.get(key)
+
+    def remember(self, answered: Answered[Body], /) -> None:
+        """Keep an idempotency record."""
+        self._answered[answered.key] = answered
+
+    def forget_before(self, at: Instant, /) -> Sequence[Answered[Body]]:
+        """Drop and return the oldest idempotency records whose promised time has passed at `at`."""
+        gone: list[Answered[Body]] = []
+        for record in self._answered.values():
+            if record.at + limits.IDEMPOTENCY_KEEP_MS >= at:
+                break
+            gone.append(record)
+        for record in gone:
+            del self._answered[record.key]
+        return gone
+
+
+class Stage(Generic[Body]):
+    """A ledger and, laid over it, the batches that are about to be applied to it."""
+
+    def __init__(self, ledger: Ledger[Body], /) -> None:
+        self.last = ledger.last
+        self._ledger = ledger
+        self._revisions: dict[Ref, int] = {}
+        self._answered: dict[str, Answered[Body]] = {}
+
+    def find_answered(self, batch: Batch, /) -> Answered[Body] | None:
+        """Return the record under the batch's idempotency key. Raises IdempotencyConflict for another request's."""
+        if batch.idempotency is None:
+            return None
+        key = batch.idempotency.key
+        found = self._answered.get(key) or self._ledger.find_answered(key)
+        if found is not None and found.digest != batch.idempotency.digest:
+            raise IdempotencyConflict
+        return found
+
+    def require_expected(self, batch: Batch, /) -> None:
+        """Raise Conflict unless every put and delete of `batch` names the revision that stands."""
+        for change in (*batch.puts, *batch.deletes):
+            found = self._revision(change.ref)
+            if found != change.expects:
+                what = f"document {change.ref.collection}/{change.ref.key}"
+                raise Conflict(what=what, expected=change.expects, found=found)
+
+    def lay(self, batch: Batch, /, *, answer: Body) -> None:
+        """Lay `batch` over what is known, as the next in order."""
+        first, self.last = self.last + 1, self.last + len(batch.entries)
+        for put in batch.puts:
+            self._revisions[put.ref] = put.expects + 1
+        for delete in batch.deletes:
+            self._revisions[delete.ref] = 0
+        if batch.idempotency is not None:
+            key, digest = batch.idempotency.key, batch.idempotency.digest
+            self._answered[key] = Answered(key, digest, answer, first, self.last, batch.at)
+
+    def _revision(self, ref: Ref) -> int:
+        staged = self._revisions.get(ref)
+        return self._ledger.revision(ref) if staged is None else staged

@@ -1,0 +1,173 @@
+"""The memory engine: everything the port promises but durability. For tests, evaluation and throw-away sessions."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+
+from elytron_core import limits
+from elytron_core.errors import LimitExceeded, NotFound, StoreClosed
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    Action,
+    Batch,
+    CheckReport,
+    Committed,
+    Document,
+    Erased,
+    Erasure,
+    JournalEntry,
+    Ref,
+    validate,
+)
+from elytron_store import rules
+from elytron_store.ledger import Answered, Held, Ledger, Stage
+
+
+class _Space:
+    """One space: its documents and records, its journal, its blobs."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger[bytes]()
+        self.journal: list[JournalEntry] = []
+        self.blobs: dict[str, bytes] = {}
+
+    def apply(self, batch: Batch, /) -> Committed:
+        stage = Stage(self.ledger)
+        repeated = stage.find_answered(batch)
+        if repeated is not None:
+            return Committed(repeated.first, repeated.last, replayed=True, answer=repeated.answer)
+        stage.require_expected(batch)
+        self.ledger.forget_before(batch.at)
+        first = self.ledger.last + 1
+        for sequence, entry in enumerate(batch.entries, first):
+            self.journal.append(JournalEntry(sequence, batch.at, entry.action, entry.ref, entry.digest))
+        self.ledger.last = last = first + len(batch.entries) - 1
+        for put in batch.puts:
+            self.ledger.put(put.ref, Held(put.expects + 1, bytes(put.body)))
+        for delete in batch.deletes:
+            self.ledger.remove(delete.ref)
+        if batch.idempotency is None:
+            return Committed(first, last)
+        key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
+        self.ledger.remember(Answered(key, digest, answer, first, last, batch.at))
+        return Committed(first, last, answer=answer)
+
+    def erase(self, erasure: Erasure, /) -> Erased:
+        refs = set(erasure.refs)
+        documents = sum(self.ledger.remove(ref) is not None for ref in refs)
+        blobs = sum(self.blobs.pop(key, None) is not None for key in set(erasure.blobs))
+        named = [place for place, entry in enumerate(self.journal) if entry.ref in refs and entry.digest]
+        for place in named:
+            entry = self.journal[place]
+            self.journal[place] = JournalEntry(entry.sequence, entry.at, entry.action, entry.ref, "")
+        self.ledger.last += 1
+        self.journal.append(JournalEntry(self.ledger.last, erasure.at, Action.ERASE, rules.ERASURE_REF, ""))
+        return Erased(documents=documents, blobs=blobs, entries_scrubbed=len(named), sequence=self.ledger.last)
+
+
+class MemoryStore:
+    """A store that lives and dies with this object. No call waits, so each is one step of the event loop."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[SpaceId, _Space] = {}
+        self._closed = False
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        self._require_open()
+        validate(batch)
+        space = self._spaces.get(batch.space) or _Space()
+        committed = space.apply(batch)
+        self._spaces[batch.space] = space
+        return committed
+
+    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+        self._require_open()
+        rules.require_get(space, refs)
+        known = self._spaces.get(space)
+        return [None if known is None else _document(known, ref) for ref in refs]
+
+    async def scan(
+        self,
+        space: SpaceId,
+        collection: str,
+        /,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int,
+        descending: bool = False,
+    ) -> Sequence[Document]:
+        self._require_open()
+        rules.require_scan(space, collection, limit=limit)
+        known = self._spaces.get(space)
+        if known is None:
+            return []
+        refs = known.ledger.window(collection, prefix=prefix, after=after, limit=limit, descending=descending)
+        return [document for ref in refs if (document := _document(known, ref)) is not None]
+
+    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
+        self._require_open()
+        rules.require_journal(space, after=after, limit=limit)
+        known = self._spaces.get(space)
+        return [] if known is None else known.journal[after : after + limit]
+
+    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
+        self._require_open()
+        rules.require_limit(limit, most=limits.SCAN_MAX)
+        return sorted(space for space in self._spaces if space > after)[:limit]
+
+    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+        self._require_open()
+        rules.require_blob(space, key)
+        body = bytearray()
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > limits.BLOB_BYTES:
+                raise LimitExceeded(what="bytes in a blob", limit=limits.BLOB_BYTES)
+        self._require_open()
+        self._spaces.setdefault(space, _Space()).blobs[key] = bytes(body)
+        return len(body)
+
+    async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+        self._require_open()
+        rules.require_blob(space, key)
+        known = self._spaces.get(space)
+        body = None if known is None else known.blobs.get(key)
+        if body is None:
+            raise NotFound(what="blob", name=key)
+        for start in range(0, len(body), limits.BLOB_CHUNK_BYTES):
+            yield body[start : start + limits.BLOB_CHUNK_BYTES]
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        self._require_open()
+        rules.require_erasure(erasure)
+        if not erasure.whole_space:
+            return self._spaces.setdefault(erasure.space, _Space()).erase(erasure)
+        gone = self._spaces.pop(erasure.space, None) or _Space()
+        return Erased(
+            documents=len(gone.ledger), blobs=len(gone.blobs), entries_scrubbed=len(gone.journal), sequence=0
+        )
+
+    async def check(self) -> CheckReport:
+        self._require_open()
+        held = self._spaces.values()
+        return CheckReport(
+            spaces=len(held),
+            documents=sum(len(space.ledger) for space in held),
+            entries=sum(len(space.journal) for space in held),
+            blobs=sum(len(space.blobs) for space in held),
+        )
+
+    async def repair(self) -> CheckReport:
+        return await self.check()
+
+    async def close(self) -> None:
+        self._closed = True
+        self._spaces.clear()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreClosed
+
+
+def _document(space: _Space, ref: Ref) -> Document | None:
+    held = space.ledger.find(ref)
+    return None if held is None else Document(ref, held.revision, held.body)

@@ -1,0 +1,17 @@
+"""The memory engine keeps the port's promises."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from elytron_core.ports.store import Store
+from elytron_store.conformance import StoreSuite
+from elytron_store.memory import MemoryStore
+
+
+class TestMemoryStore(StoreSuite):
+    @pytest.fixture
+    async def store(self) -> AsyncIterator[Store]:
+        store = MemoryStore()
+        yield store
+        await store.close()
