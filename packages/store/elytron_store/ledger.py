@@ -127,12 +127,13 @@ class Stage(Generic[Body]):
         return found
 
     def require_expected(self, batch: Batch, /) -> None:
-        """Raise Conflict unless every put and delete of `batch` names the revision that stands."""
-        for change in (*batch.puts, *batch.deletes):
-            found = self._revision(change.ref)
-            if found != change.expects:
-                what = f"document {change.ref.collection}/{change.ref.key}"
-                raise Conflict(what=what, expected=change.expects, found=found)
+        """Raise Conflict unless every put, delete and demand of `batch` names the revision that stands."""
+        wanted = [(change.ref, change.expects) for change in (*batch.puts, *batch.deletes)]
+        wanted += [(demand.ref, demand.revision) for demand in batch.requires]
+        for ref, expected in wanted:
+            found = self._revision(ref)
+            if found != expected:
+                raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=found)
 
     def lay(self, batch: Batch, /, *, answer: Body) -> None:
         """Lay `batch` over what is known, as the next in order."""

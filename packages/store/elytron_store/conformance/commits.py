@@ -6,7 +6,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Committed, Delete, Document, Entry, JournalEntry, Put, Ref, Store
+from elytron_core.ports.store import Action, Batch, Committed, Delete, Document, Entry, JournalEntry, Put, Ref, Require, Store
 from elytron_store.conformance.examples import ADA, AT, Claims, batch, delete, documents, entry, fact, journal, one, put
 
 
@@ -93,6 +93,26 @@ class CommitClaims(Claims):
         assert (absent.value.expected, absent.value.found) == (1, 0)
         assert (other.value.expected, other.value.found) == (2, 1)
 
+    @pytest.mark.parametrize(("demanded", "found"), [(0, 1), (2, 1), (1, 0)])
+    async def test_a_demand_that_does_not_hold_conflicts(self, store: Store, demanded: int, found: int) -> None:
+        await put(store, fact(1), b"first")
+        ref = fact(1) if found else fact(2)
+        with pytest.raises(Conflict) as refused:
+            await store.commit(batch(Put(fact(3), b"third", 0), Require(ref, demanded)))
+        assert (refused.value.expected, refused.value.found) == (demanded, found)
+        assert await documents(store) == [Document(fact(1), 1, b"first")]
+
+    async def test_a_demand_that_holds_changes_nothing(self, store: Store) -> None:
+        await put(store, fact(1), b"first")
+        committed = await store.commit(batch(Put(fact(3), b"third", 0), Require(fact(1), 1), Require(fact(2), 0)))
+        assert committed == Committed(2, 2)
+        assert await documents(store) == [Document(fact(1), 1, b"first"), Document(fact(3), 1, b"third")]
+
+    async def test_a_demand_looks_at_what_stood_before_its_own_batch(self, store: Store) -> None:
+        await store.commit(batch(Put(fact(1), b"first", 0), Require(fact(1), 0)))
+        await store.commit(batch(Delete(fact(1), 1), Require(fact(1), 1)))
+        assert await documents(store) == []
+
     async def test_each_put_raises_the_revision_by_one(self, store: Store) -> None:
         for revision in range(5):
             await put(store, fact(1), b"%d" % revision, expects=revision)
@@ -150,7 +170,7 @@ class CommitClaims(Claims):
             batch(Put(Ref("facts", "aa\n"), b"a", 0)),
             batch(Put(fact(1), b"a", 0), space=SpaceId("")),
         ],
-        ids=["entries", "two puts", "put and delete", "below 0", "delete of 0", "case", "words", "path", "line", "space"],
+        ids=["entries", "two puts", "both", "below 0", "delete of 0", "case", "words", "path", "line", "space"],
     )
     async def test_a_batch_against_the_rules_is_refused(self, store: Store, refused: Batch) -> None:
         with pytest.raises(InvalidInput):

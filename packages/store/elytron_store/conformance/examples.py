@@ -18,6 +18,7 @@ from elytron_core.ports.store import (
     JournalEntry,
     Put,
     Ref,
+    Require,
     Store,
 )
 
@@ -47,20 +48,21 @@ def entry(ref: Ref, *, action: Action = Action.WRITE, digest: str = "5eed") -> E
 
 
 def batch(
-    *changes: Put | Delete,
+    *changes: Put | Delete | Require,
     space: SpaceId = ADA,
     at: Instant = AT,
     entries: tuple[Entry, ...] | None = None,
     idempotency: Idempotency | None = None,
 ) -> Batch:
     """Return a batch of `changes` with one entry for each, or with `entries`."""
-    told = tuple(entry(change.ref, action=_action(change)) for change in changes)
+    told = tuple(entry(change.ref, action=_action(change)) for change in changes if not isinstance(change, Require))
     return Batch(
         space=space,
         at=at,
         entries=told if entries is None else entries,
         puts=tuple(change for change in changes if isinstance(change, Put)),
         deletes=tuple(change for change in changes if isinstance(change, Delete)),
+        requires=tuple(change for change in changes if isinstance(change, Require)),
         idempotency=idempotency,
     )
 
