@@ -1,0 +1,28 @@
+"""Search inside one memory space: a fold over its journal. `elytron_index.space` holds the index itself."""
+
+from elytron_index.query import (
+    Bm25,
+    Candidate,
+    Candidates,
+    Context,
+    Filters,
+    IndexQuery,
+    Signals,
+    UnitView,
+    Weights,
+)
+from elytron_index.units import Change, Unit
+
+__all__ = [
+    "Bm25",
+    "Candidate",
+    "Candidates",
+    "Change",
+    "Context",
+    "Filters",
+    "IndexQuery",
+    "Signals",
+    "Unit",
+    "UnitView",
+    "Weights",
+]

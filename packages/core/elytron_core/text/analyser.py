@@ -8,6 +8,7 @@ it is an English-looking word. Scripts written without spaces become pairs of ch
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from elytron_core import limits
 from elytron_core.text import stopwords
@@ -20,7 +21,9 @@ _CACHED_CHARS = 40
 _CACHE_WORDS = 1 << 16
 
 # Letters and marks of one word; `\w` alone would break words at the vowel signs of Indic and Semitic scripts.
-_MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
+)
 _INDIC = "\u0900-\u0963\u0966-\u0dff\u200c\u200d"
 _PAIRED = (  # Han, Kana, Hangul: single characters are kept beside the pairs
     "\u3005-\u3007\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
@@ -66,8 +69,9 @@ class Analyser:
     def __init__(self) -> None:
         import Stemmer
 
+        make: Callable[[str, int], Any] = getattr(Stemmer, "Stemmer")  # noqa: B009 - the module has no types
         # The stemmer's own cache would hold every word a second time.
-        self._stem: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
+        self._stem: Callable[[str], str] = make("english", 0).stemWord
         self._kept: dict[str, tuple[str, ...]] = {}
 
     def terms(self, text: str, /) -> list[str]:

@@ -1,0 +1,104 @@
+"""An index as bytes: a header, a checksum, one JSON object for words and shapes, then the arrays as they stand.
+
+"ELYX" | format u16 | analyser u16 | checksum 8 | JSON size u64 | JSON | arrays, little-endian, one after the other
+"""
+
+import json
+import struct
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_core.canonical import checksum
+from elytron_core.ports.store import Ref
+from elytron_core.text import analyser as analysis
+from elytron_core.text.analyser import Analyser
+from elytron_index.columns import DTYPES, Columns
+from elytron_index.postings import Segment
+from elytron_index.state import State
+from elytron_index.vectors import ModelVectors
+
+FORMAT = 1
+"""Grows with every change of what the bytes mean."""
+
+_MAGIC: Final = b"ELYX"
+_HEADER = struct.Struct("<4sHH8sQ")
+_SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("counts", "|u1"))
+
+
+def dump(state: State, watermark: int, /) -> bytes:
+    """Return the checkpoint of a compacted `state`."""
+    columns, names, segment = state.columns, state.names, state.postings.whole()
+    arrays = [getattr(columns, name)[1 : columns.size].astype(dtype) for name, dtype in DTYPES.items()]
+    arrays += [getattr(segment, name).astype(dtype) for name, dtype in _SEGMENT]
+    models = sorted(state.vectors.models.items())
+    for _, vectors in models:
+        arrays += [vectors.owners.astype("<i4"), vectors.matrix().astype("<f4")]
+    told: dict[str, Any] = {
+        "watermark": watermark,
+        "sizes": [len(array) for array in arrays],
+        "models": [(model, vectors.dimension) for model, vectors in models],
+        "refs": state.refs[1:],
+        "terms": list(state.postings.vocabulary),
+        "planes": names.plane.values,
+        "speakers": names.speaker.values,
+        "roles": names.role.values,
+        "threads": names.thread.values,
+        "scopes": names.scope.values,
+        "tags": names.tags.values,
+    }
+    words = json.dumps(told, separators=(",", ":")).encode("ascii")
+    body = b"".join((words, *(array.tobytes() for array in arrays)))
+    return _HEADER.pack(_MAGIC, FORMAT, analysis.VERSION, _sum(len(words), body), len(words)) + body
+
+
+def load(data: bytes, analyser: Analyser, /) -> tuple[State, int] | None:
+    """Return the state and watermark of a checkpoint; None where it is damaged or of another version."""
+    if len(data) < _HEADER.size:
+        return None
+    magic, version, analysed, expected, words_size = _HEADER.unpack_from(data)
+    body = data[_HEADER.size :]
+    if (magic, version, analysed) != (_MAGIC, FORMAT, analysis.VERSION) or _sum(words_size, body) != expected:
+        return None
+    told = json.loads(body[:words_size])
+    reader = _Reader(body, words_size, told["sizes"])
+    state = State(analyser)
+    columns = Columns(len(told["refs"]) + 1)
+    columns.size = len(told["refs"]) + 1
+    columns.alive[1:] = True
+    for name, dtype in DTYPES.items():
+        getattr(columns, name)[1:] = reader.next(dtype)
+    segment = Segment(*(reader.next(dtype) for _, dtype in _SEGMENT))
+    state.postings.load(told["terms"], segment)
+    for model, dimension in told["models"]:
+        vectors = state.vectors.models[model] = ModelVectors(dimension)
+        owners = reader.next("<i4")
+        vectors.load(owners, reader.next("<f4", dimension).reshape(-1, dimension))
+    names = state.names
+    names.plane.load(told["planes"])
+    names.speaker.load(told["speakers"])
+    names.role.load(told["roles"])
+    names.thread.load(told["threads"])
+    names.scope.load([tuple((part, value) for part, value in scope) for scope in told["scopes"]])
+    names.tags.load([tuple(tags) for tags in told["tags"]])
+    state.load(columns, [Ref(collection, key) for collection, key in told["refs"]])
+    return state, told["watermark"]
+
+
+class _Reader:
+    """Takes one array after the other out of a checkpoint's body."""
+
+    def __init__(self, body: bytes, at: int, sizes: list[int]) -> None:
+        self._body = body
+        self._at = at
+        self._sizes = iter(sizes)
+
+    def next(self, dtype: str, width: int = 1) -> NDArray[Any]:
+        found = np.frombuffer(self._body, dtype, next(self._sizes) * width, self._at).copy()
+        self._at += found.nbytes
+        return found
+
+
+def _sum(words_size: int, body: bytes) -> bytes:
+    return checksum(words_size.to_bytes(8, "little"), body)

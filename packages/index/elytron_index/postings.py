@@ -1,0 +1,187 @@
+"""Which units hold which term how often: immutable sorted segments and a small live list.
+
+A posting is one 64-bit number: the term and its field (30 bits), the row (26), the count (8, stops at 255). Sorted
+numbers are a segment; two sorted segments merge in one pass.
+"""
+
+from array import array
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Packed = NDArray[np.uint64]
+
+ROWS_MAX = 1 << 26
+COUNT_MAX = 255
+_ROW_SHIFT = 8
+_CODE_SHIFT = 34
+_LIVE_MAX = 8_192
+_RATIO = 4
+
+
+class Field(IntEnum):
+    """The texts of a unit that are searched apart."""
+
+    BODY = 0
+    TITLE = 1
+    LABEL = 2
+
+
+def code_of(term: int, field: Field, /) -> int:
+    """Return the number under which `term` stands in `field`."""
+    return term << 2 | field
+
+
+class Segment(NamedTuple):
+    """Postings in order: `codes` ascending, those of `codes[i]` at `starts[i]` to `starts[i + 1]`, rows ascending."""
+
+    codes: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    counts: NDArray[np.uint8]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.codes.nbytes + self.starts.nbytes + self.rows.nbytes + self.counts.nbytes
+
+    def packed(self) -> Packed:
+        """Return the postings as sorted numbers."""
+        spread = np.repeat(self.codes.astype(np.uint64) << np.uint64(_CODE_SHIFT), np.diff(self.starts))
+        spread |= self.rows.astype(np.uint64) << np.uint64(_ROW_SHIFT)
+        spread |= self.counts
+        return spread
+
+
+def segment_of(packed: Packed, /) -> Segment:
+    """Return the segment of sorted postings."""
+    all_codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int32)
+    heads = np.flatnonzero(all_codes[1:] != all_codes[:-1]) + 1
+    starts = np.concatenate(([0], heads, [len(packed)])) if len(packed) else np.zeros(1, np.int64)
+    rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.uint32) & np.uint32(ROWS_MAX - 1)
+    return Segment(all_codes[starts[:-1]], starts.astype(np.int64), rows.astype(np.int32), packed.astype(np.uint8))
+
+
+class Found(NamedTuple):
+    """The postings of some terms: `counts_of[i]` of them belong to the i-th term, terms in the order asked."""
+
+    rows: NDArray[np.int32]
+    counts: NDArray[np.uint8]
+    counts_of: NDArray[np.int64]
+
+
+class Postings:
+    """The terms of a space and where they stand."""
+
+    def __init__(self) -> None:
+        self.vocabulary: dict[str, int] = {}
+        self._live = array("Q")
+        self._live_segment: Segment | None = None
+        self._segments: list[Segment] = []
+
+    def add(self, row: int, field: Field, terms: Sequence[str], /) -> None:
+        """Note that `row` holds `terms` in `field`."""
+        counts: dict[str, int] = {}
+        for term in terms:
+            counts[term] = counts.get(term, 0) + 1
+        vocabulary = self.vocabulary
+        place = row << _ROW_SHIFT
+        for term, count in counts.items():
+            number = vocabulary.get(term)
+            if number is None:
+                number = vocabulary[term] = len(vocabulary)
+            self._live.append((number << 2 | field) << _CODE_SHIFT | place | min(count, COUNT_MAX))
+        self._live_segment = None
+
+    def settle(self, alive: NDArray[np.bool_], /) -> None:
+        """Turn a large live list into a segment and merge segments of like size, leaving out dead rows."""
+        if len(self._live) < _LIVE_MAX:
+            return
+        segments = [*self._segments, self._sealed()]
+        while len(segments) > 1 and len(segments[-2].rows) < _RATIO * len(segments[-1].rows):
+            segments[-2:] = [_merged(segments[-2:], alive)]
+        self._segments = segments
+        self._live = array("Q")
+        self._live_segment = None
+
+    def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
+        """Return the postings of `codes`; only those of living rows where `alive` is given."""
+        wanted = np.array(codes, np.int32)
+        segments = self._all()
+        rows: list[list[NDArray[np.int32]]] = [[] for _ in codes]
+        counts: list[list[NDArray[np.uint8]]] = [[] for _ in codes]
+        for segment in segments:
+            places = np.searchsorted(segment.codes, wanted)
+            for which, place in enumerate(places.tolist()):
+                if place < len(segment.codes) and segment.codes[place] == wanted[which]:
+                    start, end = segment.starts[place], segment.starts[place + 1]
+                    rows[which].append(segment.rows[start:end])
+                    counts[which].append(segment.counts[start:end])
+        if alive is not None:
+            for which in range(len(codes)):
+                kept = [alive[part] for part in rows[which]]
+                rows[which] = [part[keep] for part, keep in zip(rows[which], kept, strict=True)]
+                counts[which] = [part[keep] for part, keep in zip(counts[which], kept, strict=True)]
+        flat_rows = [part for parts in rows for part in parts]
+        flat_counts = [part for parts in counts for part in parts]
+        return Found(
+            np.concatenate(flat_rows) if flat_rows else np.zeros(0, np.int32),
+            np.concatenate(flat_counts) if flat_counts else np.zeros(0, np.uint8),
+            np.array([sum(map(len, parts)) for parts in rows], np.int64),
+        )
+
+    def renumber(self, renumbered: NDArray[np.int32], /) -> None:
+        """Give each row its number in `renumbered` (0: gone), and forget terms that nobody holds any more."""
+        packed = np.concatenate([np.zeros(0, np.uint64), *(segment.packed() for segment in self._all())])
+        old_rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)
+        rows = renumbered[old_rows]
+        packed, rows = packed[rows > 0], rows[rows > 0]
+        codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int64)
+        used, terms = np.unique(codes >> 2, return_inverse=True)
+        names = list(self.vocabulary)
+        self.vocabulary = {names[old]: new for new, old in enumerate(used.tolist())}
+        codes = (terms.astype(np.int64) << 2) | (codes & 3)
+        fresh = (codes.astype(np.uint64) << np.uint64(_CODE_SHIFT)) | (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
+        fresh |= packed & np.uint64(COUNT_MAX)
+        self.load(list(self.vocabulary), segment_of(np.sort(fresh)))
+
+    def load(self, terms: Sequence[str], segment: Segment, /) -> None:
+        """Take over `terms` in the order of their numbers, and one segment."""
+        self.vocabulary = {term: number for number, term in enumerate(terms)}
+        self._segments = [segment] if len(segment.rows) else []
+        self._live = array("Q")
+        self._live_segment = None
+
+    def whole(self) -> Segment:
+        """Return all postings as one segment."""
+        segments = self._all()
+        if len(segments) == 1:
+            return segments[0]
+        packed = np.concatenate([np.zeros(0, np.uint64), *(segment.packed() for segment in segments)])
+        return segment_of(np.sort(packed))
+
+    @property
+    def size_bytes(self) -> int:
+        arrays = sum(segment.size_bytes for segment in self._segments)
+        return arrays + 8 * len(self._live) + 160 * len(self.vocabulary)
+
+    def _all(self) -> list[Segment]:
+        if not self._live:
+            return self._segments
+        if self._live_segment is None:
+            self._live_segment = self._sealed()
+        return [*self._segments, self._live_segment]
+
+    def _sealed(self) -> Segment:
+        return segment_of(np.sort(np.frombuffer(self._live, np.uint64)))
+
+
+def _merged(segments: Sequence[Segment], alive: NDArray[np.bool_]) -> Segment:
+    # Each part is sorted, and a stable sort of sorted runs is one merging pass.
+    packed = np.concatenate([segment.packed() for segment in segments])
+    packed.sort(kind="stable")
+    rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)
+    living = alive[rows]
+    return segment_of(packed if living.all() else packed[living])

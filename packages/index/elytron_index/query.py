@@ -1,0 +1,182 @@
+"""What an index is asked, and what it answers: units with their raw signals. Ranking is made of them in core."""
+
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from elytron_core.ports.store import Ref
+
+Number = TypeVar("Number")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a unit must be to be searched at all; an empty field asks for nothing.
+
+    The first group says what may be seen: what it hides lends nothing to its neighbours either. The second says what is
+    asked for: what it leaves out still speaks for the turns beside it. Within a field any value will do, the fields
+    must hold together.
+    """
+
+    planes: tuple[str, ...] = ()
+    scope: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """A scope part and the values it may have; the value "" lets units without that part pass."""
+    as_of: int | None = None
+    """Only what was valid in the world at this moment."""
+    known_at: int | None = None
+    """Only what the runtime held at this moment; without it, what it holds now (never closed)."""
+    min_trust: int | None = None
+
+    speakers: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    threads: tuple[str, ...] = ()
+    since: int | None = None
+    """From this `at` on. Units of unknown time have `at` 0."""
+    until: int | None = None
+    """Before this `at`."""
+    tags_any: tuple[str, ...] = ()
+    tags_all: tuple[str, ...] = ()
+    exclude: frozenset[Ref] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25:
+    """The two parameters of BM25: how fast repeats stop to count, how much length does."""
+
+    k1: float = 0.9
+    b: float = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How signals are added up to choose which units leave the index.
+
+    Text signals are divided by the best text of the search, vector signals by the span of its cosines; the others
+    stand as they are.
+    """
+
+    title: float = 0.6
+    label: float = 0.3
+    name: float = 0.3
+    near: float = 1.0
+    window: float = 0.0
+    session: float = 0.5
+    vector: float = 1.0
+    speaker: float = 0.35
+    informative: float = 1.0
+    recency: float = 0.0
+    roles: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a unit takes from its neighbours in the thread: the one before, the one after, and those beside them.
+
+    A long unit explains itself: at `chars` characters it takes half as much.
+    """
+
+    before: float = 0.3
+    after: float = 0.2
+    second_before: float = 0.1
+    second_after: float = 0.1
+    chars: int = 300
+
+
+@dataclass(frozen=True, slots=True)
+class IndexQuery:
+    """A search. `vector` is a model's id and the query's embedding, compared with units of that model alone.
+
+    `now` and `half_life_ms` give the recency signal. Without text and vector every unit that passes the filters is a
+    candidate.
+    """
+
+    text: str
+    limit: int
+    vector: tuple[str, bytes] | None = None
+    filters: Filters = field(default_factory=Filters)
+    weights: Weights = field(default_factory=Weights)
+    body: Bm25 = field(default_factory=Bm25)
+    title: Bm25 = field(default_factory=Bm25)
+    label: Bm25 = field(default_factory=lambda: Bm25(k1=0.9, b=0.0))
+    context: Context = field(default_factory=Context)
+    now: int = 0
+    half_life_ms: int = 30 * 24 * 3600 * 1000
+
+
+class UnitView(NamedTuple):
+    """A unit as the index knows it; its text is read from the store."""
+
+    ref: Ref
+    part: int
+    plane: str
+    speaker: str
+    role: str
+    thread: str
+    order: int
+    at: int
+    scope: tuple[tuple[str, str], ...]
+    tags: tuple[str, ...]
+    valid_from: int
+    valid_to: int
+    recorded_at: int
+    closed_at: int
+    trust: int
+    chars: int
+
+
+class Signals(NamedTuple, Generic[Number]):
+    """What speaks for one unit, raw. (Inside the index the same names hold one array for many units.)"""
+
+    body: Number
+    """BM25 of the text for the query's terms, names of this space's speakers apart."""
+    title: Number
+    label: Number
+    """BM25 of the line "speaker, date of the unit"."""
+    name: Number
+    """BM25 of the text for those names."""
+    near: Number
+    """Shares of the neighbours' body, as `Context` says."""
+    window: Number
+    """BM25 of the unit and two neighbours on each side, read as one text."""
+    session: Number
+    """Mean body of the thread's three best units."""
+    speaker: Number
+    """Share of the speaker's name that the query holds."""
+    vector: Number
+    """Cosine; the lowest of the search where the unit has no vector of the model."""
+    vector_near: Number
+    """Shares of the neighbours' cosines above the lowest."""
+    vector_session: Number
+    """Mean cosine, above the lowest, of the thread's three best units."""
+    recency: Number
+    """1 now, a half at the half-life, towards 0; 0 where the time is unknown."""
+    informative: Number
+    """Longer texts more, up to 0.5; questions 0.1 less."""
+    matched: Number
+    """How many of the query's terms the text holds."""
+    coverage: Number
+    """The same as a share, each term counted by its rarity."""
+
+
+class Candidate(NamedTuple):
+    """A unit that left the index, with its signals and the sum that chose it."""
+
+    unit: UnitView
+    signals: Signals[float]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The units found, best first: by score, then newer, then later in the thread, then by ref and part.
+
+    `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
+    that passed the filters. `named` are the speakers whose whole name the query holds.
+    """
+
+    found: tuple[Candidate, ...]
+    terms: tuple[str, ...]
+    named: tuple[str, ...]
+    highs: Signals[float]
+    lows: Signals[float]
+    pool: int
+    searched: int

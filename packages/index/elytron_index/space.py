@@ -1,0 +1,100 @@
+"""The index of one memory space: a fold over its journal that answers searches."""
+
+from collections.abc import Sequence
+
+from elytron_core.ports.store import Ref
+from elytron_core.text.analyser import Analyser
+from elytron_index import checkpoint
+from elytron_index.query import Candidates, IndexQuery, UnitView
+from elytron_index.search import search
+from elytron_index.state import State
+from elytron_index.units import Change
+
+
+class SpaceIndex:
+    """Units of one space, searchable. Knows no store and no plane; not for several threads at once.
+
+    What a search returns depends on the units alone, not on the order, the batches or the checkpoints they came by.
+    """
+
+    def __init__(self, analyser: Analyser, /) -> None:
+        self._state = State(analyser)
+        self._watermark = 0
+
+    @property
+    def watermark(self) -> int:
+        """The journal sequence up to which changes were applied."""
+        return self._watermark
+
+    def apply(self, changes: Sequence[Change], /, *, watermark: int) -> None:
+        """Replace the units of each document named, whole or not at all, and move the watermark.
+
+        Raises InvalidInput for a vector that is no vector or has another dimension than its model's, and for a unit
+        that names another document than its change; LimitExceeded for more units than an index can hold.
+        """
+        self._state.apply(changes)
+        self._watermark = watermark
+
+    def search(self, query: IndexQuery, /) -> Candidates:
+        """Return the best units for `query`, with what speaks for each.
+
+        Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
+        """
+        return search(self._state, query)
+
+    def units_near(self, unit: UnitView, /, *, before: int, after: int) -> tuple[UnitView, ...]:
+        """Return up to `before` units ahead of `unit` in its thread and `after` behind it, in order, without itself."""
+        row = self._state.row_of(unit.ref, unit.part)
+        if not row:
+            return ()
+        ahead, behind = self._state.threads.around(row, before, after)
+        return tuple(self._state.view(near) for near in (*ahead, *behind))
+
+    def units_of(self, ref: Ref, /) -> tuple[UnitView, ...]:
+        """Return the units of the document `ref`, by part; none where it is unknown."""
+        rows = self._state.rows_of.get(ref, ())
+        views = [self._state.view(row) for row in ((rows,) if isinstance(rows, int) else rows)]
+        return tuple(sorted(views, key=lambda view: view.part))
+
+    def speakers(self) -> tuple[str, ...]:
+        """Return everyone who speaks here, by name."""
+        state = self._state
+        spoken = zip(state.names.speaker.values, state.speaker_units, strict=True)
+        return tuple(sorted(name for name, units in spoken if name and units))
+
+    def planes(self) -> dict[str, int]:
+        """Return how many units each plane has."""
+        columns = self._state.columns
+        living = columns.plane[: columns.size][columns.alive[: columns.size]].tolist()
+        names = self._state.names.plane.values
+        return {names[code]: living.count(code) for code in sorted(set(living), key=names.__getitem__)}
+
+    @property
+    def units(self) -> int:
+        """How many units it holds."""
+        return self._state.columns.count
+
+    @property
+    def documents(self) -> int:
+        """How many documents have units in it."""
+        return len(self._state.rows_of)
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        return self._state.size_bytes
+
+    def to_bytes(self) -> bytes:
+        """Return a checkpoint: only what is there now, nothing of what was removed."""
+        self._state.compact()
+        return checkpoint.dump(self._state, self._watermark)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, analyser: Analyser, /) -> "SpaceIndex | None":
+        """Return the index that `data` is a checkpoint of; None where it is damaged or of another version."""
+        loaded = checkpoint.load(data, analyser)
+        if loaded is None:
+            return None
+        index = cls(analyser)
+        index._state, index._watermark = loaded
+        return index

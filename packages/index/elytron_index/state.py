@@ -1,0 +1,231 @@
+"""Everything a space's index holds, and how units come into it and leave it."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_core.clock import Instant, as_datetime
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.ports.store import Ref
+from elytron_core.text.analyser import Analyser
+from elytron_index.columns import Columns, whole_numbers
+from elytron_index.masks import Names
+from elytron_index.postings import ROWS_MAX, Field, Postings
+from elytron_index.query import UnitView
+from elytron_index.threads import Threads
+from elytron_index.units import Change, Unit
+from elytron_index.vectors import Vector, Vectors
+
+_DAY_MS = 86_400_000
+_FULL_CHARS = 250
+_LABELS_KEPT = 4_096
+_COMPACT_DEAD = 1_024
+_NOT_NAMES = frozenset(("user", "assistant", "system", "tool", "model", "human", "ai", "agent", "developer"))
+"""Speakers of these names are roles: a query that says "user" names nobody."""
+
+
+class State:
+    """The parts of one space's index, kept in step."""
+
+    def __init__(self, analyser: Analyser, /) -> None:
+        self.analyser = analyser
+        self.columns = Columns()
+        self.names = Names()
+        self.postings = Postings()
+        self.vectors = Vectors()
+        self.refs: list[Ref] = [Ref("", "")]
+        self.rows_of: dict[Ref, int | tuple[int, ...]] = {}
+        self.threads = Threads(self.columns, self.refs)
+        self.field_terms = dict.fromkeys(Field, 0)
+        self.field_units = dict.fromkeys(Field, 0)
+        self.speaker_units = [0]
+        self.speakers_of: dict[str, list[int]] = {}
+        self.name_terms: list[tuple[str, ...]] = [()]
+        self._labels: dict[tuple[str, int], list[str]] = {}
+
+    def apply(self, changes: Iterable[Change], /) -> None:
+        """Replace the units of each change's document; the last change of a document counts.
+
+        Raises InvalidInput for a vector that cannot be compared and for a unit of another document, LimitExceeded for
+        more units than an index can hold; then nothing is changed.
+        """
+        latest = {change.ref: change for change in changes}
+        units = [unit for change in latest.values() for unit in change.units]
+        if self.columns.size + len(units) > ROWS_MAX:
+            raise LimitExceeded(what="units in a space's index", limit=ROWS_MAX)
+        if any(unit.ref != change.ref for change in latest.values() for unit in change.units):
+            raise InvalidInput(field="unit", problem="belongs to another document than its change")
+        known: dict[str, int] = {}
+        vectors = [
+            None if unit.vector is None else self.vectors.parse(unit.vector, known, field="vector") for unit in units
+        ]
+        for ref in latest:
+            self._remove(ref)
+        if units:
+            self._add(units, vectors)
+        self.postings.settle(self.columns.alive)
+        if self.columns.dead > self.columns.count + _COMPACT_DEAD:
+            self.compact()
+
+    def compact(self) -> None:
+        """Drop what is gone, terms and names included, and put each thread's units side by side."""
+        old = self.columns
+        threaded = self.threads.all_rows()
+        loose = np.flatnonzero(old.alive[: old.size] & (old.thread[: old.size] == 0)).astype(np.int32)
+        rows = np.concatenate((loose, threaded))
+        renumbered = np.zeros(old.size, np.int32)
+        renumbered[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
+        self.postings.renumber(renumbered)
+        self.vectors.renumber(renumbered)
+        refs = [self.refs[row] for row in whole_numbers(rows)]
+        columns = old.take(rows)
+        names = self.names
+        for name in ("plane", "speaker", "role", "thread", "scope", "tags"):
+            column = getattr(columns, name)
+            column[:] = getattr(names, name).shrink(column)
+        self.load(columns, refs)
+
+    def load(self, columns: Columns, refs: Sequence[Ref], /) -> None:
+        """Take over columns whose rows stand thread after thread, and their refs; names stand already."""
+        self.columns = columns
+        self.refs = [Ref("", ""), *refs]
+        self.rows_of = {}
+        for row, ref in enumerate(refs, 1):
+            self._own(ref, row)
+        self.threads = Threads(columns, self.refs)
+        self.threads.load()
+        for field, lengths in zip(Field, (columns.body_terms, columns.title_terms, columns.label_terms), strict=True):
+            self.field_terms[field] = int(lengths[1 : columns.size].sum(dtype=np.int64))
+            self.field_units[field] = int(np.count_nonzero(lengths[1 : columns.size]))
+        counts = np.bincount(columns.speaker[1 : columns.size], minlength=len(self.names.speaker))
+        self.speaker_units = whole_numbers(counts)
+        self.speakers_of, self.name_terms = {}, [()]
+        for code, speaker in enumerate(self.names.speaker.values[1:], 1):
+            self._learn_name(code, speaker)
+
+    def view(self, row: int, /) -> UnitView:
+        """Return what is known of the unit at `row`."""
+        return self.views(np.array([row], np.int32))[0]
+
+    def views(self, rows: NDArray[np.integer[Any]], /) -> list[UnitView]:
+        """Return what is known of the units at `rows`, in that order."""
+        columns, names = self.columns, self.names
+        fields = (
+            [self.refs[row] for row in whole_numbers(rows)],
+            whole_numbers(columns.part[rows]),
+            [names.plane.values[code] for code in whole_numbers(columns.plane[rows])],
+            [names.speaker.values[code] for code in whole_numbers(columns.speaker[rows])],
+            [names.role.values[code] for code in whole_numbers(columns.role[rows])],
+            [names.thread.values[code] for code in whole_numbers(columns.thread[rows])],
+            whole_numbers(columns.order[rows]),
+            whole_numbers(columns.at[rows]),
+            [names.scope.values[code] for code in whole_numbers(columns.scope[rows])],
+            [names.tags.values[code] for code in whole_numbers(columns.tags[rows])],
+            whole_numbers(columns.valid_from[rows]),
+            whole_numbers(columns.valid_to[rows]),
+            whole_numbers(columns.recorded_at[rows]),
+            whole_numbers(columns.closed_at[rows]),
+            whole_numbers(columns.trust[rows]),
+            whole_numbers(columns.chars[rows]),
+        )
+        return list(map(UnitView._make, zip(*fields, strict=True)))
+
+    def row_of(self, ref: Ref, part: int, /) -> int:
+        """Return the row of a unit, 0 where there is none."""
+        rows = self.rows_of.get(ref, ())
+        candidates = (rows,) if isinstance(rows, int) else rows
+        return next((row for row in candidates if self.columns.part[row] == part), 0)
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory this takes."""
+        refs = 250 * len(self.rows_of) + 8 * len(self.refs)
+        words = 200 * sum(
+            len(getattr(self.names, name)) for name in ("plane", "speaker", "role", "thread", "scope", "tags")
+        )
+        parts = (self.columns, self.postings, self.threads, self.vectors)
+        return 4_096 + refs + words + sum(part.size_bytes for part in parts)
+
+    def _remove(self, ref: Ref) -> None:
+        rows = self.rows_of.pop(ref, ())
+        columns = self.columns
+        for row in (rows,) if isinstance(rows, int) else rows:
+            self.threads.remove(row)
+            columns.bury(row)
+            self.speaker_units[columns.speaker[row]] -= 1
+            self._count(row, -1)
+
+    def _add(self, units: Sequence[Unit], vectors: Sequence[Vector | None]) -> None:
+        terms, postings = self.analyser.terms, self.postings
+        records: list[tuple[Any, ...]] = []
+        for row, unit in enumerate(units, self.columns.size):
+            body, title = terms(unit.text), terms(unit.title) if unit.title else []
+            label = self._label(unit)
+            postings.add(row, Field.BODY, body)
+            if title:
+                postings.add(row, Field.TITLE, title)
+            if label:
+                postings.add(row, Field.LABEL, label)
+            records.append(self._record(unit, len(body), len(title), len(label)))
+            self._own(unit.ref, row)
+            self.refs.append(unit.ref)
+        first = self.columns.append(records)
+        for row, (unit, vector) in enumerate(zip(units, vectors, strict=True), first):
+            self.threads.insert(row)
+            self.speaker_units[self.columns.speaker[row]] += 1
+            self._count(row, 1)
+            if unit.vector is not None and vector is not None:
+                self.vectors.add(row, unit.vector[0], vector)
+
+    def _record(self, unit: Unit, body: int, title: int, label: int) -> tuple[Any, ...]:
+        names = self.names
+        speaker = names.speaker.code(unit.speaker)
+        if speaker == len(self.speaker_units):
+            self.speaker_units.append(0)
+            self._learn_name(speaker, unit.speaker)
+        return (
+            names.plane.code(unit.plane), speaker, names.role.code(unit.role), names.thread.code(unit.thread),
+            names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, unit.trust,
+            unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
+            len(unit.text), _informative(unit.text), body, title, label,
+        )  # fmt: skip
+
+    def _own(self, ref: Ref, row: int) -> None:
+        rows = self.rows_of.get(ref)
+        if rows is None:
+            self.rows_of[ref] = row
+        else:
+            self.rows_of[ref] = (rows, row) if isinstance(rows, int) else (*rows, row)
+
+    def _count(self, row: int, sign: int) -> None:
+        columns = self.columns
+        lengths = (columns.body_terms[row], columns.title_terms[row], columns.label_terms[row])
+        for field, length in zip(Field, lengths, strict=True):
+            if length:
+                self.field_terms[field] += sign * int(length)
+                self.field_units[field] += sign
+
+    def _learn_name(self, code: int, speaker: str) -> None:
+        terms = () if speaker.casefold() in _NOT_NAMES else tuple(dict.fromkeys(self.analyser.terms(speaker)))
+        self.name_terms.append(terms)
+        for term in terms:
+            self.speakers_of.setdefault(term, []).append(code)
+
+    def _label(self, unit: Unit) -> list[str]:
+        key = unit.speaker, unit.at // _DAY_MS if unit.at else 0
+        label = self._labels.get(key)
+        if label is None:
+            day = f"{as_datetime(Instant(unit.at)):%d %B %Y %Y-%m-%d}" if unit.at else ""
+            label = self.analyser.terms(f"{unit.speaker} {day.lstrip('0')}")
+            if len(self._labels) >= _LABELS_KEPT:
+                self._labels.clear()
+            self._labels[key] = label
+        return label
+
+
+def _informative(text: str) -> float:
+    told = 0.5 * min(math.log1p(len(text)) / math.log1p(_FULL_CHARS), 1.0)
+    return told - 0.1 if text.rstrip().endswith(("?", "？")) else told

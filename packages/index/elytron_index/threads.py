@@ -1,0 +1,95 @@
+"""The order of units inside each conversation, and links from each unit to the one before and after it."""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_core.ports.store import Ref
+from elytron_index.columns import Columns
+
+Key = tuple[int, int, Ref, int]
+
+
+class Threads:
+    """Rows per thread, sorted by (order, at, ref, part). Keeps the links in the columns true."""
+
+    def __init__(self, columns: Columns, refs: list[Ref], /) -> None:
+        self._columns = columns
+        self._refs = refs
+        self._rows: dict[int, array[int]] = {}
+
+    def insert(self, row: int, /) -> None:
+        """Put `row` at its place in its thread; a row without a thread has none."""
+        columns = self._columns
+        thread = int(columns.thread[row])
+        if not thread:
+            return
+        rows = self._rows.get(thread)
+        if rows is None:
+            rows = self._rows[thread] = array("i")
+        place = len(rows)
+        if place and columns.order[rows[-1]] >= columns.order[row]:
+            place = bisect_left(rows, self._key(row), key=self._key)
+        before = rows[place - 1] if place else 0
+        after = rows[place] if place < len(rows) else 0
+        rows.insert(place, row)
+        self._link(before, row)
+        self._link(row, after)
+
+    def remove(self, row: int, /) -> None:
+        """Take `row` out of its thread and join its neighbours."""
+        thread = int(self._columns.thread[row])
+        if not thread:
+            return
+        rows = self._rows[thread]
+        rows.pop(bisect_left(rows, self._key(row), key=self._key))
+        if not rows:
+            del self._rows[thread]
+        self._link(int(self._columns.before[row]), int(self._columns.after[row]))
+
+    def around(self, row: int, before: int, after: int, /) -> tuple[list[int], list[int]]:
+        """Return up to `before` rows ahead of `row` and up to `after` behind it, in order."""
+        return self._walk(self._columns.before, row, before)[::-1], self._walk(self._columns.after, row, after)
+
+    def all_rows(self) -> NDArray[np.int32]:
+        """Return the rows of all threads, thread after thread, each in order."""
+        joined = array("i")
+        for rows in self._rows.values():
+            joined += rows
+        return np.array(joined, np.int32)
+
+    def load(self) -> None:
+        """Take the order from the columns, whose rows must stand thread after thread, each in order."""
+        columns = self._columns
+        threads = columns.thread[: columns.size]
+        heads = np.flatnonzero(threads[1:] != threads[:-1]) + 1
+        for start, end in zip(heads.tolist(), [*heads[1:].tolist(), columns.size], strict=True):
+            if threads[start]:
+                rows = np.arange(start, end, dtype=np.int32)
+                self._rows[int(threads[start])] = array("i", rows.tobytes())
+                columns.before[start + 1 : end] = rows[:-1]
+                columns.after[start : end - 1] = rows[1:]
+
+    @property
+    def size_bytes(self) -> int:
+        return 220 * len(self._rows) + 4 * self._columns.size
+
+    def _key(self, row: int) -> Key:
+        columns = self._columns
+        return int(columns.order[row]), int(columns.at[row]), self._refs[row], int(columns.part[row])
+
+    def _link(self, before: int, after: int) -> None:
+        if before:
+            self._columns.after[before] = after
+        if after:
+            self._columns.before[after] = before
+
+    @staticmethod
+    def _walk(links: Sequence[int] | NDArray[np.int32], row: int, steps: int) -> list[int]:
+        found: list[int] = []
+        while steps > len(found) and (row := int(links[row])):
+            found.append(row)
+        return found
