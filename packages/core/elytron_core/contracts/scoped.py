@@ -24,6 +24,7 @@ class ClipReason(StrEnum):
     CHARS = "chars"
     PAGE = "page"
     PROFILE = "profile"
+    PRESSURE = "pressure"
 
 
 class Clip(Value):

@@ -1,0 +1,128 @@
+"""Admission: which proposed facts and skills become beliefs, and why not.
+
+A judgement never looks at a model, a clock or a store: what is known comes in. Merge guards stand between a draft and
+the current fact of its slot: no change of privacy, no older observation over a newer one, no less sure word over a
+surer one. A draft that says the same again overwrites nothing, so only the privacy guard holds for it; a delete moves
+no privacy, so only the other two hold for it.
+"""
+
+from typing import Final
+
+from elytron_core.clock import Instant
+from elytron_core.contracts import writing
+from elytron_core.model import Value
+from elytron_core.planes import long_term
+from elytron_core.policy import procedures, wording
+
+VOUCHED: Final = frozenset(
+    {
+        long_term.Authority.USER_ASSERTED,
+        long_term.Authority.OPERATOR,
+        long_term.Authority.PROGRAM,
+        long_term.Authority.RUNTIME,
+    }
+)
+"""Authorities whose word counts as high confidence, whatever the draft says."""
+
+SURENESS: Final = {long_term.Confidence.LOW: 0, long_term.Confidence.MEDIUM: 1, long_term.Confidence.HIGH: 2}
+
+SELF_CLAIM: Final = "assistant self-claims are evidence, not facts"
+EMPTY_TOPIC: Final = "the topic is empty"
+EMPTY_CONTENT: Final = "the content is empty"
+VALIDITY_BACKWARDS: Final = "its validity ends before it begins"
+PRIVACY_TRANSITION: Final = "a write never changes the privacy of a fact: use the control operations"
+OLDER_OBSERVATION: Final = "it was observed before the current fact"
+LESS_SURE: Final = "it is less sure than the current fact"
+NOTHING_TO_DELETE: Final = "there is no current fact to delete"
+EMPTY_SKILL: Final = "the topic or the title is empty"
+
+
+class FactJudgement(Value):
+    """What admission says of one draft: the verdict, what is to be done, and for anything but a plain yes why."""
+
+    verdict: writing.Verdict
+    outcome: writing.Outcome
+    reason: str = ""
+
+
+class SkillJudgement(FactJudgement):
+    """The same of a skill. An accepted one is STORED; whether that replaces an older revision, its writer knows."""
+
+
+def effective_confidence(draft: writing.FactDraft, /) -> long_term.Confidence:
+    """Return how sure `draft` is to be taken: high where its authority vouches for it."""
+    return _confidence(draft.authority, draft.confidence)
+
+
+def judge_fact(draft: writing.FactDraft, current: long_term.Fact | None, *, at: Instant) -> FactJudgement:
+    """Return what is to become of `draft` beside the `current` fact of its slot; a closed fact counts as none.
+
+    A draft without a time of observation was observed at `at`.
+    """
+    if draft.authority is long_term.Authority.ASSISTANT_SELF_CLAIM:
+        return _rejected(SELF_CLAIM)
+    if wording.is_blank(draft.topic):
+        return _rejected(EMPTY_TOPIC)
+    known = current if current is not None and current.is_current else None
+    match draft.operation:
+        case writing.FactOperation.DELETE:
+            return _judge_delete(draft, known, at=at)
+        case writing.FactOperation.UPSERT:
+            return _judge_upsert(draft, known, at=at)
+
+
+def judge_skill(write: writing.RuntimeSkillWrite, /) -> SkillJudgement:
+    """Return whether `write` is a procedure worth keeping: see `procedures.flaw`."""
+    blank = wording.is_blank(write.topic) or wording.is_blank(write.title)
+    reason = EMPTY_SKILL if blank else procedures.flaw(write.content)
+    if reason is not None:
+        return SkillJudgement(verdict=writing.Verdict.REJECT, outcome=writing.Outcome.REJECTED, reason=reason)
+    return SkillJudgement(verdict=writing.Verdict.ACCEPT, outcome=writing.Outcome.STORED)
+
+
+def _judge_delete(draft: writing.FactDraft, known: long_term.Fact | None, *, at: Instant) -> FactJudgement:
+    if known is None:
+        return _accepted(writing.Outcome.SKIPPED, NOTHING_TO_DELETE)
+    refusal = _overwrite_refusal(draft, known, at=at)
+    return _rejected(refusal) if refusal else _accepted(writing.Outcome.DELETED)
+
+
+def _judge_upsert(draft: writing.FactDraft, known: long_term.Fact | None, *, at: Instant) -> FactJudgement:
+    if wording.is_blank(draft.content):
+        return _rejected(EMPTY_CONTENT)
+    if draft.valid_from is not None and draft.valid_to is not None and draft.valid_to < draft.valid_from:
+        return _rejected(VALIDITY_BACKWARDS)
+    if known is None:
+        return _accepted(writing.Outcome.STORED)
+    if draft.privacy is not known.privacy:
+        return _rejected(PRIVACY_TRANSITION)
+    if says_the_same(draft.content, known.content):
+        return _accepted(writing.Outcome.CONFIRMED)
+    refusal = _overwrite_refusal(draft, known, at=at)
+    return _rejected(refusal) if refusal else _accepted(writing.Outcome.UPDATED)
+
+
+def says_the_same(one: str, other: str, /) -> bool:
+    """Tell whether two contents differ in nothing but case, width and white space; signs count ("-5" is not "5")."""
+    return wording.plain(one) == wording.plain(other)
+
+
+def _overwrite_refusal(draft: writing.FactDraft, known: long_term.Fact, *, at: Instant) -> str:
+    observed_at = draft.observed_at if draft.observed_at is not None else at
+    if observed_at < known.observed_at:
+        return OLDER_OBSERVATION
+    if SURENESS[effective_confidence(draft)] < SURENESS[_confidence(known.authority, known.confidence)]:
+        return LESS_SURE
+    return ""
+
+
+def _confidence(authority: long_term.Authority, stated: long_term.Confidence) -> long_term.Confidence:
+    return long_term.Confidence.HIGH if authority in VOUCHED else stated
+
+
+def _accepted(outcome: writing.Outcome, reason: str = "") -> FactJudgement:
+    return FactJudgement(verdict=writing.Verdict.ACCEPT, outcome=outcome, reason=reason)
+
+
+def _rejected(reason: str) -> FactJudgement:
+    return FactJudgement(verdict=writing.Verdict.REJECT, outcome=writing.Outcome.REJECTED, reason=reason)

@@ -1,0 +1,77 @@
+"""How policies compare texts: one normal form, terms held by it, and likeness by character trigrams."""
+
+import re
+import unicodedata
+
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+_BREAKS = re.compile(r"[\W_]+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+)
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
+
+
+def is_blank(text: str, /) -> bool:
+    """Tell whether `text` has nothing to see: only white space, controls and invisible characters."""
+    return all(char.isspace() or unicodedata.category(char) in _INVISIBLE for char in text)
+
+
+def plain(text: str, /) -> str:
+    """Return `text` without differences of case, width and white space; signs and accents stay."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def normalise(text: str, /) -> str:
+    """Return the form under which texts are the same: case, accents, width, punctuation and spacing do not count."""
+    if not text.isascii():
+        opened = unicodedata.normalize("NFKD", text).casefold()
+        text = unicodedata.normalize("NFC", _ACCENTS.sub("", opened))
+    return " ".join(_BREAKS.sub(" ", text.casefold()).split())
+
+
+def holds(text: str, term: str, /) -> bool:
+    """Tell whether normalised `text` has the normalised `term` as a word, or as the beginning of one.
+
+    A beginning counts from four characters on, so that stems match ("walk": "walking"; "happi": "happy"); shorter
+    terms match whole words and their plural. Scripts written without spaces match anywhere.
+    """
+    if not term:
+        return False
+    if _UNSPACED.search(term):
+        return term in text
+    padded = f" {text} "
+    if len(term) < 4:
+        return f" {term} " in padded or f" {term}s " in padded
+    return f" {term.removesuffix('i')}" in padded
+
+
+def mentions(text: str, words: str, /) -> bool:
+    """Tell whether normalised `text` has the normalised `words` in one piece; spaced scripts by whole words."""
+    if not words:
+        return False
+    return words in text if _UNSPACED.search(words) else f" {words} " in f" {text} "
+
+
+def trigrams(text: str, /) -> frozenset[str]:
+    """Return the character trigrams of a normalised text, its ends marked; none for an empty one."""
+    if not text:
+        return frozenset()
+    padded = f" {text} "
+    return frozenset(padded[at : at + 3] for at in range(len(padded) - 2))
+
+
+def likeness(one: frozenset[str], other: frozenset[str], /) -> float:
+    """Return how alike two sets of trigrams are, 0 to 1 (Dice's coefficient)."""
+    both = len(one) + len(other)
+    return 2 * len(one & other) / both if both else 0.0
+
+
+def words_of(text: str, /, *, limit: int) -> tuple[str, ...]:
+    """Return up to `limit` distinct terms of a normalised text: words of four and more characters, else pairs."""
+    found: list[str] = []
+    for word in text.split():
+        if _UNSPACED.search(word):
+            found += [word[at : at + 2] for at in range(len(word) - 1)]
+        elif len(word) >= 4:
+            found.append(word)
+    return tuple(dict.fromkeys(found))[:limit]
