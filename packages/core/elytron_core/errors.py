@@ -2,6 +2,7 @@
 
     ElytronError
     ├── InvalidInput              invalid_input              the caller's value is not what the field takes
+    │   ├── InvalidJson           invalid_json               not JSON, or JSON that two parsers may read in two ways
     │   ├── ScopeMissing          scope_missing              no space, or a destructive call without a scope
     │   ├── StoreUrlInvalid       store_url_invalid
     │   └── UnreadableFile        unreadable_file            an import file that is not what it says
@@ -10,6 +11,7 @@
     │   ├── IdempotencyConflict   idempotency_conflict       same key, other body
     │   └── TurnConflict          turn_conflict              same turn id, other content
     ├── LimitExceeded             limit_exceeded
+    │   └── PayloadTooLarge       payload_too_large          more bytes than one request or file may have
     ├── PermissionRefused         permission_refused
     ├── Unsupported               unsupported                an operation, engine or extra that is not there
     │   └── MissingExtra          missing_extra
@@ -58,6 +60,13 @@ class InvalidInput(ElytronError):
 
     def details(self) -> dict[str, str | int]:
         return {"field": self.field, "problem": self.problem}
+
+
+class InvalidJson(InvalidInput):
+    key = "invalid_json"
+
+    def __init__(self, *, problem: str) -> None:
+        super().__init__(field="JSON", problem=problem)
 
 
 class ScopeMissing(InvalidInput):
@@ -144,6 +153,13 @@ class LimitExceeded(ElytronError):
 
     def details(self) -> dict[str, str | int]:
         return {"what": self.what, "limit": self.limit}
+
+
+class PayloadTooLarge(LimitExceeded):
+    key = "payload_too_large"
+
+    def __init__(self, *, limit: int) -> None:
+        super().__init__(what="bytes of JSON", limit=limit)
 
 
 class PermissionRefused(ElytronError):

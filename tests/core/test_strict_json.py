@@ -1,0 +1,60 @@
+"""JSON from outside means one thing, or is refused."""
+
+import pytest
+
+from elytron_core.errors import InvalidJson, PayloadTooLarge
+from elytron_core.strict_json import parse
+
+CANARY = "s3cret"
+
+REFUSED = {
+    "text that is not UTF-8": (b'{"a": "\xff"}', "is not UTF-8"),
+    "UTF-16": ('{"a": 1}'.encode("utf-16"), "is not UTF-8"),
+    "a byte order mark": (b'\xef\xbb\xbf{"a": 1}', "is not JSON at line 1, column 1"),
+    "nothing": (b"", "is not JSON at line 1, column 1"),
+    "a cut document": (b'{"a": "s3cre', "is not JSON at line 1, column 7"),
+    "more than one value": (b'{"a": 1} {"s3cret": 2}', "is not JSON at line 1, column 10"),
+    "a raw control character": (b'"s3cret\x00"', "is not JSON at line 1, column 8"),
+    "one key twice": (b'{"s3cret": 1, "s3cret": 2}', "has one key twice in an object"),
+    "one key twice, written two ways": (b'{"a": 1, "\\u0061": 2}', "has one key twice in an object"),
+    "NaN": (b"[NaN]", "has NaN, which is no JSON number"),
+    "an infinity": (b"[-Infinity]", "has -Infinity, which is no JSON number"),
+    "a number beyond a float": (b"[1e400]", "has a number beyond what a float holds"),
+    "an integer beyond 64 bits": (b"[9223372036854775808]", "has an integer beyond 64 bits"),
+    "a negative integer beyond 64 bits": (b"[-9223372036854775809]", "has an integer beyond 64 bits"),
+    "an integer of 5,000 digits": (b"1" * 5_000, "has an integer beyond 64 bits"),
+    "a lone surrogate": (b'{"a": "\\ud800"}', "has a lone surrogate"),
+    "a lone surrogate in a key": (b'{"\\uDC00": 1}', "has a lone surrogate"),
+    "65 levels": (b"[" * 65 + b"]" * 65, "is nested deeper than 64"),
+    "65 levels of objects": (b'{"a":' * 65 + b"1" + b"}" * 65, "is nested deeper than 64"),
+    "100,000 levels": (b"[" * 100_000 + b"]" * 100_000, "is nested deeper than 64"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_can_be_read_in_two_ways_is_refused_without_repeating_it(case: str) -> None:
+    data, problem = REFUSED[case]
+    with pytest.raises(InvalidJson) as refused:
+        parse(data)
+    assert refused.value.problem == problem
+    assert CANARY not in str(refused.value)
+
+
+def test_more_bytes_than_allowed_are_not_read() -> None:
+    with pytest.raises(PayloadTooLarge):
+        parse(b"[1, 2]", limit=5)
+
+
+def test_what_is_sound_is_read() -> None:
+    deep = "[" * 63 + "1" + "]" * 63
+    data = (
+        '{"a": [9223372036854775807, -9223372036854775808, 1.5, true, null], "é": "\\ud83d\\ude00", "d": ' + deep + "}"
+    )
+    expected: object = 1
+    for _ in range(63):
+        expected = [expected]
+    assert parse(data.encode()) == {"a": [2**63 - 1, -(2**63), 1.5, True, None], "é": "😀", "d": expected}
+
+
+def test_many_brackets_side_by_side_are_not_deep() -> None:
+    assert parse(b"[" + b"[]," * 200 + b"[]]") == [[]] * 201
