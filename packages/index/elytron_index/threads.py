@@ -3,12 +3,13 @@
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elytron_core.ports.store import Ref
-from elytron_index.columns import Columns
+from elytron_index.columns import Columns, whole_numbers
 
 Key = tuple[int, int, Ref, int]
 
@@ -65,8 +66,8 @@ class Threads:
         """Take the order from the columns, whose rows must stand thread after thread, each in order."""
         columns = self._columns
         threads = columns.thread[: columns.size]
-        heads = np.flatnonzero(threads[1:] != threads[:-1]) + 1
-        for start, end in zip(heads.tolist(), [*heads[1:].tolist(), columns.size], strict=True):
+        heads = whole_numbers(np.flatnonzero(threads[1:] != threads[:-1]) + 1)
+        for start, end in pairwise([*heads, columns.size]):
             if threads[start]:
                 rows = np.arange(start, end, dtype=np.int32)
                 self._rows[int(threads[start])] = array("i", rows.tobytes())

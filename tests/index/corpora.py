@@ -1,0 +1,87 @@
+"""Random small spaces: units, the changes that bring them, filters and queries."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import strategies as st
+
+from elytron_core.ports.store import Ref
+from elytron_index import Change, Filters, IndexQuery, Unit
+
+REFS = [Ref(collection, f"{number:02x}") for collection in ("fact", "turn") for number in range(8)]
+WORDS = ["tea", "coffee", "harbour", "running", "cats", "2024-05-07", "May", "茶", "Ada", "Ben", "the", "1,200"]
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+DAY_MS = 86_400_000
+DAYS = st.sampled_from([0, DAY_MS * 19_850 + 5, DAY_MS * 19_851, DAY_MS * 19_851 + 7])
+MOMENTS = st.sampled_from([0, 0, 10, 20, 30])
+VECTORS = st.none() | st.tuples(
+    st.sampled_from(["small", "large"]), st.lists(st.integers(-4, 4), min_size=3, max_size=3).filter(any)
+).map(lambda given: (given[0], np.array(given[1], "<f4").tobytes()))
+TAGS = st.lists(st.sampled_from(["red", "blue", "green"]), unique=True, max_size=3).map(tuple)
+SCOPES = st.sampled_from([(), (("agent", "x"),), (("agent", "y"), ("project", "p")), (("project", "q"),)])
+
+
+@st.composite
+def units(draw: st.DrawFn, ref: Ref, part: int) -> Unit:
+    return Unit(
+        ref=ref,
+        part=part,
+        plane=draw(st.sampled_from(["transcript", "facts"])),
+        text=draw(TEXTS),
+        title=draw(st.just("") | TEXTS),
+        speaker=draw(st.sampled_from(["", "Ada", "Ben Miller", "user"])),
+        role=draw(st.sampled_from(["", "user", "assistant"])),
+        thread=draw(st.sampled_from(["", "aa", "bb"])),
+        order=draw(st.integers(0, 4)),
+        at=draw(DAYS),
+        scope=draw(SCOPES),
+        tags=draw(TAGS),
+        valid_from=draw(MOMENTS),
+        valid_to=draw(MOMENTS),
+        recorded_at=draw(MOMENTS),
+        closed_at=draw(st.sampled_from([0, 0, 0, 20])),
+        trust=draw(st.integers(0, 2)),
+        vector=draw(VECTORS),
+    )
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> Change:
+    ref = draw(st.sampled_from(REFS))
+    return Change(ref, tuple(draw(units(ref, part)) for part in range(draw(st.integers(0, 3)))))
+
+
+HISTORIES = st.lists(st.lists(changes(), max_size=6), max_size=6)
+"""Batches of changes, one after the other."""
+
+FILTERS = st.builds(
+    Filters,
+    planes=st.sampled_from([(), (), ("facts",), ("facts", "transcript"), ("none",)]),
+    scope=st.sampled_from([(), (), (("agent", ("x", "")),), (("agent", ("y",)), ("project", ("p", "q")))]),
+    as_of=st.sampled_from([None, None, 15, 25]),
+    known_at=st.sampled_from([None, None, 15, 25]),
+    min_trust=st.sampled_from([None, None, 1]),
+    speakers=st.sampled_from([(), (), ("Ada",), ("Ada", "nobody")]),
+    roles=st.sampled_from([(), (), ("user",)]),
+    threads=st.sampled_from([(), (), ("aa",)]),
+    since=st.sampled_from([None, None, DAY_MS * 19_851]),
+    until=st.sampled_from([None, None, DAY_MS * 19_851]),
+    tags_any=st.sampled_from([(), (), ("red", "blue")]),
+    tags_all=st.sampled_from([(), (), ("red", "green")]),
+    exclude=st.sampled_from([frozenset[Ref](), frozenset(REFS[:3])]),
+)
+
+QUERIES = st.builds(
+    IndexQuery,
+    text=TEXTS,
+    limit=st.sampled_from([1, 3, 200]),
+    vector=VECTORS,
+    filters=st.just(Filters()) | FILTERS,
+    now=st.sampled_from([0, DAY_MS * 19_860]),
+)
+
+
+def living(history: Sequence[Sequence[Change]], /) -> list[Unit]:
+    """Return the units that are there after `history`."""
+    latest = {change.ref: change for batch in history for change in batch}
+    return [unit for change in latest.values() for unit in change.units]

@@ -1,0 +1,130 @@
+"""Search by the book: plain Python over all units, as slow and as plain as it can be."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from elytron_core.text.analyser import Analyser
+from elytron_index import Filters, IndexQuery, Unit
+
+ANALYSER = Analyser()
+DAY_MS = 86_400_000
+
+
+def label(unit: Unit) -> str:
+    if not unit.at:
+        return unit.speaker
+    day = datetime.fromtimestamp(unit.at / 1000, UTC)
+    return f"{unit.speaker} {day.day} {day:%B %Y %Y-%m-%d}"
+
+
+def may_be_seen(unit: Unit, filters: Filters) -> bool:
+    scope = dict(unit.scope)
+    moment, known = filters.as_of, filters.known_at
+    return all((
+        not filters.planes or unit.plane in filters.planes,
+        all(scope.get(part, "") in values for part, values in filters.scope),
+        moment is None or (unit.valid_from <= moment and (not unit.valid_to or moment < unit.valid_to)),
+        not unit.closed_at if known is None else unit.recorded_at <= known and (not unit.closed_at or known < unit.closed_at),
+        filters.min_trust is None or unit.trust >= filters.min_trust,
+    ))  # fmt: skip
+
+
+def is_asked_for(unit: Unit, filters: Filters) -> bool:
+    return may_be_seen(unit, filters) and all((
+        not filters.speakers or unit.speaker in filters.speakers,
+        not filters.roles or unit.role in filters.roles,
+        not filters.threads or unit.thread in filters.threads,
+        filters.since is None or unit.at >= filters.since,
+        filters.until is None or unit.at < filters.until,
+        not filters.tags_any or bool(set(filters.tags_any) & set(unit.tags)),
+        set(filters.tags_all) <= set(unit.tags),
+        unit.ref not in filters.exclude,
+    ))  # fmt: skip
+
+
+def bm25(texts: Sequence[list[str]], terms: Sequence[str], *, k1: float, b: float) -> list[float]:
+    """Return each text's score. The average length is that of the texts that are not empty."""
+    lengths = [len(text) for text in texts if text]
+    average = sum(lengths) / len(lengths) if lengths else 1.0
+    counts = [Counter(text) for text in texts]
+    total = [0.0] * len(texts)
+    for term in terms:
+        df = sum(term in count for count in counts)
+        idf = math.log(1 + (len(texts) - df + 0.5) / (df + 0.5))
+        for place, count in enumerate(counts):
+            tf = min(count[term], 255)
+            total[place] += idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * len(texts[place]) / average))
+    return total
+
+
+def cosines(units: Sequence[Unit], query: IndexQuery) -> list[float | None]:
+    if query.vector is None:
+        return [None] * len(units)
+    model, data = query.vector
+    asked = np.frombuffer(data, "<f4").astype(float)
+    found: list[float | None] = []
+    for unit in units:
+        if unit.vector is None or unit.vector[0] != model:
+            found.append(None)
+        else:
+            kept = np.frombuffer(unit.vector[1], "<f4").astype(float)
+            found.append(float(asked @ kept / np.linalg.norm(asked) / np.linalg.norm(kept)))
+    return found
+
+
+def names(units: Sequence[Unit], query: IndexQuery) -> list[str]:
+    """Return the query's terms that are part of a speaker's name."""
+    spoken = {term for unit in units for term in ANALYSER.terms(unit.speaker)}
+    return [term for term in ANALYSER.query_terms(query.text) if term in spoken]
+
+
+def signals(units: Sequence[Unit], query: IndexQuery) -> list[dict[str, float]]:
+    """Return the text signals of every unit."""
+    bodies = [ANALYSER.terms(unit.text) for unit in units]
+    every, named = ANALYSER.query_terms(query.text), names(units, query)
+    words = [term for term in every if term not in named]
+    body = bm25(bodies, words, k1=query.body.k1, b=query.body.b)
+    title = bm25([ANALYSER.terms(unit.title) for unit in units], every, k1=query.title.k1, b=query.title.b)
+    labels = bm25([ANALYSER.terms(label(unit)) for unit in units], words, k1=query.label.k1, b=query.label.b)
+    name = bm25(bodies, named, k1=query.body.k1, b=query.body.b)
+    found: list[dict[str, float]] = []
+    for place, unit in enumerate(units):
+        spoken = ANALYSER.terms(unit.speaker)
+        found.append({
+            "body": body[place] if may_be_seen(unit, query.filters) else 0.0,
+            "title": title[place],
+            "label": labels[place],
+            "name": name[place],
+            "matched": float(sum(term in bodies[place] for term in every)),
+            "speaker": sum(term in named for term in set(spoken)) / len(set(spoken)) if unit.speaker else 0.0,
+        })  # fmt: skip
+    for place, near in enumerate(neighbourhood(units)):
+        steps = zip(
+            (query.context.before, query.context.after, query.context.second_before, query.context.second_after),
+            near,
+            strict=True,
+        )
+        take = 1 / (1 + (len(units[place].text) / query.context.chars) ** 2)
+        found[place]["near"] = take * sum(step * found[other]["body"] for step, other in steps if other is not None)
+    return found
+
+
+def neighbourhood(units: Sequence[Unit]) -> list[tuple[int | None, int | None, int | None, int | None]]:
+    """Return for each unit the places of the one before, after, two before and two after in its thread."""
+    places = sorted(
+        range(len(units)),
+        key=lambda at: (units[at].thread, units[at].order, units[at].at, units[at].ref, units[at].part),
+    )
+    rank = {place: at for at, place in enumerate(places)}
+
+    def beside(place: int, step: int) -> int | None:
+        at = rank[place] + step
+        if units[place].thread and 0 <= at < len(places) and units[places[at]].thread == units[place].thread:
+            return places[at]
+        return None
+
+    return [(beside(at, -1), beside(at, 1), beside(at, -2), beside(at, 2)) for at in range(len(units))]

@@ -1,0 +1,251 @@
+"""A search gives what the book says, however the units came."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.ports.store import Ref
+from elytron_core.text.analyser import Analyser
+from elytron_index import Change, IndexQuery, Unit, Weights, postings, state
+from elytron_index.space import SpaceIndex
+from tests.index import oracle
+from tests.index.corpora import HISTORIES, QUERIES, living
+
+ANALYSER = Analyser()
+
+
+def built(history: Sequence[Sequence[Change]]) -> SpaceIndex:
+    index = SpaceIndex(ANALYSER)
+    for sequence, batch in enumerate(history, 1):
+        index.apply(batch, watermark=sequence)
+    return index
+
+
+def fresh(units: Sequence[Unit]) -> SpaceIndex:
+    return built(
+        [[Change(ref, tuple(unit for unit in units if unit.ref == ref)) for ref in {unit.ref for unit in units}]]
+    )
+
+
+def told(*texts: str, thread: str = "") -> list[Change]:
+    return [
+        Change(ref := Ref("turn", f"{place:02x}"), (Unit(ref, 0, "transcript", text, thread=thread, order=place),))
+        for place, text in enumerate(texts)
+    ]
+
+
+@given(history=HISTORIES, query=QUERIES)
+def test_text_signals_equal_those_of_the_book(history: list[list[Change]], query: IndexQuery) -> None:
+    units = living(history)
+    found = fresh(units).search(query).found
+    expected = {(unit.ref, unit.part): each for unit, each in zip(units, oracle.signals(units, query), strict=True)}
+
+    for candidate in found:
+        book = expected[candidate.unit.ref, candidate.unit.part]
+        assert {name: getattr(candidate.signals, name) for name in book} == pytest.approx(book, abs=1e-9)
+
+
+@given(history=HISTORIES, query=QUERIES)
+def test_everything_that_passes_the_filters_and_speaks_for_itself_is_found(
+    history: list[list[Change]], query: IndexQuery
+) -> None:
+    units = living(history)
+    spoken = oracle.signals(units, query)
+    cosines = oracle.cosines(units, query)
+    listing = query.vector is None and not query.text
+    expected = {
+        (unit.ref, unit.part)
+        for unit, each, cosine in zip(units, spoken, cosines, strict=True)
+        if oracle.is_asked_for(unit, query.filters)
+        and (
+            listing or cosine is not None or any(each[name] > 0 for name in ("body", "title", "label", "name", "near"))
+        )
+    }
+    found = fresh(units).search(query)
+
+    assert found.pool == len(expected)
+    assert found.searched == sum(oracle.is_asked_for(unit, query.filters) for unit in units)
+    assert len(found.found) == min(query.limit, len(expected))
+    assert {(each.unit.ref, each.unit.part) for each in found.found} <= expected
+
+
+@given(history=HISTORIES, query=QUERIES)
+def test_cosines_are_exact_and_those_of_the_same_model_alone(history: list[list[Change]], query: IndexQuery) -> None:
+    units = living(history)
+    exact = {(unit.ref, unit.part): cosine for unit, cosine in zip(units, oracle.cosines(units, query), strict=True)}
+    seen = [cosine for unit, cosine in zip(units, exact.values(), strict=True)
+            if cosine is not None and oracle.may_be_seen(unit, query.filters)]  # fmt: skip
+    lowest = min(seen, default=0.0)
+
+    for candidate in fresh(units).search(query).found:
+        cosine = exact[candidate.unit.ref, candidate.unit.part]
+        assert candidate.signals.vector == pytest.approx(lowest if cosine is None else cosine, abs=1e-6)
+
+
+@given(history=HISTORIES, query=QUERIES, data=st.data())
+def test_the_answer_does_not_depend_on_how_the_units_came(
+    history: list[list[Change]], query: IndexQuery, data: st.DataObject
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postings, "_LIVE_MAX", data.draw(st.sampled_from([1, 12, 10_000]), label="live"))
+        patch.setattr(postings, "_RATIO", data.draw(st.sampled_from([1, 2, 4]), label="ratio"))
+        patch.setattr(state, "_COMPACT_DEAD", data.draw(st.sampled_from([0, 5, 1_000]), label="dead"))
+        grown = SpaceIndex(ANALYSER)
+        for sequence, batch in enumerate(history, 1):
+            grown.apply(batch, watermark=sequence)
+            if data.draw(st.booleans(), label="reload"):
+                reloaded = SpaceIndex.from_bytes(grown.to_bytes(), ANALYSER)
+                assert reloaded is not None
+                grown = reloaded
+    at_once = fresh(data.draw(st.permutations(living(history)), label="order"))
+
+    assert grown.search(query) == at_once.search(query)
+    assert (grown.units, grown.documents, grown.speakers(), grown.planes()) == (
+        at_once.units, at_once.documents, at_once.speakers(), at_once.planes()
+    )  # fmt: skip
+
+
+@given(history=HISTORIES, query=QUERIES)
+def test_the_best_come_first_and_equal_ones_newest_first(history: list[list[Change]], query: IndexQuery) -> None:
+    found = built(history).search(query).found
+    keys = [(-each.score, -each.unit.at, -each.unit.order, each.unit.ref, each.unit.part) for each in found]
+
+    assert keys == sorted(keys)
+
+
+def test_a_session_counts_by_its_three_best() -> None:
+    index = built([told("tea", "tea tea", "tea", "nothing", "tea here again", thread="aa"), told()])
+    found = index.search(IndexQuery("tea", limit=10)).found
+    best = sorted((each.signals.body for each in found), reverse=True)[:3]
+
+    assert [each.signals.session for each in found] == pytest.approx([sum(best) / 3] * 5, rel=1e-6)
+
+
+def test_a_unit_without_a_thread_is_its_own_session() -> None:
+    index = built([told("tea", "tea and more words")])
+
+    assert all(each.signals.session == each.signals.body for each in index.search(IndexQuery("tea", limit=10)).found)
+
+
+def test_a_turn_beside_the_match_is_found_through_it() -> None:
+    index = built([told("Where did you go?", "Lisbon", thread="aa")])
+    found = index.search(IndexQuery("where did you go", limit=10)).found
+
+    assert {each.unit.ref.key for each in found} == {"00", "01"}
+
+
+def test_words_spread_over_neighbours_meet_in_the_window() -> None:
+    index = built([told("green tea", "yes", "in the harbour", "lorem", "ipsum", "dolor", thread="aa")])
+    found = index.search(IndexQuery("tea harbour", limit=10)).found
+    windows = {each.unit.ref.key: each.signals.window for each in found}
+
+    assert max(windows, key=windows.__getitem__) in {"00", "01", "02"}
+    assert windows["01"] > windows["04"] > 0
+
+
+def test_newer_units_are_more_recent_and_unknown_times_are_not() -> None:
+    times = (0, 1_000, 61_000)
+    changes = [
+        Change(ref := Ref("fact", f"{at:05x}"), (Unit(ref, 0, "facts", "tea", at=at),)) for at in times
+    ]  # fmt: skip
+    found = built([changes]).search(IndexQuery("tea", limit=3, now=61_000, half_life_ms=60_000)).found
+
+    assert {each.unit.at: each.signals.recency for each in found} == {0: 0.0, 1_000: 0.5, 61_000: 1.0}
+
+
+def test_a_role_can_be_preferred() -> None:
+    changes = [
+        Change(ref := Ref("turn", key), (Unit(ref, 0, "transcript", "tea", role=role),))
+        for key, role in (("00", "assistant"), ("01", "user"))
+    ]
+    weights = Weights(roles=(("user", 0.4), ("nobody", 1.0)))
+
+    found = built([changes]).search(IndexQuery("tea", limit=2, weights=weights)).found
+
+    assert [each.unit.role for each in found] == ["user", "assistant"]
+
+
+def test_what_may_not_be_seen_lends_nothing_to_its_neighbours() -> None:
+    ref, hidden = Ref("turn", "00"), Ref("turn", "01")
+    index = built([[
+        Change(ref, (Unit(ref, 0, "transcript", "yes", thread="aa", order=1),)),
+        Change(hidden, (Unit(hidden, 0, "transcript", "secret harbour", thread="aa", order=0, closed_at=5),)),
+    ]])  # fmt: skip
+
+    assert index.search(IndexQuery("harbour", limit=5)).found == ()
+
+
+def test_a_speaker_is_named_by_the_query() -> None:
+    changes = [
+        Change(ref := Ref("turn", key), (Unit(ref, 0, "transcript", "tea", speaker=speaker),))
+        for key, speaker in (("00", "Ada"), ("01", "Ben Miller"), ("02", "user"))
+    ]
+    index = built([changes])
+    found = index.search(IndexQuery("What tea does Ada like? And Miller, the user?", limit=5))
+
+    assert found.named == ("Ada",)
+    assert found.terms == ("tea", "ada", "like", "miller", "user")
+    assert {each.unit.speaker: each.signals.speaker for each in found.found} == {
+        "Ada": 1.0,
+        "Ben Miller": 0.5,
+        "user": 0.0,
+    }
+    assert index.speakers() == ("Ada", "Ben Miller", "user")
+
+
+def test_a_date_finds_the_units_of_that_day() -> None:
+    days = (1_715_040_000_000, 1_717_718_400_000)
+    changes = [Change(ref := Ref("turn", f"{at:x}"), (Unit(ref, 0, "transcript", "hm", at=at),)) for at in days]
+    index = built([changes])
+
+    assert [each.unit.at for each in index.search(IndexQuery("on May 7th 2024", limit=1)).found] == [days[0]]
+    assert [each.unit.at for each in index.search(IndexQuery("2024-06-07", limit=1)).found] == [days[1]]
+
+
+def test_an_empty_space_answers_with_nothing() -> None:
+    nothing = SpaceIndex(ANALYSER).search(IndexQuery("tea", limit=5, vector=("small", np.ones(3, "<f4").tobytes())))
+
+    assert (nothing.found, nothing.pool, nothing.searched) == ((), 0, 0)
+    assert set(nothing.highs) == set(nothing.lows) == {0.0}
+
+
+def test_a_text_without_words_finds_nothing_while_no_text_lists_everything() -> None:
+    index = built([told("tea", "coffee")])
+
+    assert index.search(IndexQuery("?!", limit=5)).found == ()
+    assert [each.unit.ref.key for each in index.search(IndexQuery("", limit=5)).found] == ["01", "00"]
+
+
+def test_a_large_space_weighs_its_best_and_misses_none_of_them() -> None:
+    index = built([told(*(f"tea {'filler ' * (place % 40)}{place}" for place in range(3_000)))])
+    found = index.search(IndexQuery("tea 1234", limit=10)).found
+
+    assert found[0].unit.ref.key == f"{1234:02x}"
+    assert len({each.unit.ref for each in found}) == 10
+
+
+def test_coverage_is_the_share_of_the_query_by_rarity() -> None:
+    index = built([told("tea harbour", "tea", "tea")])
+    coverage = {
+        each.unit.ref.key: each.signals.coverage for each in index.search(IndexQuery("tea harbour moon", limit=3)).found
+    }
+    idf = [math.log(1 + (3 - df + 0.5) / (df + 0.5)) for df in (3, 1, 0)]
+
+    assert coverage == pytest.approx({"00": sum(idf[:2]) / sum(idf), "01": idf[0] / sum(idf), "02": idf[0] / sum(idf)})
+
+
+@pytest.mark.parametrize("limit", [0, limits.RECALL_MAX + 1])
+def test_a_limit_out_of_bounds_is_refused(limit: int) -> None:
+    with pytest.raises(InvalidInput, match="limit"):
+        SpaceIndex(ANALYSER).search(IndexQuery("tea", limit=limit))
+
+
+def test_a_query_that_is_too_long_is_refused() -> None:
+    with pytest.raises(LimitExceeded):
+        SpaceIndex(ANALYSER).search(IndexQuery("x" * (limits.QUERY_CHARS + 1), limit=1))
