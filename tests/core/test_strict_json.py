@@ -25,6 +25,8 @@ REFUSED = {
     "an integer of 5,000 digits": (b"1" * 5_000, "has an integer beyond 64 bits"),
     "a lone surrogate": (b'{"a": "\\ud800"}', "has a lone surrogate"),
     "a lone surrogate in a key": (b'{"\\uDC00": 1}', "has a lone surrogate"),
+    "a lone surrogate behind a pair": (b'"\\ud83d\\ude00\\ud83d"', "has a lone surrogate"),
+    "surrogates the wrong way round": (b'"\\udc00\\ud800"', "has a lone surrogate"),
     "65 levels": (b"[" * 65 + b"]" * 65, "is nested deeper than 64"),
     "65 levels of objects": (b'{"a":' * 65 + b"1" + b"}" * 65, "is nested deeper than 64"),
     "100,000 levels": (b"[" * 100_000 + b"]" * 100_000, "is nested deeper than 64"),
@@ -58,3 +60,7 @@ def test_what_is_sound_is_read() -> None:
 
 def test_many_brackets_side_by_side_are_not_deep() -> None:
     assert parse(b"[" + b"[]," * 200 + b"[]]") == [[]] * 201
+
+
+def test_an_escaped_backslash_before_ud800_is_no_surrogate() -> None:
+    assert parse(b'"\\\\ud800 \\ud83d\\ude00"') == "\\ud800 😀"
