@@ -46,13 +46,34 @@ BLOB_CHUNK_BYTES = 256 * 1024
 SCAN_MAX = 2_000
 JOURNAL_MAX = 10_000
 STORE_BUSY_WAIT_S = 30.0
+STORE_GROUP_BATCHES = 256
+"""How many waiting batches one transaction takes."""
+STORE_GROUP_BYTES = 16 * 1024 * 1024
+STORE_QUEUE_BATCHES = 8_192
+"""How many batches may wait for the writer; more callers wait for room."""
+STORE_WAL_BYTES = 64 * 1024 * 1024
+STORE_VACUUM_BYTES = 256 * 1024 * 1024
+"""Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""
+STORE_UPLOAD_KEEP_MS = 24 * 3600 * 1000
+"""How long an unfinished blob may stay staged before it counts as abandoned."""
 IDEMPOTENCY_KEEP_MS = 7 * 24 * 3600 * 1000
 PROBLEMS_MAX = 1_000
+
+# Sealing
+SEAL_BYTES = 64
+"""What sealing may add to a document's body."""
+SEALS_PER_KEY = 2**28
+"""Messages under one derived key: far below the 2^32 up to which random nonces are safe."""
+SEALED_SPACES_OPEN = 4_096
+"""Spaces whose keys a handle holds in memory."""
 
 # Reading from outside
 JSON_BYTES = 16 * 1024 * 1024
 JSON_DEPTH = 64
 IMPORT_LINE_BYTES = 8 * 1024 * 1024
+TRANSCRIPT_JSON_BYTES = 256 * 1024 * 1024
+"""A transcript that is one JSON document and so is read as a whole; JSON Lines have no bound but the line's."""
+HTTP_BODY_BYTES = 1024 * 1024
 ARCHIVE_BYTES = 8 * 1024 * 1024 * 1024
 
 # Index

@@ -1,0 +1,212 @@
+"""Blobs: chunks are staged under an upload's number, and one small transaction makes them the blob."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple, Protocol, TypeVar, TypeVarTuple
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.errors import ElytronError, LimitExceeded, NotFound, StoreCorrupt, StoreUnavailable
+from elytron_core.ids import SpaceId
+from elytron_store.sqlite import rows
+from elytron_store.sqlite.connection import snapshot
+from elytron_store.sqlite.driver import Raw
+from elytron_store.sqlite.schema import PAD_BYTES
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+WINDOW_PARTS = 16
+"""How many chunks one hop carries: 4 MiB."""
+
+_REPLACE = "INSERT OR REPLACE INTO blobs VALUES (?, ?, ?, ?, ?, ?)"
+_STAGE = f"INSERT INTO chunks VALUES (?, ?, ?, ?, zeroblob({PAD_BYTES}), ?)"  # noqa: S608 - our own number
+_FIND = 'SELECT upload, parts, size, "check" FROM blobs WHERE space = ? AND key = ?'
+_PARTS = (
+    'SELECT part, bytes, "check" FROM chunks WHERE space = ? AND upload = ? AND part >= ? AND part < ? ORDER BY part'
+)
+
+
+class Run(Protocol):
+    """Runs a function on a connection in one hop."""
+
+    def __call__(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> Awaitable[T]: ...
+
+
+class Upload(NamedTuple):
+    """A blob under way: its number is drawn before the first byte is written, so that it can always be taken back."""
+
+    space: SpaceId
+    key: str
+    number: int
+
+
+class Blob(NamedTuple):
+    """What stands under a key."""
+
+    upload: int
+    parts: int
+    size: int
+
+
+async def write(run: Run, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /, *, at: Instant) -> int:
+    """Replace the blob `key` by `chunks`; see `Store.write_blob`. `run` gives each function its own transaction."""
+    upload = Upload(space, key, int.from_bytes(os.urandom(7)))
+    window: list[bytes] = []
+    staged = size = 0
+    try:
+        async for chunk in _pieces(chunks):
+            size += len(chunk)
+            window.append(chunk)
+            if len(window) == WINDOW_PARTS:
+                await run(_stage, upload, staged, tuple(window), at)
+                staged += len(window)
+                window.clear()
+        await run(_finish, upload, staged, tuple(window), size)
+    except BaseException:
+        # Also where the caller was cancelled: what was handed over is behind this in the same queue.
+        if staged or len(window) == WINDOW_PARTS:
+            with suppress(ElytronError):
+                await asyncio.shield(asyncio.ensure_future(run(_discard, upload)))
+        raise
+    return size
+
+
+async def read(run: Run, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+    """Yield the blob's chunks; see `Store.read_blob`. Raises StoreUnavailable where it is replaced meanwhile."""
+    blob, chunks = await run(_open, space, key)
+    for first in range(0, blob.parts, WINDOW_PARTS):
+        if first:
+            chunks = await run(_continue, space, key, blob, first)
+        for chunk in chunks:
+            yield chunk
+
+
+async def _pieces(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield the same bytes in pieces of one size, the last one shorter and never empty."""
+    piece = bytearray()
+    size = 0
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > limits.BLOB_BYTES:
+            raise LimitExceeded(what="bytes in a blob", limit=limits.BLOB_BYTES)
+        piece += chunk
+        while len(piece) >= limits.BLOB_CHUNK_BYTES:
+            yield bytes(piece[: limits.BLOB_CHUNK_BYTES])
+            del piece[: limits.BLOB_CHUNK_BYTES]
+    if piece:
+        yield bytes(piece)
+
+
+def _stage(raw: Raw, upload: Upload, first: int, chunks: Sequence[bytes], at: Instant) -> None:
+    """Write `chunks` as parts from `first` on; nobody sees them yet."""
+    if first == 0:
+        raw.execute("INSERT INTO uploads VALUES (?, ?, ?, ?)", (upload.space, upload.number, upload.key, at))
+    else:
+        _require_upload(raw, upload)
+    _write_chunks(raw, upload, first, chunks)
+
+
+def _finish(raw: Raw, upload: Upload, staged: int, chunks: Sequence[bytes], size: int) -> None:
+    """Write the last `chunks` and make the upload the blob under its key; the old one goes."""
+    space, key, number = upload
+    if staged:
+        _require_upload(raw, upload)
+        raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (space, number))
+    _write_chunks(raw, upload, staged, chunks)
+    before = raw.execute("SELECT upload FROM blobs WHERE space = ? AND key = ?", (space, key)).fetchone()
+    if before is not None:
+        drop_chunks(raw, space, before[0])
+    parts = staged + len(chunks)
+    raw.execute(_REPLACE, (space, key, number, parts, size, rows.check_of(space, key, number, parts, size)))
+    raw.execute("INSERT INTO heads VALUES (?, 0, ?) ON CONFLICT DO NOTHING", (space, rows.check_of(space, 0)))
+
+
+def _discard(raw: Raw, upload: Upload) -> None:
+    """Take back an upload that was not finished, if it is there at all."""
+    gone = raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
+    if gone.rowcount:
+        drop_chunks(raw, upload.space, upload.number)
+
+
+def sweep(raw: Raw, before: int, /) -> None:
+    """Take back the uploads that began before `before` and never ended: their processes are gone."""
+    for space, number in raw.execute("SELECT space, upload FROM uploads WHERE at < ?", (before,)).fetchall():
+        raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (space, number))
+        drop_chunks(raw, space, number)
+
+
+def drop_chunks(raw: Raw, space: str, upload: int, /) -> None:
+    """Delete the chunks of an upload."""
+    raw.execute("DELETE FROM chunks WHERE space = ? AND upload = ?", (space, upload))
+
+
+def damage(raw: Raw, space: str, key: str, row: tuple[int, int, int, bytes], /) -> bool:
+    """Tell whether the blob of a row in `blobs`, or any chunk of it, is not what was written."""
+    upload, parts, size, check = row
+    if rows.check_of(space, key, upload, parts, size) != check:
+        return True
+    found = raw.execute(_PARTS, (space, upload, 0, parts))
+    left = size
+    expected = 0
+    for part, body, chunk_check in found:
+        if part != expected or rows.check_of(space, upload, part, body=body) != chunk_check:
+            return True
+        left -= len(body)
+        expected += 1
+    return expected != parts or left != 0
+
+
+def _write_chunks(raw: Raw, upload: Upload, first: int, chunks: Iterable[bytes]) -> None:
+    space, number = upload.space, upload.number
+    raw.executemany(
+        _STAGE,
+        (
+            (space, number, part, rows.check_of(space, number, part, body=chunk), chunk)
+            for part, chunk in enumerate(chunks, first)
+        ),
+    )
+
+
+def _require_upload(raw: Raw, upload: Upload) -> None:
+    found = raw.execute("SELECT 1 FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
+    if found.fetchone() is None:
+        raise StoreUnavailable("an erasure took this blob while it was written: write it again")
+
+
+def _find(raw: Raw, space: str, key: str) -> Blob | None:
+    row = raw.execute(_FIND, (space, key)).fetchone()
+    if row is None:
+        return None
+    upload, parts, size, check = row
+    if rows.check_of(space, key, upload, parts, size) != check:
+        raise StoreCorrupt(what=f"blob {key}")
+    return Blob(upload, parts, size)
+
+
+def _open(raw: Raw, space: str, key: str) -> tuple[Blob, Sequence[bytes]]:
+    """Return what stands under `key` and its first chunks."""
+    with snapshot(raw):
+        blob = _find(raw, space, key)
+        if blob is None:
+            raise NotFound(what="blob", name=key)
+        return blob, _window(raw, space, key, blob, 0)
+
+
+def _continue(raw: Raw, space: str, key: str, blob: Blob, first: int) -> Sequence[bytes]:
+    """Return the next chunks, if `blob` still stands under `key`."""
+    with snapshot(raw):
+        if _find(raw, space, key) != blob:
+            raise StoreUnavailable("this blob was replaced or erased while it was read: read it again")
+        return _window(raw, space, key, blob, first)
+
+
+def _window(raw: Raw, space: str, key: str, blob: Blob, first: int) -> Sequence[bytes]:
+    end = min(first + WINDOW_PARTS, blob.parts)
+    found = raw.execute(_PARTS, (space, blob.upload, first, end)).fetchall()
+    whole = [part for part, _, _ in found] == list(range(first, end))
+    if not whole or any(rows.check_of(space, blob.upload, part, body=body) != check for part, body, check in found):
+        raise StoreCorrupt(what=f"blob {key}")
+    return [body for _, body, _ in found]

@@ -1,0 +1,153 @@
+"""Which SQLite library is used, what it may be trusted with, and what its errors mean."""
+
+import importlib
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Literal, TypeVar
+
+from elytron_core import limits
+from elytron_core.errors import (
+    ElytronError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreFailed,
+    StoreForeign,
+    StoreFull,
+    StoreUnavailable,
+    Unsupported,
+)
+
+T = TypeVar("T")
+
+Raw = sqlite3.Connection
+"""A blocking connection of either driver; the bundled one has the same shape."""
+
+WAL_SAFE_FROM = (3, 51, 3)
+"""SQLite 3.7.0 to 3.51.2 can corrupt a WAL that several connections share."""
+
+_STRICT_TABLES_FROM = (3, 37, 0)
+_BUSY = 5
+_FIRST_PAUSE_S = 0.000_5
+_LONGEST_PAUSE_S = 0.01
+
+
+JournalMode = Literal["wal", "delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A DB-API module and the version of the SQLite behind it."""
+
+    module: ModuleType
+    version: tuple[int, ...]
+
+    @property
+    def wal_is_safe(self) -> bool:
+        """Whether several connections and processes may share a WAL of this library."""
+        return self.version >= WAL_SAFE_FROM
+
+    def connect(self, path: str, /, *, wait_s: float) -> Raw:
+        """Open `path` in autocommit; statements wait up to `wait_s` for a lock. The caller creates the file."""
+        opened: Raw = self.module.connect(
+            path, timeout=wait_s, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        return opened
+
+
+@dataclass(frozen=True, slots=True)
+class DriverReport:
+    """What `elytron doctor` says of SQLite."""
+
+    library: str
+    version: str
+    journal_mode: JournalMode
+    reason: str
+
+
+def _bundled() -> ModuleType | None:
+    with suppress(ImportError):
+        return importlib.import_module("pysqlite3.dbapi2")
+    return None
+
+
+ERRORS: tuple[type[Exception], ...] = tuple({module.Error for module in (sqlite3, _bundled()) if module is not None})
+"""What either driver raises."""
+
+
+@cache
+def library() -> Library:
+    """Return the bundled SQLite where there is one, else the interpreter's. Raises Unsupported below 3.37."""
+    module = _bundled() or sqlite3
+    found = Library(module=module, version=tuple(module.sqlite_version_info))
+    if found.version < _STRICT_TABLES_FROM:
+        raise Unsupported("SQLite 3.37 or newer is needed: install pysqlite3, or a newer Python")
+    return found
+
+
+def driver_report(found: Library | None = None, /) -> DriverReport:
+    """Return which SQLite a store will use, in which journal mode, and why."""
+    found = found or library()
+    name = found.module.__name__.partition(".")[0]
+    version = ".".join(str(part) for part in found.version)
+    if found.wal_is_safe:
+        return DriverReport(name, version, "wal", "this SQLite keeps a WAL whole that several processes share")
+    reason = "SQLite 3.7.0 to 3.51.2 can corrupt a shared WAL; for the faster journal install pysqlite3 3.51.3 or newer"
+    return DriverReport(name, version, "delete", reason)
+
+
+class Held(Exception):
+    """Others are in the way, says something that SQLite does not tell as an error."""
+
+
+def is_busy(error: Exception, /) -> bool:
+    """Tell whether `error` only says that others hold the file."""
+    return isinstance(error, Held) or _code(error) == _BUSY
+
+
+def patiently(step: Callable[[], T], /, *, wait_s: float = limits.STORE_BUSY_WAIT_S) -> T:
+    """Return what `step` returns, trying again while others hold the file; blocks, so for worker threads only.
+
+    Raises StoreBusy after `wait_s`. The pauses vary, so that processes which wait for each other fall out of step.
+    """
+    until = time.monotonic() + wait_s
+    pause = _FIRST_PAUSE_S
+    while True:
+        try:
+            return step()
+        except (Held, *ERRORS) as error:
+            if not is_busy(error):
+                raise
+            if time.monotonic() >= until:
+                raise StoreBusy(engine="sqlite", waited_s=wait_s) from error
+        time.sleep(pause * (0.5 + random.random()))  # noqa: S311 - spreads waiters, guards nothing
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def translate(error: Exception, /, *, doing: str) -> ElytronError:
+    """Return what a driver's `error` means to a caller; the driver's own text is left behind, it may quote content."""
+    match _code(error):
+        case 5 | 6:  # busy, locked
+            return StoreBusy(engine="sqlite", waited_s=limits.STORE_BUSY_WAIT_S)
+        case 13:  # full
+            return StoreFull(engine="sqlite")
+        case 11:  # corrupt
+            return StoreCorrupt(what="the sqlite file")
+        case 26:  # not a database
+            return StoreForeign("this file is not an SQLite database: name another file, or restore it from a backup")
+        case 3 | 8 | 14 | 23:  # no permission, read-only, cannot open, not authorised
+            return StoreUnavailable(f"the sqlite store could not be used while {doing}: check the file and its rights")
+        case 0:  # the driver's own: a text that is not UTF-8
+            return StoreCorrupt(what="a text in the sqlite file")
+        case _:
+            return StoreFailed(engine="sqlite", doing=doing)
+
+
+def _code(error: Exception, /) -> int:
+    """Return the primary SQLite result code of `error`, 0 for one of the driver's own."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

@@ -1,0 +1,110 @@
+"""Opening a store file: it is created or recognised, brought to the last schema, and its manifest matched."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.errors import StoreForeign, StoreUnavailable
+from elytron_store.durability import Durability
+from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_match
+from elytron_store.sqlite import blobs
+from elytron_store.sqlite.connection import transaction
+from elytron_store.sqlite.driver import JournalMode, Library, Raw, patiently
+from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate, recognise
+
+_CACHE_KIB = 16_384
+_CHECKPOINT_PAGES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a caller of `open` asks for."""
+
+    path: Path
+    at: Instant
+    profile: str | None
+    sealed: bool
+    durability: Durability
+    library: Library
+    steps: Sequence[Step] = STEPS
+
+
+def create_file(path: Path, /) -> None:
+    """Make an empty file that only its owner may read, unless there is one. Raises StoreUnavailable."""
+    if path.is_dir():
+        raise StoreUnavailable(f"{str(path)!r} is a folder: name a file in it, or use file: for a file store")
+    try:
+        # Never opened when it exists: closing it would take the locks of other handles in this process with it.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileNotFoundError:
+        raise StoreUnavailable(f"the folder of {str(path)!r} does not exist: create it") from None
+    except OSError as error:
+        raise StoreUnavailable(f"{str(path)!r} cannot be created: {error.strerror}") from error
+
+
+def connect_writer(library: Library, path: Path, /) -> Raw:
+    """Return a connection that does not wait in SQLite: `patiently` does, without a whole second's sleep."""
+    return library.connect(str(path), wait_s=0.0)
+
+
+def connect_reader(library: Library, path: Path, /) -> Raw:
+    """Return a connection that cannot write, and waits for a lock as long as the limits allow."""
+    raw = library.connect(str(path), wait_s=limits.STORE_BUSY_WAIT_S)
+    raw.execute("PRAGMA query_only = ON")
+    return raw
+
+
+def prepare(raw: Raw, wanted: Wanted, /) -> JournalMode:
+    """Make the write connection fit for use and the file a store that matches; return its journal mode.
+
+    Nothing is written to a file that is not a store. Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable.
+    """
+    patiently(lambda: recognise(raw, known=len(wanted.steps)))
+    raw.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    mode = _set_journal_mode(raw, wanted.library)
+    # Without a WAL only EXTRA makes the removal of the journal file, which is the commit, survive a power cut.
+    full = "FULL" if mode == "wal" else "EXTRA"
+    raw.execute(f"PRAGMA synchronous = {full if wanted.durability is Durability.FULL else 'NORMAL'}")
+    raw.execute("PRAGMA secure_delete = ON")
+    raw.execute(f"PRAGMA journal_size_limit = {limits.STORE_WAL_BYTES}")
+    raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    raw.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    with transaction(raw, mode):
+        migrate(raw, wanted.path, library=wanted.library, steps=wanted.steps)
+        _match_manifest(raw, wanted)
+        blobs.sweep(raw, wanted.at - limits.STORE_UPLOAD_KEEP_MS)
+    return mode
+
+
+def _set_journal_mode(raw: Raw, library: Library) -> JournalMode:
+    mode = "WAL" if library.wal_is_safe else "DELETE"
+    found: str = patiently(lambda: raw.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0])
+    if found == "wal" and not library.wal_is_safe:
+        raise StoreUnavailable("this sqlite store is used by a newer SQLite: close it there, or install pysqlite3 here")
+    # A file system without shared memory leaves the rollback journal in place, which is as safe and slower.
+    return "wal" if found == "wal" else "delete"
+
+
+def _match_manifest(raw: Raw, wanted: Wanted) -> None:
+    """Write the manifest of a new store, or match the one found and note the time of opening."""
+    row = raw.execute("SELECT body FROM manifest WHERE name = 'store'").fetchone()
+    if row is None:
+        if raw.execute("SELECT 1 FROM heads LIMIT 1").fetchone() is not None:
+            raise StoreForeign("this store has lost its manifest: restore it from a backup")
+        kept = Manifest(
+            engine="sqlite",
+            profile=wanted.profile or DEFAULT_PROFILE,
+            sealed=wanted.sealed,
+            created_at=wanted.at,
+            opened_at=wanted.at,
+        )
+    else:
+        found = read(row[0])
+        require_match(found, engine="sqlite", profile=wanted.profile, sealed=wanted.sealed)
+        kept = found.model_copy(update={"opened_at": wanted.at})
+    raw.execute("INSERT OR REPLACE INTO manifest VALUES ('store', ?)", (kept.to_bytes(),))

@@ -1,0 +1,70 @@
+"""What the read connections run: each function is one hop and sees one state."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Document, JournalEntry, Ref
+from elytron_store.sqlite import rows
+from elytron_store.sqlite.driver import Raw
+
+_DOCUMENT = 'SELECT collection, key, revision, body, "check" FROM documents WHERE space = ? AND '
+_ONE = _DOCUMENT + "collection = ? AND key = ?"
+_UP = _DOCUMENT + "collection = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
+_DOWN = _DOCUMENT + "collection = ? AND key >= ? AND key < ? AND key < ? ORDER BY key DESC LIMIT ?"
+_BEHIND_ALL = "\U0010ffff"
+_JOURNAL = (
+    'SELECT sequence, at, action, collection, key, digest, "check" FROM journal '
+    "WHERE space = ? AND sequence > ? ORDER BY sequence LIMIT ?"
+)
+_SPACES = "SELECT space FROM heads WHERE space > ? ORDER BY space LIMIT ?"
+
+
+def get(raw: Raw, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    """Return what stands at `refs`, in their order."""
+    if len(refs) == 1:
+        row = raw.execute(_ONE, (space, *refs[0])).fetchone()
+        return [None if row is None else rows.document(space, row)]
+    wanted = list(dict.fromkeys(refs))
+    if not wanted:
+        return []
+    # Padded to a power of two, so that few statements serve all lengths and stay prepared.
+    padded = wanted + [wanted[-1]] * ((1 << (len(wanted) - 1).bit_length()) - len(wanted))
+    places = ",".join(["(?,?)"] * len(padded))
+    found = raw.execute(
+        f"{_DOCUMENT}(collection, key) IN (VALUES {places})",
+        (space, *(part for ref in padded for part in ref)),
+    )
+    documents = {kept.ref: kept for kept in (rows.document(space, row) for row in found.fetchall())}
+    return [documents.get(ref) for ref in refs]
+
+
+class Page(NamedTuple):
+    """Which documents of a collection a scan is after."""
+
+    collection: str
+    prefix: str
+    after: str
+    limit: int
+    descending: bool
+
+
+def scan(raw: Raw, space: SpaceId, page: Page, /) -> Sequence[Document]:
+    """Return a page of documents, as `Store.scan` tells."""
+    # Keys are ASCII, so what is not lies behind them all; a lone surrogate could not even be asked for.
+    prefix = page.prefix if page.prefix.isascii() else _BEHIND_ALL
+    after = page.after if page.after.isascii() else _BEHIND_ALL
+    statement, start = (_DOWN, after or _BEHIND_ALL) if page.descending else (_UP, after)
+    found = raw.execute(statement, (space, page.collection, prefix, prefix + _BEHIND_ALL, start, page.limit))
+    return [rows.document(space, row) for row in found.fetchall()]
+
+
+def journal(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
+    """Return a page of the journal, as `Store.journal` tells."""
+    found = raw.execute(_JOURNAL, (space, after, limit)).fetchall()
+    return rows.entries(space, found, after=after) if found else []
+
+
+def spaces(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
+    """Return a page of the spaces, in the order of their names' UTF-8."""
+    return [space for (space,) in raw.execute(_SPACES, (after, limit)).fetchall()]

@@ -1,0 +1,236 @@
+"""The SQLite engine: one file, one writer that commits in groups, readers beside it."""
+
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self, TypeVar, TypeVarTuple
+
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, StoreUnavailable
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    Batch,
+    CheckReport,
+    Committed,
+    Document,
+    Erased,
+    Erasure,
+    JournalEntry,
+    Ref,
+    validate,
+)
+from elytron_store import rules
+from elytron_store.durability import Durability
+from elytron_store.sqlite import blobs, checking, erasing, opening, reading, writing
+from elytron_store.sqlite.connection import Connection, transaction
+from elytron_store.sqlite.driver import ERRORS, JournalMode, Library, Raw, translate
+from elytron_store.sqlite.driver import library as default_library
+from elytron_store.sqlite.group import GroupCommit
+from elytron_store.sqlite.schema import STEPS, Step
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_READERS = 2
+_FORGET_EVERY = 10_000
+"""After so many idempotent commits the records are looked through for expired ones."""
+
+
+class SqliteStore:
+    """A store in one SQLite file that any number of handles and processes may share.
+
+    Commits that wait at the same time share one flush. With `Durability.NORMAL` an acknowledged write survives the end
+    of the process, not a power cut. A write that fails at the device ends the handle for writes: open it again.
+    """
+
+    def __init__(
+        self, writer: Connection, readers: Sequence[Connection], /, *, clock: Clock, mode: JournalMode
+    ) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._reads = [0] * len(readers)
+        self._clock = clock
+        self._mode: JournalMode = mode
+        self._process = os.getpid()
+        self._answers = 0
+        self._closed = False
+        self._group = GroupCommit(self._apply)
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        /,
+        *,
+        clock: Clock,
+        profile: str | None = None,
+        sealed: bool = False,
+        durability: Durability = Durability.FULL,
+        library: Library | None = None,
+        steps: Sequence[Step] = STEPS,
+    ) -> Self:
+        """Open the store at `path`, which is created with an empty store if its folder is there.
+
+        `library` and `steps` are what this build brings along, unless a test says otherwise. Raises StoreForeign,
+        StoreNewer, StoreCorrupt, StoreBusy, StoreUnavailable.
+        """
+        used = library or default_library()
+        opening.create_file(path)
+        wanted = opening.Wanted(path, clock.now(), profile, sealed, durability, used, steps)
+        opened: list[Connection] = []
+        try:
+            writer = await _connect(opened, lambda: opening.connect_writer(used, path))
+            mode = await writer.run(opening.prepare, wanted)
+            readers = [await _connect(opened, lambda: opening.connect_reader(used, path)) for _ in range(_READERS)]
+        except BaseException as error:
+            for connection in opened:
+                await connection.close()
+            if isinstance(error, ERRORS):
+                raise translate(error, doing="opening") from error
+            raise
+        return cls(writer, readers, clock=clock, mode=mode)
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        self._require_open()
+        validate(batch)
+        return await self._group.commit(batch)
+
+    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+        self._require_open()
+        rules.require_get(space, refs)
+        return await self._read(reading.get, space, refs)
+
+    async def scan(
+        self,
+        space: SpaceId,
+        collection: str,
+        /,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int,
+        descending: bool = False,
+    ) -> Sequence[Document]:
+        self._require_open()
+        rules.require_scan(space, collection, limit=limit)
+        page = reading.Page(collection, prefix, after, limit, descending)
+        return await self._read(reading.scan, space, page)
+
+    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
+        self._require_open()
+        rules.require_journal(space, after=after, limit=limit)
+        return await self._read(reading.journal, space, after, limit)
+
+    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
+        self._require_open()
+        rules.require_limit(limit, most=limits.SCAN_MAX)
+        return await self._read(reading.spaces, after, limit)
+
+    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+        self._require_open()
+        rules.require_blob(space, key)
+        return await blobs.write(self._change, space, key, chunks, at=self._clock.now())
+
+    async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+        self._require_open()
+        rules.require_blob(space, key)
+        async for chunk in blobs.read(self._read, space, key):
+            yield chunk
+
+    async def erase(self, erasure: Erasure, /, *, vacuum_bytes: int = limits.STORE_VACUUM_BYTES) -> Erased:
+        """Remove what `erasure` names; see `Store.erase`. Takes time and room in proportion to the whole store.
+
+        When only the second half fails (StoreBusy, StoreFull), what was named is gone for readers but its bytes may
+        lie in the file: erase again. Above `vacuum_bytes` the file is rebuilt table by table.
+        """
+        self._require_open()
+        rules.require_erasure(erasure)
+        erased = await self._write(erasing.erase, self._mode, erasure)
+        await self._write(erasing.purge, self._mode, erasure, vacuum_bytes)
+        return erased
+
+    async def check(self) -> CheckReport:
+        self._require_open()
+        return await self._read(checking.check)
+
+    async def repair(self) -> CheckReport:
+        self._require_open()
+        return await self._write(checking.repair, self._mode, self._clock.now())
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._group.close()
+        # Best effort: a store closed without these is whole, only larger.
+        with suppress(ElytronError, *ERRORS):
+            if self._answers:
+                await self._writer.run(writing.forget_answers, self._mode, self._expired())
+            if self._mode == "wal":
+                await self._writer.run(_cut_at_once)
+        for connection in (*self._readers, self._writer):
+            await connection.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreClosed
+        if os.getpid() != self._process:
+            raise StoreUnavailable("this sqlite store was opened before the process forked: open it again in the child")
+
+    def _expired(self) -> int:
+        return self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
+
+    async def _apply(self, batches: Sequence[Batch]) -> Sequence[writing.Outcome]:
+        outcomes = await self._writer.run(writing.apply_group, self._mode, batches)
+        self._answers += sum(batch.idempotency is not None for batch in batches)
+        if self._answers >= _FORGET_EVERY:
+            self._answers = 0
+            with suppress(ElytronError, *ERRORS):
+                await self._writer.run(writing.forget_answers, self._mode, self._expired())
+        return outcomes
+
+    async def _read(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
+        """Run `function` on the read connection with the fewest callers."""
+        chosen = min(range(len(self._readers)), key=self._reads.__getitem__)
+        self._reads[chosen] += 1
+        try:
+            return await self._readers[chosen].run(function, *args)
+        except ERRORS as error:
+            raise translate(error, doing="reading") from None
+        finally:
+            self._reads[chosen] -= 1
+
+    async def _write(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
+        """Run `function`, which brings its own transactions, on the write connection."""
+        if isinstance(self._group.ended, StoreFailed):
+            raise self._group.ended
+        try:
+            return await self._writer.run(function, *args)
+        except ERRORS as error:
+            refused = translate(error, doing="writing")
+            if isinstance(refused, StoreFailed):
+                self._group.fail(refused)
+            raise refused from error
+
+    async def _change(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
+        """Run `function` on the write connection in a transaction of its own."""
+        mode: JournalMode = self._mode
+
+        def call(raw: Raw) -> T:
+            with transaction(raw, mode):
+                return function(raw, *args)
+
+        return await self._write(call)
+
+
+async def _connect(opened: list[Connection], connector: Callable[[], Raw]) -> Connection:
+    connection = Connection(connector)
+    await connection
+    opened.append(connection)
+    return connection
+
+
+def _cut_at_once(raw: Raw) -> None:
+    erasing.cut(raw, wait_s=0.0)
