@@ -60,7 +60,9 @@ _LOG_LINE = re.compile(
 )
 _MARKUP = re.compile(r"\s*+<(?:\?xml|!doctype|html)\b", re.IGNORECASE)
 _FENCE = re.compile(r"\s*+```\w*+\n(.*?)\n?```\s*", re.DOTALL)
-_STEP = re.compile(r"\s*+(?:[-*+•·]\s|[(\[]?\d{1,3}[.)\]、:：]|step\s\d|第[一二三四五六七八九十\d]{1,3}步)", re.IGNORECASE)
+_STEP = re.compile(
+    r"\s*+(?:[-*+•·]\s|[(\[]?\d{1,3}[.)\]、:：]|step\s\d|第[一二三四五六七八九十\d]{1,3}步)", re.IGNORECASE
+)
 _OBLIGES = re.compile(
     r"\b(?:then|must|should|shall|always|never|don't|please|first|next|finally|before|after|until|instead|"
     r"whenever|if|when|to)\b"

@@ -1,0 +1,263 @@
+"""Scoring of long-term facts against a query: points that are data, each with its name.
+
+Points for matching: the query is the topic, lies in the topic or in the content; each term in topic, content or a
+keyword; likeness by trigrams; entities and dates that query and fact share. Points for the fact's worth: evidence,
+source, the same chat, recency, confirmation, confidence, freshness. Where facts match, only those are returned, by all
+their points; where none does, all are listed by worth alone, and `match` is 0.
+
+A weak query ("and her?") is read together with the recent talk in `grounding`, whose words count a share of a term.
+The query `kind:topic` names one slot and gives its facts alone, where there are any.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.planes import long_term
+from elytron_core.policy import dates, wording
+from elytron_core.policy.freshness import DAY_MS, FreshnessState, freshness
+
+WEAK_CHARS: Final = 6
+"""A query of so many characters or fewer is weak;"""
+WEAK_SHORT_CHARS: Final = 12
+WEAK_SHORT_WORDS: Final = 2
+"""so is one of so many characters and words or fewer."""
+
+
+class FactWeights(Value):
+    """The points for each sign that a fact is meant or is worth something."""
+
+    topic_exact: float = 14
+    topic_contains: float = 10
+    """The query's words stand in the topic, which has more."""
+    content_contains: float = 8
+    term_topic: float = 4
+    term_content: float = 2
+    term_keyword: float = 3
+    grounding_share: float = 0.5
+    """What a word of the grounding counts beside a term of the query."""
+    trigram_max: float = 18
+    trigram_floor: float = 0.3
+    """Texts less alike than this share no more than every two texts do."""
+    trigram_reach: int = 6
+    """Texts of more than so many times the query's length are not compared."""
+
+    entity_is_query: float = 10
+    entity_in_query: float = 8
+    entity_word_in_query: float = 6
+    entity_in_grounding: float = 3
+    entity_max: float = 96
+    day_shared: float = 32
+    month_shared: float = 24
+    year_shared: float = 12
+    """Only with a year in the content or the validity: most facts were observed in the year that is asked for."""
+    temporal_max: float = 64
+
+    evidence_each: float = 6
+    evidence_citation: float = 2
+    evidence_max: float = 64
+    authority: Mapping[long_term.Authority, float] = {
+        long_term.Authority.USER_ASSERTED: 12,
+        long_term.Authority.OPERATOR: 10,
+        long_term.Authority.PROGRAM: 8,
+        long_term.Authority.RUNTIME: 8,
+        long_term.Authority.EXTRACTED: 4,
+        long_term.Authority.IMPORTED: 2,
+        long_term.Authority.ASSISTANT_SELF_CLAIM: 0,
+    }
+    """Far inside the bound of 64, so that who said it decides between facts that match alike."""
+    same_chat: float = 6
+    recent_week: float = 6
+    recent_month: float = 3
+    confirmed_week: float = 4
+    confirmed_month: float = 2
+    confidence: Mapping[long_term.Confidence, float] = {
+        long_term.Confidence.LOW: 0,
+        long_term.Confidence.MEDIUM: 2,
+        long_term.Confidence.HIGH: 4,
+    }
+    stale: float = -24
+    review: float = -8
+
+
+STANDARD: Final = FactWeights()
+
+
+class FactQuery(Value):
+    """What is asked: the text, its terms as an analyser gives them (stems welcome), where and when, the recent talk."""
+
+    text: str
+    terms: tuple[str, ...] = ()
+    chat: str | None = None
+    now: Instant
+    grounding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredFact:
+    """A fact with its points; `match` is the part from matching alone, `signals` hold each part that is not 0."""
+
+    fact: long_term.Fact
+    score: float
+    match: float
+    signals: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query made ready to be compared with many texts."""
+
+    text: str
+    terms: Mapping[str, float]
+    """Each term and what share of a term's points it counts."""
+    grams: frozenset[str]
+    grounding: str
+    dates: tuple[dates.Named, ...]
+
+
+def is_weak(text: str, /) -> bool:
+    """Tell whether a query is too short to stand alone: at most 6 characters, or at most 12 and two words."""
+    bare = text.strip()
+    return len(bare) <= WEAK_CHARS or (len(bare) <= WEAK_SHORT_CHARS and len(bare.split()) <= WEAK_SHORT_WORDS)
+
+
+def read(query: FactQuery, /, *, grounding_share: float) -> Asked:
+    """Return `query` ready for comparing; the grounding counts only where the query is weak."""
+    text = wording.normalise(query.text)
+    terms = {term: 1.0 for given in query.terms[: limits.QUERY_TERMS] if (term := wording.normalise(given))}
+    grounding = wording.normalise(query.grounding) if is_weak(query.text) else ""
+    for word in wording.words_of(grounding, limit=limits.QUERY_TERMS):
+        terms.setdefault(word, grounding_share)
+    return Asked(text, terms, wording.trigrams(text), grounding, dates.named_in(query.text))
+
+
+def alike(asked: Asked, texts: Sequence[str], /, *, most: float, floor: float, reach: int) -> float:
+    """Return the points, at most `most`, for the likeness by trigrams of the query and the likest of `texts`."""
+    near = [wording.trigrams(text) for text in texts if len(text) <= reach * len(asked.text)]
+    best = max((wording.likeness(asked.grams, grams) for grams in near), default=0.0)
+    return most * best if best >= floor else 0.0
+
+
+def score_facts(
+    facts: Sequence[long_term.Fact], query: FactQuery, *, weights: FactWeights = STANDARD
+) -> list[ScoredFact]:
+    """Return the facts that match, best first; the slot that `kind:topic` names; or all by worth where none matches.
+
+    Equal points fall to the later observation, then the smaller id, so the order never depends on the input's.
+    """
+    slot = _slot_named(query.text)
+    named = [fact for fact in facts if (fact.kind.value, long_term.topic_key(fact.topic)) == slot]
+    if named:
+        query = query.model_copy(update={"text": query.text.partition(":")[2], "grounding": ""})
+    asked = read(query, grounding_share=weights.grounding_share)
+    scored = [_score(fact, asked, query, weights) for fact in named or facts]
+    return _best_first([item for item in scored if item.match > 0] or scored)
+
+
+def diversify(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
+    """Return up to `limit` of `scored`, which come best first, in that order, taken in three passes.
+
+    First the best of each kind (and of no topic twice), then the best of each topic, then what is left.
+    """
+    taken: dict[int, ScoredFact] = {}
+    kinds: set[long_term.Kind] = set()
+    topics: set[str] = set()
+    for kind_is_new, topic_is_new in ((True, True), (False, True), (False, False)):
+        for place, item in enumerate(scored):
+            topic = long_term.topic_key(item.fact.topic)
+            fits = not (kind_is_new and item.fact.kind in kinds) and not (topic_is_new and topic in topics)
+            if len(taken) < limit and place not in taken and fits:
+                taken[place] = item
+                kinds.add(item.fact.kind)
+                topics.add(topic)
+    return [taken[place] for place in sorted(taken)]
+
+
+def _slot_named(text: str) -> tuple[str, str] | None:
+    kind, sign, topic = text.partition(":")
+    return (kind.strip().casefold(), long_term.topic_key(topic)) if sign else None
+
+
+def _best_first(scored: Iterable[ScoredFact]) -> list[ScoredFact]:
+    return sorted(scored, key=lambda item: (-item.score, -item.fact.observed_at, item.fact.id))
+
+
+def _score(fact: long_term.Fact, asked: Asked, query: FactQuery, weights: FactWeights) -> ScoredFact:
+    matching = _matching(fact, asked, weights)
+    signals = {name: points for name, points in {**matching, **_worth(fact, query, weights)}.items() if points}
+    return ScoredFact(fact, sum(signals.values()), sum(matching.values()), signals)
+
+
+def _matching(fact: long_term.Fact, asked: Asked, weights: FactWeights) -> dict[str, float]:
+    topic, content = wording.normalise(fact.topic), wording.normalise(fact.content)
+    keywords = [wording.normalise(keyword) for keyword in fact.keywords]
+    is_topic = bool(topic) and topic == asked.text
+    terms = 0.0
+    for term, share in asked.terms.items():
+        terms += share * weights.term_topic * wording.holds(topic, term)
+        terms += share * weights.term_content * wording.holds(content, term)
+        terms += share * weights.term_keyword * any(wording.holds(keyword, term) for keyword in keywords)
+    return {
+        "topic_exact": weights.topic_exact * is_topic,
+        "topic_contains": weights.topic_contains * (not is_topic and wording.mentions(topic, asked.text)),
+        "content_contains": weights.content_contains * wording.mentions(content, asked.text),
+        "terms": terms,
+        "trigram": alike(
+            asked,
+            (topic, content),
+            most=weights.trigram_max,
+            floor=weights.trigram_floor,
+            reach=weights.trigram_reach,
+        ),
+        "entity": min(sum(_entity(entity, asked, weights) for entity in fact.entities), weights.entity_max),
+        "temporal": min(sum(_date(fact, date, weights) for date in asked.dates), weights.temporal_max),
+    }
+
+
+def _entity(entity: str, asked: Asked, weights: FactWeights) -> float:
+    name = wording.normalise(entity)
+    if not name:
+        return 0
+    if name == asked.text:
+        return weights.entity_is_query
+    if wording.mentions(asked.text, name):
+        return weights.entity_in_query
+    if any(len(word) > 2 and wording.mentions(asked.text, word) for word in name.split()):
+        return weights.entity_word_in_query
+    return weights.entity_in_grounding if wording.mentions(asked.grounding, name) else 0
+
+
+def _date(fact: long_term.Fact, date: dates.Named, weights: FactWeights) -> float:
+    told = [
+        *dates.named_in(fact.content),
+        *(dates.day_of(at) for at in (fact.valid_from, fact.valid_to) if at is not None),
+    ]
+    if not date.month:
+        return weights.year_shared if any(date.is_met_by(other) for other in told) else 0
+    if not any(date.is_met_by(other) for other in (*told, dates.day_of(fact.observed_at))):
+        return 0
+    return weights.day_shared if date.day else weights.month_shared
+
+
+def _worth(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> dict[str, float]:
+    evidence = weights.evidence_each * fact.evidence_count + weights.evidence_citation * len(fact.citations)
+    state = freshness(fact, query.now).state
+    return {
+        "evidence": min(evidence, weights.evidence_max),
+        "authority": weights.authority.get(fact.authority, 0),
+        "same_chat": weights.same_chat * (fact.chat is not None and fact.chat == query.chat),
+        "recency": by_age(query.now - fact.observed_at, week=weights.recent_week, month=weights.recent_month),
+        "confirmed": by_age(query.now - fact.confirmed_at, week=weights.confirmed_week, month=weights.confirmed_month),
+        "confidence": weights.confidence.get(fact.confidence, 0),
+        "freshness": {FreshnessState.STALE: weights.stale, FreshnessState.AGING: weights.review}.get(state, 0),
+    }
+
+
+def by_age(age_ms: int, /, *, week: float, month: float) -> float:
+    """Return the points for something that old: `week` up to 7 days, `month` up to 30, then none."""
+    if age_ms <= 7 * DAY_MS:
+        return week
+    return month if age_ms <= 30 * DAY_MS else 0

@@ -1,0 +1,81 @@
+"""Freshness: how far a fact may have drifted since anybody last said so."""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.planes import long_term
+
+DAY_MS: Final = 24 * 3600 * 1000
+
+
+class Pace(StrEnum):
+    """How fast a kind of fact changes."""
+
+    STABLE = "stable"
+    DYNAMIC = "dynamic"
+    VOLATILE = "volatile"
+
+
+class Ages(NamedTuple):
+    """From how many days on a fact is aging, and stale."""
+
+    aging: int
+    stale: int
+
+
+PACES: Final = {
+    long_term.Kind.PREFERENCE: Pace.STABLE,
+    long_term.Kind.PROFILE: Pace.STABLE,
+    long_term.Kind.RELATIONSHIP: Pace.STABLE,
+    long_term.Kind.CONSTRAINT: Pace.STABLE,
+    long_term.Kind.FACT: Pace.STABLE,
+    long_term.Kind.PROJECT: Pace.DYNAMIC,
+    long_term.Kind.TASK: Pace.VOLATILE,
+}
+"""Who somebody is and what holds changes seldom, a project with its weeks, a task with its days."""
+
+AGES: Final = {Pace.STABLE: Ages(90, 365), Pace.DYNAMIC: Ages(14, 90), Pace.VOLATILE: Ages(3, 21)}
+
+
+class FreshnessState(StrEnum):
+    """How fresh a fact is."""
+
+    FRESH = "fresh"
+    AGING = "aging"
+    STALE = "stale"
+
+
+class Hint(StrEnum):
+    """What a reader of the fact should do first."""
+
+    NONE = "none"
+    REVIEW = "review"
+    VERIFY = "verify"
+
+
+class Freshness(Value):
+    """How fresh a fact is, and what to do about it."""
+
+    state: FreshnessState
+    hint: Hint
+
+
+FRESH: Final = Freshness(state=FreshnessState.FRESH, hint=Hint.NONE)
+AGING: Final = Freshness(state=FreshnessState.AGING, hint=Hint.REVIEW)
+STALE: Final = Freshness(state=FreshnessState.STALE, hint=Hint.VERIFY)
+
+
+def freshness(fact: long_term.Fact, now: Instant) -> Freshness:
+    """Return how fresh `fact` is by its kind and the days since it was last observed or confirmed.
+
+    A fact whose validity has ended is stale at once.
+    """
+    if fact.valid_to is not None and fact.valid_to <= now:
+        return STALE
+    ages = AGES[PACES[fact.kind]]
+    days = (now - max(fact.observed_at, fact.confirmed_at)) / DAY_MS
+    if days >= ages.stale:
+        return STALE
+    return AGING if days >= ages.aging else FRESH

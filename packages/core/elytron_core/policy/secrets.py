@@ -1,0 +1,215 @@
+"""Finding credentials and payment numbers in texts and blacking them out before anything is stored.
+
+Patterns go by form, so a form nobody issues is not found; a UUID, a hash, a date or an id is no secret by itself. Every
+pattern takes time linear in the text: what can fail is bounded, what is unbounded cannot be entered twice.
+"""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from elytron_core.model import Value
+
+_IBAN_CHARS: Final = {
+    15: "NO",
+    16: "BE",
+    18: "DK FI FO GL NL SD",
+    19: "MK SI",
+    20: "AT BA EE KZ LT LU MN XK",
+    21: "CH CR HR LI LV",
+    22: "BG BH DE GB GE IE ME RS VA",
+    23: "AE GI IL IQ OM TL",
+    24: "AD CZ ES MD PK RO SA SE SK TN VG",
+    25: "LY PT ST",
+    26: "IS TR",
+    27: "BI DJ FR GR IT MC MR SM",
+    28: "AL AZ BY CY DO GT HU LB NI PL SV",
+    29: "BR EG PS QA UA",
+    30: "JO KW MU",
+    31: "MT SC",
+    32: "LC",
+    33: "RU",
+}
+IBAN_CHARS_BY_COUNTRY: Final = {
+    country: size for size, countries in _IBAN_CHARS.items() for country in countries.split()
+}
+
+CARD_PREFIXES: Final = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})"  # Visa
+    r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"  # Mastercard
+    r"|3[47]\d{13}"  # American Express
+    r"|3(?:0[0-5]|[68]\d)\d{11}"  # Diners
+    r"|6(?:011|4[4-9]\d|5\d\d)\d{12}"  # Discover
+    r"|35(?:2[89]|[3-8]\d)\d{12}"  # JCB
+    r"|62\d{14,17}",  # UnionPay
+    re.ASCII,
+)
+"""The forms of card numbers that are issued; with the check digit, ordinary numbers are left alone."""
+
+
+class Scrubbed(Value):
+    """A text without the secrets found in it, and how many of each kind there were."""
+
+    text: str
+    found: dict[str, int] = {}
+
+
+class _Rule(NamedTuple):
+    """A kind of secret: one of `needs` stands in each text, small, that has one; then what it looks like, the group
+    to black out, and what else must hold of that group."""
+
+    kind: str
+    needs: tuple[str, ...]
+    pattern: re.Pattern[str]
+    group: int = 0
+    holds: Callable[[str], bool] = bool
+
+
+def _is_card(text: str) -> bool:
+    digits = re.sub(r"[ -]", "", text)
+    if not CARD_PREFIXES.fullmatch(digits):
+        return False
+    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
+    return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
+
+
+def _is_iban(text: str) -> bool:
+    bare = text.replace(" ", "")
+    if IBAN_CHARS_BY_COUNTRY.get(bare[:2]) != len(bare):
+        return False
+    return int("".join(str(int(char, 36)) for char in bare[4:] + bare[:4])) % 97 == 1
+
+
+def _is_mixed(text: str) -> bool:
+    return any(char.isdigit() for char in text) and any(char.isalpha() for char in text)
+
+
+def _has_digit(text: str) -> bool:
+    return any(char.isdigit() for char in text)
+
+
+_START = r"(?<![A-Za-z0-9_])"
+_VALUE_START = r"(?!\[redacted:|\$\{|\{\{|<[a-z]|\*{3})"
+_SEPARATOR = r"\\?[\"']?[ \t]{0,4}(?:=>|:=|[:=：])[ \t]{0,4}"
+_QUOTED = r"\\?[\"']" + _VALUE_START + r"([^\"'\n\\]{4,}+)\\?[\"']"
+_BARE = r"(?:[^\s\"'<>,;&\\]|,(?=\S))"
+_NAMES = (
+    r"(?i:pass(?:word|wd|phrase)|api[ _-]?key|(?:access|auth|refresh|secret|private|session)[ _-]?(?:token|key)"
+    r"|client[ _-]?secret|access[ _-]?key[ _-]?id|secret[ _-]?access[ _-]?key|密码|密碼|口令|パスワード)"
+)
+_NAME_PARTS = ("pass", "key", "token", "secret", "密", "口令", "パス")
+
+_RULES: Final = (
+    _Rule(
+        "private_key",
+        ("private key",),
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END [A-Z0-9 ]{0,60}-----|(?:(?:\s|\\n){1,4}+[A-Za-z0-9+/=]{20,}+)++)"
+        ),
+    ),
+    _Rule(
+        "jwt",
+        ("eyj",),
+        re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?"),
+    ),
+    _Rule("api_key", ("sk-",), re.compile(_START + r"sk-(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{20,}+")),
+    _Rule("api_key", ("k_live_", "k_test_"), re.compile(_START + r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+")),
+    _Rule("api_key", ("aiza",), re.compile(_START + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])")),
+    _Rule(
+        "api_key",
+        ("hf_", "npm_", "pypi-"),
+        re.compile(_START + r"(?:hf_[A-Za-z0-9]{30,}+|npm_[A-Za-z0-9]{36,}+|pypi-[A-Za-z0-9_-]{40,}+)"),
+    ),
+    _Rule(
+        "github_token",
+        ("gh", "github_pat_"),
+        re.compile(_START + r"(?:gh[pousr]_[A-Za-z0-9]{36,}+|github_pat_[A-Za-z0-9_]{22,}+)"),
+    ),
+    _Rule("gitlab_token", ("glpat-",), re.compile(_START + r"glpat-[A-Za-z0-9_-]{20,}+")),
+    _Rule("aws_key", ("akia", "asia"), re.compile(_START + r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
+    _Rule("slack_token", ("xox",), re.compile(_START + r"xox[abceoprs]-(?=[A-Za-z-]{0,20}[0-9])[A-Za-z0-9-]{10,}+")),
+    _Rule("bearer", ("bearer",), re.compile(r"(?i:\bbearer)[ \t]{1,4}([A-Za-z0-9._~+/-]{16,}+={0,2})"), 1, _has_digit),
+    _Rule(
+        "basic_auth",
+        ("authorization",),
+        re.compile(r"(?i:\bauthorization:[ \t]{0,4}basic)[ \t]{1,4}([A-Za-z0-9+/]{8,}+={0,2})"),
+        1,
+    ),
+    _Rule("password", ("://",), re.compile(r"://[^\s/:@\[\]]{1,64}:" + _VALUE_START + r"([^\s/@]{1,128})@"), 1),
+    _Rule("password", _NAME_PARTS, re.compile(_NAMES + _SEPARATOR + _QUOTED), 1),
+    _Rule("password", (*_NAME_PARTS, "pwd"), re.compile(rf"(?:{_NAMES}|(?i:\bpwd))={_VALUE_START}({_BARE}{{4,}}+)"), 1),
+    _Rule("password", _NAME_PARTS, re.compile(rf"{_NAMES}{_SEPARATOR}{_VALUE_START}({_BARE}{{6,}}+)"), 1, _has_digit),
+    _Rule(
+        "password",
+        _NAME_PARTS,
+        re.compile(rf"{_NAMES}(?:[ ]is[ ]|[ ]?是[ ]?){_VALUE_START}({_BARE}{{6,}}+)"),
+        1,
+        _is_mixed,
+    ),
+    _Rule(
+        "token",
+        ("secret", "token"),
+        re.compile(rf"(?i:\b(?:secret|token)){_SEPARATOR}[\"']?{_VALUE_START}({_BARE}{{12,}}+)"),
+        1,
+        _is_mixed,
+    ),
+    _Rule(
+        "card_number",
+        tuple("23456"),
+        re.compile(
+            r"(?<![A-Za-z0-9.+-])(?:[2-6][0-9]{12,18}|[2-6][0-9]{3}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
+            r"|3[0-9]{3}([ -])[0-9]{6}\2[0-9]{4,5})(?![A-Za-z0-9]|[.-][0-9])"
+        ),
+        0,
+        _is_card,
+    ),
+)
+_IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})")
+
+
+def scrub(text: str, /) -> Scrubbed:
+    """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
+    found: dict[str, int] = {}
+    small = text.lower()
+    for rule in _RULES:
+        if any(need in small for need in rule.needs):
+            text = rule.pattern.sub(partial(_blacked_out, rule=rule, found=found), text)
+    return Scrubbed(text=_without_ibans(text, found), found=found)
+
+
+def _blacked_out(match: re.Match[str], *, rule: _Rule, found: dict[str, int]) -> str:
+    if not rule.holds(match[rule.group]):
+        return match[0]
+    found[rule.kind] = found.get(rule.kind, 0) + 1
+    start, end = match.span(rule.group)
+    return f"{match[0][: start - match.start()]}[redacted:{rule.kind}]{match[0][end - match.start() :]}"
+
+
+def _without_ibans(text: str, found: dict[str, int]) -> str:
+    """Cut each IBAN by its country's length, for the words after it may be capitals and digits too."""
+    kept: list[str] = []
+    done = 0
+    for start in _IBAN_START.finditer(text):
+        size = IBAN_CHARS_BY_COUNTRY.get(start[1], 0)
+        end = _end_of(text, start.start(), size)
+        if size and start.start() >= done and end and _is_iban(text[start.start() : end]):
+            found["iban"] = found.get("iban", 0) + 1
+            kept += (text[done : start.start()], "[redacted:iban]")
+            done = end
+    return "".join(kept) + text[done:]
+
+
+def _end_of(text: str, start: int, size: int) -> int:
+    """Return where `size` capitals and digits from `start` on end, single spaces between them; 0 where they do not."""
+    at, seen = start, 0
+    while seen < size and at < len(text):
+        char = text[at]
+        if char.isascii() and (char.isdigit() or char.isupper()):
+            seen += 1
+        elif char != " " or text[at - 1] == " ":
+            return 0
+        at += 1
+    ends = seen == size and not (at < len(text) and text[at].isascii() and text[at].isalnum())
+    return at if ends else 0

@@ -1,0 +1,106 @@
+"""Scoring of runtime skills against a query, by the same means as facts and with points of its own.
+
+The best place of a term counts, not every place: a procedure's words repeat its title. Without a match nothing is
+returned; disabled, forgotten and retired skills never are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from elytron_core.model import Value
+from elytron_core.planes import long_term
+from elytron_core.planes.procedural import Skill
+from elytron_core.policy import wording
+from elytron_core.policy.fact_scoring import Asked, FactQuery, alike, by_age, read
+
+SKILLS_MAX: Final = 4
+"""More procedures than this help no one turn."""
+
+
+class SkillWeights(Value):
+    """The points for each sign that a skill is meant or is worth something."""
+
+    topic_exact: float = 14
+    title_contains: float = 10
+    """The query's words stand in the title."""
+    term_topic: float = 10
+    term_title: float = 8
+    term_summary: float = 5
+    term_procedure: float = 3
+    grounding_share: float = 0.5
+    trigram_max: float = 18
+    trigram_floor: float = 0.3
+    trigram_reach: int = 6
+
+    same_chat: float = 6
+    recent_week: float = 6
+    recent_month: float = 3
+    citation: float = 2
+    citations_counted: int = 3
+
+
+STANDARD: Final = SkillWeights()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSkill:
+    """A skill with its points; `match` is the part from matching alone, `signals` hold each part that is not 0."""
+
+    skill: Skill
+    score: float
+    match: float
+    signals: Mapping[str, float]
+
+
+def score_skills(
+    skills: Sequence[Skill], query: FactQuery, *, weights: SkillWeights = STANDARD, limit: int = SKILLS_MAX
+) -> list[ScoredSkill]:
+    """Return up to `limit` recallable skills that match, best first, one per topic.
+
+    Equal points fall to the later update, then the smaller id, so the order never depends on the input's.
+    """
+    asked = read(query, grounding_share=weights.grounding_share)
+    scored = [_score(skill, asked, query, weights) for skill in skills if skill.is_recallable]
+    scored.sort(key=lambda item: (-item.score, -item.skill.updated_at, item.skill.id))
+    best: dict[str, ScoredSkill] = {}
+    for item in scored:
+        if item.match > 0:
+            best.setdefault(long_term.topic_key(item.skill.topic), item)
+    return list(best.values())[:limit]
+
+
+def _score(skill: Skill, asked: Asked, query: FactQuery, weights: SkillWeights) -> ScoredSkill:
+    matching = _matching(skill, asked, weights)
+    worth = {
+        "same_chat": weights.same_chat * (skill.source_chat_id is not None and skill.source_chat_id == query.chat),
+        "recency": by_age(query.now - skill.updated_at, week=weights.recent_week, month=weights.recent_month),
+        "citations": weights.citation * min(len(skill.citations), weights.citations_counted),
+    }
+    signals = {name: points for name, points in {**matching, **worth}.items() if points}
+    return ScoredSkill(skill, sum(signals.values()), sum(matching.values()), signals)
+
+
+def _matching(skill: Skill, asked: Asked, weights: SkillWeights) -> dict[str, float]:
+    topic, title = wording.normalise(skill.topic), wording.normalise(skill.title)
+    places = (
+        (topic, weights.term_topic),
+        (title, weights.term_title),
+        (wording.normalise(skill.summary), weights.term_summary),
+        (wording.normalise(skill.procedure), weights.term_procedure),
+    )
+    return {
+        "topic_exact": weights.topic_exact * (bool(topic) and topic == asked.text),
+        "title_contains": weights.title_contains * wording.mentions(title, asked.text),
+        "terms": sum(
+            share * max((points for text, points in places if wording.holds(text, term)), default=0)
+            for term, share in asked.terms.items()
+        ),
+        "trigram": alike(
+            asked,
+            (topic, title),
+            most=weights.trigram_max,
+            floor=weights.trigram_floor,
+            reach=weights.trigram_reach,
+        ),
+    }
