@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, IdempotencyConflict
-from elytron_core.ports.store import Batch, Ref
+from elytron_core.ports.store import Batch, Committed, Ref
 from elytron_store.ordered import OrderedKeys
 
 Body = TypeVar("Body")
@@ -95,6 +95,10 @@ class Ledger(Generic[Body]):
         """Keep an idempotency record."""
         self._answered[answered.key] = answered
 
+    def drop(self, key: str, /) -> None:
+        """Keep no record of the idempotency key `key`, which is there."""
+        del self._answered[key]
+
     def forget_before(self, at: Instant, /) -> Sequence[Answered[Body]]:
         """Drop and return the oldest idempotency records whose promised time has passed at `at`."""
         gone: list[Answered[Body]] = []
@@ -114,9 +118,9 @@ class Stage(Generic[Body]):
         self.last = ledger.last
         self._ledger = ledger
         self._revisions: dict[Ref, int] = {}
-        self._answered: dict[str, Answered[Body]] = {}
+        self._answered: dict[str, Answered[bytes]] = {}
 
-    def find_answered(self, batch: Batch, /) -> Answered[Body] | None:
+    def find_repeated(self, batch: Batch, /) -> Answered[Body] | Answered[bytes] | None:
         """Return the record under the batch's idempotency key. Raises IdempotencyConflict for another request's."""
         if batch.idempotency is None:
             return None
@@ -135,16 +139,18 @@ class Stage(Generic[Body]):
             if found != expected:
                 raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=found)
 
-    def lay(self, batch: Batch, /, *, answer: Body) -> None:
-        """Lay `batch` over what is known, as the next in order."""
+    def lay(self, batch: Batch, /) -> Committed:
+        """Lay `batch` over what is known, as the next in order; return what it will be answered."""
         first, self.last = self.last + 1, self.last + len(batch.entries)
         for put in batch.puts:
             self._revisions[put.ref] = put.expects + 1
         for delete in batch.deletes:
             self._revisions[delete.ref] = 0
-        if batch.idempotency is not None:
-            key, digest = batch.idempotency.key, batch.idempotency.digest
-            self._answered[key] = Answered(key, digest, answer, first, self.last, batch.at)
+        if batch.idempotency is None:
+            return Committed(first, self.last)
+        key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
+        self._answered[key] = Answered(key, digest, answer, first, self.last, batch.at)
+        return Committed(first, self.last, answer=answer)
 
     def _revision(self, ref: Ref) -> int:
         staged = self._revisions.get(ref)

@@ -31,24 +31,24 @@ class _Space:
 
     def apply(self, batch: Batch, /) -> Committed:
         stage = Stage(self.ledger)
-        repeated = stage.find_answered(batch)
+        repeated = stage.find_repeated(batch)
         if repeated is not None:
             return Committed(repeated.first, repeated.last, replayed=True, answer=repeated.answer)
         stage.require_expected(batch)
         self.ledger.forget_before(batch.at)
-        first = self.ledger.last + 1
-        for sequence, entry in enumerate(batch.entries, first):
+        committed = stage.lay(batch)
+        self.ledger.last = committed.last
+        for sequence, entry in enumerate(batch.entries, committed.first):
             self.journal.append(JournalEntry(sequence, batch.at, entry.action, entry.ref, entry.digest))
-        self.ledger.last = last = first + len(batch.entries) - 1
         for put in batch.puts:
             self.ledger.put(put.ref, Held(put.expects + 1, bytes(put.body)))
         for delete in batch.deletes:
             self.ledger.remove(delete.ref)
-        if batch.idempotency is None:
-            return Committed(first, last)
-        key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-        self.ledger.remember(Answered(key, digest, answer, first, last, batch.at))
-        return Committed(first, last, answer=answer)
+        if batch.idempotency is not None:
+            once = batch.idempotency
+            record = Answered(once.key, once.digest, once.answer, committed.first, committed.last, batch.at)
+            self.ledger.remember(record)
+        return committed
 
     def erase(self, erasure: Erasure, /) -> Erased:
         refs = set(erasure.refs)

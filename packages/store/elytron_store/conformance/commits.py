@@ -6,7 +6,19 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Committed, Delete, Document, Entry, JournalEntry, Put, Ref, Require, Store
+from elytron_core.ports.store import (
+    Action,
+    Batch,
+    Committed,
+    Delete,
+    Document,
+    Entry,
+    JournalEntry,
+    Put,
+    Ref,
+    Require,
+    Store,
+)
 from elytron_store.conformance.examples import ADA, AT, Claims, batch, delete, documents, entry, fact, journal, one, put
 
 

@@ -1,0 +1,205 @@
+"""Blobs of a file store: one file each, in chunks with their checksums, closed by an end mark.
+
+    file  = magic ∙ chunk* ∙ end
+    chunk = length, checksum ∙ bytes          end = a chunk without bytes; without it the file was cut
+
+A checksum binds space, key and place, so that no chunk can stand in for another.
+"""
+
+import os
+import struct
+import sys
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+from threading import Lock
+
+from elytron_core import limits
+from elytron_core.canonical import checksum
+from elytron_core.errors import LimitExceeded, NotFound, StoreClosed, StoreCorrupt
+from elytron_store.file import places
+from elytron_store.file.failures import while_reading, while_writing
+from elytron_store.file.locks import locked, try_lock
+from elytron_store.file.places import Places
+
+_MAGIC = b"elyblob\x01"
+_HEAD = struct.Struct(">I8s")
+SUFFIX = ".blob"
+
+
+class BlobWriter:
+    """A blob under way, invisible until published. Every call blocks, in whatever thread; none runs beside another.
+
+    It touches nothing before its first write, so an owner who goes away early leaves nothing behind.
+    """
+
+    def __init__(self, where: Places, name: str, key: str, /, *, busy_wait_s: float) -> None:
+        self.size = 0
+        self._where = where
+        self._name = name
+        self._key = key
+        self._busy_wait_s = busy_wait_s
+        self._count = 0
+        self._path = where.incoming / os.urandom(16).hex()
+        self._file: FileIO | None = None
+        self._over = False
+        self._mutex = Lock()
+
+    def write(self, data: bytes, /) -> None:
+        """Add `data`, 1 to `limits.BLOB_CHUNK_BYTES` long, as the next chunk."""
+        self.size += len(data)
+        if self.size > limits.BLOB_BYTES:
+            raise LimitExceeded(what="bytes in a blob", limit=limits.BLOB_BYTES)
+        with self._mutex, while_writing("writing a blob"):
+            self._put(self._opened(), data)
+
+    def publish(self, target: Path, /) -> None:
+        """End the blob and leave it at `target` for good. Raises OSError."""
+        with self._mutex:
+            file = self._opened()
+            self._put(file, b"")
+            places.sync(file)
+            if sys.platform == "win32":
+                file.close()  # there an open file cannot be moved
+            places.move(self._path, target)
+            file.close()
+            self._over = True
+
+    def discard(self) -> None:
+        """Leave nothing of a blob that was not published."""
+        with self._mutex:
+            if self._file is not None and not self._over:
+                self._file.close()
+                self._path.unlink(missing_ok=True)
+            self._over = True
+
+    def _opened(self) -> FileIO:
+        if self._over:
+            raise StoreClosed  # its owner went away while this call waited for a thread
+        if self._file is None:
+            with locked(_gate(self._where), wait_s=self._busy_wait_s):
+                places.make_folder(self._where.incoming)
+                self._file = places.create(self._path)
+                free = try_lock(self._file)
+            assert free, "nobody else knows this name"
+            places.write_all(self._file, _MAGIC)
+        return self._file
+
+    def _put(self, file: FileIO, data: bytes) -> None:
+        places.write_all(file, _HEAD.pack(len(data), _seal(self._name, self._key, self._count, data)) + data)
+        self._count += 1
+
+
+class BlobReader:
+    """A blob being read. Every call blocks, in whatever thread; none runs beside another."""
+
+    def __init__(self, where: Places, name: str, key: str, /) -> None:
+        self._where = where
+        self._name = name
+        self._key = key
+        self._file: FileIO | None = None
+        self._chunks: Iterator[bytes] = iter(())
+        self._over = False
+        self._mutex = Lock()
+
+    def next(self) -> bytes | None:
+        """Return the next chunk, None behind the last. Raises NotFound, StoreCorrupt."""
+        with self._mutex:
+            if self._over:
+                return None
+            if self._file is None:
+                self._file = open_blob(self._where, self._name, self._key)
+                if self._file is None:
+                    raise NotFound(what="blob", name=self._key)
+                self._chunks = chunks(self._file, self._name, self._key)
+            return next(self._chunks, None)
+
+    def close(self) -> None:
+        with self._mutex:
+            self._over = True
+            if self._file is not None:
+                self._file.close()
+
+
+def open_blob(where: Places, name: str, key: str, /) -> FileIO | None:
+    """Return the file of a blob, None where there is none."""
+    with while_reading("a blob"):
+        try:
+            return FileIO(where.blob_of(name, key), "r")
+        except FileNotFoundError:
+            return None
+
+
+def chunks(file: FileIO, name: str, key: str, /) -> Iterator[bytes]:
+    """Yield the blob's chunks, each verified. Raises StoreCorrupt at the first that is damaged, cut or misplaced."""
+    damaged = StoreCorrupt(what=f"blob {key}")
+    if _read(file, len(_MAGIC)) != _MAGIC:
+        raise damaged
+    count = 0
+    while True:
+        head = _read(file, _HEAD.size)
+        if len(head) < _HEAD.size:
+            raise damaged
+        size, found = _HEAD.unpack(head)
+        if size > limits.BLOB_CHUNK_BYTES:
+            raise damaged
+        data = _read(file, size)
+        if found != _seal(name, key, count, data):
+            raise damaged
+        if not data:
+            break
+        yield data
+        count += 1
+    if _read(file, 1):
+        raise damaged
+
+
+def is_whole(file: FileIO, name: str, key: str, /) -> bool:
+    """Tell whether every chunk of the blob is undamaged."""
+    try:
+        for _ in chunks(file, name, key):
+            pass
+    except StoreCorrupt:
+        return False
+    return True
+
+
+def keys(where: Places, name: str, /) -> list[str]:
+    """Return the keys of a space's blobs, in order."""
+    with while_reading("a space's blobs"):
+        try:
+            found = [path.name for path in where.blobs_of(name).iterdir()]
+        except FileNotFoundError:
+            return []
+    return sorted(each.removesuffix(SUFFIX) for each in found if each.endswith(SUFFIX))
+
+
+def sweep(where: Places, /, *, busy_wait_s: float) -> None:
+    """Remove what writers of blobs left behind when they died; those alive hold their files' locks."""
+    with locked(_gate(where), wait_s=busy_wait_s):
+        if not where.incoming.is_dir():
+            return
+        for path in where.incoming.iterdir():
+            try:
+                with FileIO(path, "r+") as file:
+                    left = try_lock(file)
+            except FileNotFoundError:
+                continue  # its writer has just published it
+            if left:
+                path.unlink(missing_ok=True)
+
+
+def _gate(where: Places) -> Path:
+    return where.locks / "incoming"
+
+
+def _read(file: FileIO, size: int) -> bytes:
+    with while_reading("a blob"):
+        data = file.read(size) or b""
+        while 0 < len(data) < size and (more := file.read(size - len(data))):
+            data += more
+    return data
+
+
+def _seal(name: str, key: str, place: int, data: bytes) -> bytes:
+    return checksum(name.encode(), key.encode(), place.to_bytes(8, "big"), data)

@@ -1,0 +1,38 @@
+"""What the operating system's errors mean to a caller of the file engine."""
+
+import errno
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from elytron_core.errors import PermissionRefused, StoreFailed, StoreFull, StoreUnavailable
+
+ENGINE = "file"
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def while_writing(doing: str, /) -> Generator[None]:
+    """Raise StoreFull where the device has no room, PermissionRefused, or StoreFailed for any other failure."""
+    try:
+        yield
+    except PermissionError as error:
+        raise PermissionRefused(
+            "the file store may not be written by this user: give the folder to the user who runs elytron"
+        ) from error
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StoreFull(engine=ENGINE) from error
+        raise StoreFailed(engine=ENGINE, doing=doing) from error
+
+
+@contextmanager
+def while_reading(what: str, /) -> Generator[None]:
+    """Raise PermissionRefused where `what` may not be read, StoreUnavailable for any other failure of the block."""
+    try:
+        yield
+    except PermissionError as error:
+        raise PermissionRefused(
+            f"{what} may not be read by this user: give the folder to the user who runs elytron"
+        ) from error
+    except OSError as error:
+        raise StoreUnavailable(f"{what} cannot be read now: check the device and try again") from error

@@ -1,0 +1,204 @@
+"""Writing a space's log: the next frames behind the acknowledged ones, or a whole new generation."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import NamedTuple
+
+from elytron_core.clock import Instant
+from elytron_core.errors import StoreCorrupt
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Action, JournalEntry, Ref
+from elytron_store.file import frame, places
+from elytron_store.file.contents import Contents, Span, entries_of, read_sealed
+from elytron_store.file.frame import Block, KeptAnswer, KeptDocument, KeptEntry, Record
+from elytron_store.file.log import Hole, Log
+
+_FRAME_BODIES_BYTES = 1024 * 1024
+_FRAME_ITEMS = 1_000
+LOST_REF = Ref("lost", "0")
+"""What an entry names that holds the place of one lost to damage."""
+
+Rewrite = Callable[[JournalEntry], JournalEntry]
+
+
+class Frame(NamedTuple):
+    """A frame about to be written: its record and its sealed bodies, documents first."""
+
+    record: Record
+    bodies: Sequence[bytes]
+
+
+def encode(frames: Iterable[Frame], /, *, salt: bytes, offset: int) -> bytes:
+    """Return `frames` as they stand from `offset` on."""
+    data = bytearray()
+    for each in frames:
+        data += frame.encode_frame(each.record, each.bodies, salt=salt, offset=offset + len(data))
+    return bytes(data)
+
+
+def append(path: Path, data: bytes, /, *, salt: bytes, start: int) -> None:
+    """Leave `data` behind offset `start` of the log at `path`, durable and acknowledged, or nothing of it.
+
+    Raises OSError; the log is then cut back to `start`, unless even that failed.
+    """
+    with FileIO(path, "r+") as file:
+        try:
+            file.seek(start)
+            places.write_all(file, data)
+            places.sync(file)
+            acknowledge(file, salt, start + len(data))
+        except OSError:
+            file.truncate(start)
+            raise
+
+
+def acknowledge(file: FileIO, salt: bytes, end: int, /) -> None:
+    """Say in the header that all before `end` is durable; the word itself becomes durable with the next sync."""
+    file.seek(frame.ACKNOWLEDGED_AT)
+    places.write_all(file, frame.encode_acknowledged(salt, end))
+
+
+def recover(path: Path, /) -> None:
+    """Settle what lies behind the acknowledged end of the log at `path`; the caller holds the space's lock.
+
+    A writer that died left whole frames or a torn one. Whole frames are acknowledged, since their caller may have
+    been told of them before a power cut took the header's word; the first torn one and all behind it is cut off.
+    """
+    try:
+        log = Log.open(path)
+    except StoreCorrupt:
+        return  # nothing can be settled behind a lost header; who reads will say so
+    if log is None:
+        return
+    with log:
+        acknowledged, size, salt = log.acknowledged, log.size(), log.header.salt
+        if size <= acknowledged:
+            return
+        end = acknowledged
+        for found in log.frames(acknowledged, size):
+            if isinstance(found, Hole) or not log.is_whole(found):
+                break
+            end = found.end
+        whole = log.read(acknowledged, end - acknowledged)
+    with FileIO(path, "r+") as file:
+        file.truncate(end)
+        file.seek(acknowledged)
+        # Written once more: after a failed sync the system may hold these bytes for clean although they are not.
+        places.write_all(file, whole)
+        places.sync(file)
+        acknowledge(file, salt, end)
+
+
+def is_unsettled(path: Path, /) -> bool:
+    """Tell whether something lies behind the acknowledged end of the log at `path`."""
+    log = Log.open(path)
+    if log is None:
+        return False
+    with log:
+        return log.size() > log.acknowledged
+
+
+def write_new(path: Path, space: SpaceId, frames: Iterable[Frame], /, *, instead_of: Log | None) -> None:
+    """Leave a new generation with `frames` as the log at `path`, whole and for good, or the old one.
+
+    `instead_of`, which the frames may be read from, is closed before it is replaced: Windows moves nothing over an
+    open file.
+    """
+    beside = path.with_name(f"{path.name}.new")
+    salt = os.urandom(frame.SALT_BYTES)
+    try:
+        with places.create(beside) as file:
+            end = frame.HEADER_BYTES
+            places.write_all(file, frame.encode_header(salt, space, acknowledged=end))
+            for each in frames:
+                data = encode((each,), salt=salt, offset=end)
+                places.write_all(file, data)
+                end += len(data)
+            acknowledge(file, salt, end)
+            places.sync(file)
+        if instead_of is not None:
+            instead_of.close()
+        places.move(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def snapshot(log: Log, contents: Contents, /, *, without: frozenset[Ref], rewrite: Rewrite) -> Iterator[Frame]:
+    """Yield frames that hold all of `contents` but the documents `without`, with each journal entry rewritten.
+
+    Bodies are carried over with their checksums, so damage stays what it is. Lost entries leave placeholders.
+    """
+    yield from _journal_frames(log, contents, rewrite)
+    yield from _body_frames(log, contents, without)
+    answers = [
+        (KeptAnswer(kept.key, kept.digest, kept.first, kept.last, kept.at, kept.answer.size), kept.answer)
+        for kept in contents.ledger.answered()
+    ]
+    for start in range(0, len(answers), _FRAME_ITEMS):
+        some = answers[start : start + _FRAME_ITEMS]
+        yield Frame(Record(answers=tuple(kept for kept, _ in some)), _sealed(log, [span for _, span in some]))
+
+
+def entries_frame(first: int, entries: Iterable[JournalEntry], /) -> Frame:
+    """Return a frame of journal entries alone."""
+    kept = tuple(KeptEntry(entry.at, entry.action, *entry.ref, entry.digest) for entry in entries)
+    return Frame(Record(first=first, entries=kept), ())
+
+
+def _journal_frames(log: Log, contents: Contents, rewrite: Rewrite) -> Iterator[Frame]:
+    some: list[JournalEntry] = []
+    for entry in _gapless(log.frames(frame.HEADER_BYTES, contents.end)):
+        some.append(rewrite(entry))
+        if len(some) == _FRAME_ITEMS:
+            yield entries_frame(some[0].sequence, some)
+            some.clear()
+    if some:
+        yield entries_frame(some[0].sequence, some)
+
+
+def _gapless(found: Iterable[Block | Hole]) -> Iterator[JournalEntry]:
+    wanted = 1
+    for block in found:
+        if isinstance(block, Hole):
+            continue
+        for entry in entries_of(block):
+            for lost in range(wanted, entry.sequence):
+                yield lost_entry(lost, entry.at)
+            yield entry
+            wanted = entry.sequence + 1
+
+
+def lost_entry(sequence: int, at: Instant, /) -> JournalEntry:
+    """Return the entry that keeps the place of one lost to damage."""
+    return JournalEntry(sequence, at, Action.MAINTENANCE, LOST_REF, "")
+
+
+def _body_frames(log: Log, contents: Contents, without: frozenset[Ref]) -> Iterator[Frame]:
+    # In the order they lie in, so that the old generation is read from front to back.
+    order = sorted(contents.ledger.items(), key=lambda item: item[1].body.at)
+    documents: list[KeptDocument] = []
+    spans: list[Span] = []
+    held_bytes = 0
+    for ref, held in order:
+        if ref in without:
+            continue
+        documents.append(KeptDocument(*ref, held.revision, held.body.size))
+        spans.append(held.body)
+        held_bytes += held.body.size
+        if len(documents) == _FRAME_ITEMS or held_bytes >= _FRAME_BODIES_BYTES:
+            yield _documents_frame(log, documents, spans)
+            documents, spans, held_bytes = [], [], 0
+    if documents:
+        yield _documents_frame(log, documents, spans)
+
+
+def _documents_frame(log: Log, documents: Sequence[KeptDocument], spans: Sequence[Span]) -> Frame:
+    return Frame(Record(documents=tuple(documents)), _sealed(log, spans))
+
+
+def _sealed(log: Log, spans: Sequence[Span]) -> Sequence[bytes]:
+    # What was cut off by damage is made up for, so that the frame has its form; the checksums still tell.
+    return [read_sealed(log, span).ljust(frame.CHECKSUM_BYTES + span.size, b"\0") for span in spans]

@@ -1,0 +1,58 @@
+"""Opening a file store's folder: it is ours and fits, or nothing in it is touched."""
+
+import shutil
+
+from elytron_core.clock import Instant
+from elytron_core.errors import PermissionRefused, StoreForeign, StoreUnavailable
+from elytron_store import manifest
+from elytron_store.file import blobs, places
+from elytron_store.file.failures import ENGINE
+from elytron_store.file.locks import locked
+from elytron_store.file.places import Places
+from elytron_store.manifest import DEFAULT_PROFILE, Manifest
+
+_MAY_COME_FIRST = {"locks", "manifest.json.new"}
+"""What an opening that died may leave before there is a manifest."""
+
+
+def prepare(where: Places, /, *, at: Instant, profile: str | None, sealed: bool, busy_wait_s: float) -> None:
+    """Leave the folder ready for use, its manifest saying when it was opened, and left-overs swept out.
+
+    Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable.
+    """
+    root = str(where.root)
+    try:
+        _manifest(where, at=at, profile=profile, sealed=sealed)
+        where.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(where.locks / "store", wait_s=busy_wait_s):
+            # Looked at once more: another process may have made the store in the meantime.
+            kept = _manifest(where, at=at, profile=profile, sealed=sealed)
+            places.write_file(where.manifest, kept.to_bytes())
+            places.make_folder(where.spaces)
+        blobs.sweep(where, busy_wait_s=busy_wait_s)
+        if where.trash.is_dir():
+            shutil.rmtree(where.trash, ignore_errors=True)  # another opening may be at it too
+    except PermissionError as error:
+        raise PermissionRefused(
+            f"the folder {root!r} may not be used by this user: choose another or change its owner"
+        ) from error
+    except OSError as error:
+        reason = error.strerror or "unknown failure"
+        raise StoreUnavailable(f"{root!r} cannot be used as the folder of a file store: {reason}") from error
+
+
+def _manifest(where: Places, *, at: Instant, profile: str | None, sealed: bool) -> Manifest:
+    """Return the manifest to keep: the one found, opened now, or a new one where there is nothing at all."""
+    try:
+        data = where.manifest.read_bytes()
+    except FileNotFoundError:
+        if where.root.exists() and {path.name for path in where.root.iterdir()} - _MAY_COME_FIRST:
+            raise StoreForeign(
+                f"the folder {str(where.root)!r} holds files and no elytron store: choose an empty or a new folder"
+            ) from None
+        return Manifest(
+            engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at
+        )
+    found = manifest.read(data)
+    manifest.require_match(found, engine=ENGINE, profile=profile, sealed=sealed)
+    return found.model_copy(update={"opened_at": at})

@@ -1,0 +1,124 @@
+"""Where everything lies in a file store's folder, and how a file gets there for good.
+
+    manifest.json
+    locks/store, locks/00 ... ff             held while opening; while a space with that digest's start is written
+    spaces/<sha-256 of the space>/log        the space's commits
+    spaces/<sha-256 of the space>/log.new    a generation being written under the lock; a left-over is replaced
+    spaces/<sha-256 of the space>/blobs/<key>.blob
+    incoming/                                blobs under way; each holds its own lock, so left-overs are told apart
+    trash/                                   erased spaces on their way out
+    quarantine/<sha-256 of the space>/       what `repair` moved aside
+"""
+
+import os
+import sys
+import time
+from io import FileIO
+from pathlib import Path
+
+from elytron_core.canonical import digest
+from elytron_core.ids import SpaceId
+
+_FOLDER_MODE = 0o700
+_FILE_MODE = 0o600
+_LOG = "log"
+_TRIES_ON_WINDOWS = 500
+
+
+class Places:
+    """The paths of one store."""
+
+    def __init__(self, root: Path, /) -> None:
+        self.root = root
+        self.manifest = root / "manifest.json"
+        self.locks = root / "locks"
+        self.spaces = root / "spaces"
+        self.incoming = root / "incoming"
+        self.trash = root / "trash"
+        self.quarantine = root / "quarantine"
+
+    def lock_of(self, name: str, /) -> Path:
+        """Return the lock of the space folder `name`; a few spaces share one, so locks need never be removed."""
+        return self.locks / name[:2]
+
+    def log_of(self, name: str, /) -> Path:
+        return self.spaces / name / _LOG
+
+    def blobs_of(self, name: str, /) -> Path:
+        return self.spaces / name / "blobs"
+
+    def blob_of(self, name: str, key: str, /) -> Path:
+        return self.blobs_of(name) / f"{key}.blob"
+
+
+def folder_name(space: SpaceId | str, /) -> str:
+    """Return the folder name of a space: no character of its name can reach the file system."""
+    return digest(space.encode())
+
+
+def make_folder(path: Path, /) -> None:
+    """Leave a folder at `path`, readable by its owner alone and durable; its parent is there."""
+    if not path.is_dir():
+        path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        sync_folder(path.parent)
+
+
+def create(path: Path, /) -> FileIO:
+    """Open a new, empty file at `path` for reading and writing, readable by its owner alone."""
+    return FileIO(path, "w+", opener=lambda name, flags: os.open(name, flags, _FILE_MODE))
+
+
+def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
+    """Write all of `data` where `file` stands: a raw file may take less at once."""
+    rest = memoryview(data)
+    while rest:
+        written = file.write(rest)
+        assert written is not None, "the file blocks"
+        rest = rest[written:]
+
+
+def sync(file: FileIO, /) -> None:
+    """Return when everything written to `file` is on the device."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(file.fileno(), fcntl.F_FULLFSYNC)
+    elif sys.platform == "linux":
+        os.fdatasync(file.fileno())  # the length included, which is all of the file's own data that matters
+    else:
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path, /) -> None:
+    """Return when the names in the folder `path` are on the device."""
+    if sys.platform == "win32":
+        return  # Windows has no such call: it keeps names in the journal of its file system
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def move(source: Path, target: Path, /) -> None:
+    """Leave the synced file or folder `source` at `target`, replacing a file there, for good."""
+    for last in (False,) * _TRIES_ON_WINDOWS + (True,):
+        try:
+            source.replace(target)
+            break
+        except PermissionError:
+            if last or sys.platform != "win32":
+                raise
+            time.sleep(0.01)  # another handle is reading the target, which takes no longer than a read
+    sync_folder(target.parent)
+    if source.parent != target.parent:
+        sync_folder(source.parent)
+
+
+def write_file(path: Path, data: bytes, /) -> None:
+    """Leave a file with `data` at `path`, whole and for good, or what was there."""
+    beside = path.with_name(f"{path.name}.new")
+    with create(beside) as file:
+        write_all(file, data)
+        sync(file)
+    move(beside, path)

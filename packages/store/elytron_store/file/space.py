@@ -1,0 +1,292 @@
+"""One space of a file store: its commits, reads and erasure. Every call blocks; the store runs them in threads."""
+
+import os
+import shutil
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
+from threading import Lock
+from typing import NamedTuple
+
+from elytron_core.errors import Conflict, StoreBusy, StoreCorrupt, StoreFailed
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Action, Batch, Committed, Document, Erased, Erasure, JournalEntry, Ref
+from elytron_store import rules
+from elytron_store.file import blobs, frame, generation, places, quarantine
+from elytron_store.file.blobs import BlobWriter
+from elytron_store.file.contents import Contents, Span, read_answer, read_document
+from elytron_store.file.failures import ENGINE, while_writing
+from elytron_store.file.frame import KeptAnswer, KeptDocument, KeptEntry, Record
+from elytron_store.file.generation import Frame
+from elytron_store.file.locks import locked
+from elytron_store.file.log import Log
+from elytron_store.file.places import Places
+from elytron_store.ledger import Stage
+
+Outcome = Committed | Conflict | StoreCorrupt
+"""What becomes of one batch among others of its group."""
+
+
+class View(NamedTuple):
+    """An open log and what is known of its generation."""
+
+    log: Log
+    contents: Contents
+
+
+class FileSpace:
+    """A space as one handle sees it. Safe to call from several threads.
+
+    Whoever writes takes `_turn` (this handle), then the space's lock (all handles and processes); `_mutex` guards what
+    is known in memory and is held only to look at it or to catch up. Nothing is seen before it is acknowledged.
+    """
+
+    def __init__(self, where: Places, space: SpaceId, /, *, busy_wait_s: float) -> None:
+        self.space = space
+        self.name = places.folder_name(space)
+        self.wants_compaction = False
+        self.has_failed = False
+        self._where = where
+        self._path = where.log_of(self.name)
+        self._busy_wait_s = busy_wait_s
+        self._turn = Lock()
+        self._mutex = Lock()
+        self._contents = Contents(b"")
+        self._settled = False
+
+    def commit(self, batches: Sequence[Batch], /) -> Sequence[Outcome]:
+        """Apply `batches` in order with one sync; return for each what it is answered or why it was refused."""
+        with self._writing("appending commits"), self._viewing() as view:
+            if view is None:
+                outcomes, frames = _judge(batches, Contents(b""), None)
+                if frames:
+                    self._write_new(frames, instead_of=None)
+                return outcomes
+            view.contents.require_complete()
+            outcomes, frames = _judge(batches, view.contents, view.log)
+            if frames:
+                self._append(view, frames)
+            return outcomes
+
+    def get(self, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+        """Return the documents at `refs`, in that order."""
+        with self._reading() as view:
+            if view is None:
+                return [None] * len(refs)
+            with self._mutex:
+                found = [(ref, view.contents.ledger.find(ref)) for ref in refs]
+            for ref, held in found:
+                view.contents.require_known(ref, held)
+            return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
+
+    def scan(self, collection: str, /, *, prefix: str, after: str, limit: int, descending: bool) -> Sequence[Document]:
+        """Return documents in key order, as `Store.scan` promises."""
+        with self._reading() as view:
+            if view is None:
+                return []
+            view.contents.require_complete()
+            ledger = view.contents.ledger
+            with self._mutex:
+                refs = ledger.window(collection, prefix=prefix, after=after, limit=limit, descending=descending)
+                found = [(ref, held) for ref in refs if (held := ledger.find(ref)) is not None]
+            return [read_document(view.log, ref, held) for ref, held in found]
+
+    def journal(self, *, after: int, limit: int) -> Sequence[JournalEntry]:
+        """Return journal entries in order, as `Store.journal` promises."""
+        with self._reading() as view:
+            return [] if view is None else view.contents.journal(view.log, after=after, limit=limit)
+
+    def publish(self, writer: BlobWriter, key: str, /) -> None:
+        """Leave the finished blob of `writer` as the blob `key` for good."""
+        with self._writing("publishing a blob"):
+            if not self._path.exists():
+                self._write_new((), instead_of=None)  # a space is known by its log
+            places.make_folder(self._where.blobs_of(self.name))
+            writer.publish(self._where.blob_of(self.name, key))
+
+    def erase(self, erasure: Erasure, /) -> Erased:
+        """Remove what `erasure` names, as `Store.erase` promises. Raises StoreCorrupt while frames are lost."""
+        with self._writing("erasing"):
+            blobs.sweep(self._where, busy_wait_s=self._busy_wait_s)
+            if erasure.whole_space:
+                return self._erase_everything()
+            with self._viewing() as view:
+                if view is not None:
+                    view.contents.require_complete()
+                quarantine.forget(self._where, self.name, refs=erasure.refs, blobs=erasure.blobs)
+                removed = self._remove_blobs(set(erasure.blobs))
+                return self._erase_documents(view, erasure, removed)
+
+    def compact(self) -> None:
+        """Rewrite the log without what nobody can ask for any more, if that is worth it."""
+        self.wants_compaction = False
+        with self._writing("compacting"), self._viewing() as view:
+            if view is not None and view.contents.wants_compaction:
+                kept = generation.snapshot(view.log, view.contents, without=frozenset(), rewrite=lambda entry: entry)
+                self._write_new(kept, instead_of=view.log)
+
+    def _append(self, view: View, frames: Sequence[Frame]) -> None:
+        log, contents = view
+        start = contents.end
+        data = generation.encode(frames, salt=contents.salt, offset=start)
+        generation.append(self._path, data, salt=contents.salt, start=start)
+        log.acknowledged = start + len(data)
+        with self._mutex:
+            contents.catch_up(log)
+        self.wants_compaction = contents.wants_compaction
+
+    def _write_new(self, frames: Iterable[Frame], *, instead_of: Log | None) -> None:
+        places.make_folder(self._path.parent)
+        generation.write_new(self._path, self.space, frames, instead_of=instead_of)
+
+    def _erase_documents(self, view: View | None, erasure: Erasure, blobs_removed: int) -> Erased:
+        refs = frozenset(erasure.refs)
+        scrub = _Scrub(refs)
+        documents, last = 0, 0
+        kept: Iterator[Frame] = iter(())
+        if view is not None:
+            ledger = view.contents.ledger
+            documents, last = sum(ledger.find(ref) is not None for ref in refs), ledger.last
+            kept = generation.snapshot(view.log, view.contents, without=refs, rewrite=scrub)
+        told = JournalEntry(last + 1, erasure.at, Action.ERASE, rules.ERASURE_REF, "")
+        ending = generation.entries_frame(told.sequence, (told,))
+        self._write_new(chain(kept, (ending,)), instead_of=None if view is None else view.log)
+        return Erased(documents=documents, blobs=blobs_removed, entries_scrubbed=scrub.count, sequence=told.sequence)
+
+    def _erase_everything(self) -> Erased:
+        quarantine.clear(self._where, self.name)
+        folder = self._path.parent
+        if not folder.is_dir():
+            return Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
+        documents, entries = 0, 0
+        try:
+            with self._viewing() as view:
+                if view is not None:
+                    documents, entries = len(view.contents.ledger), view.contents.ledger.last
+        except StoreCorrupt:
+            pass  # a log that cannot be read any more can still be erased, uncounted
+        removed = len(blobs.keys(self._where, self.name))
+        # Out of sight in one step, so that a crash leaves a space whole or gone; the rest is swept at the next open.
+        places.make_folder(self._where.trash)
+        gone = self._where.trash / f"{self.name}.{os.urandom(8).hex()}"
+        places.move(folder, gone)
+        shutil.rmtree(gone)
+        places.sync_folder(self._where.trash)
+        return Erased(documents=documents, blobs=removed, entries_scrubbed=entries, sequence=0)
+
+    def _remove_blobs(self, keys: set[str]) -> int:
+        removed = 0
+        for key in keys:
+            path = self._where.blob_of(self.name, key)
+            if path.exists():
+                path.unlink()
+                removed += 1
+        if removed:
+            places.sync_folder(self._where.blobs_of(self.name))
+        return removed
+
+    @contextmanager
+    def _reading(self) -> Generator[View | None]:
+        if not self._settled:
+            if generation.is_unsettled(self._path):
+                with self._writing("settling what a dead writer left"):
+                    pass
+            self._settled = True
+        with self._viewing() as view:
+            yield view
+
+    @contextmanager
+    def _viewing(self) -> Generator[View | None]:
+        """Open the log and take in what it acknowledged; None where the space has none."""
+        log = Log.open(self._path)
+        if log is None:
+            yield None
+            return
+        with log:
+            with self._mutex:
+                if self._contents.salt != log.header.salt:
+                    self._contents = Contents(log.header.salt)
+                contents = self._contents
+                contents.catch_up(log)
+            yield View(log, contents)
+
+    def _require_sound(self, doing: str) -> None:
+        if self.has_failed:
+            raise StoreFailed(engine=ENGINE, doing=doing)
+
+    @contextmanager
+    def _writing(self, doing: str) -> Generator[None]:
+        """Hold the space against all other writers, with whatever a dead one left settled.
+
+        Raises StoreBusy; StoreFull; StoreFailed, after which this handle writes to the space no more.
+        """
+        if not self._turn.acquire(timeout=self._busy_wait_s):
+            raise StoreBusy(engine=ENGINE, waited_s=self._busy_wait_s)
+        try:
+            self._require_sound(doing)
+            with locked(self._where.lock_of(self.name), wait_s=self._busy_wait_s), while_writing(doing):
+                generation.recover(self._path)
+                yield
+        except StoreFailed:
+            self.has_failed = True
+            raise
+        finally:
+            self._turn.release()
+
+
+class _Scrub:
+    """Takes the digest off every entry that names one of `refs`, and counts them."""
+
+    def __init__(self, refs: frozenset[Ref], /) -> None:
+        self.count = 0
+        self._refs = refs
+
+    def __call__(self, entry: JournalEntry, /) -> JournalEntry:
+        if entry.ref not in self._refs or not entry.digest:
+            return entry
+        self.count += 1
+        return replace(entry, digest="")
+
+
+def _judge(batches: Sequence[Batch], contents: Contents, log: Log | None) -> tuple[list[Outcome], list[Frame]]:
+    """Return what each batch is answered, and the frames to append for those that change something."""
+    stage = Stage(contents.ledger)
+    outcomes: list[Outcome] = []
+    frames: list[Frame] = []
+    for batch in batches:
+        try:
+            repeated = stage.find_repeated(batch)
+            if repeated is not None:
+                answer = repeated.answer
+                if isinstance(answer, Span):
+                    assert log is not None, "what was answered before stands in a log"
+                    answer = read_answer(log, repeated.key, answer)
+                outcomes.append(Committed(repeated.first, repeated.last, replayed=True, answer=answer))
+                continue
+            stage.require_expected(batch)
+        except (Conflict, StoreCorrupt) as refused:
+            outcomes.append(refused)
+            continue
+        committed = stage.lay(batch)
+        outcomes.append(committed)
+        frames.append(_frame_of(batch, committed))
+    return outcomes, frames
+
+
+def _frame_of(batch: Batch, committed: Committed) -> Frame:
+    documents = tuple(KeptDocument(*put.ref, put.expects + 1, len(put.body)) for put in batch.puts)
+    sealed = [frame.seal_document(kept, put.body) for kept, put in zip(documents, batch.puts, strict=True)]
+    answers: tuple[KeptAnswer, ...] = ()
+    if batch.idempotency is not None:
+        key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
+        answers = (KeptAnswer(key, digest, committed.first, committed.last, batch.at, len(answer)),)
+        sealed.append(frame.seal_answer(key, answer))
+    record = Record(
+        documents=documents,
+        deletes=tuple(delete.ref for delete in batch.deletes),
+        first=committed.first,
+        entries=tuple(KeptEntry(batch.at, entry.action, *entry.ref, entry.digest) for entry in batch.entries),
+        answers=answers,
+    )
+    return Frame(record, sealed)

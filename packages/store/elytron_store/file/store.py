@@ -1,0 +1,234 @@
+"""The file engine: a folder that several processes may share, one append-only log per space."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.errors import StoreClosed, StoreCorrupt, StoreError
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    Batch,
+    CheckReport,
+    Committed,
+    Document,
+    Erased,
+    Erasure,
+    JournalEntry,
+    Problem,
+    Ref,
+    validate,
+)
+from elytron_store import rules
+from elytron_store.file import mending, opening
+from elytron_store.file.blobs import BlobReader, BlobWriter
+from elytron_store.file.committing import GroupCommitter
+from elytron_store.file.failures import while_reading
+from elytron_store.file.log import Log
+from elytron_store.file.places import Places, folder_name
+from elytron_store.file.space import FileSpace, Outcome
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_THREADS = 8
+_SPACES_HELD = 1_024
+"""Of so many spaces a handle remembers where everything lies; others are read again at their next use."""
+
+
+class FileStore:
+    """A store in a folder. Use it from one event loop; files are touched in worker threads only."""
+
+    def __init__(self, where: Places, /, *, busy_wait_s: float) -> None:
+        self._where = where
+        self._busy_wait_s = busy_wait_s
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="elytron-file")
+        self._held: OrderedDict[SpaceId, tuple[FileSpace, GroupCommitter]] = OrderedDict()
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        folder: Path,
+        *,
+        clock: Clock,
+        profile: str | None = None,
+        sealed: bool = False,
+        busy_wait_s: float = limits.STORE_BUSY_WAIT_S,
+    ) -> "FileStore":
+        """Open the store in `folder`, made new where the folder is absent or empty.
+
+        Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable; nothing in the folder is changed then.
+        """
+        where = Places(folder)
+        await asyncio.to_thread(
+            opening.prepare, where, at=clock.now(), profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
+        )
+        return cls(where, busy_wait_s=busy_wait_s)
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        self._require_open()
+        validate(batch)
+        _, committer = self._hold(batch.space)
+        return await committer.commit(batch)
+
+    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+        self._require_open()
+        rules.require_get(space, refs)
+        return await self._run(self._space(space).get, refs)
+
+    async def scan(
+        self,
+        space: SpaceId,
+        collection: str,
+        /,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int,
+        descending: bool = False,
+    ) -> Sequence[Document]:
+        self._require_open()
+        rules.require_scan(space, collection, limit=limit)
+        scan = self._space(space).scan
+        return await self._run(scan, collection, prefix=prefix, after=after, limit=limit, descending=descending)
+
+    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
+        self._require_open()
+        rules.require_journal(space, after=after, limit=limit)
+        return await self._run(self._space(space).journal, after=after, limit=limit)
+
+    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
+        """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
+        self._require_open()
+        rules.require_limit(limit, most=limits.SCAN_MAX)
+        return await self._run(self._list, after, limit)
+
+    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+        self._require_open()
+        rules.require_blob(space, key)
+        known = self._space(space)
+        writer = BlobWriter(self._where, known.name, key, busy_wait_s=self._busy_wait_s)
+        try:
+            rest = bytearray()
+            async for chunk in chunks:
+                rest += chunk
+                while len(rest) >= limits.BLOB_CHUNK_BYTES:
+                    await self._run(writer.write, bytes(rest[: limits.BLOB_CHUNK_BYTES]))
+                    del rest[: limits.BLOB_CHUNK_BYTES]
+            if rest:
+                await self._run(writer.write, bytes(rest))
+            await self._run(known.publish, writer, key)
+        finally:
+            self._finally(writer.discard)
+        return writer.size
+
+    async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+        self._require_open()
+        rules.require_blob(space, key)
+        reader = BlobReader(self._where, folder_name(space), key)
+        try:
+            while (chunk := await self._run(reader.next)) is not None:
+                yield chunk
+        finally:
+            self._finally(reader.close)
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        self._require_open()
+        rules.require_erasure(erasure)
+        return await self._run(self._space(erasure.space).erase, erasure)
+
+    async def check(self) -> CheckReport:
+        self._require_open()
+        names = await self._run(self._names)
+        found = [each for name in names if (each := await self._run(mending.examine, self._where, name))]
+        return mending.report(found, [problem for each in found for problem in each.problems(repaired=False)])
+
+    async def repair(self) -> CheckReport:
+        self._require_open()
+        problems: list[Problem] = []
+        for name in await self._run(self._names):
+            found = await self._run(mending.repair, self._where, name, busy_wait_s=self._busy_wait_s)
+            if found is not None:
+                problems += found.problems(repaired=True)
+        names = await self._run(self._names)
+        left = [each for name in names if (each := await self._run(mending.examine, self._where, name))]
+        return mending.report(left, problems)
+
+    async def close(self) -> None:
+        self._closed = True
+        for _, committer in self._held.values():
+            await committer.drain()
+        self._held.clear()
+        await asyncio.to_thread(self._threads.shutdown)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreClosed
+
+    async def _run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            answer = self._threads.submit(call, *args, **kwargs)
+        except RuntimeError:
+            self._require_open()  # a closed store has ended its threads
+            raise
+        return await asyncio.wrap_future(answer)
+
+    def _finally(self, call: Callable[[], None]) -> None:
+        """Have `call` made although its caller may be cancelled, behind what the caller left in a thread."""
+        try:
+            self._threads.submit(call)
+        except RuntimeError:
+            call()  # the threads have ended, and so has everything that ran in them
+
+    def _space(self, space: SpaceId) -> FileSpace:
+        return self._hold(space)[0]
+
+    def _hold(self, space: SpaceId) -> tuple[FileSpace, GroupCommitter]:
+        held = self._held.get(space)
+        if held is None:
+            fresh = FileSpace(self._where, space, busy_wait_s=self._busy_wait_s)
+
+            async def apply(batches: Sequence[Batch]) -> Sequence[Outcome]:
+                return await self._run(fresh.commit, batches)
+
+            async def compact() -> None:
+                if fresh.wants_compaction:
+                    with suppress(StoreError):  # it only saves room, and the next commit will want it again
+                        await self._run(fresh.compact)
+
+            held = self._held[space] = fresh, GroupCommitter(apply, afterwards=compact)
+            self._let_go()
+        self._held.move_to_end(space)
+        return held
+
+    def _let_go(self) -> None:
+        """Forget the spaces unused for longest; one that is writing, or may write no more, stays."""
+        for space, (known, committer) in list(self._held.items()):
+            if len(self._held) <= _SPACES_HELD:
+                return
+            if committer.is_idle and not known.has_failed:
+                del self._held[space]
+
+    def _names(self) -> list[str]:
+        with while_reading("the folder of spaces"):
+            return sorted(path.name for path in self._where.spaces.iterdir())
+
+    def _list(self, after: str, limit: int) -> list[SpaceId]:
+        behind = folder_name(after) if after else ""
+        found: list[SpaceId] = []
+        for name in self._names():
+            if name > behind and len(found) < limit:
+                try:
+                    log = Log.open(self._where.log_of(name))
+                except StoreCorrupt:
+                    continue
+                if log is not None:
+                    with log:
+                        found.append(log.header.space)
+        return found
