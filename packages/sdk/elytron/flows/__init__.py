@@ -1,0 +1,3 @@
+"""Use cases made of several operations."""
+
+__all__: list[str] = []

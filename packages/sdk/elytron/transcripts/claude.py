@@ -1,0 +1,36 @@
+"""Claude's export: conversations with `chat_messages`, each by `human` or `assistant`, text or content blocks."""
+
+from collections.abc import Iterator
+
+from elytron.transcripts import shape
+from elytron.transcripts.document import Place
+from elytron.transcripts.shape import Said
+from elytron_core.errors import InvalidInput
+from elytron_core.scope import ConversationKey
+from elytron_core.strict_json import Json
+
+CHANNEL = "claude"
+
+
+def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Said]:
+    """Yield what was said in each conversation, in order; blocks without words (calls, thoughts) are not."""
+    conversations = shape.items(document, what="conversations")
+    for number, value in enumerate(conversations, start=1):
+        place.now(f"conversation {number}", (number - 1) / len(conversations))
+        conversation = shape.members(value, what="conversation")
+        known_by = shape.name(conversation.get("uuid"), what="conversation uuid")
+        if known_by is None:
+            raise InvalidInput(field="conversation uuid", problem="is missing")
+        key = ConversationKey(CHANNEL, known_by)
+        title = shape.title(conversation.get("name"))
+        at = shape.moment(conversation.get("created_at"), what="created_at")
+        for position, item in enumerate(shape.items(conversation.get("chat_messages"), what="chat_messages")):
+            message = shape.members(item, what="message")
+            at = shape.moment(message.get("created_at"), what="created_at") or at
+            role = shape.role(message.get("sender"), what="sender")
+            words = shape.text(message.get("content")) or shape.text(message.get("text"), what="text")
+            if not words.strip():
+                continue
+            own_id = shape.name(message.get("uuid"), what="message uuid")
+            draft = shape.turn(key, position=position, role=role, text=words, at=at, own_id=own_id)
+            yield Said(conversation=key, turn=draft, title=title, done_bytes=place.done_bytes)
