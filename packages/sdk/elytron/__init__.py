@@ -1,0 +1,181 @@
+"""Elytron: governed memory for AI agents.
+
+    import elytron
+
+    with elytron.open("memory.db") as memory:
+        memory.add("We moved to Lisbon in May.", speaker="Ada")
+        print(memory.recall("when did we move?").hits[0].text)
+
+`async with` and `await` give the same calls to asyncio programs. Names are loaded when they are first used, so that
+importing the package costs little.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elytron.opening import Opening, open  # noqa: A004  (the verb of the product)
+    from elytron.portal import SyncMemoryRuntime
+    from elytron.runtime import MemoryRuntime
+    from elytron_core.contracts.control import (
+        MemoryControlReport,
+        MemoryCorrectRequest,
+        MemoryEraseRequest,
+        MemoryForgetRequest,
+        MemoryGetRequest,
+        MemoryHistoryReport,
+        MemoryHistoryRequest,
+        MemoryListReport,
+        MemoryListRequest,
+    )
+    from elytron_core.contracts.inspecting import (
+        MemoryCloseRequest,
+        MemoryInspectionReport,
+        MemoryInspectionRequest,
+        MemoryLifecycleReport,
+        MemoryRecoverRequest,
+        MemoryReplayReport,
+        MemoryReplayRequest,
+    )
+    from elytron_core.contracts.moving import (
+        ImportMode,
+        MemoryExportReport,
+        MemoryExportRequest,
+        MemoryImportReport,
+        MemoryImportRequest,
+    )
+    from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, Pressure
+    from elytron_core.contracts.recalling import (
+        MemoryRecallReport,
+        MemoryRecallRequest,
+        Plane,
+        RecallFilters,
+        RecallHit,
+        RecallOutcome,
+    )
+    from elytron_core.contracts.writing import (
+        FactDraft,
+        LongTermExtraction,
+        MemoryWriteReport,
+        MemoryWriteRequest,
+        MessageDraft,
+        Procedural,
+        RuntimeSkillWrite,
+        TranscriptWrite,
+        TurnDraft,
+    )
+    from elytron_core.errors import ElytronError
+    from elytron_core.scope import Scope
+
+_HOMES = {
+    "elytron.opening": ("Opening", "open"),
+    "elytron.portal": ("SyncMemoryRuntime",),
+    "elytron.runtime": ("MemoryRuntime",),
+    "elytron_core.contracts.control": (
+        "MemoryControlReport",
+        "MemoryCorrectRequest",
+        "MemoryEraseRequest",
+        "MemoryForgetRequest",
+        "MemoryGetRequest",
+        "MemoryHistoryReport",
+        "MemoryHistoryRequest",
+        "MemoryListReport",
+        "MemoryListRequest",
+    ),
+    "elytron_core.contracts.inspecting": (
+        "MemoryCloseRequest",
+        "MemoryInspectionReport",
+        "MemoryInspectionRequest",
+        "MemoryLifecycleReport",
+        "MemoryRecoverRequest",
+        "MemoryReplayReport",
+        "MemoryReplayRequest",
+    ),
+    "elytron_core.contracts.moving": (
+        "ImportMode",
+        "MemoryExportReport",
+        "MemoryExportRequest",
+        "MemoryImportReport",
+        "MemoryImportRequest",
+    ),
+    "elytron_core.contracts.projecting": ("MemoryProjectionReport", "MemoryProjectionRequest", "Pressure"),
+    "elytron_core.contracts.recalling": (
+        "MemoryRecallReport",
+        "MemoryRecallRequest",
+        "Plane",
+        "RecallFilters",
+        "RecallHit",
+        "RecallOutcome",
+    ),
+    "elytron_core.contracts.writing": (
+        "FactDraft",
+        "LongTermExtraction",
+        "MemoryWriteReport",
+        "MemoryWriteRequest",
+        "MessageDraft",
+        "Procedural",
+        "RuntimeSkillWrite",
+        "TranscriptWrite",
+        "TurnDraft",
+    ),
+    "elytron_core.errors": ("ElytronError",),
+    "elytron_core.scope": ("Scope",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ElytronError",
+    "FactDraft",
+    "ImportMode",
+    "LongTermExtraction",
+    "MemoryCloseRequest",
+    "MemoryControlReport",
+    "MemoryCorrectRequest",
+    "MemoryEraseRequest",
+    "MemoryExportReport",
+    "MemoryExportRequest",
+    "MemoryForgetRequest",
+    "MemoryGetRequest",
+    "MemoryHistoryReport",
+    "MemoryHistoryRequest",
+    "MemoryImportReport",
+    "MemoryImportRequest",
+    "MemoryInspectionReport",
+    "MemoryInspectionRequest",
+    "MemoryLifecycleReport",
+    "MemoryListReport",
+    "MemoryListRequest",
+    "MemoryProjectionReport",
+    "MemoryProjectionRequest",
+    "MemoryRecallReport",
+    "MemoryRecallRequest",
+    "MemoryRecoverRequest",
+    "MemoryReplayReport",
+    "MemoryReplayRequest",
+    "MemoryRuntime",
+    "MemoryWriteReport",
+    "MemoryWriteRequest",
+    "MessageDraft",
+    "Opening",
+    "Plane",
+    "Pressure",
+    "Procedural",
+    "RecallFilters",
+    "RecallHit",
+    "RecallOutcome",
+    "RuntimeSkillWrite",
+    "Scope",
+    "SyncMemoryRuntime",
+    "TranscriptWrite",
+    "TurnDraft",
+    "open",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'elytron' has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

@@ -22,7 +22,7 @@ class MemoryGetRequest(ScopedRequest):
 
 
 class MemoryListRequest(ScopedRequest):
-    """Read memories in the order in which they were stored, a page at a time."""
+    """Read memories a page at a time: each conversation's messages in their order, then facts, then skills."""
 
     limit: PageLimit = 100
     cursor: Cursor | None = None
@@ -42,12 +42,11 @@ class HistoryEvent(StrEnum):
     """What happened to a memory."""
 
     ADDED = "added"
+    CORRECTED = "corrected"
     SUPERSEDED = "superseded"
     CONFIRMED = "confirmed"
     FORGOTTEN = "forgotten"
-    RESTORED = "restored"
     DELETED = "deleted"
-    ERASED = "erased"
 
 
 class HistoryItem(Value):

@@ -52,10 +52,10 @@ class Skill(Value):
     recorded_at: Instant
     updated_at: Instant
     enabled: bool = True
-    forgotten: bool = False
+    forgotten_at: Instant | None = None
     state: SkillState = SkillState.ACTIVE
     revision_count: int = 1
 
     @property
     def is_recallable(self) -> bool:
-        return self.enabled and not self.forgotten and self.state is not SkillState.RETIRED
+        return self.enabled and self.forgotten_at is None and self.state is not SkillState.RETIRED

@@ -83,11 +83,15 @@ class Require:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the journal will say of one change. `digest` is keyed by the space's secret; never content."""
+    """What the journal will say of one change. `digest` is keyed by the space's secret; never content.
+
+    `at` is the batch's, unless the entry names its own: a restored journal keeps its times.
+    """
 
     action: Action
     ref: Ref
     digest: str = ""
+    at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,11 @@ class Idempotency:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes of one space that stand or fall together. Every batch leaves at least one journal entry."""
+    """Changes of one space that stand or fall together. Every batch leaves at least one journal entry.
+
+    `sealed` marks what the sealing wrapper made of a batch within bounds: each body may be `limits.SEAL_BYTES` longer,
+    and there may be one change more.
+    """
 
     space: SpaceId
     at: Instant
@@ -125,6 +133,7 @@ class Batch:
     deletes: tuple[Delete, ...] = ()
     requires: tuple[Require, ...] = ()
     idempotency: Idempotency | None = None
+    sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,13 +283,14 @@ def validate(batch: Batch, /) -> None:
     if not batch.entries:
         raise InvalidInput(field="entries", problem="are missing: every batch leaves a journal entry")
     changes = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
-    if changes > limits.BATCH_CHANGES:
+    if changes > limits.BATCH_CHANGES + batch.sealed:
         raise LimitExceeded(what="changes in a batch", limit=limits.BATCH_CHANGES, found=changes)
     seen: set[Ref] = set()
+    most = limits.DOCUMENT_BYTES + (limits.SEAL_BYTES if batch.sealed else 0)
     for put in batch.puts:
         require_ref(put.ref)
-        if len(put.body) > limits.DOCUMENT_BYTES:
-            raise LimitExceeded(what="bytes in a document", limit=limits.DOCUMENT_BYTES, found=len(put.body))
+        if len(put.body) > most:
+            raise LimitExceeded(what="bytes in a document", limit=most, found=len(put.body))
         if put.expects < 0:
             raise InvalidInput(field="expects", problem="is below 0")
         seen.add(put.ref)

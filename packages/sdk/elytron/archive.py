@@ -1,0 +1,253 @@
+"""The archive file of a space: a zip of JSON lines with a manifest that says what each member must be.
+
+Members: `manifest.json`, `documents.jsonl` (one document a line: collection, key, revision, body) and `journal.jsonl`
+(one entry a line). Bodies stand as JSON where that gives the same bytes back, else as `body_text`.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from pydantic import ValidationError
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.moving import ARCHIVE_FORMAT, ARCHIVE_VERSION, ArchiveManifest, ArchiveMember
+from elytron_core.errors import ElytronError, StoreUnavailable, UnreadableFile
+from elytron_core.ports.store import Action, Document, JournalEntry, Ref, require_ref
+
+MANIFEST = "manifest.json"
+DOCUMENTS = "documents.jsonl"
+JOURNAL = "journal.jsonl"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_SPOOL_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Member:
+    """A member being written: its lines are spooled, because a zip takes one member at a time."""
+
+    name: str
+    spool: IO[bytes]
+    lines: int = 0
+
+    def add(self, line: bytes) -> None:
+        self.spool.write(line + b"\n")
+        self.lines += 1
+
+
+class ArchiveWriter:
+    """Writes an archive beside its path and puts it in place, whole and durable, when `finish` is called."""
+
+    def __init__(self, path: Path, /) -> None:
+        self._path = path
+        try:
+            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        except OSError as error:
+            raise StoreUnavailable(f"cannot write {path.name!r} into its folder: {error.strerror}") from error
+        os.close(handle)
+        self._partial = Path(name)
+        self._documents = _Member(DOCUMENTS, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=path.parent))  # noqa: SIM115
+        self._journal = _Member(JOURNAL, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=path.parent))  # noqa: SIM115
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._documents.spool.close()
+        self._journal.spool.close()
+        self._partial.unlink(missing_ok=True)
+
+    def document(self, document: Document, /) -> None:
+        """Add a document."""
+        line: dict[str, Any] = {
+            "collection": document.ref.collection,
+            "key": document.ref.key,
+            "revision": document.revision,
+        }
+        text = document.body.decode("utf-8")
+        parsed = json.loads(text)
+        line |= {"body": parsed} if _dump(parsed) == document.body else {"body_text": text}
+        self._documents.add(_dump(line))
+
+    def entry(self, entry: JournalEntry, /) -> None:
+        """Add a journal entry; they come in order."""
+        line = {
+            "sequence": entry.sequence,
+            "at": entry.at,
+            "action": entry.action.value,
+            "collection": entry.ref.collection,
+            "key": entry.ref.key,
+            "digest": entry.digest,
+        }
+        self._journal.add(_dump(line))
+
+    def finish(self, *, space: str, sequence: int, state_fingerprint: str, event_fingerprint: str) -> int:
+        """Put the archive in place; return its size in bytes."""
+        try:
+            members = self._pack(space, sequence, state_fingerprint, event_fingerprint)
+            size = self._partial.stat().st_size
+            self._partial.replace(self._path)
+            _sync_folder(self._path.parent)
+        except OSError as error:
+            raise StoreUnavailable(f"cannot write {self._path.name!r}: {error.strerror}") from error
+        assert members == 2
+        return size
+
+    def _pack(self, space: str, sequence: int, state_fingerprint: str, event_fingerprint: str) -> int:
+        written: list[ArchiveMember] = []
+        with self._partial.open("wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                for member in (self._documents, self._journal):
+                    member.spool.seek(0)
+                    digest = hashlib.sha256()
+                    with archive.open(zipfile.ZipInfo(member.name, _EPOCH), "w", force_zip64=True) as target:
+                        while chunk := member.spool.read(limits.BLOB_CHUNK_BYTES):
+                            digest.update(chunk)
+                            target.write(chunk)
+                    written.append(ArchiveMember(name=member.name, lines=member.lines, sha256=digest.hexdigest()))
+                manifest = ArchiveManifest(
+                    space=space,
+                    sequence=sequence,
+                    members=tuple(written),
+                    state_fingerprint=state_fingerprint,
+                    event_fingerprint=event_fingerprint,
+                )
+                archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), manifest.model_dump_json(indent=1))
+            file.flush()
+            os.fsync(file.fileno())
+        return len(written)
+
+
+class ArchiveReader:
+    """Reads an archive whose every member was checked against the manifest first.
+
+    Raises UnreadableFile for anything that is no archive, is cut, altered or larger than `limits.ARCHIVE_BYTES`.
+    """
+
+    def __init__(self, path: Path, /) -> None:
+        self._name = path.name
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except FileNotFoundError:
+            raise UnreadableFile(name=path.name, problem="does not exist") from None
+        except OSError as error:
+            raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
+        except zipfile.BadZipFile:
+            raise UnreadableFile(name=path.name, problem="is not an elytron archive, or is cut off") from None
+        try:
+            self.manifest = self._check()
+        except BaseException:
+            self._zip.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._zip.close()
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the documents, in the order of collections and keys."""
+        for number, line in self._lines(DOCUMENTS):
+            try:
+                yield _document(line)
+            except (KeyError, TypeError, ValueError, AttributeError, ElytronError):
+                raise self._bad(f"holds no document in {DOCUMENTS}", number) from None
+
+    def entries(self) -> Iterator[JournalEntry]:
+        """Yield the journal entries in their order."""
+        for number, line in self._lines(JOURNAL):
+            try:
+                entry = _entry(line)
+            except (KeyError, TypeError, ValueError, ElytronError):
+                raise self._bad(f"holds no journal entry in {JOURNAL}", number) from None
+            if entry.sequence != number:
+                raise self._bad(f"skips a sequence in {JOURNAL}", number)
+            yield entry
+
+    def count(self, member: str, /) -> int:
+        """Return how many lines a member has."""
+        return next(found.lines for found in self.manifest.members if found.name == member)
+
+    def _check(self) -> ArchiveManifest:
+        if sorted(self._zip.namelist()) != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
+            raise self._bad("is not an elytron archive: its members are others")
+        if sum(info.file_size for info in self._zip.infolist()) > limits.ARCHIVE_BYTES:
+            raise self._bad(f"unpacks to more than {limits.ARCHIVE_BYTES} bytes")
+        try:
+            manifest = ArchiveManifest.model_validate_json(self._zip.read(MANIFEST))
+            if manifest.format != ARCHIVE_FORMAT:
+                raise self._bad("is not an elytron archive")
+            if manifest.version > ARCHIVE_VERSION:
+                raise self._bad(f"is an archive of version {manifest.version}: use a newer elytron")
+            if sorted(member.name for member in manifest.members) != sorted((DOCUMENTS, JOURNAL)):
+                raise self._bad("has a manifest that does not name its members")
+            for member in manifest.members:
+                self._check_member(member)
+        except (ValidationError, zipfile.BadZipFile, OSError, EOFError):
+            raise self._bad("is damaged: a member cannot be read") from None
+        return manifest
+
+    def _check_member(self, member: ArchiveMember) -> None:
+        digest = hashlib.sha256()
+        lines = 0
+        with self._zip.open(member.name) as source:
+            while chunk := source.read(limits.BLOB_CHUNK_BYTES):
+                digest.update(chunk)
+                lines += chunk.count(b"\n")
+        if digest.hexdigest() != member.sha256 or lines != member.lines:
+            raise self._bad(f"is damaged: {member.name} is not what its manifest says")
+
+    def _lines(self, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        with self._zip.open(member) as source:
+            for number, line in enumerate(source, start=1):
+                try:
+                    parsed = json.loads(line)
+                except (ValueError, RecursionError):
+                    raise self._bad(f"has a line that is not JSON in {member}", number) from None
+                if not isinstance(parsed, dict):
+                    raise self._bad(f"has a line that is not an object in {member}", number)
+                yield number, parsed
+
+    def _bad(self, problem: str, line: int | None = None) -> UnreadableFile:
+        return UnreadableFile(name=self._name, problem=problem, line=line)
+
+
+def _document(line: dict[str, Any]) -> Document:
+    ref = Ref(str(line["collection"]), str(line["key"]))
+    require_ref(ref)
+    body = str(line["body_text"]).encode() if "body_text" in line else _dump(line["body"])
+    return Document(ref, int(line["revision"]), body)
+
+
+def _entry(line: dict[str, Any]) -> JournalEntry:
+    ref = Ref(str(line["collection"]), str(line["key"]))
+    require_ref(ref)
+    at = Instant(int(line["at"]))
+    return JournalEntry(int(line["sequence"]), at, Action(line["action"]), ref, str(line["digest"]))
+
+
+def _dump(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return  # Windows gives no handle to a folder
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

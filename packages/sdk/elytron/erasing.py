@@ -1,0 +1,221 @@
+"""Erasure: what is named goes from documents, look-ups, index and journal digests, and the report counts it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from elytron.context import OperationContext
+from elytron.folding import CHECKPOINT
+from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, plane_of
+from elytron.records import Changes
+from elytron.spaces import opening_changes
+from elytron_core import limits
+from elytron_core.contracts.control import (
+    ControlDecision,
+    ControlOutcome,
+    MemoryControlReport,
+    MemoryEraseRequest,
+)
+from elytron_core.errors import Conflict
+from elytron_core.ids import TurnId
+from elytron_core.planes import long_term, transcript
+from elytron_core.planes.space import COLLECTIONS, SpaceRecord
+from elytron_core.ports.store import Action, Batch, Erasure, Ref
+from elytron_core.scope import ConversationKey, Scope
+
+ATTEMPTS = 16
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What one erasure takes: whole documents, and messages cut out of turns that stay."""
+
+    record: SpaceRecord
+    refs: dict[Ref, int] = field(default_factory=dict[Ref, int])
+    changes: dict[Ref, tuple[transcript.Turn | transcript.Conversation | long_term.Slot, int]] = field(
+        default_factory=dict[Ref, tuple[transcript.Turn | transcript.Conversation | long_term.Slot, int]]
+    )
+    citations: set[str] = field(default_factory=set[str])
+
+
+async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
+    """Erase the memories that `request` names.
+
+    First what stays is committed without them (a turn's other messages, its conversation's count, a slot's list), then
+    the documents are physically removed with every remain, the index checkpoint included. Killed in between, the same
+    request finishes the work.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        found = {memory_id: await find(ctx, scope, memory_id) for memory_id in dict.fromkeys(request.ids)}
+        decisions = tuple(_decision(memory_id, memory) for memory_id, memory in found.items())
+        record = await ctx.spaces.find(scope.space)
+        if record is None:
+            return MemoryControlReport(space=scope.space, decisions=decisions, changed=False, dry_run=request.dry_run)
+        plan = _Plan(record)
+        for memory in found.values():
+            if memory is not None:
+                await _take(ctx, scope, memory, plan)
+        derived = await _derived(ctx, scope, plan)
+        removed = Counter(ref.collection for ref in plan.refs)
+        removed.update(messages=sum(1 for ref in plan.changes if ref.collection == transcript.TURNS))
+        report = MemoryControlReport(
+            space=scope.space,
+            decisions=decisions,
+            changed=bool(plan.refs or plan.changes) and not request.dry_run,
+            dry_run=request.dry_run,
+            removed={name: count for name, count in sorted(removed.items()) if count},
+            derived=derived,
+        )
+        if request.dry_run or not (plan.refs or plan.changes):
+            return report
+        try:
+            await _commit_rest(ctx, scope, plan)
+        except Conflict:
+            ctx.spaces.forget(scope.space)
+            ctx.heads.drop_space(scope.space)
+            if attempt == ATTEMPTS:
+                raise
+            continue
+        return report.model_copy(update={"sequence": await _remove(ctx, scope, plan)})
+    raise AssertionError("unreachable")
+
+
+async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
+    """Erase a whole space: documents, journal, checkpoints, and where it is sealed, its key."""
+    counts = await _count(ctx, scope)
+    exists = await ctx.spaces.find(scope.space) is not None or bool(counts)
+    if exists and not request.dry_run:
+        erasure = Erasure(space=scope.space, at=ctx.clock.now(), whole_space=True)
+        await ctx.store.erase(erasure)
+        _let_go(ctx, scope)
+    outcome = ControlOutcome.CHANGED if exists else ControlOutcome.NOT_FOUND
+    return MemoryControlReport(
+        space=scope.space,
+        decisions=(ControlDecision(id=scope.space, outcome=outcome),),
+        changed=exists and not request.dry_run,
+        dry_run=request.dry_run,
+        removed=counts,
+    )
+
+
+def _decision(memory_id: str, memory: Memory | None) -> ControlDecision:
+    if memory is None:
+        return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
+    return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=plane_of(memory))
+
+
+async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan) -> None:
+    """Add what erasing `memory` means to `plan`."""
+    match memory:
+        case SkillMemory():
+            plan.refs[memory.ref] = memory.revision
+        case FactMemory(fact=fact):
+            plan.refs[memory.ref] = memory.revision
+            slot_ref = Ref(long_term.SLOTS, plan.record.slot_tag(fact.kind, fact.topic))
+            await _leave_slot(ctx, scope, slot_ref, fact, plan)
+        case TurnMemory(turn=turn, part=part):
+            pending, _ = plan.changes.get(memory.ref, (turn, 0))
+            assert isinstance(pending, transcript.Turn)
+            messages = list(pending.messages)
+            gone = messages[part].model_copy(update={"text": "", "speaker": None, "at": None, "erased": True})
+            messages[part] = gone
+            plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
+            if not all(message.erased for message in messages):
+                cut = pending.model_copy(update={"messages": tuple(messages)})
+                plan.changes[memory.ref] = (cut, memory.revision)
+                return
+            plan.changes.pop(memory.ref, None)
+            plan.refs[memory.ref] = memory.revision
+            await _leave_conversation(ctx, scope, turn, plan)
+
+
+async def _leave_slot(ctx: OperationContext, scope: Scope, ref: Ref, fact: long_term.Fact, plan: _Plan) -> None:
+    pending = plan.changes.get(ref)
+    if pending is None:
+        (document,) = await ctx.store.get(scope.space, (ref,))
+        if document is None:
+            return
+        pending = (long_term.Slot.from_bytes(document.body), document.revision)
+    slot, revision = pending
+    assert isinstance(slot, long_term.Slot)
+    facts = tuple(kept for kept in slot.facts if kept != fact.id)
+    if facts:
+        plan.changes[ref] = (slot.model_copy(update={"facts": facts}), revision)
+    else:
+        plan.changes.pop(ref, None)
+        plan.refs[ref] = revision
+
+
+async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcript.Turn, plan: _Plan) -> None:
+    """Count the turn out of its conversation's head; its number is never given again."""
+    key = ConversationKey(turn.channel, turn.conversation)
+    if turn.host_id is not None:
+        ref = Ref(transcript.TURN_NAMES, plan.record.turn_name_tag(key, turn.host_id))
+        (document,) = await ctx.store.get(scope.space, (ref,))
+        if document is not None:
+            plan.refs[ref] = document.revision
+    ref = Ref(transcript.CONVERSATIONS, plan.record.conversation_tag(key))
+    pending = plan.changes.get(ref)
+    if pending is None:
+        (document,) = await ctx.store.get(scope.space, (ref,))
+        if document is None:
+            return
+        pending = (transcript.Conversation.from_bytes(document.body), document.revision)
+    head, revision = pending
+    assert isinstance(head, transcript.Conversation)
+    left = head.turns - 1
+    emptied = {} if left else {"speakers": (), "title": None, "first_at": None, "last_at": None}
+    plan.changes[ref] = (head.model_copy(update={"turns": left, **emptied}), revision)
+
+
+async def _derived(ctx: OperationContext, scope: Scope, plan: _Plan) -> tuple[str, ...]:
+    """Return the facts that cite what goes and are not erased themselves."""
+    if not plan.citations:
+        return ()
+    found: list[str] = []
+    after = ""
+    while documents := await ctx.store.scan(scope.space, long_term.FACTS, after=after, limit=limits.SCAN_MAX):
+        after = documents[-1].ref.key
+        for document in documents:
+            fact = long_term.Fact.from_bytes(document.body)
+            if document.ref not in plan.refs and not plan.citations.isdisjoint(fact.citations):
+                found.append(fact.id)
+    return tuple(found)
+
+
+async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _Plan) -> None:
+    if not plan.changes:
+        return
+    changes = Changes(plan.record)
+    for ref, (value, revision) in plan.changes.items():
+        changes.put(ref, value, expects=revision, action=Action.DELETE)
+    _, requires, _ = opening_changes(plan.record, is_new=False)
+    await ctx.store.commit(
+        Batch(
+            space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires
+        )
+    )
+    ctx.heads.drop_space(scope.space)
+
+
+async def _remove(ctx: OperationContext, scope: Scope, plan: _Plan) -> int:
+    erasure = Erasure(space=scope.space, at=ctx.clock.now(), refs=tuple(plan.refs), blobs=(CHECKPOINT,))
+    erased = await ctx.store.erase(erasure)
+    ctx.folds.drop(scope.space)
+    ctx.heads.drop_space(scope.space)
+    return erased.sequence
+
+
+def _let_go(ctx: OperationContext, scope: Scope) -> None:
+    ctx.folds.drop(scope.space)
+    ctx.heads.drop_space(scope.space)
+    ctx.spaces.forget(scope.space)
+
+
+async def _count(ctx: OperationContext, scope: Scope) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for collection in COLLECTIONS:
+        after = ""
+        while documents := await ctx.store.scan(scope.space, collection, after=after, limit=limits.SCAN_MAX):
+            after = documents[-1].ref.key
+            counts[collection] = counts.get(collection, 0) + len(documents)
+    return counts

@@ -1,0 +1,73 @@
+"""Whether a stored memory passes recall filters, read from the document itself."""
+
+from elytron_core.clock import Instant
+from elytron_core.contracts.recalling import Plane, RecallFilters
+from elytron_core.planes import long_term, procedural, transcript
+
+
+def wants(filters: RecallFilters, plane: Plane, /) -> bool:
+    """Tell whether `filters` leave anything of `plane`."""
+    if filters.planes and plane not in filters.planes:
+        return False
+    of_turns = (
+        filters.agents,
+        filters.apps,
+        filters.projects,
+        filters.channels,
+        filters.conversations,
+        filters.speakers,
+        filters.roles,
+        filters.tags_any,
+        filters.tags_all,
+    )
+    return plane is Plane.TRANSCRIPT or not any(of_turns)
+
+
+def message_passes(turn: transcript.Turn, message: transcript.Message, filters: RecallFilters, /) -> bool:
+    """Tell whether a message may be shown under `filters`; forgotten, erased and archived ones never."""
+    at = transcript.said_at(turn, message)
+    return (
+        turn.lifecycle is transcript.Lifecycle.ACTIVE
+        and message.is_recallable
+        and _among(turn.agent, filters.agents)
+        and _among(turn.app, filters.apps)
+        and _among(turn.project, filters.projects)
+        and _among(turn.channel, filters.channels)
+        and _among(turn.conversation, filters.conversations)
+        and _among(message.speaker, filters.speakers)
+        and (not filters.roles or message.role in filters.roles)
+        and (not filters.tags_any or not set(filters.tags_any).isdisjoint(turn.tags))
+        and set(filters.tags_all) <= set(turn.tags)
+        and _within(at, filters)
+        and (filters.known_at is None or turn.recorded_at <= filters.known_at)
+    )
+
+
+def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -> bool:
+    """Tell whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
+    if fact.state is long_term.State.FORGOTTEN or not _within(fact.observed_at, filters):
+        return False
+    known_at = filters.known_at
+    if known_at is None:
+        believed = fact.state in {long_term.State.ACTIVE, long_term.State.SUPERSEDED}
+        valid_to = fact.valid_to
+    else:
+        closed = fact.closed_at is not None and fact.closed_at <= known_at
+        believed = fact.recorded_at <= known_at and (not closed or fact.state is long_term.State.SUPERSEDED)
+        valid_to = fact.valid_to if closed or fact.state is not long_term.State.SUPERSEDED else None
+    as_of = filters.as_of if filters.as_of is not None else now
+    return believed and (fact.valid_from or as_of) <= as_of and (valid_to is None or as_of < valid_to)
+
+
+def skill_passes(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
+    """Tell whether a skill may be shown under `filters`."""
+    known = filters.known_at is None or skill.recorded_at <= filters.known_at
+    return skill.is_recallable and known and _within(skill.updated_at, filters)
+
+
+def _among(value: str | None, wanted: tuple[str, ...]) -> bool:
+    return not wanted or value in wanted
+
+
+def _within(at: Instant, filters: RecallFilters) -> bool:
+    return (filters.since is None or at >= filters.since) and (filters.until is None or at < filters.until)

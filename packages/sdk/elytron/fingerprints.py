@@ -1,0 +1,55 @@
+"""Fingerprints of a space: equal for equal content on every store."""
+
+import hashlib
+from collections.abc import AsyncIterator
+
+from elytron_core import limits
+from elytron_core.canonical import fingerprint
+from elytron_core.ids import SpaceId
+from elytron_core.planes.space import COLLECTIONS
+from elytron_core.ports.store import Document, JournalEntry, Store
+
+
+async def documents(store: Store, space: SpaceId, /) -> AsyncIterator[Document]:
+    """Yield every document of a space, collection by collection, in key order."""
+    for collection in COLLECTIONS:
+        after = ""
+        while page := await store.scan(space, collection, after=after, limit=limits.SCAN_MAX):
+            after = page[-1].ref.key
+            for document in page:
+                yield document
+
+
+async def entries(store: Store, space: SpaceId, /) -> AsyncIterator[JournalEntry]:
+    """Yield the whole journal of a space, in order."""
+    after = 0
+    while page := await store.journal(space, after=after, limit=limits.JOURNAL_MAX):
+        after = page[-1].sequence
+        for entry in page:
+            yield entry
+
+
+def document_line(document: Document, /) -> bytes:
+    """Return what stands for a document in the state fingerprint: its place and body, not its revision."""
+    return b"\0".join((document.ref.collection.encode(), document.ref.key.encode(), document.body))
+
+
+def state_fingerprint(lines: list[bytes], /) -> str:
+    """Return the digest of a space's documents, given their lines; their order does not count."""
+    return fingerprint(lines)
+
+
+class EventFingerprint:
+    """The digest of a journal: every entry, in order."""
+
+    def __init__(self) -> None:
+        self._state = hashlib.sha256()
+        self.count = 0
+
+    def add(self, entry: JournalEntry, /) -> None:
+        line = f"{entry.sequence}|{entry.at}|{entry.action}|{entry.ref.collection}|{entry.ref.key}|{entry.digest}\n"
+        self._state.update(line.encode())
+        self.count += 1
+
+    def hexdigest(self) -> str:
+        return self._state.hexdigest()

@@ -1,0 +1,127 @@
+"""Keeping each space's index in step with its journal, whoever wrote to it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from elytron.units import INDEXED, units_of
+from elytron_core import limits
+from elytron_core.errors import NotFound, StoreCorrupt
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Action, JournalEntry, Store
+from elytron_core.text.analyser import Analyser
+from elytron_index import Change
+from elytron_index.cache import IndexCache
+from elytron_index.space import SpaceIndex
+
+CHECKPOINT = "c0"
+"""The blob that holds a space's index checkpoint."""
+PAGE = 1_000
+
+
+@dataclass(slots=True)
+class _Held:
+    """An index with the last entry folded into it, by which a space that was erased and begun anew is noticed."""
+
+    index: SpaceIndex
+    mark: JournalEntry | None = None
+    saved: int = 0
+
+
+class Folds:
+    """The indexes of a runtime: read at need, caught up before each use, held within a bound of bytes.
+
+    An index is a fold over the journal and can always be made again: from its checkpoint, else from the start.
+    """
+
+    def __init__(self, store: Store, /, *, forget: Callable[[SpaceId], None], max_bytes: int) -> None:
+        self._store = store
+        self._forget = forget
+        self._analyser = Analyser()
+        self._cache = IndexCache(max_bytes)
+        self._held: dict[SpaceId, _Held] = {}
+        self._locks: dict[SpaceId, asyncio.Lock] = {}
+
+    async def current(self, space: SpaceId, /) -> SpaceIndex:
+        """Return the index of `space` with everything in it that was committed before this call."""
+        async with self._locks.setdefault(space, asyncio.Lock()):
+            return await self._bring_up(space, self._held.get(space) or await self._load(space))
+
+    async def rebuild(self, space: SpaceId, /) -> SpaceIndex:
+        """Return the index of `space` made from its journal alone, whatever a checkpoint says."""
+        async with self._locks.setdefault(space, asyncio.Lock()):
+            return await self._bring_up(space, _Held(SpaceIndex(self._analyser)))
+
+    async def _bring_up(self, space: SpaceId, held: _Held) -> SpaceIndex:
+        held, erased = await self._fold(space, held)
+        seen = 0
+        while erased > seen:
+            # What was erased must leave no word behind, neither in memory nor in the next checkpoint.
+            seen = erased
+            held, erased = await self._fold(space, _Held(SpaceIndex(self._analyser)))
+        self._held[space] = held
+        for evicted in self._cache.put(space, held.index):
+            self._held.pop(evicted, None)
+        return held.index
+
+    def drop(self, space: SpaceId, /) -> None:
+        """Let go of the index of `space`; the next use makes it anew."""
+        self._cache.drop(space)
+        self._held.pop(space, None)
+
+    async def checkpoint(self, /) -> int:
+        """Store every held index that has grown since it was stored; return how many were."""
+        written = 0
+        for space, held in tuple(self._held.items()):
+            if held.mark is None or held.index.watermark == held.saved:
+                continue
+            await self._store.write_blob(space, CHECKPOINT, _once(held.index.to_bytes()))
+            held.saved = held.index.watermark
+            written += 1
+        return written
+
+    async def _load(self, space: SpaceId) -> _Held:
+        """Return the index that the checkpoint holds, or an empty one where there is none that can be trusted."""
+        try:
+            data = b"".join([chunk async for chunk in self._store.read_blob(space, CHECKPOINT)])
+        except (NotFound, StoreCorrupt):
+            return _Held(SpaceIndex(self._analyser))
+        index = SpaceIndex.from_bytes(data, self._analyser)
+        if index is None or index.watermark == 0:
+            return _Held(SpaceIndex(self._analyser))
+        entries = await self._store.journal(space, after=index.watermark - 1, limit=1)
+        if not entries:
+            return _Held(SpaceIndex(self._analyser))
+        return _Held(index, entries[0], index.watermark)
+
+    async def _fold(self, space: SpaceId, held: _Held) -> tuple[_Held, int]:
+        """Return `held` caught up with the journal, and the sequence of the last erasure met on the way (0: none)."""
+        erased = 0
+        while True:
+            after = held.mark.sequence - 1 if held.mark is not None else 0
+            entries = await self._store.journal(space, after=after, limit=PAGE)
+            if held.mark is not None:
+                if not entries or entries[0] != held.mark:
+                    self._forget(space)
+                    held = _Held(SpaceIndex(self._analyser))
+                    continue
+                entries = entries[1:]
+            if not entries:
+                return held, erased
+            await self._apply(space, held.index, entries)
+            held.mark = entries[-1]
+            erased = max([erased, *(entry.sequence for entry in entries if entry.action is Action.ERASE)])
+
+    async def _apply(self, space: SpaceId, index: SpaceIndex, entries: Sequence[JournalEntry]) -> None:
+        refs = list(dict.fromkeys(entry.ref for entry in entries if entry.ref.collection in INDEXED))
+        documents = await self._store.get(space, refs) if refs else ()
+        changes = [
+            Change(ref, units_of(document) if document is not None else ())
+            for ref, document in zip(refs, documents, strict=True)
+        ]
+        index.apply(changes, watermark=entries[-1].sequence)
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
+        yield data[start : start + limits.BLOB_CHUNK_BYTES]

@@ -1,0 +1,62 @@
+"""Conversation heads that this runtime has read or is writing, so that appends need no read before each."""
+
+from collections import OrderedDict
+
+from elytron_core.ids import ConversationTag, SpaceId
+from elytron_core.planes import transcript
+from elytron_core.ports.store import Ref, Store
+from elytron_core.scope import ConversationKey
+
+HEADS_KEPT = 10_000
+
+
+class Heads:
+    """A bounded cache of heads with the revisions they will have when what is under way is committed.
+
+    It may be wrong: a batch names the revision that it builds on, and a Conflict makes its writer drop the head and
+    read again. It is what lets many writers append to one conversation in one group of commits.
+    """
+
+    def __init__(self, store: Store, /) -> None:
+        self._store = store
+        self._kept: OrderedDict[tuple[SpaceId, ConversationTag], tuple[transcript.Conversation, int]] = OrderedDict()
+
+    async def of(
+        self, space: SpaceId, tag: ConversationTag, key: ConversationKey, /
+    ) -> tuple[transcript.Conversation, int]:
+        """Return the head of a conversation and its revision; a fresh one at revision 0 where there is none."""
+        kept = self._kept.get((space, tag))
+        if kept is not None:
+            return kept
+        found = await read_head(self._store, space, tag)
+        # Another writer may have gone ahead while this one was reading.
+        kept = self._kept.get((space, tag))
+        if kept is not None:
+            return kept
+        return found or (transcript.Conversation(channel=key.channel, conversation=key.conversation), 0)
+
+    def expect(self, space: SpaceId, tag: ConversationTag, head: transcript.Conversation, revision: int, /) -> None:
+        """Take `head` as what will stand at `revision`."""
+        self._kept[space, tag] = (head, revision)
+        self._kept.move_to_end((space, tag))
+        if len(self._kept) > HEADS_KEPT:
+            self._kept.popitem(last=False)
+
+    def drop(self, space: SpaceId, tag: ConversationTag, /) -> None:
+        """Read this head again at next use."""
+        self._kept.pop((space, tag), None)
+
+    def drop_space(self, space: SpaceId, /) -> None:
+        """Read every head of `space` again at next use."""
+        for key in [key for key in self._kept if key[0] == space]:
+            del self._kept[key]
+
+
+async def read_head(
+    store: Store, space: SpaceId, tag: ConversationTag, /
+) -> tuple[transcript.Conversation, int] | None:
+    """Return a conversation's head as stored, with its revision."""
+    (document,) = await store.get(space, (Ref(transcript.CONVERSATIONS, tag),))
+    if document is None:
+        return None
+    return transcript.Conversation.from_bytes(document.body), document.revision

@@ -1,0 +1,68 @@
+"""How a stored memory looks to a caller."""
+
+from collections.abc import Mapping
+
+from elytron_core.contracts.recalling import Plane, RecallHit
+from elytron_core.ids import TurnId
+from elytron_core.planes import long_term, procedural, transcript
+
+
+def turn_hit(
+    turn_id: TurnId,
+    turn: transcript.Turn,
+    part: int,
+    /,
+    *,
+    score: float = 0.0,
+    signals: Mapping[str, float] | None = None,
+) -> RecallHit:
+    """Return the hit of a turn's message."""
+    message = turn.messages[part]
+    return RecallHit.model_construct(
+        id=transcript.message_id(turn_id, part),
+        plane=Plane.TRANSCRIPT,
+        text=message.text,
+        score=round(score, 6),
+        at=transcript.said_at(turn, message),
+        speaker=message.speaker,
+        role=message.role,
+        channel=turn.channel,
+        conversation=turn.conversation,
+        tags=turn.tags,
+        metadata=turn.metadata,
+        citations=(turn_id,),
+        signals=dict(signals or {}),
+    )
+
+
+def fact_hit(
+    fact: long_term.Fact, /, *, score: float = 0.0, signals: Mapping[str, float] | None = None
+) -> RecallHit:
+    """Return the hit of a fact."""
+    return RecallHit(
+        id=fact.id,
+        plane=Plane.LONG_TERM,
+        text=fact.content,
+        score=round(score, 6),
+        at=fact.observed_at,
+        title=fact.topic,
+        kind=fact.kind,
+        citations=fact.citations,
+        signals=dict(signals or {}),
+    )
+
+
+def skill_hit(
+    skill: procedural.Skill, /, *, score: float = 0.0, signals: Mapping[str, float] | None = None
+) -> RecallHit:
+    """Return the hit of a skill: its summary and procedure."""
+    return RecallHit(
+        id=skill.name,
+        plane=Plane.PROCEDURAL,
+        text=f"{skill.summary}\n{skill.procedure}",
+        score=round(score, 6),
+        at=skill.updated_at,
+        title=skill.title,
+        citations=skill.citations,
+        signals=dict(signals or {}),
+    )

@@ -1,0 +1,117 @@
+"""Finding a memory by its id: turn, turn#part, fact id, or a skill's name."""
+
+from dataclasses import dataclass
+
+from elytron.context import OperationContext
+from elytron.hits import fact_hit, skill_hit, turn_hit
+from elytron_core.contracts.recalling import Plane, RecallHit
+from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.ids import FactId, TurnId, is_id
+from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Ref, require_ref
+from elytron_core.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMemory:
+    """One message of a stored turn."""
+
+    ref: Ref
+    revision: int
+    turn: transcript.Turn
+    part: int
+
+    @property
+    def message(self) -> transcript.Message:
+        return self.turn.messages[self.part]
+
+    @property
+    def hit(self) -> RecallHit:
+        return turn_hit(TurnId(self.ref.key), self.turn, self.part)
+
+
+@dataclass(frozen=True, slots=True)
+class FactMemory:
+    """A stored fact."""
+
+    ref: Ref
+    revision: int
+    fact: long_term.Fact
+
+    @property
+    def hit(self) -> RecallHit:
+        return fact_hit(self.fact)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillMemory:
+    """A stored skill."""
+
+    ref: Ref
+    revision: int
+    skill: procedural.Skill
+
+    @property
+    def hit(self) -> RecallHit:
+        return skill_hit(self.skill)
+
+
+Memory = TurnMemory | FactMemory | SkillMemory
+
+
+def plane_of(memory: Memory, /) -> Plane:
+    match memory:
+        case TurnMemory():
+            return Plane.TRANSCRIPT
+        case FactMemory():
+            return Plane.LONG_TERM
+        case SkillMemory():
+            return Plane.PROCEDURAL
+
+
+async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory | None:
+    """Return the memory with this id, forgotten or closed ones too; None where there is none."""
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return None
+    ref, part = _place(record, memory_id)
+    if ref is None:
+        return None
+    (document,) = await ctx.store.get(scope.space, (ref,))
+    if document is None:
+        return None
+    match ref.collection:
+        case long_term.FACTS:
+            return FactMemory(ref, document.revision, long_term.Fact.from_bytes(document.body))
+        case procedural.SKILLS:
+            return SkillMemory(ref, document.revision, procedural.Skill.from_bytes(document.body))
+        case _:
+            turn = transcript.Turn.from_bytes(document.body)
+            if not 0 <= part < len(turn.messages) or turn.messages[part].erased:
+                return None
+            return TurnMemory(ref, document.revision, turn, part)
+
+
+async def must_find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory:
+    """Return the memory with this id. Raises NotFound."""
+    memory = await find(ctx, scope, memory_id)
+    if memory is None:
+        raise NotFound(what="memory", name=memory_id)
+    return memory
+
+
+def _place(record: SpaceRecord, memory_id: str) -> tuple[Ref | None, int]:
+    """Return where a memory of this id would stand, and which part of the document it is."""
+    if memory_id.startswith(procedural.NAME_PREFIX):
+        return Ref(procedural.SKILLS, record.skill_tag(memory_id)), 0
+    if is_id(memory_id):
+        return Ref(long_term.FACTS, FactId(memory_id)), 0
+    turn, _, part = memory_id.partition("#")
+    ref = Ref(transcript.TURNS, turn)
+    try:
+        require_ref(ref)
+    except InvalidInput:
+        return None, 0
+    is_part = not part or (part.isascii() and part.isdigit())
+    return (ref, int(part or "0")) if is_part else (None, 0)

@@ -1,0 +1,129 @@
+"""Opening a runtime on a store."""
+
+from collections.abc import Generator
+from os import PathLike, fspath
+from types import TracebackType
+from typing import Any
+
+from elytron_store.opening import parse_url
+
+from elytron.context import OperationContext
+from elytron.folding import Folds
+from elytron.heads import Heads
+from elytron.portal import SyncMemoryRuntime
+from elytron.runtime import MemoryRuntime
+from elytron.spaces import Spaces
+from elytron_core import limits
+from elytron_core.clock import Clock, SystemClock
+from elytron_core.ids import Ids, RandomIds, SpaceId
+from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.store import Store
+from elytron_core.scope import Scope
+from elytron_store import open_store
+
+DEFAULT_SPACE = "default"
+
+
+class Opening:
+    """A runtime about to be opened.
+
+    `async with` (or `await`) gives a MemoryRuntime, `with` (or `.sync()`) a SyncMemoryRuntime; leaving the block closes
+    it. Nothing is opened before.
+    """
+
+    def __init__(
+        self,
+        store: str | PathLike[str] | Store,
+        /,
+        *,
+        scope: Scope | None,
+        keys: KeyProvider | None,
+        clock: Clock | None,
+        ids: Ids | None,
+        index_bytes: int,
+    ) -> None:
+        self._store = store
+        self._scope = scope
+        self._keys = keys
+        self._clock = clock or SystemClock()
+        self._ids = ids or RandomIds(self._clock)
+        self._index_bytes = index_bytes
+        self._async: MemoryRuntime | None = None
+        self._sync: SyncMemoryRuntime | None = None
+
+    async def _open(self) -> MemoryRuntime:
+        if isinstance(self._store, str | PathLike):
+            url = fspath(self._store)
+            store = await open_store(url, clock=self._clock, keys=self._keys, ids=self._ids)
+            engine = parse_url(url).engine
+        else:
+            store, engine = self._store, "given"
+        return MemoryRuntime(self._context(store, engine))
+
+    def _context(self, store: Store, engine: str) -> OperationContext:
+        spaces = Spaces(store, self._clock, self._ids)
+        heads = Heads(store)
+
+        def forget(space: SpaceId) -> None:
+            spaces.forget(space)
+            heads.drop_space(space)
+
+        return OperationContext(
+            store=store,
+            engine=engine,
+            clock=self._clock,
+            ids=self._ids,
+            spaces=spaces,
+            heads=heads,
+            folds=Folds(store, forget=forget, max_bytes=self._index_bytes),
+            default_scope=self._scope,
+        )
+
+    def sync(self) -> SyncMemoryRuntime:
+        """Open the runtime behind blocking calls; the caller closes it."""
+        return SyncMemoryRuntime(self._open)
+
+    def __await__(self) -> Generator[Any, None, MemoryRuntime]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> MemoryRuntime:
+        self._async = await self._open()
+        return self._async
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._async is not None
+        await self._async.close()
+
+    def __enter__(self) -> SyncMemoryRuntime:
+        self._sync = self.sync()
+        return self._sync
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._sync is not None
+        self._sync.close()
+
+
+def open(  # noqa: A001  (the verb of the product: `elytron.open`)
+    store: str | PathLike[str] | Store = "memory:",
+    /,
+    *,
+    space: str | None = DEFAULT_SPACE,
+    scope: Scope | None = None,
+    keys: KeyProvider | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    index_bytes: int = limits.INDEX_CACHE_BYTES,
+) -> Opening:
+    """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
+
+    Calls that name no scope use `scope`, else the space `space`; with `space=None` every call must name one. `keys`
+    opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. When it is opened it raises
+    StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable or PermissionRefused.
+    """
+    if scope is None and space is not None:
+        scope = Scope(space=SpaceId(space))
+    return Opening(store, scope=scope, keys=keys, clock=clock, ids=ids, index_bytes=index_bytes)

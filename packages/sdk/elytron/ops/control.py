@@ -1,0 +1,207 @@
+"""The verbs that change or remove: forget (reversible), correct (history kept), erase (physically gone)."""
+
+from elytron.context import OperationContext
+from elytron.erasing import erase_memories, erase_space
+from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, must_find, plane_of
+from elytron.records import Changes
+from elytron.spaces import opening_changes
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import (
+    ControlDecision,
+    ControlOutcome,
+    MemoryControlReport,
+    MemoryCorrectRequest,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+)
+from elytron_core.contracts.recalling import Plane
+from elytron_core.errors import Conflict, InvalidInput, ScopeMissing
+from elytron_core.ids import FactId
+from elytron_core.model import Value
+from elytron_core.planes import long_term, transcript
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Batch, Ref
+from elytron_core.scope import Scope
+
+ATTEMPTS = 16
+
+
+async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
+    """Hide memories from recall, or with `undo` show them again; all in one batch."""
+    scope = ctx.scope_of(request)
+    for attempt in range(1, ATTEMPTS + 1):
+        found = {memory_id: await find(ctx, scope, memory_id) for memory_id in dict.fromkeys(request.ids)}
+        record = await ctx.spaces.find(scope.space)
+        now = ctx.clock.now()
+        changed: dict[Ref, tuple[Value, int]] = {}
+        decisions = [_hide(memory_id, memory, request, changed, now) for memory_id, memory in found.items()]
+        if record is None or request.dry_run or not changed:
+            return _report(scope, decisions, dry_run=request.dry_run)
+        changes = Changes(record)
+        action = Action.OPERATOR if request.undo else Action.DELETE
+        for ref, (value, revision) in changed.items():
+            changes.put(ref, value, expects=revision, action=action)
+        try:
+            return _report(scope, decisions, sequence=await _commit(ctx, scope, record, changes))
+        except Conflict:
+            ctx.spaces.forget(scope.space)
+            if attempt == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
+    """Put a new content in the place of a fact; the old one stays in history as wrong. Raises NotFound.
+
+    Evidence is not corrected: what was said was said. Raises InvalidInput for a turn or skill, and for a closed fact.
+    """
+    scope = ctx.scope_of(request)
+    for attempt in range(1, ATTEMPTS + 1):
+        memory = await must_find(ctx, scope, request.id)
+        record = await ctx.spaces.find(scope.space)
+        assert record is not None
+        if not isinstance(memory, FactMemory):
+            raise InvalidInput(field="id", problem="names no fact: evidence stays as it was said; write a fact instead")
+        if not memory.fact.is_current:
+            raise InvalidInput(field="id", problem="names a closed fact: correct the current one of its slot")
+        if memory.fact.content == request.content:
+            same = ControlDecision(id=request.id, outcome=ControlOutcome.UNCHANGED, plane=Plane.LONG_TERM)
+            return _report(scope, [same], dry_run=request.dry_run)
+        slot_ref = Ref(long_term.SLOTS, record.slot_tag(memory.fact.kind, memory.fact.topic))
+        (slot,) = await ctx.store.get(scope.space, (slot_ref,))
+        assert slot is not None
+        new, old = _corrected(memory.fact, request, FactId(ctx.ids.new()), ctx.clock.now())
+        known = long_term.Slot.from_bytes(slot.body)
+        changes = Changes(record)
+        changes.put(memory.ref, old, expects=memory.revision, action=Action.WRITE)
+        changes.put(Ref(long_term.FACTS, new.id), new, expects=0, action=Action.WRITE)
+        held = known.model_copy(update={"facts": (*known.facts, new.id)})
+        changes.put(slot_ref, held, expects=slot.revision, action=None)
+        decision = ControlDecision(
+            id=request.id,
+            outcome=ControlOutcome.CHANGED,
+            plane=Plane.LONG_TERM,
+            new_id=None if request.dry_run else new.id,
+        )
+        if request.dry_run:
+            return _report(scope, [decision], dry_run=True)
+        try:
+            return _report(scope, [decision], sequence=await _commit(ctx, scope, record, changes))
+        except Conflict:
+            ctx.spaces.forget(scope.space)
+            if attempt == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:
+    """Remove memories, or the whole space, so that no byte of them is left in the store. Raises ScopeMissing."""
+    scope = ctx.scope_of(request)
+    if request.whole_space is not None and request.ids:
+        raise InvalidInput(field="ids", problem="and whole_space are both given: say one")
+    if request.whole_space is not None:
+        if request.whole_space != scope.space:
+            raise InvalidInput(field="whole_space", problem="is not the name of the scope's space: repeat that name")
+        return await erase_space(ctx, scope, request)
+    if not request.ids:
+        raise ScopeMissing(operation="erase", way_out="name the memories in ids, or repeat the space in whole_space")
+    return await erase_memories(ctx, scope, request)
+
+
+def _hide(
+    memory_id: str,
+    memory: Memory | None,
+    request: MemoryForgetRequest,
+    changed: dict[Ref, tuple[Value, int]],
+    now: Instant,
+) -> ControlDecision:
+    if memory is None:
+        return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
+    value = _shown(memory, changed) if request.undo else _hidden(memory, request, changed, now)
+    if value is None:
+        return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=plane_of(memory))
+    changed[memory.ref] = (value, memory.revision)
+    return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=plane_of(memory))
+
+
+def _hidden(
+    memory: Memory, request: MemoryForgetRequest, changed: dict[Ref, tuple[Value, int]], now: Instant
+) -> Value | None:
+    """Return the document with the memory hidden, None where it is already."""
+    match memory:
+        case TurnMemory():
+            return _with_forgotten(memory, changed, now) if memory.message.forgotten_at is None else None
+        case SkillMemory(skill=skill):
+            return skill.model_copy(update={"forgotten_at": now}) if skill.forgotten_at is None else None
+        case FactMemory(fact=fact):
+            if not fact.is_current:
+                return None
+            because = request.reason or "forgotten"
+            return long_term.close(fact, at=now, because=because, state=long_term.State.FORGOTTEN)
+
+
+def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | None:
+    """Return the document with the memory shown again, None where it is not hidden."""
+    match memory:
+        case TurnMemory():
+            return _with_forgotten(memory, changed, None) if memory.message.forgotten_at is not None else None
+        case SkillMemory(skill=skill):
+            return skill.model_copy(update={"forgotten_at": None}) if skill.forgotten_at is not None else None
+        case FactMemory(fact=fact):
+            if fact.state is not long_term.State.FORGOTTEN:
+                return None
+            return fact.model_copy(
+                update={"state": long_term.State.ACTIVE, "closed_at": None, "closed_because": None}
+            )
+
+
+def _with_forgotten(
+    memory: TurnMemory, changed: dict[Ref, tuple[Value, int]], forgotten_at: Instant | None
+) -> Value:
+    """Return the turn with this message's mark set, upon what the same request did to its other messages."""
+    pending, _ = changed.get(memory.ref, (memory.turn, 0))
+    assert isinstance(pending, transcript.Turn)
+    messages = list(pending.messages)
+    messages[memory.part] = messages[memory.part].model_copy(update={"forgotten_at": forgotten_at})
+    return pending.model_copy(update={"messages": tuple(messages)})
+
+
+def _corrected(
+    fact: long_term.Fact, request: MemoryCorrectRequest, new_id: FactId, now: Instant
+) -> tuple[long_term.Fact, long_term.Fact]:
+    """Return the new version and the old one, closed as wrong."""
+    because = request.reason or "corrected"
+    old = long_term.close(fact, at=now, because=because, state=long_term.State.CORRECTED, by=new_id)
+    new = fact.model_copy(
+        update={
+            "id": new_id,
+            "content": request.content,
+            "authority": long_term.Authority.USER_ASSERTED,
+            "confidence": long_term.Confidence.HIGH,
+            "recorded_at": now,
+            "confirmed_at": now,
+            "evidence_count": 1,
+            "supersedes": fact.id,
+        }
+    )
+    return new, old
+
+
+async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes) -> int:
+    _, requires, _ = opening_changes(record, is_new=False)
+    batch = Batch(
+        space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires
+    )
+    return (await ctx.store.commit(batch)).last
+
+
+def _report(
+    scope: Scope, decisions: list[ControlDecision], *, sequence: int = 0, dry_run: bool = False
+) -> MemoryControlReport:
+    return MemoryControlReport(
+        space=scope.space,
+        decisions=tuple(decisions),
+        changed=any(decision.outcome is ControlOutcome.CHANGED for decision in decisions) and not dry_run,
+        dry_run=dry_run,
+        sequence=sequence,
+    )

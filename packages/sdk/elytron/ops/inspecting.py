@@ -1,0 +1,149 @@
+"""Inspection of a space, and the turn ledger of a conversation."""
+
+from collections import Counter
+from itertools import pairwise
+
+from elytron.context import OperationContext
+from elytron.fingerprints import EventFingerprint, document_line, documents, entries, state_fingerprint
+from elytron.heads import read_head
+from elytron.health import check
+from elytron_core.clock import Instant
+from elytron_core.contracts.inspecting import (
+    ConversationSummary,
+    LedgerMessage,
+    LedgerTurn,
+    MemoryInspectionReport,
+    MemoryInspectionRequest,
+    MemoryReplayReport,
+    MemoryReplayRequest,
+)
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import TurnId
+from elytron_core.planes import transcript
+from elytron_core.ports.store import Document
+from elytron_core.scope import ConversationKey, Scope
+
+CONVERSATIONS_SHOWN = 200
+
+
+async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
+    """Say what the space holds, with its fingerprints; a space never written to is reported as such."""
+    scope = ctx.scope_of(request)
+    if request.repair and not request.check:
+        raise InvalidInput(field="repair", problem="needs check: say both")
+    store_check = await check(ctx, scope.space, repair=request.repair) if request.check else None
+    exists = await ctx.spaces.find(scope.space) is not None
+    counts: Counter[str] = Counter()
+    lines: list[bytes] = []
+    conversations: list[transcript.Conversation] = []
+    async for document in documents(ctx.store, scope.space):
+        counts[document.ref.collection] += 1
+        lines.append(document_line(document))
+        if document.ref.collection == transcript.CONVERSATIONS:
+            conversations.append(transcript.Conversation.from_bytes(document.body))
+    events = EventFingerprint()
+    async for entry in entries(ctx.store, scope.space):
+        events.add(entry)
+    index = await ctx.folds.current(scope.space) if exists else None
+    conversations.sort(key=lambda head: (head.first_at or 0, head.channel, head.conversation))
+    firsts = [head.first_at for head in conversations if head.first_at is not None]
+    lasts = [head.last_at for head in conversations if head.last_at is not None]
+    return MemoryInspectionReport(
+        space=scope.space,
+        exists=exists,
+        engine=ctx.engine,
+        sequence=events.count,
+        documents=dict(sorted(counts.items())),
+        conversations=tuple(_summary(head) for head in conversations[:CONVERSATIONS_SHOWN]),
+        conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
+        speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
+        first_at=min(firsts, default=None),
+        last_at=max(lasts, default=None),
+        indexed_units=index.units if index is not None else 0,
+        index_bytes=index.size_bytes if index is not None else 0,
+        state_fingerprint=state_fingerprint(lines),
+        event_fingerprint=events.hexdigest(),
+        store_check=store_check,
+    )
+
+
+async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
+    """Return a page of a conversation's turns, in order; reading changes nothing."""
+    scope = ctx.scope_of(request)
+    key = _conversation(scope, request)
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        if request.cursor is not None:
+            raise _unknown_cursor()
+        return MemoryReplayReport(
+            space=scope.space, channel=key.channel, conversation=key.conversation, turns=(), total_turns=0
+        )
+    tag = record.conversation_tag(key)
+    if request.cursor is not None and not _is_cursor(request.cursor, tag):
+        raise _unknown_cursor()
+    head = await read_head(ctx.store, scope.space, tag)
+    page = await ctx.store.scan(
+        scope.space, transcript.TURNS, prefix=f"{tag}.", after=request.cursor or "", limit=request.limit + 1
+    )
+    turns = tuple(_ledger(document) for document in page[: request.limit])
+    assert all(one.sequence < other.sequence for one, other in pairwise(turns))
+    more = len(page) > request.limit
+    return MemoryReplayReport(
+        space=scope.space,
+        channel=key.channel,
+        conversation=key.conversation,
+        turns=turns,
+        total_turns=head[0].turns if head is not None else 0,
+        next_cursor=turns[-1].id if more else None,
+        has_more=more,
+    )
+
+
+def _conversation(scope: Scope, request: MemoryReplayRequest) -> ConversationKey:
+    if request.chat_id is None:
+        return scope.conversation_key
+    return ConversationKey(scope.channel, request.chat_id)
+
+
+def _is_cursor(cursor: str, tag: str) -> bool:
+    start, _, sequence = cursor.partition(".")
+    return start == tag and len(sequence) == 12 and set(sequence) <= set("0123456789abcdef")
+
+
+def _unknown_cursor() -> InvalidInput:
+    return InvalidInput(field="cursor", problem="is not one that a replay report of this conversation gave")
+
+
+def _summary(head: transcript.Conversation) -> ConversationSummary:
+    return ConversationSummary(
+        channel=head.channel,
+        conversation=head.conversation,
+        turns=head.turns,
+        first_at=head.first_at,
+        last_at=head.last_at,
+        speakers=head.speakers,
+        title=head.title,
+    )
+
+
+def _ledger(document: Document) -> LedgerTurn:
+    turn = transcript.Turn.from_bytes(document.body)
+    return LedgerTurn(
+        id=TurnId(document.ref.key),
+        sequence=turn.sequence,
+        recorded_at=Instant(turn.recorded_at),
+        delivery=turn.delivery,
+        lifecycle=turn.lifecycle,
+        host_id=turn.host_id,
+        messages=tuple(
+            LedgerMessage(
+                role=message.role,
+                text=message.text,
+                speaker=message.speaker,
+                at=message.at,
+                forgotten=message.forgotten_at is not None,
+            )
+            for message in turn.messages
+            if not message.erased
+        ),
+    )

@@ -1,0 +1,163 @@
+"""Reading memories by id, as a list, and through time."""
+
+from collections.abc import AsyncIterator
+
+from elytron.context import OperationContext
+from elytron.filtering import fact_passes, message_passes, skill_passes, wants
+from elytron.hits import fact_hit, skill_hit, turn_hit
+from elytron.memories import FactMemory, SkillMemory, TurnMemory, must_find
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import (
+    HistoryEvent,
+    HistoryItem,
+    MemoryGetRequest,
+    MemoryHistoryReport,
+    MemoryHistoryRequest,
+    MemoryListReport,
+    MemoryListRequest,
+)
+from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Document, Ref
+from elytron_core.scope import Scope
+
+_ORDER = (
+    (Plane.TRANSCRIPT, transcript.TURNS),
+    (Plane.LONG_TERM, long_term.FACTS),
+    (Plane.PROCEDURAL, procedural.SKILLS),
+)
+_PAGE = 256
+
+
+async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
+    """Return the memory with this id, whatever its state. Raises NotFound."""
+    return (await must_find(ctx, ctx.scope_of(request), request.id)).hit
+
+
+async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
+    """Return the page of memories behind the cursor that pass the filters."""
+    scope = ctx.scope_of(request)
+    items: list[RecallHit] = []
+    cursors: list[str] = []
+    async for cursor, hit in _walk(ctx, scope.space, request.filters, request.cursor):
+        if len(items) == request.limit:
+            return MemoryListReport(space=scope.space, items=tuple(items), next_cursor=cursors[-1], has_more=True)
+        items.append(hit)
+        cursors.append(cursor)
+    return MemoryListReport(space=scope.space, items=tuple(items))
+
+
+async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
+    """Return what happened to a memory, oldest first. Raises NotFound."""
+    scope = ctx.scope_of(request)
+    memory = await must_find(ctx, scope, request.id)
+    match memory:
+        case TurnMemory(turn=turn, part=part):
+            items = _of_message(request.id, turn, turn.messages[part])
+        case SkillMemory(skill=skill):
+            items = _of_skill(request.id, skill)
+        case FactMemory(fact=fact):
+            items = [item for version in await _versions(ctx, scope, fact) for item in _of_fact(version)]
+    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
+
+
+async def _walk(
+    ctx: OperationContext, space: SpaceId, filters: RecallFilters, cursor: str | None
+) -> AsyncIterator[tuple[str, RecallHit]]:
+    """Yield each memory that passes, with the cursor that continues behind it."""
+    started, after, part_after = _parse_cursor(cursor)
+    now = ctx.clock.now()
+    for place, (plane, collection) in enumerate(_ORDER):
+        if place < started or not wants(filters, plane):
+            continue
+        key, parts = (after, part_after) if place == started else ("", -1)
+        if parts >= 0:
+            (document,) = await ctx.store.get(space, (Ref(collection, key),))
+            for part, hit in _hits(document, plane, filters, now) if document is not None else ():
+                if part > parts:
+                    yield f"{place}.{part}.{key}", hit
+        while documents := await ctx.store.scan(space, collection, after=key, limit=_PAGE):
+            for document in documents:
+                key = document.ref.key
+                for part, hit in _hits(document, plane, filters, now):
+                    yield f"{place}.{part}.{key}", hit
+
+
+def _parse_cursor(cursor: str | None) -> tuple[int, str, int]:
+    if cursor is None:
+        return 0, "", -1
+    place, _, rest = cursor.partition(".")
+    part, _, key = rest.partition(".")
+    if not (place.isascii() and place.isdigit() and part.isascii() and part.isdigit() and key):
+        raise InvalidInput(field="cursor", problem="is not one that a list report gave")
+    if int(place) >= len(_ORDER) or int(part) >= limits.MESSAGES_PER_TURN:
+        raise InvalidInput(field="cursor", problem="is not one that a list report gave")
+    return int(place), key, int(part)
+
+
+def _hits(document: Document, plane: Plane, filters: RecallFilters, now: Instant) -> list[tuple[int, RecallHit]]:
+    match plane:
+        case Plane.TRANSCRIPT:
+            turn = transcript.Turn.from_bytes(document.body)
+            turn_id = TurnId(document.ref.key)
+            return [
+                (part, turn_hit(turn_id, turn, part))
+                for part, message in enumerate(turn.messages)
+                if message_passes(turn, message, filters)
+            ]
+        case Plane.LONG_TERM:
+            fact = long_term.Fact.from_bytes(document.body)
+            return [(0, fact_hit(fact))] if fact_passes(fact, filters, now) else []
+        case Plane.PROCEDURAL:
+            skill = procedural.Skill.from_bytes(document.body)
+            return [(0, skill_hit(skill))] if skill_passes(skill, filters) else []
+
+
+def _of_message(memory: str, turn: transcript.Turn, message: transcript.Message) -> list[HistoryItem]:
+    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, text=message.text)]
+    if message.forgotten_at is not None:
+        items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=message.forgotten_at))
+    return items
+
+
+def _of_skill(memory: str, skill: procedural.Skill) -> list[HistoryItem]:
+    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=skill.recorded_at)]
+    if skill.revision_count > 1:
+        items.append(HistoryItem(id=memory, event=HistoryEvent.SUPERSEDED, at=skill.updated_at, text=skill.summary))
+    if skill.forgotten_at is not None:
+        items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=skill.forgotten_at))
+    return items
+
+
+async def _versions(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -> list[long_term.Fact]:
+    """Return every version of the fact's slot that is still kept, oldest first."""
+    record: SpaceRecord | None = await ctx.spaces.find(scope.space)
+    assert record is not None
+    (slot,) = await ctx.store.get(scope.space, (Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic)),))
+    if slot is None:
+        return [fact]
+    refs = [Ref(long_term.FACTS, key) for key in long_term.Slot.from_bytes(slot.body).facts]
+    documents = await ctx.store.get(scope.space, refs[-limits.SCAN_MAX :])
+    return [long_term.Fact.from_bytes(document.body) for document in documents if document is not None]
+
+
+_CLOSED = {
+    long_term.State.SUPERSEDED: HistoryEvent.SUPERSEDED,
+    long_term.State.CORRECTED: HistoryEvent.CORRECTED,
+    long_term.State.FORGOTTEN: HistoryEvent.FORGOTTEN,
+    long_term.State.DELETED: HistoryEvent.DELETED,
+}
+
+
+def _of_fact(fact: long_term.Fact) -> list[HistoryItem]:
+    items = [HistoryItem(id=fact.id, event=HistoryEvent.ADDED, at=fact.recorded_at, text=fact.content)]
+    if fact.evidence_count > 1:
+        items.append(HistoryItem(id=fact.id, event=HistoryEvent.CONFIRMED, at=fact.confirmed_at))
+    if fact.closed_at is not None and fact.state in _CLOSED:
+        because = fact.closed_because or ""
+        items.append(HistoryItem(id=fact.id, event=_CLOSED[fact.state], at=fact.closed_at, reason=because))
+    return items

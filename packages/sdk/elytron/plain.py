@@ -1,0 +1,117 @@
+"""Plain values of everyday calls, turned into typed requests: messages, times, mem0's ids."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from elytron_core.clock import Instant, instant
+from elytron_core.contracts.recalling import RecallFilters
+from elytron_core.contracts.writing import MessageDraft, TurnDraft
+from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.model import invalid
+from elytron_core.planes.transcript import Role
+from elytron_core.scope import Scope
+
+Messages = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+"""A text, one message {role, content, name?, timestamp?}, or a list of either."""
+When = datetime | int | str
+"""A datetime, epoch milliseconds, or ISO 8601 text."""
+
+_FIELDS = frozenset({"role", "content", "name", "timestamp"})
+
+
+def turns_of(
+    messages: Messages,
+    /,
+    *,
+    speaker: str | None = None,
+    at: When | None = None,
+    tags: Sequence[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> tuple[TurnDraft, ...]:
+    """Return one turn per message. Raises InvalidInput where a message is not one."""
+    listed = [messages] if isinstance(messages, str | Mapping) else list(messages)
+    if not listed:
+        raise InvalidInput(field="messages", problem="are missing: give a text or at least one message")
+    moment = instant(at, field="at") if at is not None else None
+    try:
+        return tuple(
+            TurnDraft(
+                messages=(_message(number, item, speaker, moment),), tags=tuple(tags), metadata=dict(metadata or {})
+            )
+            for number, item in enumerate(listed)
+        )
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def filters_of(
+    filters: RecallFilters | None, /, *, agent_id: str | None = None, run_id: str | None = None
+) -> RecallFilters:
+    """Return `filters` narrowed to mem0's agent and run."""
+    narrowed = filters or RecallFilters()
+    if agent_id is not None:
+        narrowed = narrowed.model_copy(update={"agents": (agent_id,)})
+    if run_id is not None:
+        narrowed = narrowed.model_copy(update={"conversations": (run_id,)})
+    return narrowed
+
+
+def scope_of(
+    default: Scope | None,
+    /,
+    *,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+    conversation: str | None = None,
+) -> Scope | None:
+    """Return `default` with mem0's ids laid over it: user = space, agent = agent, run = conversation."""
+    named = {"space": user_id, "agent": agent_id, "conversation": run_id if run_id is not None else conversation}
+    given = {name: value for name, value in named.items() if value is not None}
+    if not given:
+        return default
+    base = default.model_dump() if default is not None else {}
+    if "space" not in base | given:
+        raise ScopeMissing(operation="this call", way_out="give user_id=, or open the runtime with space=")
+    try:
+        return Scope.model_validate(base | given)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _message(number: int, item: str | Mapping[str, Any], speaker: str | None, at: Instant | None) -> MessageDraft:
+    if isinstance(item, str):
+        return MessageDraft(text=item, speaker=speaker, at=at)
+    unknown = item.keys() - _FIELDS
+    if unknown or "content" not in item:
+        wanted = "takes role, content, name and timestamp, and needs content"
+        raise InvalidInput(field=f"messages.{number}", problem=wanted)
+    said_at = instant(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
+    return MessageDraft(
+        role=item.get("role", Role.USER),
+        text=text_of(item["content"], field=f"messages.{number}.content"),
+        speaker=item.get("name") or speaker,
+        at=said_at,
+    )
+
+
+def text_of(content: object, /, *, field: str) -> str:
+    """Return the text of a message's content: a text, or the text parts of a list of content parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        texts = [_part(part) for part in content]  # pyright: ignore[reportUnknownVariableType]
+        return "\n".join(text for text in texts if text)
+    raise InvalidInput(field=field, problem="is neither a text nor a list of content parts")
+
+
+def _part(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Mapping):
+        text: object = part.get("text")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return text if isinstance(text, str) else ""
+    return ""

@@ -1,0 +1,33 @@
+"""Documents as the store takes them: a typed value, its place, its journal line."""
+
+from elytron_core.model import Value
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Entry, Put, Ref
+
+
+class Changes:
+    """The puts and entries of one batch, collected; a document is put once, with its last value."""
+
+    def __init__(self, record: SpaceRecord, /) -> None:
+        self._record = record
+        self._puts: dict[Ref, Put] = {}
+        self._entries: list[Entry] = []
+
+    def put(self, ref: Ref, value: Value, /, *, expects: int, action: Action | None) -> bytes:
+        """Write `value` at `ref`, now at revision `expects`; with `action`, the journal says so. Return its bytes."""
+        body = value.to_bytes()
+        self._puts[ref] = Put(ref, body, expects)
+        if action is not None:
+            self._entries.append(Entry(action, ref, self._record.digest(body)))
+        return body
+
+    @property
+    def puts(self) -> tuple[Put, ...]:
+        return tuple(self._puts.values())
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(self._entries)
+
+    def __bool__(self) -> bool:
+        return bool(self._puts)

@@ -1,0 +1,262 @@
+"""What an archive does to a space: all of it into an empty one, or what is new into a lived-in one."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from elytron.archive import DOCUMENTS, JOURNAL, ArchiveReader
+from elytron.context import OperationContext
+from elytron.fingerprints import document_line, state_fingerprint
+from elytron.spaces import REF
+from elytron.writes.facts import write_facts
+from elytron.writes.skills import write_skills
+from elytron.writes.transcripts import write_turns
+from elytron_core.contracts.moving import ImportMode, MemoryImportReport
+from elytron_core.contracts.writing import (
+    FactDraft,
+    LongTermExtraction,
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    MessageDraft,
+    Outcome,
+    Procedural,
+    RuntimeSkillWrite,
+    TranscriptWrite,
+    TurnDraft,
+)
+from elytron_core.errors import Conflict, UnreadableFile
+from elytron_core.ids import SpaceId
+from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes.space import COLLECTIONS, SpaceRecord
+from elytron_core.ports.store import Batch, Document, Entry, Erasure, JournalEntry, Put
+from elytron_core.scope import ConversationKey, Scope
+
+BATCH = 1_000
+TURNS_PER_WRITE = 200
+_KEPT = frozenset({Outcome.STORED, Outcome.UPDATED})
+
+
+async def full_restore(
+    ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, dry_run: bool
+) -> MemoryImportReport:
+    """Bring documents and journal back exactly as they were; the space must be empty.
+
+    The space's record comes last: until it stands the space reads as empty, and what a killed restore left behind is
+    removed by the next one. Raises Conflict where the space holds memories.
+    """
+    if await ctx.spaces.find(scope.space) is not None:
+        raise Conflict(what=f"space {scope.space!r}, which a full restore needs empty,", expected=0, found=1)
+    counts, record = _survey(reader)
+    report = MemoryImportReport(
+        space=scope.space,
+        mode=ImportMode.FULL_RESTORE,
+        imported=counts,
+        skipped={},
+        changed=not dry_run,
+        dry_run=dry_run,
+        state_fingerprint=reader.manifest.state_fingerprint,
+    )
+    if dry_run:
+        return report
+    if await ctx.store.journal(scope.space, after=0, limit=1):
+        await ctx.store.erase(Erasure(space=scope.space, at=ctx.clock.now(), whole_space=True))
+    sequence = 0
+    for batch in _batches(scope.space, reader, record):
+        sequence = (await ctx.store.commit(batch)).last
+    return report.model_copy(update={"sequence": sequence})
+
+
+def _survey(reader: ArchiveReader) -> tuple[dict[str, int], Document]:
+    """Read every line once, so that nothing is written of an archive that does not hold; return its space record."""
+    counts: Counter[str] = Counter()
+    lines: list[bytes] = []
+    record: Document | None = None
+    for document in reader.documents():
+        if document.ref.collection not in COLLECTIONS:
+            raise UnreadableFile(name="archive", problem="holds a collection that this version does not know")
+        counts[document.ref.collection] += 1
+        lines.append(document_line(document))
+        if document.ref == REF:
+            record = document
+    if record is None or state_fingerprint(lines) != reader.manifest.state_fingerprint:
+        raise UnreadableFile(name="archive", problem="is damaged: its documents do not give its fingerprint")
+    SpaceRecord.from_bytes(record.body)
+    if sum(1 for _ in reader.entries()) < _batch_count(reader):
+        raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents need")
+    return dict(sorted(counts.items())), record
+
+
+def _batch_count(reader: ArchiveReader) -> int:
+    return -(-max(reader.count(DOCUMENTS), reader.count(JOURNAL)) // BATCH)
+
+
+def _batches(space: SpaceId, reader: ArchiveReader, record: Document) -> Iterator[Batch]:
+    """Yield the batches of a restore: documents and entries side by side, the space's record in the last."""
+    count = _batch_count(reader)
+    documents = (document for document in reader.documents() if document.ref != REF)
+    entries = reader.entries()
+    total = reader.count(JOURNAL)
+    for number in range(count):
+        share = total * (number + 1) // count - total * number // count
+        lines = list(islice(entries, share))
+        puts = [Put(document.ref, document.body, 0) for document in islice(documents, BATCH)]
+        if number == count - 1:
+            puts.append(Put(REF, record.body, 0))
+        yield Batch(space=space, at=lines[-1].at, entries=tuple(_entry(line) for line in lines), puts=tuple(puts))
+
+
+def _entry(line: JournalEntry) -> Entry:
+    return Entry(line.action, line.ref, line.digest, line.at)
+
+
+async def bootstrap(
+    ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, dry_run: bool
+) -> MemoryImportReport:
+    """Add the archive's turns that are not here yet and its newest word on each fact and skill.
+
+    Turns keep their conversations, or all go to the scope's where it names one. Doing it twice changes nothing.
+    """
+    _survey(reader)
+    imported: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
+    sequence = 0
+    for plane, write, target in _writes(scope, reader):
+        if dry_run:
+            imported[plane] += _size(write)
+            continue
+        request = MemoryWriteRequest(scope=target, write=write)
+        report = await _commit(ctx, target, request)
+        stored = sum(1 for decision in report.decisions if decision.outcome in _KEPT)
+        imported[plane] += stored
+        skipped[plane] += len(report.decisions) - stored
+        sequence = max(sequence, report.sequence)
+    return MemoryImportReport(
+        space=scope.space,
+        mode=ImportMode.BOOTSTRAP,
+        imported={name: count for name, count in imported.items() if count},
+        skipped={name: count for name, count in skipped.items() if count},
+        changed=bool(imported.total()) and not dry_run,
+        dry_run=dry_run,
+        sequence=sequence,
+    )
+
+
+Write = TranscriptWrite | LongTermExtraction | Procedural
+
+
+async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest) -> MemoryWriteReport:
+    match request.write:
+        case TranscriptWrite() as turns:
+            return await write_turns(ctx, scope, request, turns)
+        case LongTermExtraction() as facts:
+            return await write_facts(ctx, scope, request, facts)
+        case Procedural() as skills:
+            return await write_skills(ctx, scope, request, skills)
+
+
+def _size(write: Write) -> int:
+    match write:
+        case TranscriptWrite(turns=turns):
+            return len(turns)
+        case LongTermExtraction(facts=facts):
+            return len(facts)
+        case Procedural(writes=writes):
+            return len(writes)
+
+
+def _writes(scope: Scope, reader: ArchiveReader) -> Iterator[tuple[str, Write, Scope]]:
+    """Yield the archive as writes: turns by conversation, then facts, then skills."""
+    pending: list[TurnDraft] = []
+    key: ConversationKey | None = None
+    facts: list[FactDraft] = []
+    skills: list[RuntimeSkillWrite] = []
+    for document in reader.documents():
+        match document.ref.collection:
+            case transcript.TURNS:
+                turn = transcript.Turn.from_bytes(document.body)
+                draft = _draft(document, turn)
+                if draft is None:
+                    continue
+                own = ConversationKey(turn.channel, turn.conversation)
+                if pending and (own != key or len(pending) == TURNS_PER_WRITE):
+                    assert key is not None
+                    yield transcript.TURNS, _turns(pending), _target(scope, key)
+                    pending = []
+                key = own
+                pending.append(draft)
+            case long_term.FACTS:
+                fact = long_term.Fact.from_bytes(document.body)
+                if fact.is_current:
+                    facts.append(_fact(fact))
+            case procedural.SKILLS:
+                skill = procedural.Skill.from_bytes(document.body)
+                if skill.is_recallable:
+                    skills.append(_skill(skill))
+            case _:
+                continue
+    if pending and key is not None:
+        yield transcript.TURNS, _turns(pending), _target(scope, key)
+    for start in range(0, len(facts), TURNS_PER_WRITE):
+        yield long_term.FACTS, LongTermExtraction(facts=tuple(facts[start : start + TURNS_PER_WRITE])), scope
+    for start in range(0, len(skills), TURNS_PER_WRITE):
+        yield procedural.SKILLS, Procedural(writes=tuple(skills[start : start + TURNS_PER_WRITE])), scope
+
+
+def _turns(drafts: list[TurnDraft]) -> TranscriptWrite:
+    return TranscriptWrite(turns=tuple(drafts), origin=transcript.Origin.IMPORTED)
+
+
+def _target(scope: Scope, key: ConversationKey) -> Scope:
+    if scope.conversation is not None or scope.chat is not None:
+        return scope
+    return scope.model_copy(update={"channel": key.channel, "conversation": key.conversation})
+
+
+def _draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
+    """Return the turn as a host would send it, with its forgotten and erased messages left out."""
+    messages = tuple(
+        MessageDraft(
+            role=message.role, text=message.text, speaker=message.speaker, at=transcript.said_at(turn, message)
+        )
+        for message in turn.messages
+        if message.is_recallable
+    )
+    if not messages or turn.lifecycle is not transcript.Lifecycle.ACTIVE:
+        return None
+    return TurnDraft(
+        messages=messages,
+        host_id=turn.host_id or f"archive:{document.ref.key}",
+        delivery=turn.delivery,
+        tags=turn.tags,
+        metadata=turn.metadata,
+    )
+
+
+def _fact(fact: long_term.Fact) -> FactDraft:
+    return FactDraft(
+        fact_kind=fact.kind,
+        topic=fact.topic,
+        content=fact.content,
+        keywords=fact.keywords,
+        entities=fact.entities,
+        citations=fact.citations,
+        privacy=fact.privacy,
+        authority=fact.authority,
+        confidence=fact.confidence,
+        observed_at=fact.observed_at,
+        valid_from=fact.valid_from,
+        valid_to=fact.valid_to,
+    )
+
+
+def _skill(skill: procedural.Skill) -> RuntimeSkillWrite:
+    return RuntimeSkillWrite(
+        name=skill.name,
+        topic=skill.topic,
+        title=skill.title,
+        summary=skill.summary,
+        content=skill.procedure,
+        citations=skill.citations,
+        source_chat_id=skill.source_chat_id,
+        observed_at=skill.updated_at,
+    )

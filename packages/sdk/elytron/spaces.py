@@ -1,0 +1,52 @@
+"""The space records that this runtime has read; every operation begins with one."""
+
+from elytron_core.clock import Clock
+from elytron_core.ids import Ids, SpaceId
+from elytron_core.planes.space import KEY, SPACE, SpaceRecord
+from elytron_core.ports.store import Action, Entry, Put, Ref, Require, Store
+
+REF = Ref(SPACE, KEY)
+
+
+class Spaces:
+    """Finds and makes space records, and remembers those it has seen."""
+
+    def __init__(self, store: Store, clock: Clock, ids: Ids, /) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._known: dict[SpaceId, SpaceRecord] = {}
+
+    async def find(self, space: SpaceId, /) -> SpaceRecord | None:
+        """Return the record of `space`, or None where nothing was ever written."""
+        known = self._known.get(space)
+        if known is not None:
+            return known
+        (document,) = await self._store.get(space, (REF,))
+        if document is None:
+            return None
+        return self._known.setdefault(space, SpaceRecord.from_bytes(document.body))
+
+    async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:
+        """Return the record to write with, and whether the write must bring it along (see `opening_changes`)."""
+        found = await self.find(space)
+        if found is not None:
+            return found, False
+        return SpaceRecord(secret=self._ids.secret(32).hex(), created_at=self._clock.now()), True
+
+    def forget(self, space: SpaceId, /) -> None:
+        """Read the record again at next use."""
+        self._known.pop(space, None)
+
+
+def opening_changes(
+    record: SpaceRecord, /, *, is_new: bool
+) -> tuple[tuple[Put, ...], tuple[Require, ...], tuple[Entry, ...]]:
+    """Return what a write adds to its batch so that it holds in this space and in no successor of it.
+
+    A new space is made by its first write; later ones demand that the record they keyed their tags with still stands.
+    """
+    if not is_new:
+        return (), (Require(REF, 1),), ()
+    body = record.to_bytes()
+    return (Put(REF, body, 0),), (), (Entry(Action.LIFECYCLE, REF, record.digest(body)),)

@@ -1,0 +1,3 @@
+"""How each plane's writes become one batch."""
+
+__all__: list[str] = []

@@ -1,0 +1,90 @@
+"""Commit of a planned write: retried from fresh reads while others win the race, answered once per key."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from elytron.context import OperationContext
+from elytron.records import Changes
+from elytron.spaces import opening_changes
+from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.errors import Conflict
+from elytron_core.ids import SpaceId
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Ref
+
+ATTEMPTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A write ready to commit. `about` is what its journal line names where nothing changes."""
+
+    changes: Changes
+    report: MemoryWriteReport
+    about: Ref
+
+
+Plan = Callable[[SpaceRecord], Awaitable[Planned]]
+
+
+async def commit(
+    ctx: OperationContext, space: SpaceId, request: MemoryWriteRequest, plan: Plan, /
+) -> MemoryWriteReport:
+    """Plan and commit until nobody interferes; return the report with its sequence.
+
+    `plan` reads, judges and ends without waiting, so that what it took from the runtime's memory (see `Heads`) is
+    still true when the batch is handed to the store. Raises the last Conflict after `ATTEMPTS` lost races.
+    """
+    attempt = 0
+    while True:
+        attempt += 1
+        record, is_new = await ctx.spaces.found_or_new(space)
+        planned = await plan(record)
+        if not planned.changes and request.idempotency_key is None:
+            return planned.report
+        try:
+            committed = await ctx.store.commit(_batch(ctx, space, request, record, planned, is_new=is_new))
+        except Conflict as conflict:
+            ctx.spaces.forget(space)
+            ctx.heads.drop_space(space)
+            if not conflict.retryable or attempt >= ATTEMPTS:
+                raise
+            continue
+        except BaseException:
+            ctx.heads.drop_space(space)
+            raise
+        return _answer(ctx, space, planned.report, committed)
+
+
+def _batch(
+    ctx: OperationContext,
+    space: SpaceId,
+    request: MemoryWriteRequest,
+    record: SpaceRecord,
+    planned: Planned,
+    *,
+    is_new: bool,
+) -> Batch:
+    puts, requires, entries = opening_changes(record, is_new=is_new)
+    idempotency = None
+    if request.idempotency_key is not None:
+        digest = record.digest(request.write.to_bytes())
+        idempotency = Idempotency(request.idempotency_key, digest, planned.report.to_bytes())
+    return Batch(
+        space=space,
+        at=ctx.clock.now(),
+        entries=(*entries, *(planned.changes.entries or (Entry(Action.WRITE, planned.about),))),
+        puts=(*puts, *planned.changes.puts),
+        requires=requires,
+        idempotency=idempotency,
+    )
+
+
+def _answer(
+    ctx: OperationContext, space: SpaceId, report: MemoryWriteReport, committed: Committed
+) -> MemoryWriteReport:
+    if not committed.replayed:
+        return report.model_copy(update={"sequence": committed.last})
+    ctx.heads.drop_space(space)
+    first = MemoryWriteReport.from_bytes(committed.answer)
+    return first.model_copy(update={"sequence": committed.last, "duplicated": True})

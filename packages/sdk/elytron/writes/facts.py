@@ -1,0 +1,161 @@
+"""Proposed facts are judged and admitted: one current value per slot, what it replaces kept as history."""
+
+from functools import partial
+
+from elytron.context import OperationContext
+from elytron.records import Changes
+from elytron.writes.committing import Planned, commit
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.recalling import Plane
+from elytron_core.contracts.writing import (
+    FactDraft,
+    LongTermExtraction,
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    Outcome,
+    WriteDecision,
+)
+from elytron_core.ids import FactId
+from elytron_core.planes import long_term
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy import admission
+from elytron_core.ports.store import Action, Ref
+from elytron_core.scope import Scope
+
+
+async def write_facts(
+    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: LongTermExtraction, /
+) -> MemoryWriteReport:
+    """Judge each draft in order, later ones against what earlier ones leave, and commit what was accepted."""
+    return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write))
+
+
+async def _plan(ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord) -> Planned:
+    book = _Slots(record)
+    await book.read(ctx, scope, write)
+    now = ctx.clock.now()
+    decisions = tuple(_admit(ctx, scope, draft, book, now) for draft in write.facts)
+    changed = bool(book.changes)
+    report = MemoryWriteReport(space=scope.space, decisions=decisions, sequence=0, changed=changed)
+    first = write.facts[0]
+    return Planned(book.changes, report, Ref(long_term.SLOTS, record.slot_tag(first.fact_kind, first.topic)))
+
+
+class _Slots:
+    """The slots that one write touches: what stands in them, and what the write makes of them."""
+
+    def __init__(self, record: SpaceRecord, /) -> None:
+        self._record = record
+        self._slots: dict[str, tuple[long_term.Slot, int]] = {}
+        self._facts: dict[FactId, tuple[long_term.Fact, int]] = {}
+        self.changes = Changes(record)
+
+    async def read(self, ctx: OperationContext, scope: Scope, write: LongTermExtraction, /) -> None:
+        tags = list(dict.fromkeys(self._record.slot_tag(draft.fact_kind, draft.topic) for draft in write.facts))
+        slots = await ctx.store.get(scope.space, [Ref(long_term.SLOTS, tag) for tag in tags])
+        for tag, document in zip(tags, slots, strict=True):
+            if document is not None:
+                self._slots[tag] = (long_term.Slot.from_bytes(document.body), document.revision)
+        newest = [slot.facts[-1] for slot, _ in self._slots.values()]
+        documents = await ctx.store.get(scope.space, [Ref(long_term.FACTS, fact) for fact in newest])
+        for fact, document in zip(newest, documents, strict=True):
+            if document is not None:
+                self._facts[fact] = (long_term.Fact.from_bytes(document.body), document.revision)
+
+    def current(self, draft: FactDraft, /) -> long_term.Fact | None:
+        """Return the fact that now holds the draft's slot."""
+        slot = self._slots.get(self._record.slot_tag(draft.fact_kind, draft.topic))
+        if slot is None or slot[0].facts[-1] not in self._facts:
+            return None
+        fact, _ = self._facts[slot[0].facts[-1]]
+        return fact if fact.is_current else None
+
+    def put(self, fact: long_term.Fact, action: Action, /) -> None:
+        """Write a fact, new or changed."""
+        _, revision = self._facts.get(fact.id, (None, 0))
+        self._facts[fact.id] = (fact, revision)
+        self.changes.put(Ref(long_term.FACTS, fact.id), fact, expects=revision, action=action)
+
+    def hold(self, fact: long_term.Fact, /) -> None:
+        """Make `fact` the newest of its slot."""
+        tag = self._record.slot_tag(fact.kind, fact.topic)
+        known, revision = self._slots.get(tag, (None, 0))
+        facts = (*known.facts, fact.id) if known is not None else (fact.id,)
+        slot = long_term.Slot(kind=fact.kind, topic=fact.topic, facts=facts)
+        self._slots[tag] = (slot, revision)
+        self.changes.put(Ref(long_term.SLOTS, tag), slot, expects=revision, action=None)
+
+
+def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, now: Instant) -> WriteDecision:
+    current = book.current(draft)
+    judgement = admission.judge_fact(draft, current, at=now)
+    kept: FactId | None = current.id if current is not None else None
+    supersedes: FactId | None = None
+    match judgement.outcome:
+        case Outcome.STORED | Outcome.UPDATED:
+            fact = _fact(ctx, scope, draft, current, now)
+            if current is not None:
+                closed = long_term.close(
+                    current, at=now, because=draft.reason or "superseded", state=long_term.State.SUPERSEDED, by=fact.id
+                )
+                began = fact.valid_from if fact.valid_from is not None else fact.observed_at
+                book.put(closed.model_copy(update={"valid_to": current.valid_to or began}), Action.WRITE)
+                supersedes = current.id
+            book.put(fact, Action.WRITE)
+            book.hold(fact)
+            kept = fact.id
+        case Outcome.CONFIRMED:
+            assert current is not None
+            book.put(_confirmed(current, draft, now), Action.MERGE)
+        case Outcome.DELETED:
+            assert current is not None
+            because = draft.reason or "deleted"
+            book.put(
+                long_term.close(current, at=now, because=because, state=long_term.State.DELETED), Action.DELETE
+            )
+        case _:
+            pass
+    return WriteDecision(
+        plane=Plane.LONG_TERM,
+        id=kept,
+        outcome=judgement.outcome,
+        verdict=judgement.verdict,
+        reason=judgement.reason,
+        supersedes=supersedes,
+    )
+
+
+def _fact(
+    ctx: OperationContext, scope: Scope, draft: FactDraft, current: long_term.Fact | None, now: Instant
+) -> long_term.Fact:
+    return long_term.Fact(
+        id=FactId(ctx.ids.new()),
+        kind=draft.fact_kind,
+        topic=draft.topic,
+        content=draft.content.strip(),
+        keywords=draft.keywords,
+        entities=draft.entities,
+        citations=draft.citations,
+        privacy=draft.privacy,
+        authority=draft.authority,
+        confidence=admission.effective_confidence(draft),
+        observed_at=draft.observed_at if draft.observed_at is not None else now,
+        recorded_at=now,
+        confirmed_at=now,
+        valid_from=draft.valid_from,
+        valid_to=draft.valid_to,
+        supersedes=current.id if current is not None else None,
+        chat=scope.conversation_key.conversation,
+    )
+
+
+def _confirmed(fact: long_term.Fact, draft: FactDraft, now: Instant) -> long_term.Fact:
+    citations = tuple(dict.fromkeys((*fact.citations, *draft.citations)))
+    return fact.model_copy(
+        update={
+            "evidence_count": fact.evidence_count + 1,
+            "confirmed_at": now,
+            "citations": citations[-limits.CITATIONS :],
+        }
+    )

@@ -1,0 +1,165 @@
+"""Turns become evidence: numbered in their conversation, each host id once."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from elytron.context import OperationContext
+from elytron.records import Changes
+from elytron.writes.committing import Planned, commit
+from elytron_core.clock import Instant
+from elytron_core.contracts.recalling import Plane
+from elytron_core.contracts.writing import (
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    Outcome,
+    TranscriptWrite,
+    TurnDraft,
+    Verdict,
+    WriteDecision,
+)
+from elytron_core.errors import TurnConflict
+from elytron_core.ids import TurnId
+from elytron_core.planes import transcript
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Ref
+from elytron_core.scope import Scope
+
+SPEAKERS_KEPT = 32
+
+
+async def write_turns(
+    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: TranscriptWrite, /
+) -> MemoryWriteReport:
+    """Commit the turns of `write` behind what their conversation holds, all or none.
+
+    A turn whose host id is already there with the same content is a duplicate; with other content, TurnConflict.
+    """
+    return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write))
+
+
+async def _plan(ctx: OperationContext, scope: Scope, write: TranscriptWrite, record: SpaceRecord) -> Planned:
+    key = scope.conversation_key
+    tag = record.conversation_tag(key)
+    names = {
+        turn.host_id: Ref(transcript.TURN_NAMES, record.turn_name_tag(key, turn.host_id))
+        for turn in write.turns
+        if turn.host_id is not None
+    }
+    known = await _known(ctx, scope, names)
+    head, revision = await ctx.heads.of(scope.space, tag, key)
+    # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
+    now = ctx.clock.now()
+    changes = Changes(record)
+    decisions: list[WriteDecision] = []
+    sequence = head.next_sequence
+    stored: list[transcript.Turn] = []
+    for draft in write.turns:
+        messages = _messages(draft)
+        if not messages:
+            reason = f"delivery {draft.delivery.value} leaves no evidence"
+            decisions.append(_decision(Outcome.SKIPPED, None, draft, reason, Verdict.REJECT))
+            continue
+        digest = record.digest(draft.to_bytes())
+        name = known.get(draft.host_id) if draft.host_id is not None else None
+        if name is not None:
+            if name.digest != digest:
+                raise TurnConflict(turn=draft.host_id or "")
+            decisions.append(_decision(Outcome.DUPLICATE, name.turn, draft, "this turn is already there"))
+            continue
+        turn_id = transcript.turn_id(tag, sequence)
+        turn = _turn(scope, draft, messages, sequence=sequence, now=now, origin=write.origin)
+        changes.put(Ref(transcript.TURNS, turn_id), turn, expects=0, action=Action.WRITE)
+        if draft.host_id is not None:
+            known[draft.host_id] = transcript.TurnName(turn=turn_id, digest=digest)
+            changes.put(names[draft.host_id], known[draft.host_id], expects=0, action=None)
+        decisions.append(_decision(Outcome.STORED, turn_id, draft))
+        stored.append(turn)
+        sequence += 1
+    about = Ref(transcript.CONVERSATIONS, tag)
+    if stored:
+        grown = _grown(head, stored, scope, write)
+        changes.put(about, grown, expects=revision, action=None)
+        ctx.heads.expect(scope.space, tag, grown, revision + 1)
+    report = MemoryWriteReport(space=scope.space, decisions=tuple(decisions), sequence=0, changed=bool(stored))
+    return Planned(changes, report, about)
+
+
+async def _known(
+    ctx: OperationContext, scope: Scope, names: Mapping[str, Ref]
+) -> dict[str, transcript.TurnName]:
+    """Return what is stored under the host ids of a write."""
+    if not names:
+        return {}
+    documents = await ctx.store.get(scope.space, tuple(names.values()))
+    return {
+        host_id: transcript.TurnName.from_bytes(document.body)
+        for host_id, document in zip(names, documents, strict=True)
+        if document is not None
+    }
+
+
+def _messages(draft: TurnDraft) -> tuple[transcript.Message, ...]:
+    said = tuple(
+        transcript.Message(role=message.role, text=message.text, speaker=message.speaker, at=message.at)
+        for message in draft.messages
+    )
+    return transcript.evidence_of(said, draft.delivery)
+
+
+def _turn(
+    scope: Scope,
+    draft: TurnDraft,
+    messages: tuple[transcript.Message, ...],
+    *,
+    sequence: int,
+    now: Instant,
+    origin: transcript.Origin,
+) -> transcript.Turn:
+    channel, conversation = scope.conversation_key
+    return transcript.Turn(
+        sequence=sequence,
+        channel=channel,
+        conversation=conversation,
+        messages=messages,
+        recorded_at=now,
+        host_id=draft.host_id,
+        delivery=draft.delivery,
+        origin=origin,
+        agent=scope.agent,
+        app=scope.app,
+        project=scope.project,
+        tags=draft.tags,
+        metadata=draft.metadata,
+    )
+
+
+def _decision(
+    outcome: Outcome,
+    turn: TurnId | None,
+    draft: TurnDraft,
+    reason: str = "",
+    verdict: Verdict = Verdict.ACCEPT,
+) -> WriteDecision:
+    return WriteDecision(
+        plane=Plane.TRANSCRIPT, id=turn, outcome=outcome, verdict=verdict, reason=reason, name=draft.host_id
+    )
+
+
+def _grown(
+    head: transcript.Conversation, turns: Sequence[transcript.Turn], scope: Scope, write: TranscriptWrite
+) -> transcript.Conversation:
+    """Return `head` with `turns` counted in."""
+    times = [transcript.said_at(turn, message) for turn in turns for message in turn.messages]
+    speakers = dict.fromkeys(head.speakers)
+    speakers |= dict.fromkeys(m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
+    return head.model_copy(
+        update={
+            "turns": head.turns + len(turns),
+            "next_sequence": head.next_sequence + len(turns),
+            "first_at": min(times if head.first_at is None else [head.first_at, *times]),
+            "last_at": max(times if head.last_at is None else [head.last_at, *times]),
+            "speakers": tuple(speakers)[:SPEAKERS_KEPT],
+            "chat": scope.chat or head.chat,
+            "title": write.title or head.title,
+        }
+    )
