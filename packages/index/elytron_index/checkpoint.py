@@ -15,6 +15,7 @@ from elytron_core.ports.store import Ref
 from elytron_core.text import analyser as analysis
 from elytron_core.text.analyser import Analyser
 from elytron_index.columns import DTYPES, Columns
+from elytron_index.interning import Interner
 from elytron_index.postings import Segment
 from elytron_index.state import State
 from elytron_index.vectors import ModelVectors
@@ -28,18 +29,24 @@ _SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("count
 
 
 def dump(state: State, watermark: int, /) -> bytes:
-    """Return the checkpoint of a compacted `state`."""
-    columns, names, segment = state.columns, state.names, state.postings.whole()
+    """Return the checkpoint of a `state` in which nothing is dead."""
+    columns, names = state.columns, state.names
+    collections = Interner("")
+    kinds = np.array([collections.code(ref.collection) for ref in state.refs[1:]], np.int32)
     arrays = [getattr(columns, name)[1 : columns.size].astype(dtype) for name, dtype in DTYPES.items()]
-    arrays += [getattr(segment, name).astype(dtype) for name, dtype in _SEGMENT]
+    arrays += [kinds.astype("<i4"), state.threads.all_rows().astype("<i4")]
+    for segment in state.postings.segments:
+        arrays += [getattr(segment, name).astype(dtype) for name, dtype in _SEGMENT]
     models = sorted(state.vectors.models.items())
     for _, vectors in models:
         arrays += [vectors.owners.astype("<i4"), vectors.matrix().astype("<f4")]
     told: dict[str, Any] = {
         "watermark": watermark,
         "sizes": [len(array) for array in arrays],
+        "segments": len(state.postings.segments),
         "models": [(model, vectors.dimension) for model, vectors in models],
-        "refs": state.refs[1:],
+        "collections": collections.values,
+        "keys": [ref.key for ref in state.refs[1:]],
         "terms": list(state.postings.vocabulary),
         "planes": names.plane.values,
         "speakers": names.speaker.values,
@@ -64,17 +71,6 @@ def load(data: bytes, analyser: Analyser, /) -> tuple[State, int] | None:
     told = json.loads(body[:words_size])
     reader = _Reader(body, words_size, told["sizes"])
     state = State(analyser)
-    columns = Columns(len(told["refs"]) + 1)
-    columns.size = len(told["refs"]) + 1
-    columns.alive[1:] = True
-    for name, dtype in DTYPES.items():
-        getattr(columns, name)[1:] = reader.next(dtype)
-    segment = Segment(*(reader.next(dtype) for _, dtype in _SEGMENT))
-    state.postings.load(told["terms"], segment)
-    for model, dimension in told["models"]:
-        vectors = state.vectors.models[model] = ModelVectors(dimension)
-        owners = reader.next("<i4")
-        vectors.load(owners, reader.next("<f4", dimension).reshape(-1, dimension))
     names = state.names
     names.plane.load(told["planes"])
     names.speaker.load(told["speakers"])
@@ -82,7 +78,19 @@ def load(data: bytes, analyser: Analyser, /) -> tuple[State, int] | None:
     names.thread.load(told["threads"])
     names.scope.load([tuple((part, value) for part, value in scope) for scope in told["scopes"]])
     names.tags.load([tuple(tags) for tags in told["tags"]])
-    state.load(columns, [Ref(collection, key) for collection, key in told["refs"]])
+    columns = Columns(len(told["keys"]) + 1)
+    columns.size = len(told["keys"]) + 1
+    columns.alive[1:] = True
+    for name, dtype in DTYPES.items():
+        getattr(columns, name)[1:] = reader.next(dtype)
+    collections = [told["collections"][kind] for kind in reader.next("<i4").tolist()]
+    state.load(columns, list(map(Ref, collections, told["keys"])), reader.next("<i4"))
+    segments = [Segment(*(reader.next(dtype) for _, dtype in _SEGMENT)) for _ in range(told["segments"])]
+    state.postings.load(told["terms"], segments)
+    for model, dimension in told["models"]:
+        vectors = state.vectors.models[model] = ModelVectors(dimension)
+        owners = reader.next("<i4")
+        vectors.load(owners, reader.next("<f4", dimension).reshape(-1, dimension))
     return state, told["watermark"]
 
 

@@ -20,6 +20,8 @@ _ROW_SHIFT = 8
 _CODE_SHIFT = 34
 _LIVE_MAX = 8_192
 _RATIO = 4
+_FULL = 1 << 19
+"""A segment of this many postings is merged no more, which bounds the pause of a merge."""
 
 
 class Field(IntEnum):
@@ -95,16 +97,14 @@ class Postings:
             self._live.append((number << 2 | field) << _CODE_SHIFT | place | min(count, COUNT_MAX))
         self._live_segment = None
 
-    def settle(self, alive: NDArray[np.bool_], /) -> None:
-        """Turn a large live list into a segment and merge segments of like size, leaving out dead rows."""
-        if len(self._live) < _LIVE_MAX:
+    def settle(self, alive: NDArray[np.bool_], /, *, least: int = _LIVE_MAX) -> None:
+        """Turn a live list of `least` postings or more into a segment; merge segments of like size without the dead."""
+        if len(self._live) < least:
             return
         segments = [*self._segments, self._sealed()]
-        while len(segments) > 1 and len(segments[-2].rows) < _RATIO * len(segments[-1].rows):
+        while len(segments) > 1 and len(segments[-2].rows) < min(_FULL, _RATIO * len(segments[-1].rows)):
             segments[-2:] = [_merged(segments[-2:], alive)]
-        self._segments = segments
-        self._live = array("Q")
-        self._live_segment = None
+        self._take(segments)
 
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
@@ -114,11 +114,11 @@ class Postings:
         counts: list[list[NDArray[np.uint8]]] = [[] for _ in codes]
         for segment in segments:
             places = np.searchsorted(segment.codes, wanted)
-            for which, place in enumerate(places.tolist()):
-                if place < len(segment.codes) and segment.codes[place] == wanted[which]:
-                    start, end = segment.starts[place], segment.starts[place + 1]
-                    rows[which].append(segment.rows[start:end])
-                    counts[which].append(segment.counts[start:end])
+            hits = np.flatnonzero(segment.codes.take(places, mode="clip") == wanted)
+            starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
+            for which, start, end in zip(hits.tolist(), starts.tolist(), ends.tolist(), strict=True):
+                rows[which].append(segment.rows[start:end])
+                counts[which].append(segment.counts[start:end])
         if alive is not None:
             for which in range(len(codes)):
                 kept = [alive[part] for part in rows[which]]
@@ -145,22 +145,17 @@ class Postings:
         codes = (terms.astype(np.int64) << 2) | (codes & 3)
         fresh = (codes.astype(np.uint64) << np.uint64(_CODE_SHIFT)) | (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
         fresh |= packed & np.uint64(COUNT_MAX)
-        self.load(list(self.vocabulary), segment_of(np.sort(fresh)))
+        self._take([segment_of(np.sort(fresh))])
 
-    def load(self, terms: Sequence[str], segment: Segment, /) -> None:
-        """Take over `terms` in the order of their numbers, and one segment."""
+    def load(self, terms: Sequence[str], segments: Sequence[Segment], /) -> None:
+        """Take over `terms` in the order of their numbers, and the segments."""
         self.vocabulary = {term: number for number, term in enumerate(terms)}
-        self._segments = [segment] if len(segment.rows) else []
-        self._live = array("Q")
-        self._live_segment = None
+        self._take(segments)
 
-    def whole(self) -> Segment:
-        """Return all postings as one segment."""
-        segments = self._all()
-        if len(segments) == 1:
-            return segments[0]
-        packed = np.concatenate([np.zeros(0, np.uint64), *(segment.packed() for segment in segments)])
-        return segment_of(np.sort(packed))
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """All postings, the live ones too."""
+        return self._all()
 
     @property
     def size_bytes(self) -> int:
@@ -173,6 +168,11 @@ class Postings:
         if self._live_segment is None:
             self._live_segment = self._sealed()
         return [*self._segments, self._live_segment]
+
+    def _take(self, segments: Sequence[Segment]) -> None:
+        self._segments = [segment for segment in segments if len(segment.rows)]
+        self._live = array("Q")
+        self._live_segment = None
 
     def _sealed(self) -> Segment:
         return segment_of(np.sort(np.frombuffer(self._live, np.uint64)))

@@ -86,7 +86,10 @@ class SpaceIndex:
 
     def to_bytes(self) -> bytes:
         """Return a checkpoint: only what is there now, nothing of what was removed."""
-        self._state.compact()
+        state = self._state
+        if state.columns.dead:
+            state.compact()
+        state.postings.settle(state.columns.alive, least=1)
         return checkpoint.dump(self._state, self._watermark)
 
     @classmethod

@@ -11,7 +11,7 @@ from elytron_core.clock import Instant, as_datetime
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index.columns import Columns, whole_numbers
+from elytron_index.columns import Columns, Rows, whole_numbers
 from elytron_index.masks import Names
 from elytron_index.postings import ROWS_MAX, Field, Postings
 from elytron_index.query import UnitView
@@ -86,17 +86,19 @@ class State:
         for name in ("plane", "speaker", "role", "thread", "scope", "tags"):
             column = getattr(columns, name)
             column[:] = getattr(names, name).shrink(column)
-        self.load(columns, refs)
+        self.load(columns, refs, renumbered[threaded])
 
-    def load(self, columns: Columns, refs: Sequence[Ref], /) -> None:
-        """Take over columns whose rows stand thread after thread, and their refs; names stand already."""
+    def load(self, columns: Columns, refs: Sequence[Ref], threaded: Rows, /) -> None:
+        """Take over columns of living units, their refs and the rows of the threads in order; names stand already."""
         self.columns = columns
         self.refs = [Ref("", ""), *refs]
-        self.rows_of = {}
-        for row, ref in enumerate(refs, 1):
-            self._own(ref, row)
+        self.rows_of = dict(zip(refs, range(1, len(self.refs)), strict=True))
+        if len(self.rows_of) < len(refs):
+            self.rows_of = {}
+            for row, ref in enumerate(refs, 1):
+                self._own(ref, row)
         self.threads = Threads(columns, self.refs)
-        self.threads.load()
+        self.threads.load(threaded)
         for field, lengths in zip(Field, (columns.body_terms, columns.title_terms, columns.label_terms), strict=True):
             self.field_terms[field] = int(lengths[1 : columns.size].sum(dtype=np.int64))
             self.field_units[field] = int(np.count_nonzero(lengths[1 : columns.size]))

@@ -62,17 +62,16 @@ class Threads:
             joined += rows
         return np.array(joined, np.int32)
 
-    def load(self) -> None:
-        """Take the order from the columns, whose rows must stand thread after thread, each in order."""
+    def load(self, rows: NDArray[np.int32], /) -> None:
+        """Take over `rows` as `all_rows` gave them."""
         columns = self._columns
-        threads = columns.thread[: columns.size]
+        threads = columns.thread[rows]
         heads = whole_numbers(np.flatnonzero(threads[1:] != threads[:-1]) + 1)
-        for start, end in pairwise([*heads, columns.size]):
-            if threads[start]:
-                rows = np.arange(start, end, dtype=np.int32)
-                self._rows[int(threads[start])] = array("i", rows.tobytes())
-                columns.before[start + 1 : end] = rows[:-1]
-                columns.after[start : end - 1] = rows[1:]
+        for start, end in pairwise([0, *heads, len(rows)] if len(rows) else []):
+            self._rows[int(threads[start])] = array("i", rows[start:end].tobytes())
+        joined = threads[1:] == threads[:-1]
+        columns.before[rows[1:][joined]] = rows[:-1][joined]
+        columns.after[rows[:-1][joined]] = rows[1:][joined]
 
     @property
     def size_bytes(self) -> int:
