@@ -1,5 +1,6 @@
 """The one flavour of value: frozen, strict about unknown fields, silent about what a wrong value was."""
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -37,13 +38,25 @@ class Request(Value):
                 raise invalid(error) from None
 
 
-def invalid(error: ValidationError, /) -> InvalidInput:
-    """Return the InvalidInput for the first problem in `error`: its field path and what is wrong, no value."""
+def invalid(error: ValidationError, /, *, known: Container[str] | None = None) -> InvalidInput:
+    """Return the InvalidInput for the first problem in `error`: its field path and what is wrong, no value.
+
+    With `known`, the path keeps only those names: what a stranger called a field is a value too.
+    """
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or "request"
+    path = [str(part) for part in first["loc"] if known is None or isinstance(part, int) or part in known]
     more = error.error_count() - 1
     tail = f" (and {more} more)" if more else ""
-    return InvalidInput(field=field, problem=f"is not valid: {_lower(first['msg'])}{tail}")
+    match first["type"]:
+        case "string_pattern_mismatch":
+            problem = "has control characters or outer white space"
+        case "union_tag_invalid":
+            problem = "is of no known kind"
+        case "extra_forbidden":
+            problem = "has an unknown field" if known is not None else "is not a field"
+        case _:
+            problem = f"is not valid: {_lower(first['msg'])}"
+    return InvalidInput(field=".".join(path) or "request", problem=problem + tail)
 
 
 def _lower(message: str) -> str:

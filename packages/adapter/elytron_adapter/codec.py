@@ -1,0 +1,49 @@
+"""Between JSON bytes and typed values. Strict on the way in: unknown fields and other types are errors, not guesses."""
+
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from elytron_adapter.registry import AnyOperation
+from elytron_core import limits
+from elytron_core.model import Value, invalid
+from elytron_core.strict_json import parse
+
+JsonSchema = dict[str, Any]
+
+
+def decode(operation: AnyOperation, data: bytes, /, *, limit: int = limits.JSON_BYTES) -> Value:
+    """Return the request of `operation` in `data`.
+
+    Raises InvalidJson for what is no strict JSON, PayloadTooLarge, and InvalidInput that names the field and never
+    repeats what was given, be it a value or an unknown field's name.
+    """
+    parse(data, limit=limit)
+    model: type[Value] = operation.request
+    try:
+        # With an instance to fill, a request's own __init__ is passed by, which would read Python's types, not JSON's.
+        return model.__pydantic_validator__.validate_json(data, strict=True, self_instance=model.__new__(model))
+    except ValidationError as error:
+        raise invalid(error, known=_field_names(model)) from None
+
+
+def encode(value: Value, /) -> bytes:
+    """Return `value` as JSON; fields without a value are left out."""
+    return value.__pydantic_serializer__.to_json(value, exclude_none=True)
+
+
+def schema(operation: AnyOperation, /) -> JsonSchema:
+    """Return the JSON Schemas of an operation's request and report."""
+    return {
+        "request": operation.request.model_json_schema(mode="validation"),
+        "report": operation.report.model_json_schema(mode="serialization"),
+    }
+
+
+@cache
+def _field_names(model: type[Value]) -> frozenset[str]:
+    """Return every field name in `model` and what it is made of: words that are ours and may be repeated."""
+    described = model.model_json_schema(mode="validation")
+    parts: list[JsonSchema] = [described, *described.get("$defs", {}).values()]
+    return frozenset(name for part in parts for name in part.get("properties", {}))

@@ -1,0 +1,75 @@
+"""From an envelope to a response: decode, ask the policy, act at most once, answer. Nothing is raised past here."""
+
+import logging
+import traceback
+from typing import assert_never
+
+from elytron.runtime import MemoryRuntime
+from elytron_adapter import codec
+from elytron_adapter.envelope import Envelope, Rejected, Response
+from elytron_adapter.failures import rejection
+from elytron_adapter.idempotency import Repeats
+from elytron_adapter.policy import Policy, operators_are_local
+from elytron_adapter.registry import AnyOperation, by_name
+from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
+from elytron_core.model import Value
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Answers envelopes from one runtime, which its opener closes. Many calls may run at once."""
+
+    def __init__(self, runtime: MemoryRuntime, /, *, policy: Policy = operators_are_local) -> None:
+        self._runtime = runtime
+        self._policy = policy
+        self._repeats = Repeats(runtime)
+
+    @property
+    def runtime(self) -> MemoryRuntime:
+        """Return the runtime that answers."""
+        return self._runtime
+
+    async def dispatch(self, envelope: Envelope, /) -> Response:
+        """Do what `envelope` asks for and say what became of it; errors come back as Rejected."""
+        try:
+            return await self._answer(envelope)
+        except ElytronError as error:
+            return rejection(error, request_id=envelope.request_id)
+        except Exception as error:  # noqa: BLE001 - the border: what no one foresaw becomes one typed answer
+            _log(error, envelope)
+            return rejection(error, request_id=envelope.request_id)
+
+    async def unready(self, request_id: str, /) -> Rejected | None:
+        """Return why nothing can be answered now, or None where the store answers."""
+        try:
+            await self._runtime.context.store.spaces(limit=1)
+        except ElytronError as error:
+            return rejection(error, request_id=request_id)
+        return None
+
+    async def _answer(self, envelope: Envelope) -> Response:
+        operation = by_name(envelope.operation)
+        request = _request(operation, envelope.payload)
+        refusal = self._policy(envelope, operation, request)
+        if refusal is not None:
+            raise PermissionRefused(refusal)
+        return await self._repeats.answer(operation, request, envelope)
+
+
+def _request(operation: AnyOperation, payload: bytes | Value) -> Value:
+    match payload:
+        case bytes():
+            return codec.decode(operation, payload)
+        case Value():
+            if not isinstance(payload, operation.request):
+                raise InvalidInput(field="payload", problem=f"is not the request of {operation.name!r}")
+            return payload
+        case _:
+            assert_never(payload)
+
+
+def _log(error: Exception, envelope: Envelope) -> None:
+    # Not the message: it may repeat what a caller gave. Type and places are enough to find the fault.
+    places = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("request %s: %s raised %s\n%s", envelope.request_id, envelope.operation, type(error).__name__, places)

@@ -1,0 +1,114 @@
+"""What every transport hands in and gets back, whatever its wire looks like."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, SerializeAsAny
+
+from elytron_core import limits
+from elytron_core.contracts.scoped import IdempotencyKey
+from elytron_core.model import Request, Value
+from elytron_core.scope import Name
+
+
+class Transport(StrEnum):
+    """How a call came in."""
+
+    SDK = "sdk"
+    CLI = "cli"
+    HTTP = "http"
+    WSS = "wss"
+    MCP = "mcp"
+    A2A = "a2a"
+
+
+LOCAL = frozenset({Transport.SDK, Transport.CLI})
+"""Transports whose caller runs on this machine as its own user."""
+
+
+class SourceKind(StrEnum):
+    """What kind of thing calls."""
+
+    HOST = "host"
+    AGENT = "agent"
+    OPERATOR = "operator"
+    PEER = "peer"
+
+
+class Source(Value):
+    """Who calls, as he says himself. It labels a call and grants nothing."""
+
+    id: Name | None = None
+    kind: SourceKind = SourceKind.HOST
+    agent: Name | None = None
+    owner: Name | None = None
+    channel: Name | None = None
+    chat: Name | None = None
+
+
+class AuthKind(StrEnum):
+    """How a caller proved who he is."""
+
+    NONE = "none"
+    LOCAL = "local"
+    BEARER = "bearer"
+    SIGNATURE = "signature"
+
+
+class Auth(Value):
+    """What the shell found out about the caller. `principal` comes from a credential alone, never from a payload."""
+
+    authenticated: bool = False
+    kind: AuthKind = AuthKind.NONE
+    principal: Name | None = None
+
+
+class Envelope(Request):
+    """One call of one operation. `payload` is JSON from outside, or the typed request of a caller in this process."""
+
+    request_id: Name
+    transport: Transport
+    operation: Annotated[str, Field(max_length=limits.NAME_CHARS)]
+    source: Source = Source()
+    auth: Auth = Auth()
+    idempotency_key: IdempotencyKey | None = None
+    audit_id: Name | None = None
+    payload: bytes | Value = b"{}"
+
+
+class Accepted(Value):
+    """It was done."""
+
+    kind: Literal["accepted"] = "accepted"
+    request_id: str
+    report: SerializeAsAny[Value]
+
+
+class Duplicated(Value):
+    """It had been done before under this idempotency key; nothing was changed, and this is the first answer again."""
+
+    kind: Literal["duplicated"] = "duplicated"
+    request_id: str
+    report: SerializeAsAny[Value]
+
+
+class Queued(Value):
+    """It will be done: `job` is what to ask for."""
+
+    kind: Literal["queued"] = "queued"
+    request_id: str
+    job: str
+
+
+class Rejected(Value):
+    """It was not done. `error_key` is stable; `reason` names no value that was given."""
+
+    kind: Literal["rejected"] = "rejected"
+    request_id: str
+    error_key: str
+    reason: str
+    retryable: bool = False
+    details: dict[str, str | int] = {}
+
+
+Response = Annotated[Accepted | Duplicated | Queued | Rejected, Field(discriminator="kind")]

@@ -1,0 +1,76 @@
+"""What each error is called in HTTP, in JSON-RPC and by a process that ends. One table, one row per error key."""
+
+from dataclasses import dataclass
+
+from elytron_adapter.envelope import Rejected
+from elytron_core.errors import ElytronError
+
+INTERNAL = "internal"
+METHOD_NOT_ALLOWED = "method_not_allowed"
+UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+EXIT_OK = 0
+EXIT_DAMAGE = 13
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error's HTTP status, JSON-RPC code, exit code, and the title that people read."""
+
+    status: int
+    rpc: int
+    exit: int
+    title: str
+
+
+FAILURES: dict[str, Failure] = {
+    INTERNAL: Failure(500, -32603, 1, "Internal error"),
+    "invalid_input": Failure(422, -32602, 2, "Invalid input"),
+    "invalid_json": Failure(400, -32700, 2, "Not readable as JSON"),
+    "scope_missing": Failure(422, -32010, 2, "Scope missing"),
+    "store_url_invalid": Failure(422, -32011, 2, "Store address invalid"),
+    "unreadable_file": Failure(422, -32012, 6, "File not readable"),
+    "not_found": Failure(404, -32020, 3, "Not found"),
+    "conflict": Failure(409, -32021, 4, "Conflict"),
+    "idempotency_conflict": Failure(422, -32022, 4, "Idempotency key used for another request"),
+    "turn_conflict": Failure(409, -32023, 4, "Turn id used for another turn"),
+    "limit_exceeded": Failure(422, -32030, 7, "Limit exceeded"),
+    "payload_too_large": Failure(413, -32031, 7, "Payload too large"),
+    "permission_refused": Failure(403, -32040, 5, "Permission refused"),
+    "unsupported": Failure(422, -32601, 8, "Unsupported"),
+    "missing_extra": Failure(501, -32041, 8, "Not installed"),
+    "store_error": Failure(500, -32050, 11, "Store error"),
+    "store_unavailable": Failure(503, -32051, 9, "Store unavailable"),
+    "store_busy": Failure(503, -32052, 9, "Store busy"),
+    "store_full": Failure(507, -32053, 10, "Store full"),
+    "store_failed": Failure(503, -32054, 11, "Store failed"),
+    "store_closed": Failure(503, -32055, 11, "Store closed"),
+    "store_foreign": Failure(500, -32056, 12, "Not this store"),
+    "store_newer": Failure(500, -32057, 12, "Store of a newer version"),
+    "store_corrupt": Failure(500, -32058, EXIT_DAMAGE, "Stored data damaged"),
+    "seal_error": Failure(500, -32060, 14, "Seal error"),
+    "key_missing": Failure(500, -32061, 14, "Key missing"),
+    "key_destroyed": Failure(410, -32062, 14, "Key destroyed"),
+    "seal_broken": Failure(500, -32063, 14, "Seal broken"),
+    METHOD_NOT_ALLOWED: Failure(405, -32070, 1, "Method not allowed"),
+    UNSUPPORTED_MEDIA_TYPE: Failure(415, -32071, 1, "Unsupported media type"),
+}
+
+
+def failure(key: str, /) -> Failure:
+    """Return the row of `key`; an unknown key is an internal error."""
+    return FAILURES.get(key, FAILURES[INTERNAL])
+
+
+def rejection(error: BaseException, /, *, request_id: str) -> Rejected:
+    """Return what a caller is told of `error`; of one that is not ours, only that it happened."""
+    if isinstance(error, ElytronError):
+        return Rejected(
+            request_id=request_id,
+            error_key=error.key,
+            reason=error.message,
+            retryable=error.retryable,
+            details=error.details(),
+        )
+    reason = f"something went wrong inside; the log names it under request {request_id}"
+    return Rejected(request_id=request_id, error_key=INTERNAL, reason=reason)

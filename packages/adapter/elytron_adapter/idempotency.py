@@ -1,0 +1,126 @@
+"""The same idempotency key, the same answer: a repeated call acts once.
+
+A `write` takes its key into the store's own commit, so that effect and answer stand or fall together. The other
+changes (forget, correct, erase, import) leave a receipt behind their effect, kept by the store under a keyed tag for
+`limits.IDEMPOTENCY_KEEP_MS`; nothing of it is exported. What that means:
+
+- a crash between effect and receipt lets a repeat run again. These operations can bear that: what is forgotten,
+  erased, corrected or imported already is found so, and changes nothing;
+- calls with one key at the same time wait for each other in one process; in two processes both may run, and both get
+  the answer of the one that came first;
+- a call that changed nothing (a dry run, too) and the erasure of a whole space leave no receipt;
+- a key belongs to its principal and its operation; callers without a principal share one.
+"""
+
+import asyncio
+from weakref import WeakValueDictionary
+
+from elytron.runtime import MemoryRuntime
+from elytron.spaces import REF
+from elytron_adapter.envelope import Accepted, Duplicated, Envelope
+from elytron_adapter.registry import AnyOperation, Repeat
+from elytron_core import canonical
+from elytron_core.contracts.control import MemoryControlReport
+from elytron_core.contracts.moving import MemoryImportReport
+from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Require
+
+_NEVER = 1 << 40
+"""A revision that no space record has: a batch that demands it is answered from a receipt or refused."""
+
+Answer = Accepted | Duplicated
+
+
+class Repeats:
+    """Calls operations of one runtime so that a repeat under the same key is answered and not done again."""
+
+    def __init__(self, runtime: MemoryRuntime, /) -> None:
+        self._runtime = runtime
+        self._running: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
+
+    async def answer(self, operation: AnyOperation, request: Value, envelope: Envelope, /) -> Answer:
+        """Call `operation`, or return its first answer. Raises IdempotencyConflict for a key of another request."""
+        match operation.repeat:
+            case Repeat.STORE:
+                assert isinstance(request, MemoryWriteRequest)
+                report = await operation.call(self._runtime, _with_key(request, envelope))
+                assert isinstance(report, MemoryWriteReport)
+                answer = Duplicated if report.duplicated else Accepted
+                return answer(request_id=envelope.request_id, report=report)
+            case Repeat.RECEIPT if envelope.idempotency_key is not None:
+                assert isinstance(request, ScopedRequest)
+                return await self._once(operation, request, envelope, envelope.idempotency_key)
+            case _:
+                report = await operation.call(self._runtime, request)
+                return Accepted(request_id=envelope.request_id, report=report)
+
+    async def _once(self, operation: AnyOperation, request: ScopedRequest, envelope: Envelope, key: str) -> Answer:
+        space = self._runtime.context.scope_of(request).space
+        name = (operation.name, envelope.auth.principal or "", key)
+        async with self._turn((space, *name)):
+            kept = await self._look_up(space, name, request)
+            if kept is None:
+                report = await operation.call(self._runtime, request)
+                kept = await self._keep(space, name, request, report)
+                if kept is None:
+                    return Accepted(request_id=envelope.request_id, report=report)
+        return Duplicated(request_id=envelope.request_id, report=operation.report.from_bytes(kept))
+
+    def _turn(self, call: tuple[str, ...]) -> asyncio.Lock:
+        """Return the lock of `call`, which lives as long as somebody holds or awaits it."""
+        return self._running.setdefault(call, asyncio.Lock())
+
+    async def _look_up(self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest) -> bytes | None:
+        """Return the answer kept under `name`, or None. Raises IdempotencyConflict."""
+        committed = await self._commit(space, name, request, answer=b"", requires=_NEVER)
+        return committed.answer if committed is not None else None
+
+    async def _keep(self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest, report: Value) -> bytes | None:
+        """Keep `report` as the answer of `name`; return the first answer where another process was there before."""
+        assert isinstance(report, MemoryControlReport | MemoryImportReport)
+        if not report.changed:
+            return None
+        committed = await self._commit(space, name, request, answer=report.to_bytes(), requires=1)
+        return committed.answer if committed is not None and committed.replayed else None
+
+    async def _commit(
+        self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest, *, answer: bytes, requires: int
+    ) -> Committed | None:
+        """Commit a receipt, or meet the one that is there. None where the space is not, or not at that revision."""
+        context = self._runtime.context
+        record = await context.spaces.find(space)
+        if record is None:
+            return None
+        receipt = Idempotency(key=record.tag("receipt", *name), digest=record.digest(request.to_bytes()), answer=answer)
+        try:
+            return await context.store.commit(
+                Batch(
+                    space=space,
+                    at=context.clock.now(),
+                    entries=(Entry(Action.OPERATOR, REF),),
+                    requires=(Require(REF, requires),),
+                    idempotency=receipt,
+                )
+            )
+        except IdempotencyConflict:
+            raise
+        except Conflict:
+            return None
+
+
+def _with_key(request: MemoryWriteRequest, envelope: Envelope) -> MemoryWriteRequest:
+    """Return `request` under the key its call came with. A principal's keys are his own; nobody meets another's."""
+    key, within = envelope.idempotency_key, request.idempotency_key
+    if key is not None and within is not None and key != within:
+        raise InvalidInput(field="idempotency_key", problem="differs from the one beside the request: send one")
+    key = key if key is not None else within
+    if key is None:
+        return request
+    principal = envelope.auth.principal
+    if principal is not None:
+        key = canonical.tag(b"", "idempotency key", principal, key, size=64)
+    return request if key == within else request.model_copy(update={"idempotency_key": key})

@@ -1,0 +1,22 @@
+"""A runtime in memory, at a fixed time, and a dispatcher over it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_adapter.dispatch import Dispatcher
+from elytron_core.clock import FrozenClock
+from elytron_core.ids import SeededIds
+
+
+@pytest.fixture
+async def runtime() -> AsyncIterator[MemoryRuntime]:
+    async with elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
+        yield memory
+
+
+@pytest.fixture
+def dispatcher(runtime: MemoryRuntime) -> Dispatcher:
+    return Dispatcher(runtime)

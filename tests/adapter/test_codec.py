@@ -1,0 +1,123 @@
+"""The codec takes JSON literally and repeats nothing of what it refuses."""
+
+import json
+from typing import Any
+
+import pytest
+
+from elytron_adapter import codec
+from elytron_adapter.registry import OPERATIONS, AnyOperation, by_name
+from elytron_core import limits
+from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters
+from elytron_core.contracts.writing import MemoryWriteReport
+from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge
+from elytron_core.scope import Scope
+
+RECALL = by_name("recall")
+WRITE = by_name("write")
+CANARY = "s3cret"
+
+
+def body(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def turn(**fields: Any) -> bytes:
+    draft = {"messages": [{"text": "hi"}]} | fields
+    return body(write={"kind": "transcript", "turns": [draft]})
+
+
+def test_a_request_is_read_with_its_defaults() -> None:
+    data = body(query="tea", limit=3, scope={"space": "ada"}, filters={"planes": ["transcript"], "speakers": ["Bo"]})
+    assert codec.decode(RECALL, data) == MemoryRecallRequest(
+        query="tea",
+        limit=3,
+        scope=Scope.model_validate({"space": "ada"}),
+        filters=RecallFilters(planes=(Plane.TRANSCRIPT,), speakers=("Bo",)),
+    )
+
+
+REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
+    "a number in quotes": (
+        RECALL,
+        body(query="x", limit="3"),
+        InvalidInput,
+        "limit is not valid: input should be a valid integer",
+    ),
+    "a number where a text stands": (
+        RECALL,
+        body(query=7),
+        InvalidInput,
+        "query is not valid: input should be a valid string",
+    ),
+    "a yes where a number stands": (
+        RECALL,
+        body(query="x", limit=True),
+        InvalidInput,
+        "limit is not valid: input should be a valid integer",
+    ),
+    "a missing field": (RECALL, b"{}", InvalidInput, "query is not valid: field required"),
+    "an unknown field": (RECALL, body(query="x", s3cret="s3cret"), InvalidInput, "request has an unknown field"),
+    "an unknown field within": (
+        RECALL,
+        body(query="x", filters={"s3cret": 1}),
+        InvalidInput,
+        "filters has an unknown field",
+    ),
+    "an unknown word": (
+        RECALL,
+        body(query="x", filters={"planes": ["s3cret"]}),
+        InvalidInput,
+        "filters.planes.0 is not valid: input should be 'transcript', 'long_term' or 'procedural'",
+    ),
+    "two wrong fields": (
+        RECALL,
+        body(query=7, limit=0),
+        InvalidInput,
+        "query is not valid: input should be a valid string (and 1 more)",
+    ),
+    "a list": (RECALL, b'["s3cret"]', InvalidInput, "request is not valid: input should be an object"),
+    "a wrong value in metadata": (
+        WRITE,
+        turn(metadata={"s3cret": ["s3cret"]}),
+        InvalidInput,
+        "write.turns.0.metadata is not valid: input should be a valid string (and 4 more)",
+    ),
+    "a NUL in a name": (
+        RECALL,
+        body(query="x", scope={"space": "s3cret\0"}),
+        InvalidInput,
+        "scope.space has control characters or outer white space",
+    ),
+    "a name that is too long": (
+        RECALL,
+        body(query="x", scope={"space": "s3cret" * 40}),
+        InvalidInput,
+        "scope.space is not valid: string should have at most 200 characters",
+    ),
+    "a write of an unknown kind": (WRITE, body(write={"kind": "s3cret"}), InvalidInput, "write is of no known kind"),
+    "NaN": (RECALL, b'{"query": "s3cret", "limit": NaN}', InvalidJson, "JSON has NaN, which is no JSON number"),
+    "no JSON": (RECALL, b"s3cret", InvalidJson, "JSON is not JSON at line 1, column 1"),
+    "too many bytes": (RECALL, b" " * (limits.JSON_BYTES + 1), PayloadTooLarge, "bytes of JSON: at most 16777216"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_wrong_is_named_and_never_repeated(case: str) -> None:
+    operation, data, kind, message = REFUSED[case]
+    with pytest.raises(kind) as refused:
+        codec.decode(operation, data)
+    assert refused.value.message == message
+    assert CANARY not in str(refused.value.details())
+
+
+def test_a_report_is_written_without_fields_that_have_no_value() -> None:
+    report = MemoryWriteReport(space="ada", decisions=(), sequence=3, changed=False)
+    assert codec.encode(report) == b'{"space":"ada","decisions":[],"sequence":3,"changed":false,"duplicated":false}'
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_every_operation_describes_its_request_and_report(operation: AnyOperation) -> None:
+    described = codec.schema(operation)
+    assert described["request"]["additionalProperties"] is False
+    assert set(described["report"]["properties"]) == set(operation.report.model_fields)

@@ -1,0 +1,62 @@
+"""Every error has a row in the table, and an unknown one tells nothing."""
+
+from collections.abc import Iterator
+
+from elytron_adapter.envelope import Rejected
+from elytron_adapter.failures import (
+    EXIT_OK,
+    FAILURES,
+    INTERNAL,
+    METHOD_NOT_ALLOWED,
+    UNSUPPORTED_MEDIA_TYPE,
+    failure,
+    rejection,
+)
+from elytron_core.errors import Conflict, ElytronError, NotFound
+
+
+def tree(root: type[ElytronError]) -> Iterator[type[ElytronError]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from tree(child)
+
+
+def test_the_table_has_exactly_the_keys_of_the_error_tree_and_of_the_transports() -> None:
+    keys = {error.key for error in tree(ElytronError) if error.__module__ == "elytron_core.errors"}
+    assert set(FAILURES) == keys | {METHOD_NOT_ALLOWED, UNSUPPORTED_MEDIA_TYPE}
+
+
+def test_every_row_is_an_error_in_each_protocol() -> None:
+    for row in FAILURES.values():
+        assert 400 <= row.status < 600
+        assert -32_768 <= row.rpc <= -32_000
+        assert EXIT_OK < row.exit < 64
+        assert row.title
+
+
+def test_rpc_codes_name_one_error_each() -> None:
+    codes = [row.rpc for row in FAILURES.values()]
+    assert len(set(codes)) == len(codes)
+
+
+def test_an_unknown_key_is_an_internal_error() -> None:
+    assert failure("no such key") == FAILURES[INTERNAL]
+
+
+def test_an_error_of_ours_tells_its_key_reason_and_details() -> None:
+    conflict = Conflict(what="fact", expected=1, found=2)
+    assert rejection(conflict, request_id="r1") == Rejected(
+        request_id="r1",
+        error_key="conflict",
+        reason="fact is at revision 2, not 1: read it again and retry",
+        retryable=True,
+        details={"what": "fact", "expected": 1, "found": 2},
+    )
+    assert rejection(NotFound(what="memory", name="x"), request_id="r2").retryable is False
+
+
+def test_a_foreign_error_tells_nothing_of_itself() -> None:
+    told = rejection(RuntimeError("s3cret"), request_id="r1")
+    assert told == Rejected(
+        request_id="r1", error_key=INTERNAL, reason="something went wrong inside; the log names it under request r1"
+    )
