@@ -39,12 +39,9 @@ def tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> str:
 
     Equal parts give equal tags; the tag of a short or guessable name tells an outsider nothing.
     """
-    state = hmac.new(secret, digestmod=hashlib.sha256)
-    for part in (purpose, *parts):
-        data = part.encode("utf-8")
-        state.update(len(data).to_bytes(8, "big"))
-        state.update(data)
-    return state.hexdigest()[:size]
+    encoded = [part.encode("utf-8") for part in (purpose, *parts)]
+    message = b"".join(len(part).to_bytes(8, "big") + part for part in encoded)
+    return hmac.digest(secret, message, "sha256").hex()[:size]
 
 
 def fingerprint(items: Iterable[bytes], /) -> str:

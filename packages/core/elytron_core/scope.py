@@ -2,31 +2,21 @@
 
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator
+from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.text.names import require_name
+from elytron_core.text.names import NAME_PATTERN
 
 DEFAULT_CHANNEL = "default"
 DEFAULT_CONVERSATION = "default"
 
 
-def _space(name: str) -> str:
-    require_name(name, field="space", limit=limits.SPACE_CHARS)
-    return name
-
-
-def _part(name: str) -> str:
-    require_name(name, field="scope part", limit=limits.NAME_CHARS)
-    return name
-
-
-Name = Annotated[str, AfterValidator(_part)]
+Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, pattern=NAME_PATTERN)]
 """One to `limits.NAME_CHARS` printable characters without outer white space."""
 
-Space = Annotated[SpaceId, AfterValidator(_space)]
+Space = Annotated[SpaceId, Field(min_length=1, max_length=limits.SPACE_CHARS, pattern=NAME_PATTERN)]
 
 
 class ConversationKey(NamedTuple):

@@ -58,13 +58,13 @@ if TYPE_CHECKING:
         LongTermExtraction,
         MemoryWriteReport,
         MemoryWriteRequest,
-        MessageDraft,
         Procedural,
         RuntimeSkillWrite,
         TranscriptWrite,
         TurnDraft,
     )
     from elytron_core.errors import ElytronError
+    from elytron_core.planes.transcript import Message
     from elytron_core.scope import Scope
 
 _HOMES = {
@@ -112,13 +112,13 @@ _HOMES = {
         "LongTermExtraction",
         "MemoryWriteReport",
         "MemoryWriteRequest",
-        "MessageDraft",
         "Procedural",
         "RuntimeSkillWrite",
         "TranscriptWrite",
         "TurnDraft",
     ),
     "elytron_core.errors": ("ElytronError",),
+    "elytron_core.planes.transcript": ("Message",),
     "elytron_core.scope": ("Scope",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -155,7 +155,7 @@ __all__ = [
     "MemoryRuntime",
     "MemoryWriteReport",
     "MemoryWriteRequest",
-    "MessageDraft",
+    "Message",
     "Opening",
     "Plane",
     "Pressure",

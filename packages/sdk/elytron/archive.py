@@ -54,8 +54,8 @@ class ArchiveWriter:
             raise StoreUnavailable(f"cannot write {path.name!r} into its folder: {error.strerror}") from error
         os.close(handle)
         self._partial = Path(name)
-        self._documents = _Member(DOCUMENTS, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=path.parent))  # noqa: SIM115
-        self._journal = _Member(JOURNAL, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=path.parent))  # noqa: SIM115
+        self._documents = _Member(DOCUMENTS, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent)))  # noqa: SIM115
+        self._journal = _Member(JOURNAL, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent)))  # noqa: SIM115
 
     def __enter__(self) -> Self:
         return self

@@ -116,11 +116,11 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
             pending, _ = plan.changes.get(memory.ref, (turn, 0))
             assert isinstance(pending, transcript.Turn)
             messages = list(pending.messages)
-            gone = messages[part].model_copy(update={"text": "", "speaker": None, "at": None, "erased": True})
-            messages[part] = gone
+            messages[part] = transcript.Message(role=messages[part].role, text="")
+            erased = (*pending.erased, part)
             plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
-            if not all(message.erased for message in messages):
-                cut = pending.model_copy(update={"messages": tuple(messages)})
+            if len(erased) < len(messages):
+                cut = pending.model_copy(update={"messages": tuple(messages), "erased": tuple(sorted(erased))})
                 plan.changes[memory.ref] = (cut, memory.revision)
                 return
             plan.changes.pop(memory.ref, None)

@@ -23,12 +23,11 @@ def wants(filters: RecallFilters, plane: Plane, /) -> bool:
     return plane is Plane.TRANSCRIPT or not any(of_turns)
 
 
-def message_passes(turn: transcript.Turn, message: transcript.Message, filters: RecallFilters, /) -> bool:
+def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
     """Tell whether a message may be shown under `filters`; forgotten, erased and archived ones never."""
-    at = transcript.said_at(turn, message)
+    message = turn.messages[part]
     return (
-        turn.lifecycle is transcript.Lifecycle.ACTIVE
-        and message.is_recallable
+        turn.is_recallable(part)
         and _among(turn.agent, filters.agents)
         and _among(turn.app, filters.apps)
         and _among(turn.project, filters.projects)
@@ -38,7 +37,7 @@ def message_passes(turn: transcript.Turn, message: transcript.Message, filters: 
         and (not filters.roles or message.role in filters.roles)
         and (not filters.tags_any or not set(filters.tags_any).isdisjoint(turn.tags))
         and set(filters.tags_all) <= set(turn.tags)
-        and _within(at, filters)
+        and _within(transcript.said_at(turn, message), filters)
         and (filters.known_at is None or turn.recorded_at <= filters.known_at)
     )
 

@@ -125,7 +125,7 @@ def _turns(found: Candidates | None, documents: dict[str, Document]) -> list[Rec
         if document is None:
             continue
         turn = transcript.Turn.from_bytes(document.body)
-        if turn.messages[candidate.unit.part].is_recallable:
+        if turn.is_recallable(candidate.unit.part):
             turn_id = TurnId(document.ref.key)
             # The best turn is worth the share of the query's words it holds; the others follow in proportion.
             score = best.signals.coverage * max(candidate.score, 0.0) / best.score if best.score > 0 else 0.0

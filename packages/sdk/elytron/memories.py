@@ -23,10 +23,6 @@ class TurnMemory:
     part: int
 
     @property
-    def message(self) -> transcript.Message:
-        return self.turn.messages[self.part]
-
-    @property
     def hit(self) -> RecallHit:
         return turn_hit(TurnId(self.ref.key), self.turn, self.part)
 
@@ -88,7 +84,7 @@ async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory
             return SkillMemory(ref, document.revision, procedural.Skill.from_bytes(document.body))
         case _:
             turn = transcript.Turn.from_bytes(document.body)
-            if not 0 <= part < len(turn.messages) or turn.messages[part].erased:
+            if not 0 <= part < len(turn.messages) or part in turn.erased:
                 return None
             return TurnMemory(ref, document.revision, turn, part)
 

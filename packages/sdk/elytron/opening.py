@@ -5,8 +5,6 @@ from os import PathLike, fspath
 from types import TracebackType
 from typing import Any
 
-from elytron_store.opening import parse_url
-
 from elytron.context import OperationContext
 from elytron.folding import Folds
 from elytron.heads import Heads
@@ -20,6 +18,7 @@ from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
 from elytron_store import open_store
+from elytron_store.opening import parse_url
 
 DEFAULT_SPACE = "default"
 

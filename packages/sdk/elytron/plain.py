@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.recalling import RecallFilters
-from elytron_core.contracts.writing import MessageDraft, TurnDraft
+from elytron_core.contracts.writing import TurnDraft
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.model import invalid
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.transcript import Message, Role
 from elytron_core.scope import Scope
 
 Messages = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
@@ -82,15 +82,15 @@ def scope_of(
         raise invalid(error) from None
 
 
-def _message(number: int, item: str | Mapping[str, Any], speaker: str | None, at: Instant | None) -> MessageDraft:
+def _message(number: int, item: str | Mapping[str, Any], speaker: str | None, at: Instant | None) -> Message:
     if isinstance(item, str):
-        return MessageDraft(text=item, speaker=speaker, at=at)
+        return Message(text=item, speaker=speaker, at=at)
     unknown = item.keys() - _FIELDS
     if unknown or "content" not in item:
         wanted = "takes role, content, name and timestamp, and needs content"
         raise InvalidInput(field=f"messages.{number}", problem=wanted)
     said_at = instant(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
-    return MessageDraft(
+    return Message(
         role=item.get("role", Role.USER),
         text=text_of(item["content"], field=f"messages.{number}.content"),
         speaker=item.get("name") or speaker,
@@ -102,9 +102,9 @@ def text_of(content: object, /, *, field: str) -> str:
     """Return the text of a message's content: a text, or the text parts of a list of content parts."""
     if isinstance(content, str):
         return content
-    if isinstance(content, Sequence):
-        texts = [_part(part) for part in content]  # pyright: ignore[reportUnknownVariableType]
-        return "\n".join(text for text in texts if text)
+    if isinstance(content, list | tuple):
+        parts = cast("Sequence[object]", content)
+        return "\n".join(text for text in map(_part, parts) if text)
     raise InvalidInput(field=field, problem="is neither a text nor a list of content parts")
 
 
@@ -112,6 +112,6 @@ def _part(part: object) -> str:
     if isinstance(part, str):
         return part
     if isinstance(part, Mapping):
-        text: object = part.get("text")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        text = cast("Mapping[str, object]", part).get("text")
         return text if isinstance(text, str) else ""
     return ""

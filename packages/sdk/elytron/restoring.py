@@ -17,7 +17,6 @@ from elytron_core.contracts.writing import (
     LongTermExtraction,
     MemoryWriteReport,
     MemoryWriteRequest,
-    MessageDraft,
     Outcome,
     Procedural,
     RuntimeSkillWrite,
@@ -215,13 +214,11 @@ def _target(scope: Scope, key: ConversationKey) -> Scope:
 def _draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
     """Return the turn as a host would send it, with its forgotten and erased messages left out."""
     messages = tuple(
-        MessageDraft(
-            role=message.role, text=message.text, speaker=message.speaker, at=transcript.said_at(turn, message)
-        )
-        for message in turn.messages
-        if message.is_recallable
+        message.model_copy(update={"at": transcript.said_at(turn, message)})
+        for part, message in enumerate(turn.messages)
+        if turn.is_recallable(part)
     )
-    if not messages or turn.lifecycle is not transcript.Lifecycle.ACTIVE:
+    if not messages:
         return None
     return TurnDraft(
         messages=messages,

@@ -20,8 +20,6 @@ def units_of(document: Document, /) -> tuple[Unit, ...]:
 
 def _turn(document: Document) -> tuple[Unit, ...]:
     turn = transcript.Turn.from_bytes(document.body)
-    if turn.lifecycle is not transcript.Lifecycle.ACTIVE:
-        return ()
     thread = transcript.tag_of(TurnId(document.ref.key))
     parts = (
         ("agent", turn.agent),
@@ -47,7 +45,7 @@ def _turn(document: Document) -> tuple[Unit, ...]:
             recorded_at=turn.recorded_at,
         )
         for part, message in enumerate(turn.messages)
-        if message.is_recallable
+        if turn.is_recallable(part)
     )
 
 

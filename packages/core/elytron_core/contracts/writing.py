@@ -13,19 +13,10 @@ from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.scope import Name
 
 
-class MessageDraft(Value):
-    """A message as a host hands it over."""
-
-    role: transcript.Role = transcript.Role.USER
-    text: transcript.MessageText
-    speaker: Name | None = None
-    at: transcript.At | None = None
-
-
 class TurnDraft(Value):
     """Messages that belong together. With `host_id`, the same turn is committed once, however often it is sent."""
 
-    messages: Annotated[tuple[MessageDraft, ...], Field(min_length=1, max_length=limits.MESSAGES_PER_TURN)]
+    messages: Annotated[tuple[transcript.Message, ...], Field(min_length=1, max_length=limits.MESSAGES_PER_TURN)]
     host_id: Name | None = None
     delivery: transcript.Delivery = transcript.Delivery.DELIVERED
     tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()

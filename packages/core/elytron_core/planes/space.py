@@ -1,5 +1,7 @@
 """The space's own record: made with its first write, read before every other."""
 
+from functools import cached_property
+
 from elytron_core import canonical
 from elytron_core.clock import Instant
 from elytron_core.ids import ConversationTag, SkillId
@@ -28,9 +30,13 @@ class SpaceRecord(Value):
     secret: str
     created_at: Instant
 
+    @cached_property
+    def _key(self) -> bytes:
+        return bytes.fromhex(self.secret)
+
     def tag(self, purpose: str, /, *parts: str) -> str:
         """Return the keyed tag of `parts` for `purpose`: hex digits."""
-        return canonical.tag(bytes.fromhex(self.secret), purpose, *parts, size=TAG_DIGITS)
+        return canonical.tag(self._key, purpose, *parts, size=TAG_DIGITS)
 
     def conversation_tag(self, key: ConversationKey, /) -> ConversationTag:
         return ConversationTag(self.tag("conversation", *key))
@@ -46,4 +52,4 @@ class SpaceRecord(Value):
 
     def digest(self, body: bytes, /) -> str:
         """Return the keyed digest of a document's body, as journals may show it."""
-        return canonical.keyed_digest(bytes.fromhex(self.secret), body)
+        return canonical.keyed_digest(self._key, body)

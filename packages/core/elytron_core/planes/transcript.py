@@ -59,17 +59,10 @@ class Origin(StrEnum):
 class Message(Value):
     """One utterance. `at` is the time its host says, which orders nothing."""
 
-    role: Role
+    role: Role = Role.USER
     text: MessageText
     speaker: Name | None = None
     at: At | None = None
-    forgotten_at: Instant | None = None
-    erased: bool = False
-    """Its text is gone; the place stays, so that later parts keep their ids."""
-
-    @property
-    def is_recallable(self) -> bool:
-        return self.forgotten_at is None and not self.erased
 
 
 class Turn(Value):
@@ -89,6 +82,14 @@ class Turn(Value):
     project: Name | None = None
     tags: tuple[Name, ...] = ()
     metadata: Metadata = {}
+    forgotten: dict[int, Instant] = {}
+    """Which messages are hidden from recall, and since when."""
+    erased: tuple[int, ...] = ()
+    """Which messages are gone; their places stay, so that later ones keep their ids."""
+
+    def is_recallable(self, part: int, /) -> bool:
+        """Tell whether a message may be recalled: neither hidden, nor gone, nor in a turn put away."""
+        return self.lifecycle is Lifecycle.ACTIVE and part not in self.forgotten and part not in self.erased
 
 
 class TurnName(Value):

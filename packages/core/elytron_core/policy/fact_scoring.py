@@ -42,7 +42,7 @@ class FactWeights(Value):
     trigram_max: float = 18
     trigram_floor: float = 0.3
     """Texts less alike than this share no more than every two texts do."""
-    trigram_reach: int = 6
+    trigram_reach: int = 3
     """Texts of more than so many times the query's length are not compared."""
 
     entity_is_query: float = 10

@@ -31,7 +31,7 @@ class SkillWeights(Value):
     grounding_share: float = 0.5
     trigram_max: float = 18
     trigram_floor: float = 0.3
-    trigram_reach: int = 6
+    trigram_reach: int = 3
 
     same_chat: float = 6
     recent_week: float = 6

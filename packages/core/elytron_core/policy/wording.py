@@ -57,7 +57,7 @@ def trigrams(text: str, /) -> frozenset[str]:
     if not text:
         return frozenset()
     padded = f" {text} "
-    return frozenset(padded[at : at + 3] for at in range(len(padded) - 2))
+    return frozenset(map("".join, zip(padded, padded[1:], padded[2:], strict=False)))
 
 
 def likeness(one: frozenset[str], other: frozenset[str], /) -> float:

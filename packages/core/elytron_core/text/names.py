@@ -1,6 +1,11 @@
 """Names that callers give: spaces, scope parts, speakers, keys."""
 
+from typing import Final
+
 from elytron_core.errors import InvalidInput, LimitExceeded
+
+NAME_PATTERN: Final = r"^[^\p{C}\p{Z}]+(?: +[^\p{C}\p{Z}]+)*$"
+"""The rule of `require_name` as the expression that pydantic's own engine checks: no controls, inner spaces only."""
 
 
 def require_name(name: str, /, *, field: str, limit: int) -> None:

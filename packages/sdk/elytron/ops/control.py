@@ -130,7 +130,7 @@ def _hidden(
     """Return the document with the memory hidden, None where it is already."""
     match memory:
         case TurnMemory():
-            return _with_forgotten(memory, changed, now) if memory.message.forgotten_at is None else None
+            return _with_forgotten(memory, changed, now) if memory.part not in memory.turn.forgotten else None
         case SkillMemory(skill=skill):
             return skill.model_copy(update={"forgotten_at": now}) if skill.forgotten_at is None else None
         case FactMemory(fact=fact):
@@ -144,7 +144,7 @@ def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | Non
     """Return the document with the memory shown again, None where it is not hidden."""
     match memory:
         case TurnMemory():
-            return _with_forgotten(memory, changed, None) if memory.message.forgotten_at is not None else None
+            return _with_forgotten(memory, changed, None) if memory.part in memory.turn.forgotten else None
         case SkillMemory(skill=skill):
             return skill.model_copy(update={"forgotten_at": None}) if skill.forgotten_at is not None else None
         case FactMemory(fact=fact):
@@ -161,9 +161,10 @@ def _with_forgotten(
     """Return the turn with this message's mark set, upon what the same request did to its other messages."""
     pending, _ = changed.get(memory.ref, (memory.turn, 0))
     assert isinstance(pending, transcript.Turn)
-    messages = list(pending.messages)
-    messages[memory.part] = messages[memory.part].model_copy(update={"forgotten_at": forgotten_at})
-    return pending.model_copy(update={"messages": tuple(messages)})
+    forgotten = {part: at for part, at in pending.forgotten.items() if part != memory.part}
+    if forgotten_at is not None:
+        forgotten[memory.part] = forgotten_at
+    return pending.model_copy(update={"forgotten": dict(sorted(forgotten.items()))})
 
 
 def _corrected(

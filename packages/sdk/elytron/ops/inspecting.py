@@ -141,9 +141,9 @@ def _ledger(document: Document) -> LedgerTurn:
                 text=message.text,
                 speaker=message.speaker,
                 at=message.at,
-                forgotten=message.forgotten_at is not None,
+                forgotten=part in turn.forgotten,
             )
-            for message in turn.messages
-            if not message.erased
+            for part, message in enumerate(turn.messages)
+            if part not in turn.erased
         ),
     )

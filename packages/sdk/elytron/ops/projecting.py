@@ -85,8 +85,6 @@ async def _recent(ctx: OperationContext, scope: Scope, limit: int) -> tuple[proj
     messages: list[projection.RecentMessage] = []
     for document in reversed(documents):
         turn = transcript.Turn.from_bytes(document.body)
-        if turn.lifecycle is not transcript.Lifecycle.ACTIVE:
-            continue
         messages += [
             projection.RecentMessage(
                 id=transcript.message_id(TurnId(document.ref.key), part),
@@ -96,7 +94,7 @@ async def _recent(ctx: OperationContext, scope: Scope, limit: int) -> tuple[proj
                 at=transcript.said_at(turn, message),
             )
             for part, message in enumerate(turn.messages)
-            if message.is_recallable
+            if turn.is_recallable(part)
         ]
     return tuple(messages[-limit:])
 

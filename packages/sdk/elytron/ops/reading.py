@@ -57,7 +57,7 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
     memory = await must_find(ctx, scope, request.id)
     match memory:
         case TurnMemory(turn=turn, part=part):
-            items = _of_message(request.id, turn, turn.messages[part])
+            items = _of_message(request.id, turn, part)
         case SkillMemory(skill=skill):
             items = _of_skill(request.id, skill)
         case FactMemory(fact=fact):
@@ -106,8 +106,8 @@ def _hits(document: Document, plane: Plane, filters: RecallFilters, now: Instant
             turn_id = TurnId(document.ref.key)
             return [
                 (part, turn_hit(turn_id, turn, part))
-                for part, message in enumerate(turn.messages)
-                if message_passes(turn, message, filters)
+                for part in range(len(turn.messages))
+                if message_passes(turn, part, filters)
             ]
         case Plane.LONG_TERM:
             fact = long_term.Fact.from_bytes(document.body)
@@ -117,10 +117,11 @@ def _hits(document: Document, plane: Plane, filters: RecallFilters, now: Instant
             return [(0, skill_hit(skill))] if skill_passes(skill, filters) else []
 
 
-def _of_message(memory: str, turn: transcript.Turn, message: transcript.Message) -> list[HistoryItem]:
-    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, text=message.text)]
-    if message.forgotten_at is not None:
-        items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=message.forgotten_at))
+def _of_message(memory: str, turn: transcript.Turn, part: int) -> list[HistoryItem]:
+    text = turn.messages[part].text
+    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, text=text)]
+    if part in turn.forgotten:
+        items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=turn.forgotten[part]))
     return items
 
 

@@ -8,10 +8,10 @@ from pydantic import ValidationError
 
 from elytron_core import canonical, limits
 from elytron_core.clock import Instant, instant
-from elytron_core.contracts.writing import MessageDraft, TurnDraft
+from elytron_core.contracts.writing import TurnDraft
 from elytron_core.errors import InvalidInput
 from elytron_core.model import invalid
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.transcript import Message, Role
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 from elytron_core.text.names import require_name
@@ -145,7 +145,7 @@ def turn(
     identity = (key.conversation, position, role.value, speaker, at, text)
     host_id = own_id or canonical.digest(canonical.canonical_bytes(identity))[:_ID_DIGITS]
     try:
-        draft = MessageDraft(role=role, text=text, speaker=speaker, at=at)
+        draft = Message(role=role, text=text, speaker=speaker, at=at)
         return TurnDraft(messages=(draft,), host_id=host_id)
     except ValidationError as error:
         raise invalid(error) from None

@@ -54,12 +54,12 @@ async def _plan(ctx: OperationContext, scope: Scope, write: TranscriptWrite, rec
     sequence = head.next_sequence
     stored: list[transcript.Turn] = []
     for draft in write.turns:
-        messages = _messages(draft)
+        messages = transcript.evidence_of(draft.messages, draft.delivery)
         if not messages:
             reason = f"delivery {draft.delivery.value} leaves no evidence"
             decisions.append(_decision(Outcome.SKIPPED, None, draft, reason, Verdict.REJECT))
             continue
-        digest = record.digest(draft.to_bytes())
+        digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
         name = known.get(draft.host_id) if draft.host_id is not None else None
         if name is not None:
             if name.digest != digest:
@@ -96,14 +96,6 @@ async def _known(
         for host_id, document in zip(names, documents, strict=True)
         if document is not None
     }
-
-
-def _messages(draft: TurnDraft) -> tuple[transcript.Message, ...]:
-    said = tuple(
-        transcript.Message(role=message.role, text=message.text, speaker=message.speaker, at=message.at)
-        for message in draft.messages
-    )
-    return transcript.evidence_of(said, draft.delivery)
 
 
 def _turn(
