@@ -6,7 +6,7 @@ surer one. A draft that says the same again overwrites nothing, so only the priv
 no privacy, so only the other two hold for it.
 """
 
-from typing import Final
+from typing import Final, assert_never
 
 from elytron_core.clock import Instant
 from elytron_core.contracts import writing
@@ -69,6 +69,8 @@ def judge_fact(draft: writing.FactDraft, current: long_term.Fact | None, *, at: 
             return _judge_delete(draft, known, at=at)
         case writing.FactOperation.UPSERT:
             return _judge_upsert(draft, known, at=at)
+        case _:
+            assert_never(draft.operation)
 
 
 def judge_skill(write: writing.RuntimeSkillWrite, /) -> SkillJudgement:

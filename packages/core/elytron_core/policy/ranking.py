@@ -10,6 +10,7 @@ id, so the order never depends on the input's.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from elytron_core.contracts.recalling import Plane
 from elytron_core.model import Value
@@ -133,6 +134,8 @@ def _common(hit: PlaneHit) -> float:
             return min(max(_finite(hit.strength), 0.0), 1.0)
         case Plane.LONG_TERM | Plane.PROCEDURAL:
             return common_scale(_finite(hit.strength))
+        case _:
+            assert_never(hit.plane)
 
 
 def _finite(value: float) -> float:

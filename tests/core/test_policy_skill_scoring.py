@@ -1,0 +1,112 @@
+"""Points for runtime skills."""
+
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_core.clock import Instant, instant
+from elytron_core.ids import SkillId
+from elytron_core.planes.procedural import Skill, SkillState
+from elytron_core.policy.fact_scoring import FactQuery
+from elytron_core.policy.freshness import DAY_MS
+from elytron_core.policy.skill_scoring import ScoredSkill, SkillWeights, score_skills
+
+NOW = instant("2025-06-30T12:00:00Z")
+LONG_AGO = Instant(NOW - 60 * DAY_MS)
+NO_LIKENESS = SkillWeights(trigram_max=0)
+
+
+def skill(name: str = "s1", *, topic: str = "kettle", title: str = "Remove chalk", **fields: object) -> Skill:
+    texts = {"summary": "with vinegar", "procedure": "Boil it, then rinse.", "name": f"runtime_skill__{name}"}
+    times = {"observed_at": LONG_AGO, "recorded_at": LONG_AGO, "updated_at": LONG_AGO}
+    return Skill.model_validate({"id": SkillId(name), "topic": topic, "title": title, **texts, **times, **fields})
+
+
+def query(text: str, *terms: str, **fields: object) -> FactQuery:
+    return FactQuery.model_validate({"text": text, "terms": terms, "now": NOW, **fields})
+
+
+def ids(scored: list[ScoredSkill]) -> list[str]:
+    return [item.skill.id for item in scored]
+
+
+@pytest.mark.parametrize(
+    ("one", "asked", "points"),
+    [
+        (skill(), query("Kettle"), {"topic_exact": 14}),
+        (skill(), query("chalk"), {"title_contains": 10}),
+        (skill(title="Kettle care"), query("what of the kettle", "kettle"), {"terms": 10}),
+        (skill(), query("what of that chalk", "chalk"), {"terms": 8}),
+        (skill(), query("what of the vinegar", "vinegar"), {"terms": 5}),
+        (skill(), query("when do I rinse that", "rins"), {"terms": 3}),
+        (skill(), query("it again", grounding="the kettle whistles"), {"terms": 5}),
+        (skill(source_chat_id="quay"), query("Kettle", chat="quay"), {"topic_exact": 14, "same_chat": 6}),
+        (skill(source_chat_id="quay"), query("Kettle", chat="sea"), {"topic_exact": 14}),
+        (skill(updated_at=NOW - 7 * DAY_MS), query("Kettle"), {"topic_exact": 14, "recency": 6}),
+        (skill(updated_at=NOW - 30 * DAY_MS), query("Kettle"), {"topic_exact": 14, "recency": 3}),
+        (skill(citations=("t1", "t2")), query("Kettle"), {"topic_exact": 14, "citations": 4}),
+        (skill(citations=("t1", "t2", "t3", "t4")), query("Kettle"), {"topic_exact": 14, "citations": 6}),
+    ],
+)
+def test_each_sign_has_its_points(one: Skill, asked: FactQuery, points: Mapping[str, float]) -> None:
+    [scored] = score_skills([one], asked, weights=NO_LIKENESS)
+    assert scored.signals == points
+    assert scored.score == sum(points.values())
+
+
+def test_likeness_counts_up_to_eighteen() -> None:
+    [scored] = score_skills([skill(topic="pumpe", title="pump")], query("pump"))
+    assert scored.signals["trigram"] == 18
+    assert scored.match == 10 + 18
+
+
+@pytest.mark.parametrize(
+    "put_away",
+    [skill(enabled=False), skill(forgotten_at=NOW), skill(state=SkillState.RETIRED)],
+    ids=["disabled", "forgotten", "retired"],
+)
+def test_what_is_put_away_is_never_recalled(put_away: Skill) -> None:
+    assert score_skills([put_away], query("kettle", "kettle")) == []
+
+
+@pytest.mark.parametrize("state", [SkillState.ACTIVE, SkillState.STALE, SkillState.LOW_VALUE])
+def test_a_skill_in_use_is_recalled(state: SkillState) -> None:
+    assert ids(score_skills([skill(state=state)], query("kettle"))) == ["s1"]
+
+
+def test_a_skill_that_does_not_match_is_not_recalled_however_new() -> None:
+    assert score_skills([skill(updated_at=NOW, citations=("t1",))], query("zebra crossings", "zebra")) == []
+
+
+def test_at_most_four_are_recalled_one_per_topic() -> None:
+    skills = [skill(f"s{at}", topic=f"Kettle {at}") for at in range(6)]
+    skills += [skill("twin", topic="kettle  0", updated_at=NOW)]
+    assert ids(score_skills(skills, query("the kettle please", "kettle"))) == ["twin", "s1", "s2", "s3"]
+    assert ids(score_skills(skills, query("the kettle please", "kettle"), limit=1)) == ["twin"]
+
+
+SKILLS = st.lists(
+    st.builds(
+        skill,
+        st.text("abc", min_size=1, max_size=2),
+        topic=st.sampled_from(["kettle", "boat", "茶"]),
+        title=st.sampled_from(["Kettle", "Sail the boat"]),
+        updated_at=st.sampled_from([NOW, LONG_AGO]),
+        enabled=st.booleans(),
+    ),
+    unique_by=lambda one: one.id,
+    max_size=8,
+)
+
+
+@given(SKILLS, st.sampled_from(["kettle", "boat", "茶", "", "zebra"]), st.randoms(use_true_random=False))
+def test_the_order_does_not_depend_on_the_order_given(skills: list[Skill], text: str, random: Random) -> None:
+    shuffled = list(skills)
+    random.shuffle(shuffled)
+    made = score_skills(skills, query(text, text))
+    assert score_skills(shuffled, query(text, text)) == made
+    assert len({item.skill.topic for item in made}) == len(made) <= 4
+    assert all(item.skill.is_recallable and item.match > 0 for item in made)

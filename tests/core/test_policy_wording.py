@@ -1,0 +1,90 @@
+"""How texts are compared."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_core.policy import wording
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("  Green—TEA!\n", "green tea"),
+        ("Café", "cafe"),
+        ("ＡＢＣ　１２", "abc 12"),
+        ("Straße", "strasse"),
+        ("外婆，成都。", "外婆 成都"),
+        ("snake_case", "snake case"),
+        ("ガ", "ガ"),
+        ("?!", ""),
+    ],
+)
+def test_case_accents_width_and_punctuation_do_not_count(text: str, normal: str) -> None:
+    assert wording.normalise(text) == normal
+
+
+@given(st.text(max_size=60))
+def test_a_normal_form_is_its_own_normal_form(text: str) -> None:
+    once = wording.normalise(text)
+    assert wording.normalise(once) == once
+    assert wording.plain(wording.plain(text)) == wording.plain(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "held"),
+    [
+        ("green tea", "tea", True),
+        ("green teas", "tea", True),
+        ("a team", "tea", False),
+        ("steak", "tea", False),
+        ("walking home", "walk", True),
+        ("a sidewalk", "walk", False),
+        ("happy days", "happi", True),
+        ("我外婆在成都", "外婆", True),
+        ("我外婆在成都", "外公", False),
+        ("anything", "", False),
+    ],
+)
+def test_a_term_is_held_as_a_word_or_its_beginning(text: str, term: str, held: bool) -> None:
+    assert wording.holds(text, term) is held
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "mentioned"),
+    [
+        ("mina drinks green tea", "green tea", True),
+        ("mina drinks green teas", "green tea", False),
+        ("我外婆在成都", "外婆", True),
+        ("anything", "", False),
+    ],
+)
+def test_words_are_mentioned_in_one_piece(text: str, words: str, mentioned: bool) -> None:
+    assert wording.mentions(text, words) is mentioned
+
+
+def test_trigrams_are_marked_at_both_ends() -> None:
+    assert wording.trigrams("tea") == {" te", "tea", "ea "}
+    assert wording.trigrams("茶") == {" 茶 "}
+    assert wording.trigrams("") == frozenset()
+
+
+@given(st.text("abc ", max_size=12).map(wording.normalise), st.text("abc ", max_size=12).map(wording.normalise))
+def test_likeness_is_even_handed_and_whole_only_for_equal_sets(one: str, other: str) -> None:
+    grams, others = wording.trigrams(one), wording.trigrams(other)
+    likeness = wording.likeness(grams, others)
+    assert 0 <= likeness <= 1
+    assert likeness == wording.likeness(others, grams)
+    assert (likeness == 1) == (grams == others and bool(grams))
+
+
+def test_the_words_of_a_text_are_long_ones_and_pairs_once_each_up_to_a_limit() -> None:
+    assert wording.words_of("the boat and the boat of 外婆家", limit=9) == ("boat", "外婆", "婆家")
+    assert wording.words_of("boat oars rope", limit=2) == ("boat", "oars")
+
+
+@pytest.mark.parametrize(
+    ("text", "blank"), [("", True), (" \t\n\u3000", True), ("\u200b\x00\u2028", True), ("·", False)]
+)
+def test_what_cannot_be_seen_is_blank(text: str, blank: bool) -> None:
+    assert wording.is_blank(text) is blank
