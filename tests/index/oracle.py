@@ -28,7 +28,8 @@ def may_be_seen(unit: Unit, filters: Filters) -> bool:
         not filters.planes or unit.plane in filters.planes,
         all(scope.get(part, "") in values for part, values in filters.scope),
         moment is None or (unit.valid_from <= moment and (not unit.valid_to or moment < unit.valid_to)),
-        not unit.closed_at if known is None else unit.recorded_at <= known and (not unit.closed_at or known < unit.closed_at),
+        not unit.closed_at or (known is not None and known < unit.closed_at),
+        known is None or unit.recorded_at <= known,
         filters.min_trust is None or unit.trust >= filters.min_trust,
     ))  # fmt: skip
 
@@ -103,11 +104,9 @@ def signals(units: Sequence[Unit], query: IndexQuery) -> list[dict[str, float]]:
             "speaker": sum(term in named for term in set(spoken)) / len(set(spoken)) if unit.speaker else 0.0,
         })  # fmt: skip
     for place, near in enumerate(neighbourhood(units)):
-        steps = zip(
-            (query.context.before, query.context.after, query.context.second_before, query.context.second_after),
-            near,
-            strict=True,
-        )
+        context = query.context
+        shares = (context.before, context.after, context.second_before, context.second_after)
+        steps = zip(shares, near, strict=True)
         take = 1 / (1 + (len(units[place].text) / query.context.chars) ** 2)
         found[place]["near"] = take * sum(step * found[other]["body"] for step, other in steps if other is not None)
     return found

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.index import oracle
+from tests.index.corpora import HISTORIES, QUERIES, living
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
@@ -14,8 +16,6 @@ from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, IndexQuery, Unit, Weights, postings, state
 from elytron_index.space import SpaceIndex
-from tests.index import oracle
-from tests.index.corpora import HISTORIES, QUERIES, living
 
 ANALYSER = Analyser()
 

@@ -55,10 +55,10 @@ class Weights:
     """
 
     title: float = 0.6
-    label: float = 0.3
+    label: float = 0.6
     name: float = 0.3
-    near: float = 1.0
-    window: float = 0.0
+    near: float = 0.7
+    window: float = 1.0
     session: float = 0.5
     vector: float = 1.0
     speaker: float = 0.35

@@ -1,0 +1,55 @@
+"""The cache keeps what was used last, within its bytes."""
+
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Ref
+from elytron_core.text.analyser import Analyser
+from elytron_index import Change, Unit
+from elytron_index.cache import IndexCache
+from elytron_index.space import SpaceIndex
+
+ANALYSER = Analyser()
+A, B, C = SpaceId("a"), SpaceId("b"), SpaceId("c")
+
+
+def an_index() -> SpaceIndex:
+    return SpaceIndex(ANALYSER)
+
+
+def test_the_space_used_longest_ago_goes_first() -> None:
+    size = an_index().size_bytes
+    cache = IndexCache(2 * size)
+    first, second, third = an_index(), an_index(), an_index()
+
+    assert cache.put(A, first) == cache.put(B, second) == ()
+    assert cache.get(A) is first
+    assert cache.put(C, third) == (B,)
+    assert (cache.get(B), cache.get(C), cache.spaces(), len(cache)) == (None, third, (A, C), 2)
+    assert cache.size_bytes == 2 * size
+
+
+def test_the_space_used_last_stays_however_large_it_is() -> None:
+    cache = IndexCache(1)
+    cache.put(A, an_index())
+
+    assert cache.put(B, an_index()) == (A,)
+    assert cache.spaces() == (B,)
+
+
+def test_growth_counts_when_an_index_is_put_again() -> None:
+    grown = an_index()
+    cache = IndexCache(3 * grown.size_bytes)
+    cache.put(A, an_index())
+    cache.put(B, grown)
+    ref = Ref("turn", "aa")
+    grown.apply([Change(ref, tuple(Unit(ref, part, "transcript", f"tea {part}") for part in range(500)))], watermark=1)
+
+    assert cache.put(B, grown) == (A,)
+
+
+def test_a_dropped_space_is_gone_and_dropping_it_again_does_nothing() -> None:
+    cache = IndexCache()
+    cache.put(A, an_index())
+    cache.drop(A)
+    cache.drop(A)
+
+    assert (cache.get(A), cache.size_bytes, len(cache)) == (None, 0, 0)

@@ -1,0 +1,159 @@
+"""What a space's index tells of its units, and what it refuses."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from tests.index import oracle
+from tests.index.corpora import HISTORIES, living
+
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.ports.store import Ref
+from elytron_core.text.analyser import Analyser
+from elytron_index import Change, IndexQuery, Unit, UnitView, state
+from elytron_index.space import SpaceIndex
+
+ANALYSER = Analyser()
+REF = Ref("turn", "aa")
+
+
+def unit(text: str = "tea", *, ref: Ref = REF, part: int = 0, vector: tuple[str, bytes] | None = None) -> Unit:
+    return Unit(ref, part, "transcript", text, vector=vector)
+
+
+def floats(*numbers: float) -> tuple[str, bytes]:
+    return "small", np.array(numbers, "<f4").tobytes()
+
+
+@given(history=HISTORIES)
+def test_neighbours_are_those_of_the_thread_in_order(history: list[list[Change]]) -> None:
+    index = SpaceIndex(ANALYSER)
+    for sequence, batch in enumerate(history, 1):
+        index.apply(batch, watermark=sequence)
+    units = living(history)
+    keys = [(each.ref, each.part) for each in units]
+
+    for each, (before, after, second_before, second_after) in zip(units, oracle.neighbourhood(units), strict=True):
+        view = next(view for view in index.units_of(each.ref) if view.part == each.part)
+        near = index.units_near(view, before=2, after=2)
+        assert [(found.ref, found.part) for found in near] == [
+            keys[place] for place in (second_before, before, after, second_after) if place is not None
+        ]
+
+
+def test_a_view_tells_all_but_the_text() -> None:
+    whole = Unit(
+        REF, 2, "facts", "tea?", title="drinks", speaker="Ada", role="user", thread="cc", order=7, at=1_000,
+        scope=(("agent", "x"), ("project", "p")), tags=("red",), valid_from=1, valid_to=9, recorded_at=2, closed_at=8,
+        trust=3,
+    )  # fmt: skip
+    index = SpaceIndex(ANALYSER)
+    index.apply([Change(REF, (unit(), whole))], watermark=4)
+
+    assert index.watermark == 4
+    assert index.units_of(REF)[1] == UnitView(
+        REF, 2, "facts", "Ada", "user", "cc", 7, 1_000, (("agent", "x"), ("project", "p")), ("red",), 1, 9, 2, 8, 3, 4
+    )
+    assert (index.units, index.documents, index.planes()) == (2, 1, {"facts": 1, "transcript": 1})
+
+
+def test_an_unknown_unit_has_no_neighbours_and_an_unknown_document_no_units() -> None:
+    index = SpaceIndex(ANALYSER)
+    index.apply([Change(REF, (unit(),))], watermark=1)
+    (view,) = index.units_of(REF)
+    index.apply([Change(REF)], watermark=2)
+
+    assert index.units_near(view, before=1, after=1) == ()
+    assert index.units_of(REF) == ()
+
+
+@pytest.mark.parametrize(
+    ("vector", "problem"),
+    [
+        (("small", b""), "float32"),
+        (("small", b"abc"), "float32"),
+        (("small", bytes(4 * 8_193)), "float32"),
+        (floats(0, 0), "length 0"),
+        (floats(1, float("nan")), "finite"),
+        (floats(1, float("inf")), "finite"),
+        (floats(1, 2, 3), "dimensions"),
+    ],
+)
+def test_a_vector_that_cannot_be_compared_is_refused_and_changes_nothing(
+    vector: tuple[str, bytes], problem: str
+) -> None:
+    index = SpaceIndex(ANALYSER)
+    index.apply([Change(REF, (unit(vector=floats(1, 2)),))], watermark=1)
+    other = Ref("turn", "bb")
+
+    with pytest.raises(InvalidInput, match=problem):
+        index.apply([Change(REF), Change(other, (unit(ref=other, vector=vector),))], watermark=2)
+    with pytest.raises(InvalidInput, match=problem):
+        index.search(IndexQuery("", limit=1, vector=vector))
+    assert (index.watermark, index.units) == (1, 1)
+
+
+def test_the_first_vector_of_a_model_fixes_its_dimension_within_one_call_too() -> None:
+    with pytest.raises(InvalidInput, match="dimensions"):
+        SpaceIndex(ANALYSER).apply(
+            [Change(REF, (unit(vector=floats(1, 2)), unit(part=1, vector=floats(1))))], watermark=1
+        )
+
+
+def test_a_unit_of_another_document_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="another document"):
+        SpaceIndex(ANALYSER).apply([Change(Ref("turn", "bb"), (unit(),))], watermark=1)
+
+
+def test_more_units_than_an_index_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "ROWS_MAX", 2)
+
+    with pytest.raises(LimitExceeded):
+        SpaceIndex(ANALYSER).apply([Change(REF, (unit(), unit(part=1)))], watermark=1)
+
+
+def test_vectors_in_many_blocks_equal_exact_cosines() -> None:
+    random = np.random.default_rng(7)
+    matrix = random.standard_normal((2_000, 256)).astype("<f4")
+    index = SpaceIndex(ANALYSER)
+    refs = [Ref("turn", f"{place:04x}") for place in range(len(matrix))]
+    index.apply(
+        [
+            Change(ref, (unit("", ref=ref, vector=("small", row.tobytes())),))
+            for ref, row in zip(refs, matrix, strict=True)
+        ],
+        watermark=1,
+    )
+    query = random.standard_normal(256).astype("<f4")
+    exact = (matrix @ query) / np.linalg.norm(matrix, axis=1) / np.linalg.norm(query)
+    best = np.argsort(-exact)[:10].tolist()
+    reloaded = SpaceIndex.from_bytes(index.to_bytes(), ANALYSER)
+    assert reloaded is not None
+
+    for each in (index, reloaded):
+        found = each.search(IndexQuery("", limit=10, vector=("small", query.tobytes()))).found
+        assert [candidate.unit.ref for candidate in found] == [refs[place] for place in best]
+        assert [candidate.signals.vector for candidate in found] == pytest.approx(exact[best].tolist(), abs=1e-6)
+
+
+def test_a_query_of_another_model_compares_nothing() -> None:
+    index = SpaceIndex(ANALYSER)
+    index.apply([Change(REF, (unit(vector=floats(1, 2)),))], watermark=1)
+
+    assert index.search(IndexQuery("", limit=1, vector=("large", floats(1)[1]))).found == ()
+
+
+def test_hundreds_of_thousands_of_postings_merge_and_keep_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron_index.postings._FULL", 10_000)
+    grown, at_once = SpaceIndex(ANALYSER), SpaceIndex(ANALYSER)
+    changes: list[Change] = []
+    for place in range(2_500):
+        ref, words = Ref("turn", f"{place:05x}"), " ".join(f"w{place * step % 997}" for step in range(20))
+        changes.append(Change(ref, (unit(f"tea {words}", ref=ref),)))
+    for start in range(0, len(changes), 250):
+        grown.apply(changes[start : start + 250], watermark=start)
+    grown.apply([Change(change.ref) for change in changes[::3]], watermark=9)
+    at_once.apply([change for place, change in enumerate(changes) if place % 3], watermark=9)
+    query = IndexQuery("tea w12 w500 w996", limit=50)
+
+    assert grown.search(query) == at_once.search(query)
+    assert grown.units == at_once.units
