@@ -1,14 +1,45 @@
 """The file engine keeps the port's promises."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import errno
+import os
+import resource
+import stat
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from elytron_core.clock import FrozenClock
-from elytron_core.ports.store import Store
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import (
+    PermissionRefused,
+    StoreError,
+    StoreFailed,
+    StoreForeign,
+    StoreFull,
+    StoreNewer,
+    StoreUnavailable,
+)
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    Action,
+    Batch,
+    Committed,
+    Delete,
+    Document,
+    Entry,
+    Erasure,
+    Idempotency,
+    Put,
+    Store,
+)
+from elytron_store import manifest
 from elytron_store.conformance import Reopen, ReopenSuite, SecondHandleSuite, StoreSuite
+from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, journal, one, put, write_blob
 from elytron_store.file import FileStore
+from elytron_store.file.committing import GroupCommitter
+from elytron_store.file.places import Places, folder_name
+from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 
 
 class TestFileStore(StoreSuite, ReopenSuite, SecondHandleSuite):
@@ -37,3 +68,244 @@ class TestFileStore(StoreSuite, ReopenSuite, SecondHandleSuite):
             return opened[-1]
 
         return reopen
+
+
+def files(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+def holds(root: Path, secret: bytes) -> list[str]:
+    """Return the files that hold `secret`."""
+    return [str(path) for path in files(root) if secret in path.read_bytes()]
+
+
+class TestFolder:
+    """What the file engine does to the folder it is given."""
+
+    pytestmark = pytest.mark.anyio
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        return tmp_path / "deep" / "store"
+
+    @pytest.fixture
+    async def store(self, root: Path) -> AsyncIterator[FileStore]:
+        store = await FileStore.open(root, clock=FrozenClock())
+        yield store
+        await store.close()
+
+    async def test_everything_belongs_to_its_owner_alone(self, store: FileStore, root: Path) -> None:
+        await put(store, fact(1))
+        await write_blob(store, "aa", b"blob")
+        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files(root)} == {0o600}
+        folders = [root, *(path for path in root.rglob("*") if path.is_dir())]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
+
+    async def test_the_manifest_says_what_it_is_and_when_it_was_opened(self, store: FileStore, root: Path) -> None:
+        await store.close()
+        later = FrozenClock(Instant(AT + 5_000))
+        again = await FileStore.open(root, clock=later, profile=DEFAULT_PROFILE)
+        await again.close()
+        kept = manifest.read((root / "manifest.json").read_bytes())
+        assert kept == Manifest(engine="file", created_at=AT, opened_at=Instant(AT + 5_000))
+
+    @pytest.mark.parametrize(
+        ("kept", "refusal"),
+        [
+            (b"", StoreForeign),
+            (b"{", StoreForeign),
+            (b'{"schema_name":"other"}', StoreForeign),
+            (Manifest(engine="sqlite", created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
+            (Manifest(engine="file", profile="tiny", created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
+            (Manifest(engine="file", sealed=True, created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
+            (Manifest(engine="file", memory_system="x", created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
+            (Manifest(engine="file", schema_version=99, created_at=AT, opened_at=AT).to_bytes(), StoreNewer),
+        ],
+        ids=["empty", "cut", "foreign", "engine", "profile", "sealed", "system", "newer"],
+    )
+    async def test_a_folder_that_does_not_match_is_refused_and_left_alone(
+        self, tmp_path: Path, kept: bytes, refusal: type[StoreError]
+    ) -> None:
+        root = tmp_path / "kept"
+        root.mkdir()
+        (root / "manifest.json").write_bytes(kept)
+        with pytest.raises(refusal):
+            await FileStore.open(root, clock=FrozenClock(), profile=DEFAULT_PROFILE)
+        assert [path.name for path in root.iterdir()] == ["manifest.json"]
+        assert (root / "manifest.json").read_bytes() == kept
+
+    async def test_a_folder_of_other_things_is_refused_and_left_alone(self, tmp_path: Path) -> None:
+        (tmp_path / "thesis.txt").write_text("years of work")
+        with pytest.raises(StoreForeign):
+            await FileStore.open(tmp_path, clock=FrozenClock())
+        assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+    async def test_an_empty_folder_and_one_half_made_are_taken(self, tmp_path: Path) -> None:
+        (tmp_path / "locks").mkdir()
+        (tmp_path / "manifest.json.new").write_bytes(b"{")
+        store = await FileStore.open(tmp_path, clock=FrozenClock())
+        await store.close()
+        assert manifest.read((tmp_path / "manifest.json").read_bytes()).engine == "file"
+
+    async def test_a_path_that_is_no_folder_is_unavailable(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"")
+        for root in (tmp_path / "file", tmp_path / "file" / "below"):
+            with pytest.raises(StoreUnavailable):
+                await FileStore.open(root, clock=FrozenClock())
+
+    async def test_a_folder_of_others_is_refused_with_the_way_out(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        monkeypatch.setattr(os, "mkdir", refuse)
+        with pytest.raises(PermissionRefused, match="choose another or change its owner"):
+            await FileStore.open(root, clock=FrozenClock())
+
+    async def test_erased_bytes_are_in_no_file(self, store: FileStore, root: Path) -> None:
+        await store.commit(batch(Put(fact(1), b"SECRET one", 0), Put(fact(2), b"kept", 0)))
+        await put(store, fact(1), b"SECRET two", expects=1)
+        await put(store, fact(3), b"SECRET three")
+        await store.commit(batch(Delete(fact(3), 1), entries=(Entry(Action.DELETE, fact(3), "D1GEST"),)))
+        await write_blob(store, "aa", b"SECRET blob")
+        assert len(holds(root, b"SECRET")) == 2
+        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1), fact(3)), blobs=("aa",)))
+        assert holds(root, b"SECRET") == holds(root, b"D1GEST") == []
+        assert len(holds(root, b"kept")) == 1
+
+    async def test_an_erased_space_leaves_no_trace_of_its_name(self, store: FileStore, root: Path) -> None:
+        space = SpaceId("Ada Lovelace")
+        await put(store, fact(1), b"SECRET", space=space)
+        await write_blob(store, "aa", b"SECRET", space=space)
+        assert list(await store.spaces(limit=5)) == [space]
+        await store.erase(Erasure(space=space, at=AT, whole_space=True))
+        assert holds(root, b"SECRET") == holds(root, b"Lovelace") == []
+        assert list((root / "spaces").iterdir()) == list((root / "trash").iterdir()) == []
+
+    async def test_what_an_interrupted_erasure_left_is_swept_at_the_next_open(
+        self, store: FileStore, root: Path
+    ) -> None:
+        (root / "trash" / "space").mkdir(parents=True)
+        (root / "trash" / "space" / "log").write_bytes(b"SECRET")
+        again = await FileStore.open(root, clock=FrozenClock())
+        await again.close()
+        assert holds(root, b"SECRET") == []
+
+    async def test_bodies_nobody_can_ask_for_are_compacted_away(self, store: FileStore, root: Path) -> None:
+        once = Idempotency(key="k", digest="d", answer=b"answer")
+        first = batch(Put(fact(1), b"stays", 0), idempotency=once)
+        await store.commit(first)
+        body = bytes(200_000)
+        other = await FileStore.open(root, clock=FrozenClock())
+        for revision in range(40):
+            await put(store, fact(2), body + b"%d" % revision, expects=revision)
+            assert await one(other, fact(1)) == Document(fact(1), 1, b"stays")
+        before = await documents(store), await journal(store)
+        await store.close()
+        assert sum(path.stat().st_size for path in files(root)) < 15 * len(body)
+        assert (await documents(other), await journal(other)) == before
+        assert await other.commit(first) == Committed(1, 1, replayed=True, answer=b"answer")
+        assert (await other.check()).ok
+        await other.close()
+
+    async def test_spaces_unused_for_long_are_read_again_when_needed(
+        self, store: FileStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("elytron_store.file.store._SPACES_HELD", 2)
+        names = [SpaceId(f"space {number}") for number in range(6)]
+        for turn in range(2):
+            for name in names:
+                await put(store, fact(turn), space=name)
+        assert [len(await documents(store, space=name)) for name in names] == [2] * 6
+
+
+class TestFailures:
+    """What becomes of writes that the device refuses."""
+
+    pytestmark = pytest.mark.anyio
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[FileStore]:
+        store = await FileStore.open(tmp_path / "store", clock=FrozenClock())
+        await put(store, fact(1), b"before")
+        yield store
+        await store.close()
+
+    async def test_without_room_nothing_is_stored_and_later_all_goes_on(self, store: FileStore, tmp_path: Path) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        try:
+            with pytest.raises(StoreFull):
+                await put(store, fact(2), bytes(200_000))
+            with pytest.raises(StoreFull):
+                await put(store, fact(1), bytes(200_000), space=SpaceId("new"))
+            with pytest.raises(StoreFull):
+                await write_blob(store, "aa", bytes(200_000))
+            assert await put(store, fact(3), b"small") == Committed(2, 2)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert await put(store, fact(2), bytes(200_000)) == Committed(3, 3)
+        assert [document.ref for document in await documents(store)] == [fact(1), fact(2), fact(3)]
+        assert await store.spaces(limit=5) == [ADA]
+        assert (await store.check()).ok
+
+    async def test_after_a_failed_sync_a_handle_writes_no_more(
+        self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(_: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fdatasync", fail)
+            with pytest.raises(StoreFailed):
+                await put(store, fact(2))
+        for _ in range(2):
+            with pytest.raises(StoreFailed):
+                await put(store, fact(3))
+        with pytest.raises(StoreFailed):
+            await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+        assert await documents(store) == [Document(fact(1), 1, b"before")]
+        assert await put(store, fact(1), space=SpaceId("other")) == Committed(1, 1)
+        again = await FileStore.open(tmp_path / "store", clock=FrozenClock())
+        assert await put(again, fact(2)) == Committed(2, 2)
+        assert (await again.check()).ok
+        await again.close()
+
+    async def test_a_failed_erasure_leaves_everything_readable(
+        self, store: FileStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(_: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fdatasync", fail)
+            with pytest.raises(StoreFull):
+                await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+        assert await documents(store) == [Document(fact(1), 1, b"before")]
+        assert (await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))).documents == 1
+
+    async def test_a_device_that_cannot_be_read_is_unavailable(
+        self, store: FileStore, tmp_path: Path
+    ) -> None:
+        log = Places(tmp_path / "store").log_of(folder_name(ADA))
+        log.unlink()
+        log.mkdir()
+        with pytest.raises(StoreUnavailable):
+            await one(store, fact(1))
+
+    async def test_an_unforeseen_failure_answers_every_commit_that_waits(self) -> None:
+        async def apply(_: Sequence[Batch]) -> Sequence[Committed]:
+            raise ZeroDivisionError
+
+        async def rest() -> None: ...
+
+        committer = GroupCommitter(apply, afterwards=rest)
+        tasks = [asyncio.create_task(committer.commit(batch(Put(fact(number), b"", 0)))) for number in range(3)]
+        told = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(outcome) for outcome in told] == [StoreFailed] * 3
+        causes = [outcome.__cause__ for outcome in told if isinstance(outcome, StoreFailed)]
+        assert [type(cause) for cause in causes] == [ZeroDivisionError] * 3
+        with pytest.raises(StoreFailed):
+            await committer.commit(batch(Put(fact(1), b"", 0)))

@@ -39,7 +39,8 @@ class _Space:
         committed = stage.lay(batch)
         self.ledger.last = committed.last
         for sequence, entry in enumerate(batch.entries, committed.first):
-            self.journal.append(JournalEntry(sequence, batch.at, entry.action, entry.ref, entry.digest))
+            at = batch.at if entry.at is None else entry.at
+            self.journal.append(JournalEntry(sequence, at, entry.action, entry.ref, entry.digest))
         for put in batch.puts:
             self.ledger.put(put.ref, Held(put.expects + 1, bytes(put.body)))
         for delete in batch.deletes:

@@ -65,6 +65,13 @@ class CommitClaims(Claims):
         await store.commit(batch(Put(fact(1), b"one", 0), at=Instant(at)))
         assert [kept.at for kept in await journal(store)] == [at]
 
+    async def test_an_entry_with_an_instant_of_its_own_keeps_that(self, store: Store) -> None:
+        own = Instant(AT - 1_000)
+        own_or_not = (own, None, Instant(0))
+        told = tuple(Entry(Action.WRITE, fact(1), at=at) for at in own_or_not)
+        await store.commit(batch(entries=told))
+        assert [kept.at for kept in await journal(store)] == [own, AT, 0]
+
     async def test_order_is_that_of_commits_and_not_of_the_clock(self, store: Store) -> None:
         await store.commit(batch(Put(fact(1), b"one", 0), at=Instant(AT + 10)))
         await store.commit(batch(Put(fact(2), b"two", 0), at=AT))

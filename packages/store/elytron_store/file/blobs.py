@@ -144,7 +144,7 @@ def chunks(file: FileIO, name: str, key: str, /) -> Iterator[bytes]:
         if size > limits.BLOB_CHUNK_BYTES:
             raise damaged
         data = _read(file, size)
-        if found != _seal(name, key, count, data):
+        if len(data) != size or found != _seal(name, key, count, data):
             raise damaged
         if not data:
             break

@@ -12,6 +12,7 @@ for a block when a reader has to look for the next one behind damage.
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -114,6 +115,7 @@ def encode_acknowledged(salt: bytes, acknowledged: int, /) -> bytes:
     return 2 * _ACKNOWLEDGED.pack(acknowledged, checksum(salt, acknowledged.to_bytes(8, "big")))
 
 
+@lru_cache(maxsize=256)  # every read asks for the header anew, and mostly finds the same bytes
 def decode_header(data: bytes, /) -> Header | None:
     """Return the header in `data`, or None where no copy of it is whole."""
     middle = data[ACKNOWLEDGED_AT : ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size]

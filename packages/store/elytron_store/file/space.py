@@ -9,9 +9,10 @@ from itertools import chain
 from threading import Lock
 from typing import NamedTuple
 
+from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, StoreBusy, StoreCorrupt, StoreFailed
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Committed, Document, Erased, Erasure, JournalEntry, Ref
+from elytron_core.ports.store import Action, Batch, Committed, Document, Entry, Erased, Erasure, JournalEntry, Ref
 from elytron_store import rules
 from elytron_store.file import blobs, frame, generation, places, quarantine
 from elytron_store.file.blobs import BlobWriter
@@ -274,6 +275,10 @@ def _judge(batches: Sequence[Batch], contents: Contents, log: Log | None) -> tup
     return outcomes, frames
 
 
+def _kept(entry: Entry, at: Instant) -> KeptEntry:
+    return KeptEntry(at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest)
+
+
 def _frame_of(batch: Batch, committed: Committed) -> Frame:
     documents = tuple(KeptDocument(*put.ref, put.expects + 1, len(put.body)) for put in batch.puts)
     sealed = [frame.seal_document(kept, put.body) for kept, put in zip(documents, batch.puts, strict=True)]
@@ -286,7 +291,7 @@ def _frame_of(batch: Batch, committed: Committed) -> Frame:
         documents=documents,
         deletes=tuple(delete.ref for delete in batch.deletes),
         first=committed.first,
-        entries=tuple(KeptEntry(batch.at, entry.action, *entry.ref, entry.digest) for entry in batch.entries),
+        entries=tuple(_kept(entry, batch.at) for entry in batch.entries),
         answers=answers,
     )
     return Frame(record, sealed)

@@ -1,0 +1,371 @@
+"""What a file store makes of torn tails, flipped bits and lost stretches: nothing wrong served, the rest kept."""
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import NotFound, StoreCorrupt
+from elytron_core.ports.store import (
+    Action,
+    Committed,
+    Damage,
+    Document,
+    Erasure,
+    Idempotency,
+    JournalEntry,
+    Problem,
+    Put,
+)
+from elytron_store.conformance.examples import (
+    ADA,
+    AT,
+    BOB,
+    batch,
+    blob,
+    documents,
+    fact,
+    journal,
+    one,
+    put,
+    spaces,
+    write_blob,
+)
+from elytron_store.file import FileStore, mending
+from elytron_store.file.frame import ACKNOWLEDGED_AT, HEADER_BYTES
+from elytron_store.file.generation import LOST_REF
+from elytron_store.file.places import Places, folder_name
+from elytron_store.file.space import FileSpace
+
+pytestmark = pytest.mark.anyio
+NAME = folder_name(ADA)
+ONCE = Idempotency(key="k", digest="d", answer=b"the kept answer")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+async def store(root: Path) -> AsyncIterator[FileStore]:
+    store = await FileStore.open(root, clock=FrozenClock())
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def log(root: Path) -> Path:
+    return Places(root).log_of(NAME)
+
+
+def handle(root: Path) -> FileSpace:
+    """Return the space as a process that knows nothing yet sees it."""
+    return FileSpace(Places(root), ADA, busy_wait_s=1.0)
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
+def flip_all(path: Path, *needles: bytes) -> None:
+    """Damage the first byte behind each `needle`, wherever it stands."""
+    data = bytearray(path.read_bytes())
+    for needle in needles:
+        at = data.find(needle)
+        assert at >= 0
+        while at >= 0:
+            data[at] ^= 0x10
+            at = data.find(needle, at + 1)
+    path.write_bytes(data)
+
+
+async def test_a_torn_append_is_cut_off_at_whatever_byte_it_ends(store: FileStore, root: Path, log: Path) -> None:
+    await put(store, fact(1), b"acknowledged")
+    before = log.read_bytes()
+    await store.commit(batch(Put(fact(1), b"torn", 1), Put(fact(2), b"torn too", 0)))
+    after = log.read_bytes()
+    space = handle(root)
+    for end in range(len(before), len(after)):
+        for filler in (b"", bytes(16)):
+            log.write_bytes(before[:HEADER_BYTES] + after[HEADER_BYTES:end] + filler)
+            space = handle(root)
+            assert space.get([fact(1), fact(2)]) == [Document(fact(1), 1, b"acknowledged"), None]
+            assert log.stat().st_size == len(before)
+    assert space.commit([batch(Put(fact(3), b"next", 0))]) == [Committed(2, 2)]
+    assert (await store.check()).ok
+
+
+async def test_a_whole_append_that_nobody_was_told_of_is_kept_whole(store: FileStore, root: Path, log: Path) -> None:
+    await put(store, fact(1), b"acknowledged")
+    before = log.read_bytes()
+    await store.commit(batch(Put(fact(1), b"newer", 1), Put(fact(2), b"two", 0)))
+    after = log.read_bytes()
+    # As after a power cut: the frame is on the device, the word that it is acknowledged is not.
+    log.write_bytes(before[:HEADER_BYTES] + after[HEADER_BYTES:])
+    space = handle(root)
+    assert space.get([fact(1), fact(2)]) == [Document(fact(1), 2, b"newer"), Document(fact(2), 1, b"two")]
+    assert log.read_bytes() == after
+
+
+async def test_a_writer_settles_a_torn_append_before_its_own(store: FileStore, log: Path) -> None:
+    await put(store, fact(1))
+    with log.open("ab") as file:
+        file.write(b"what a killed process left")
+    assert await put(store, fact(2)) == Committed(2, 2)
+    assert (await store.check()).ok
+
+
+async def test_readers_do_not_see_what_is_not_acknowledged(store: FileStore, root: Path, log: Path) -> None:
+    await put(store, fact(1), b"old")
+    space = handle(root)
+    assert space.get([fact(1)]) == [Document(fact(1), 1, b"old")]
+    before = log.read_bytes()
+    await put(store, fact(1), b"new", expects=1)
+    after = log.read_bytes()
+    log.write_bytes(before[:HEADER_BYTES] + after[HEADER_BYTES:])
+    assert space.get([fact(1)]) == [Document(fact(1), 1, b"old")]
+    log.write_bytes(after)
+    assert space.get([fact(1)]) == [Document(fact(1), 2, b"new")]
+
+
+async def test_no_flipped_bit_is_served_and_each_is_found_and_mended(store: FileStore, root: Path, log: Path) -> None:
+    await store.commit(batch(Put(fact(1), b"first body", 0), Put(fact(2), b"second body", 0), idempotency=ONCE))
+    await put(store, fact(1), b"third body", expects=1)
+    await put(store, fact(3), b"fourth body")
+    whole = log.read_bytes()
+    bodies = await documents(store)
+    entries = await journal(store)
+    superseded = range(whole.find(b"first body") - 8, whole.find(b"first body") + len(b"first body"))
+    for at in [*range(0, HEADER_BYTES, 23), *range(HEADER_BYTES, len(whole), 3)]:
+        if at in superseded:
+            continue  # nobody can ask for these bytes any more
+        log.write_bytes(whole)
+        flip(log, at)
+        space = handle(root)
+        for document in bodies:
+            with suppress(StoreCorrupt):
+                assert space.get([document.ref]) == [document]
+        assert space.journal(after=0, limit=100) == entries
+        found = mending.examine(Places(root), NAME)
+        assert found is not None
+        assert len(found.troubles) == 1, at
+        if at % 5 == 0:
+            mending.repair(Places(root), NAME, busy_wait_s=1.0)
+            found = mending.examine(Places(root), NAME)
+            assert found is not None
+            assert found.troubles == []
+            assert handle(root).journal(after=0, limit=100) == entries
+
+
+async def test_a_damaged_body_touches_its_own_document_alone(store: FileStore, root: Path, log: Path) -> None:
+    await put(store, fact(1), b"damaged body")
+    await put(store, fact(2), b"other body")
+    flip_all(log, b"damaged body")
+    with pytest.raises(StoreCorrupt):
+        await one(store, fact(1))
+    with pytest.raises(StoreCorrupt):
+        await documents(store)
+    assert await one(store, fact(2)) == Document(fact(2), 1, b"other body")
+    wanted = Problem(damage=Damage.DOCUMENT, space=ADA, what="document facts/0001")
+    report = await store.check()
+    assert (report.problems, report.documents) == ((wanted,), 2)
+    repaired = await store.repair()
+    assert repaired.problems == (Problem(Damage.DOCUMENT, ADA, "document facts/0001", quarantined=True),)
+    assert (repaired.documents, repaired.entries) == (1, 2)
+    assert (await store.check()).ok
+    assert await one(store, fact(1)) is None
+    assert b"amaged body" in (root / "quarantine" / NAME / "document.facts.0001.1").read_bytes()
+    assert len(await journal(store)) == 2
+
+
+async def test_a_damaged_document_can_be_replaced(store: FileStore, log: Path) -> None:
+    await put(store, fact(1), b"damaged body")
+    flip_all(log, b"damaged body")
+    await put(store, fact(1), b"sound body", expects=1)
+    assert await one(store, fact(1)) == Document(fact(1), 2, b"sound body")
+    assert (await store.check()).ok
+
+
+async def test_a_damaged_answer_is_not_given(store: FileStore, log: Path) -> None:
+    once = batch(Put(fact(1), b"body", 0), idempotency=ONCE)
+    await store.commit(once)
+    flip_all(log, ONCE.answer)
+    with pytest.raises(StoreCorrupt):
+        await store.commit(once)
+    assert await put(store, fact(2)) == Committed(2, 2)
+    assert [problem.damage for problem in (await store.repair()).problems] == [Damage.ENGINE]
+    assert (await store.check()).ok
+
+
+async def lose_the_second(store: FileStore, log: Path) -> None:
+    """Commit four documents, one of them twice, and destroy both copies of the second commit's record."""
+    await put(store, fact(1), b"one")
+    start = log.stat().st_size
+    await put(store, fact(2), b"two")
+    end = log.stat().st_size
+    await put(store, fact(3), b"three")
+    await put(store, fact(4), b"four")
+    data = bytearray(log.read_bytes())
+    data[start : end - 11] = bytes(end - 11 - start)
+    log.write_bytes(data)
+
+
+async def test_behind_a_lost_commit_nothing_uncertain_is_served(store: FileStore, root: Path, log: Path) -> None:
+    await lose_the_second(store, log)
+    space = handle(root)
+    assert space.get([fact(3), fact(4)]) == [Document(fact(3), 1, b"three"), Document(fact(4), 1, b"four")]
+    for uncertain in (fact(1), fact(2), fact(9)):
+        with pytest.raises(StoreCorrupt):
+            space.get([uncertain])
+    with pytest.raises(StoreCorrupt):
+        space.scan("facts", prefix="", after="", limit=10, descending=False)
+    assert [entry.sequence for entry in space.journal(after=0, limit=1)] == [1]
+    assert [entry.sequence for entry in space.journal(after=2, limit=10)] == [3, 4]
+    with pytest.raises(StoreCorrupt):
+        space.journal(after=0, limit=10)
+    with pytest.raises(StoreCorrupt):
+        space.commit([batch(Put(fact(9), b"", 0))])
+    with pytest.raises(StoreCorrupt):
+        space.erase(Erasure(space=ADA, at=AT, refs=(fact(3),)))
+
+
+async def test_repair_sets_a_lost_commit_aside_and_keeps_the_rest(store: FileStore, root: Path, log: Path) -> None:
+    await lose_the_second(store, log)
+    report = await store.check()
+    assert [problem.damage for problem in report.problems] == [Damage.ENGINE, Damage.JOURNAL_GAP]
+    assert [problem.quarantined for problem in (await store.repair()).problems] == [True, False]
+    assert (await store.check()).ok
+    assert await documents(store) == [
+        Document(fact(1), 1, b"one"),
+        Document(fact(3), 1, b"three"),
+        Document(fact(4), 1, b"four"),
+    ]
+    assert await journal(store) == [
+        JournalEntry(1, AT, Action.WRITE, fact(1), "5eed"),
+        JournalEntry(2, AT, Action.MAINTENANCE, LOST_REF, ""),
+        JournalEntry(3, AT, Action.WRITE, fact(3), "5eed"),
+        JournalEntry(4, AT, Action.WRITE, fact(4), "5eed"),
+    ]
+    assert await put(store, fact(2)) == Committed(5, 5)
+    assert len(list((root / "quarantine" / NAME).iterdir())) == 1
+    await store.erase(Erasure(space=ADA, at=AT, refs=(fact(2),)))
+    assert list((root / "quarantine" / NAME).iterdir()) == []
+
+
+async def test_a_log_shorter_than_acknowledged_is_damage_and_not_a_torn_tail(
+    store: FileStore, root: Path, log: Path
+) -> None:
+    await put(store, fact(1), b"one")
+    end = log.stat().st_size
+    await put(store, fact(2), b"two")
+    log.write_bytes(log.read_bytes()[: end + 5])
+    space = handle(root)
+    with pytest.raises(StoreCorrupt):
+        space.get([fact(2)])
+    with pytest.raises(StoreCorrupt):
+        space.journal(after=0, limit=10)
+    assert not (await store.check()).ok
+    await store.repair()
+    assert await documents(store) == [Document(fact(1), 1, b"one")]
+    assert (await store.check()).ok
+
+
+async def test_a_body_cut_off_at_the_end_is_damage_of_its_document(store: FileStore, log: Path) -> None:
+    await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))
+    log.write_bytes(log.read_bytes()[:-1])
+    assert [problem.what for problem in (await store.check()).problems] == ["document facts/0002"]
+    await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+    assert [problem.what for problem in (await store.check()).problems] == ["document facts/0002"]
+
+
+async def test_without_its_marks_a_log_counts_as_acknowledged(store: FileStore, root: Path, log: Path) -> None:
+    await put(store, fact(1), b"one")
+    flip(log, ACKNOWLEDGED_AT)
+    flip(log, ACKNOWLEDGED_AT + 16)
+    assert handle(root).get([fact(1)]) == [Document(fact(1), 1, b"one")]
+    assert not (await store.check()).ok
+    assert await put(store, fact(2)) == Committed(2, 2)
+    assert (await store.check()).ok
+
+
+async def test_a_space_with_a_lost_header_is_not_served_and_goes_aside(store: FileStore, root: Path, log: Path) -> None:
+    await put(store, fact(1), b"one")
+    await put(store, fact(1), b"bob's", space=BOB)
+    await write_blob(store, "aa", b"blob")
+    log.write_bytes(bytes(HEADER_BYTES) + log.read_bytes()[HEADER_BYTES:])
+    with pytest.raises(StoreCorrupt):
+        handle(root).get([fact(1)])
+    with pytest.raises(StoreCorrupt):
+        await put(store, fact(2))
+    assert await spaces(store) == {BOB}
+    assert [problem.space for problem in (await store.check()).problems] == [None]
+    assert [problem.quarantined for problem in (await store.repair()).problems] == [True]
+    assert (await store.check()).ok
+    assert await documents(store) == []
+    (aside,) = (root / "quarantine" / NAME).iterdir()
+    assert sorted(path.name for path in aside.rglob("*")) == ["aa.blob", "blobs", "log"]
+
+
+async def test_a_space_with_a_lost_header_can_be_erased(store: FileStore, log: Path) -> None:
+    await put(store, fact(1), b"one")
+    log.write_bytes(b"nothing that could be read")
+    await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+    assert await documents(store) == []
+    assert await store.check() == await store.repair()
+
+
+async def test_no_flipped_bit_of_a_blob_is_served(store: FileStore, root: Path) -> None:
+    path = Places(root).blob_of(NAME, "aa")
+    await write_blob(store, "aa", b"one chunk and ")
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        path.write_bytes(whole)
+        flip(path, at)
+        with pytest.raises(StoreCorrupt):
+            await blob(store, "aa")
+    for damaged in (whole[:-1], whole + b"\0", whole[:8], b""):
+        path.write_bytes(damaged)
+        with pytest.raises(StoreCorrupt):
+            await blob(store, "aa")
+
+
+async def test_a_blob_is_not_served_in_anothers_place(store: FileStore, root: Path) -> None:
+    await write_blob(store, "aa", b"mine")
+    await write_blob(store, "ab", b"other")
+    where = Places(root)
+    where.blob_of(NAME, "ab").write_bytes(where.blob_of(NAME, "aa").read_bytes())
+    with pytest.raises(StoreCorrupt):
+        await blob(store, "ab")
+
+
+async def test_a_damaged_blob_goes_aside(store: FileStore, root: Path) -> None:
+    await write_blob(store, "aa", b"damaged")
+    await write_blob(store, "ab", b"sound")
+    flip_all(Places(root).blob_of(NAME, "aa"), b"damaged")
+    assert (await store.check()).problems == (Problem(Damage.BLOB, ADA, "blob aa"),)
+    assert (await store.repair()).problems == (Problem(Damage.BLOB, ADA, "blob aa", quarantined=True),)
+    assert (await store.check()).ok
+    with pytest.raises(NotFound):
+        await blob(store, "aa")
+    assert await blob(store, "ab") == b"sound"
+    assert (root / "quarantine" / NAME / "blob.aa").exists()
+    await store.erase(Erasure(space=ADA, at=AT, blobs=("aa",)))
+    assert not (root / "quarantine" / NAME / "blob.aa").exists()
+
+
+async def test_an_erasure_takes_what_was_set_aside_of_the_document(store: FileStore, root: Path, log: Path) -> None:
+    for number in (1, 2):
+        await put(store, fact(number), b"damaged %d" % number)
+    flip_all(log, b"damaged 1", b"damaged 2")
+    await store.repair()
+    aside = root / "quarantine" / NAME
+    assert {path.name for path in aside.iterdir()} == {"document.facts.0001.1", "document.facts.0002.1"}
+    await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+    assert {path.name for path in aside.iterdir()} == {"document.facts.0002.1"}
+    await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+    assert not aside.exists()
