@@ -1,0 +1,217 @@
+"""The same idempotency key, the same answer, and one effect."""
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Rejected, Response, Transport
+from elytron_core.contracts.control import (
+    ControlOutcome,
+    MemoryControlReport,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+)
+from elytron_core.contracts.moving import MemoryImportReport, MemoryImportRequest
+from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.model import Value
+from elytron_core.ports.store import Action
+
+pytestmark = pytest.mark.anyio
+
+
+def write(*texts: str, key: str | None = None) -> MemoryWriteRequest:
+    turns = tuple(TurnDraft.model_validate({"messages": [{"text": text}]}) for text in texts)
+    return MemoryWriteRequest(write=TranscriptWrite(turns=turns), idempotency_key=key)
+
+
+def call(
+    dispatcher: Dispatcher, operation: str, request: ScopedRequest, *, key: str | None = "k", who: str | None = None
+) -> Awaitable[Response]:
+    auth = Auth(authenticated=True, kind=AuthKind.BEARER, principal=who) if who is not None else Auth()
+    return dispatcher.dispatch(
+        Envelope(
+            request_id="r",
+            transport=Transport.SDK,
+            operation=operation,
+            auth=auth,
+            idempotency_key=key,
+            payload=request,
+        )
+    )
+
+
+def report_of(response: Response) -> Value:
+    assert isinstance(response, Accepted | Duplicated), response
+    return response.report
+
+
+async def remembered(runtime: MemoryRuntime, *texts: str) -> tuple[str, ...]:
+    return (await runtime.write(write(*texts))).ids
+
+
+async def count(runtime: MemoryRuntime) -> int:
+    return len((await runtime.list()).items)
+
+
+class TestWrite:
+    async def test_a_repeat_gets_the_first_answer_and_stores_nothing(self, dispatcher: Dispatcher) -> None:
+        first = report_of(await call(dispatcher, "write", write("tea")))
+        again = await call(dispatcher, "write", write("tea"))
+        assert isinstance(first, MemoryWriteReport)
+        assert again == Duplicated(request_id="r", report=first.model_copy(update={"duplicated": True}))
+        assert await count(dispatcher.runtime) == 1
+
+    async def test_another_body_under_the_key_is_a_conflict(self, dispatcher: Dispatcher) -> None:
+        await call(dispatcher, "write", write("tea"))
+        other = await call(dispatcher, "write", write("coffee"))
+        assert isinstance(other, Rejected)
+        assert (other.error_key, other.retryable) == ("idempotency_conflict", False)
+        assert await count(dispatcher.runtime) == 1
+
+    async def test_keys_of_two_principals_do_not_meet(self, dispatcher: Dispatcher) -> None:
+        for who in ("ada", "bo", None):
+            assert isinstance(await call(dispatcher, "write", write(f"from {who}"), who=who), Accepted)
+        for who in ("ada", "bo", None):
+            assert isinstance(await call(dispatcher, "write", write(f"from {who}"), who=who), Duplicated)
+
+    async def test_a_key_in_the_request_is_the_principals_too(self, dispatcher: Dispatcher) -> None:
+        await call(dispatcher, "write", write("tea", key="k"), key=None, who="ada")
+        assert isinstance(await call(dispatcher, "write", write("tea", key="k"), key=None, who="bo"), Accepted)
+        assert isinstance(await call(dispatcher, "write", write("tea"), who="ada"), Duplicated)
+
+    async def test_two_different_keys_for_one_request_are_refused(self, dispatcher: Dispatcher) -> None:
+        refused = await call(dispatcher, "write", write("tea", key="one"), key="two")
+        assert isinstance(refused, Rejected)
+        assert refused.reason == "idempotency_key differs from the one beside the request: send one"
+
+    async def test_calls_at_the_same_time_store_once(self, dispatcher: Dispatcher) -> None:
+        answers = await asyncio.gather(*(call(dispatcher, "write", write("tea")) for _ in range(8)))
+        assert sorted(answer.kind for answer in answers) == ["accepted"] + ["duplicated"] * 7
+        assert await count(dispatcher.runtime) == 1
+
+
+class TestReceipts:
+    async def test_a_repeated_forget_gets_the_first_answer(self, dispatcher: Dispatcher) -> None:
+        (memory,) = await remembered(dispatcher.runtime, "tea")
+        request = MemoryForgetRequest(ids=(memory,))
+        first = report_of(await call(dispatcher, "forget", request))
+        assert isinstance(first, MemoryControlReport)
+        assert first.decisions[0].outcome is ControlOutcome.CHANGED
+        await dispatcher.runtime.forget(MemoryForgetRequest(ids=(memory,), undo=True))
+        assert await call(dispatcher, "forget", request) == Duplicated(request_id="r", report=first)
+        assert await count(dispatcher.runtime) == 1, "what was undone since stays undone"
+
+    async def test_another_body_under_the_key_is_a_conflict(self, dispatcher: Dispatcher) -> None:
+        one, two = await remembered(dispatcher.runtime, "tea", "coffee")
+        await call(dispatcher, "forget", MemoryForgetRequest(ids=(one,)))
+        other = await call(dispatcher, "forget", MemoryForgetRequest(ids=(two,)))
+        assert isinstance(other, Rejected)
+        assert other.error_key == "idempotency_conflict"
+        assert await count(dispatcher.runtime) == 1
+
+    async def test_a_key_belongs_to_its_operation_and_principal(self, dispatcher: Dispatcher) -> None:
+        one, two = await remembered(dispatcher.runtime, "tea", "coffee")
+        await call(dispatcher, "forget", MemoryForgetRequest(ids=(one,)))
+        assert isinstance(await call(dispatcher, "forget", MemoryForgetRequest(ids=(two,)), who="bo"), Accepted)
+        assert isinstance(await call(dispatcher, "erase", MemoryEraseRequest(ids=(two,))), Accepted)
+
+    async def test_calls_at_the_same_time_act_once(self, dispatcher: Dispatcher) -> None:
+        (memory,) = await remembered(dispatcher.runtime, "tea")
+        request = MemoryEraseRequest(ids=(memory,))
+        answers = await asyncio.gather(*(call(dispatcher, "erase", request) for _ in range(4)))
+        assert sorted(answer.kind for answer in answers) == ["accepted"] + ["duplicated"] * 3
+        assert len({report_of(answer).model_dump_json() for answer in answers}) == 1
+
+    async def test_the_answer_outlives_the_process(self, tmp_path: Path) -> None:
+        async with elytron.open(tmp_path / "m.db", space="ada") as memory:
+            request = MemoryForgetRequest(ids=await remembered(memory, "tea"))
+            first = report_of(await call(Dispatcher(memory), "forget", request))
+        async with elytron.open(tmp_path / "m.db", space="ada") as memory:
+            assert await call(Dispatcher(memory), "forget", request) == Duplicated(request_id="r", report=first)
+
+    async def test_two_processes_get_the_answer_of_the_first(self, tmp_path: Path) -> None:
+        # Two runtimes on one store do not share locks, as two processes do not.
+        async with (
+            elytron.open(tmp_path / "m.db", space="ada") as one,
+            elytron.open(tmp_path / "m.db", space="ada") as two,
+        ):
+            request = MemoryForgetRequest(ids=await remembered(one, "tea"))
+            answers = await asyncio.gather(*(call(Dispatcher(memory), "forget", request) for memory in (one, two)))
+            changed = [answer for answer in answers if _changed(answer)]
+            assert changed
+            assert len({report_of(answer).model_dump_json() for answer in changed}) == 1
+            later = await call(Dispatcher(two), "forget", request)
+            assert report_of(later) == report_of(changed[0])
+
+    async def test_what_changes_nothing_leaves_no_receipt(self, dispatcher: Dispatcher) -> None:
+        (memory,) = await remembered(dispatcher.runtime, "tea")
+        before = (await dispatcher.runtime.inspect()).sequence
+        dry = MemoryForgetRequest(ids=(memory,), dry_run=True)
+        for _ in range(2):
+            assert isinstance(await call(dispatcher, "forget", dry), Accepted)
+        assert isinstance(await call(dispatcher, "forget", MemoryForgetRequest(ids=("nobody",))), Accepted)
+        assert (await dispatcher.runtime.inspect()).sequence == before
+        assert isinstance(await call(dispatcher, "forget", MemoryForgetRequest(ids=(memory,))), Accepted)
+
+    async def test_a_failed_call_leaves_its_key_free(self, dispatcher: Dispatcher, tmp_path: Path) -> None:
+        await remembered(dispatcher.runtime, "tea")
+        missing = MemoryImportRequest(path=str(tmp_path / "missing"))
+        assert isinstance(await call(dispatcher, "import", missing), Rejected)
+        assert isinstance(await call(dispatcher, "import", missing), Rejected)
+
+    async def test_an_import_into_an_empty_space_is_answered_again(
+        self, dispatcher: Dispatcher, tmp_path: Path
+    ) -> None:
+        await remembered(dispatcher.runtime, "tea")
+        await dispatcher.runtime.export(tmp_path / "a.zip")
+        request = MemoryImportRequest(path=str(tmp_path / "a.zip"))
+        async with elytron.open("memory:", space="ada") as memory:
+            fresh = Dispatcher(memory)
+            first = report_of(await call(fresh, "import", request))
+            assert isinstance(first, MemoryImportReport)
+            assert await call(fresh, "import", request) == Duplicated(request_id="r", report=first)
+
+    async def test_an_erased_space_stays_gone(self, dispatcher: Dispatcher) -> None:
+        await remembered(dispatcher.runtime, "tea")
+        request = MemoryEraseRequest(whole_space="ada")
+        assert isinstance(await call(dispatcher, "erase", request), Accepted)
+        assert isinstance(await call(dispatcher, "erase", request), Accepted)
+        assert await dispatcher.runtime.context.store.spaces(limit=10) == []
+
+    async def test_a_receipt_says_in_the_journal_that_an_operator_acted_and_not_what(
+        self, dispatcher: Dispatcher
+    ) -> None:
+        (memory,) = await remembered(dispatcher.runtime, "tea")
+        await call(dispatcher, "forget", MemoryForgetRequest(ids=(memory,)), key="s3cret", who="s3cret")
+        context = dispatcher.runtime.context
+        scope = context.default_scope
+        assert scope is not None
+        last = (await context.store.journal(scope.space, after=0, limit=100))[-1]
+        assert (last.action, last.ref, last.digest) == (Action.OPERATOR, ("space", "0"), "")
+
+    async def test_a_receipt_is_not_part_of_what_the_space_is(self, dispatcher: Dispatcher) -> None:
+        (memory,) = await remembered(dispatcher.runtime, "tea")
+        await dispatcher.runtime.forget(MemoryForgetRequest(ids=(memory,)))
+        await dispatcher.runtime.forget(MemoryForgetRequest(ids=(memory,), undo=True))
+        before = await dispatcher.runtime.inspect()
+        again = MemoryForgetRequest(ids=(memory,))
+        await call(dispatcher, "forget", again)
+        after = await dispatcher.runtime.inspect()
+        assert after.documents == before.documents
+
+    async def test_without_a_scope_there_is_nothing_to_keep_it_in(self, tmp_path: Path) -> None:
+        async with elytron.open("memory:", space=None) as memory:
+            answer = await call(Dispatcher(memory), "forget", MemoryForgetRequest(ids=("x",)))
+            assert isinstance(answer, Rejected)
+            assert answer.error_key == "scope_missing"
+
+
+def _changed(answer: Response) -> bool:
+    report = report_of(answer)
+    return isinstance(report, MemoryControlReport) and report.changed
