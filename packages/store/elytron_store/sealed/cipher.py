@@ -1,0 +1,107 @@
+"""Sealing of bytes: AES-256-GCM under keys derived from a data key, bound to the place they stand at.
+
+    sealed = version (1 byte) | data key number (4) | salt (16) | nonce (12) | ciphertext and tag (16)
+
+A data key never encrypts. Whoever seals draws a salt, derives a key of his own from it (HKDF-Expand, SHA-256) and draws
+the next after `limits.SEALS_PER_KEY` messages. Random nonces are safe up to 2^32 messages under one key (NIST SP
+800-38D), and this keeps to it for any number of processes without a shared counter, which a crash, a restored snapshot
+or a fork could set back.
+"""
+
+import os
+import struct
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+from elytron_core import limits
+from elytron_core.errors import SealBroken
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+TAG_BYTES = 16
+SALT_BYTES = 16
+VERSION = 1
+_HEAD = struct.Struct(f">BI{SALT_BYTES}s")
+_BODY_AT = _HEAD.size + NONCE_BYTES
+OVERHEAD = _BODY_AT + TAG_BYTES
+_DERIVED_KEPT = 256
+
+assert OVERHEAD <= limits.SEAL_BYTES
+
+
+def place(purpose: str, /, *parts: str) -> bytes:
+    """Return the bytes that bind a message to where it stands; different places never give equal bytes."""
+    encoded = [part.encode("utf-8") for part in (purpose, *parts)]
+    return b"".join(b"%d:%b" % (len(part), part) for part in encoded)
+
+
+def random_nonce() -> bytes:
+    """Return a nonce from the system's random source.
+
+    Never from the `Ids` port: fixture ids repeat from run to run, and a nonce that repeats under one key gives away
+    both texts and the key that authenticates them. The system's source is also not copied by a fork.
+    """
+    return os.urandom(NONCE_BYTES)
+
+
+def key_number(sealed: bytes, /) -> int:
+    """Return the number of the data key that `sealed` names, 0 for bytes that nobody sealed."""
+    if len(sealed) < OVERHEAD or sealed[0] != VERSION:
+        return 0
+    return int.from_bytes(sealed[1:5], "big")
+
+
+class DataKey:
+    """One version of a space's data key and the keys derived from it. Shows no key material, also not in `repr`."""
+
+    __slots__ = ("_derived", "_head", "_left", "_sealing", "_seals_per_key", "_secret", "number")
+
+    def __init__(self, number: int, secret: bytes, /, *, seals_per_key: int = limits.SEALS_PER_KEY) -> None:
+        assert len(secret) == KEY_BYTES
+        self.number = number
+        self._secret = secret
+        self._seals_per_key = seals_per_key
+        self._left = 0
+        self._derived: dict[bytes, AESGCM] = {}
+        self._draw()
+
+    def __repr__(self) -> str:
+        return f"DataKey(number={self.number})"
+
+    def seal(self, plain: bytes, where: bytes, /) -> bytes:
+        """Return `plain` sealed for the place `where`."""
+        if not self._left:
+            self._draw()
+        self._left -= 1
+        nonce = random_nonce()
+        return b"".join((self._head, nonce, self._sealing.encrypt(nonce, plain, self._head + where)))
+
+    def open(self, sealed: bytes, where: bytes, /, *, what: str) -> bytes:
+        """Return what was sealed for the place `where`. Raises SealBroken, which names `what`, for anything else."""
+        if key_number(sealed) != self.number:
+            raise SealBroken(what=what)
+        head = sealed[: _HEAD.size]
+        try:
+            return self._opening(head).decrypt(sealed[_HEAD.size : _BODY_AT], sealed[_BODY_AT:], head + where)
+        except InvalidTag:
+            raise SealBroken(what=what) from None
+
+    def derive(self, label: bytes, /) -> bytes:
+        """Return the key for another purpose that belongs to `label`."""
+        return HKDFExpand(algorithm=SHA256(), length=KEY_BYTES, info=b"elytron sealed 1 " + label).derive(self._secret)
+
+    def _draw(self) -> None:
+        self._head = _HEAD.pack(VERSION, self.number, os.urandom(SALT_BYTES))
+        self._sealing = self._opening(self._head)
+        self._left = self._seals_per_key
+
+    def _opening(self, head: bytes) -> AESGCM:
+        cipher = self._derived.get(head)
+        if cipher is None:
+            if len(self._derived) >= _DERIVED_KEPT:
+                self._derived.clear()
+            cipher = self._derived[head] = AESGCM(self.derive(b"messages " + head))
+        return cipher

@@ -1,0 +1,198 @@
+"""Checking a sealed store: what the inner store found, in the caller's words, and what does not open."""
+
+import dataclasses
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from elytron_core import limits
+from elytron_core.errors import Conflict, KeyDestroyed, SealBroken, SealError, StoreCorrupt
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    Action,
+    Batch,
+    CheckReport,
+    Damage,
+    Delete,
+    Document,
+    Entry,
+    Erasure,
+    JournalEntry,
+    Problem,
+    Put,
+    Ref,
+)
+from elytron_store.rules import ERASURE_REF
+from elytron_store.sealed.keyring import Keyring
+from elytron_store.sealed.records import (
+    GUARD,
+    KEYRING,
+    NAMES,
+    QUARANTINE,
+    RECORDS,
+    SEAT_WHAT,
+    SEATS,
+    Life,
+    Seat,
+    read,
+    seat_ref,
+    tag_of,
+)
+
+_PAGE = 100
+_NOT_OURS = {QUARANTINE, ERASURE_REF.collection}
+Settle = Callable[[Keyring, SpaceId, Document | None], Awaitable[bool]]
+"""Deals with a document of an inner space that does not open, or (None) with the remains of a destroyed space.
+
+Returns whether it is out of the way now.
+"""
+
+
+async def leave(_keyring: Keyring, _inner: SpaceId, _document: Document | None, /) -> bool:
+    """Change nothing."""
+    return False
+
+
+async def set_aside(keyring: Keyring, inner: SpaceId, document: Document | None, /) -> bool:
+    """Move `document` to the quarantine of its inner space, as it is; finish the destruction of a space.
+
+    Two MAINTENANCE entries say which document went and under which key it lies now.
+    """
+    at = keyring.clock.now()
+    if document is None:
+        await keyring.inner.erase(Erasure(space=inner, at=at, whole_space=True))
+        return True
+    aside = Ref(QUARANTINE, os.urandom(16).hex())
+    moved = Batch(
+        space=inner,
+        at=at,
+        entries=(Entry(Action.MAINTENANCE, document.ref), Entry(Action.MAINTENANCE, aside)),
+        puts=(Put(aside, document.body, 0),),
+        deletes=(Delete(document.ref, document.revision),),
+        sealed=True,
+    )
+    try:
+        await keyring.inner.commit(moved)
+    except Conflict:
+        return False  # somebody has written it anew
+    return True
+
+
+async def inspect(keyring: Keyring, inner: CheckReport, /, *, settle: Settle) -> CheckReport:
+    """Return the inner store's report in the caller's words, with each record and document that does not open."""
+    seen = _Seen()
+    async for record in _documents_of(keyring, KEYRING, RECORDS, []):
+        seen.ours += 1
+        if record.ref != NAMES:
+            await _inspect_space(keyring, record, seen, settle=settle)
+    async for _ in _documents_of(keyring, KEYRING, SEATS, []):
+        seen.ours += 1
+    await _inspect_remains(keyring, seen, settle=settle)
+    entries = [entry async for entry in _entries(keyring, KEYRING)]
+    told = [_in_the_callers_words(problem, seen) for problem in inner.problems]
+    problems = (*told, *seen.problems)
+    return CheckReport(
+        spaces=max(inner.spaces - 1, 0),
+        documents=max(inner.documents - seen.ours, 0),
+        entries=max(inner.entries - len(entries), 0),
+        blobs=inner.blobs,
+        problems=problems[: limits.PROBLEMS_MAX],
+        clipped=inner.clipped or len(problems) > limits.PROBLEMS_MAX,
+    )
+
+
+@dataclass
+class _Seen:
+    """What a walk has met: real names by inner space, documents that are the wrapper's own, problems."""
+
+    names: dict[SpaceId, SpaceId | None] = field(default_factory=dict[SpaceId, SpaceId | None])
+    ours: int = 0
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+async def _inspect_space(keyring: Keyring, record: Document, seen: _Seen, *, settle: Settle) -> None:
+    inner = SpaceId(record.ref.key)
+    seen.names[inner] = None
+    try:
+        name = seen.names[inner] = keyring.name(record)
+        vault = await keyring.find(name)
+    except KeyDestroyed:
+        del seen.names[inner]  # its destruction was cut short: see to the remains
+        return
+    except SealError:
+        seen.problems.append(Problem(Damage.ENGINE, seen.names[inner], "the keys of this space cannot be opened"))
+        return
+    if vault is None or vault.inner != inner:
+        del seen.names[inner]
+        return
+    told = [entry.ref async for entry in _entries(keyring, inner)]
+    collections = {ref.collection for ref in told} | {GUARD.collection}
+    for collection in sorted(collections - _NOT_OURS):
+        keys = sorted({ref.key for ref in told if ref.collection == collection})
+        async for document in _documents_of(keyring, inner, collection, keys):
+            seen.ours += document.ref == GUARD
+            try:
+                vault.open(document)
+            except SealBroken as broken:
+                gone = await settle(keyring, inner, document)
+                seen.problems.append(Problem(Damage.DOCUMENT, name, broken.what, quarantined=gone))
+    async for _ in _documents_of(keyring, inner, QUARANTINE, []):
+        seen.ours += 1
+
+
+async def _inspect_remains(keyring: Keyring, seen: _Seen, *, settle: Settle) -> None:
+    after = ""
+    while page := await keyring.inner.spaces(after=after, limit=limits.PAGE_MAX):
+        after = page[-1]
+        for inner in page:
+            if inner != KEYRING and inner not in seen.names:
+                seen.problems.append(await _remains(keyring, inner, settle=settle))
+
+
+async def _remains(keyring: Keyring, inner: SpaceId, *, settle: Settle) -> Problem:
+    seat = await keyring.one(seat_ref(tag_of(inner)))
+    if seat is not None and read(Seat, seat.body, what=SEAT_WHAT) == Seat(inner=inner, life=Life.DESTROYED):
+        gone = await settle(keyring, inner, None)
+        return Problem(Damage.ENGINE, None, "a destroyed space's ciphertext was still there", quarantined=gone)
+    return Problem(Damage.ENGINE, None, "a sealed space has no keys in the keyring")
+
+
+async def _entries(keyring: Keyring, inner: SpaceId) -> AsyncIterator[JournalEntry]:
+    after = 0
+    while True:
+        try:
+            page = await keyring.inner.journal(inner, after=after, limit=limits.PAGE_MAX)
+        except StoreCorrupt:
+            return  # the inner store has reported it
+        for entry in page:
+            yield entry
+        if not page:
+            return
+        after = page[-1].sequence
+
+
+async def _documents_of(keyring: Keyring, inner: SpaceId, collection: str, keys: list[str]) -> AsyncIterator[Document]:
+    """Yield what can be read of a collection: page by page up to damage, from there on by the `keys` it may have."""
+    after = ""
+    while True:
+        try:
+            page = await keyring.inner.scan(inner, collection, after=after, limit=_PAGE)
+        except StoreCorrupt:
+            break  # the inner store has reported it
+        for document in page:
+            yield document
+        if not page:
+            return
+        after = page[-1].ref.key
+    for key in keys:
+        if key > after:
+            try:
+                (found,) = await keyring.inner.get(inner, [Ref(collection, key)])
+            except StoreCorrupt:
+                continue
+            if found is not None:
+                yield found
+
+
+def _in_the_callers_words(problem: Problem, seen: _Seen) -> Problem:
+    return problem if problem.space is None else dataclasses.replace(problem, space=seen.names.get(problem.space))

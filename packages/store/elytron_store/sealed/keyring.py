@@ -1,0 +1,185 @@
+"""The keyring: which keys a sealed store has, wrapped, in a reserved space of the inner store."""
+
+import os
+from collections.abc import Sequence
+from typing import Self
+
+from elytron_core import canonical
+from elytron_core.clock import Clock
+from elytron_core.errors import Conflict, KeyDestroyed, KeyMissing, SealBroken, StoreForeign
+from elytron_core.ids import Ids, SpaceId
+from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Put, Ref, Store
+from elytron_store.sealed.cipher import DataKey, place
+from elytron_store.sealed.records import (
+    GUARD,
+    KEYRING,
+    NAMES,
+    RECORD_WHAT,
+    RECORDS,
+    SEAT_WHAT,
+    Life,
+    NamesRecord,
+    Seat,
+    SpaceRecord,
+    read,
+    record_ref,
+    seat_ref,
+    tag_of,
+)
+from elytron_store.sealed.vault import Vault
+from elytron_store.sealed.wrapping import Wrapping
+
+NAMES_OWNER = "names"
+_LOOKS = 4
+"""How often a look-up that meets a creation or an erasure under way looks again."""
+
+
+class Keyring:
+    """The keys of a sealed store. Several handles and processes may share one; each change is one atomic batch."""
+
+    def __init__(self, inner: Store, /, *, wrapping: Wrapping, clock: Clock, names: DataKey) -> None:
+        self.inner = inner
+        self.wrapping = wrapping
+        self.clock = clock
+        self._names = names
+        self._tags = names.derive(b"tags")
+
+    @classmethod
+    async def open(cls, inner: Store, /, *, keys: KeyProvider, ids: Ids, clock: Clock) -> Self:
+        """Return the keyring of `inner`, made now where `inner` is empty.
+
+        Raises KeyMissing where `keys` do not hold the key-encryption key it was made with; StoreForeign where `inner`
+        holds something but no keyring: nothing is sealed anew over what cannot be read.
+        """
+        wrapping = Wrapping(keys, ids=ids, clock=clock)
+        while True:
+            found = await _names_record(inner)
+            if found is not None:
+                names = await _open_names(wrapping, found)
+                return cls(inner, wrapping=wrapping, clock=clock, names=names)
+            made = NamesRecord(key=await wrapping.fresh(NAMES_OWNER, 1))
+            try:
+                await inner.commit(batch(clock, Put(NAMES, made.to_bytes(), 0)))
+            except Conflict:
+                continue  # another process made it first
+
+    def tag(self, space: str, /) -> str:
+        """Return the keyed tag that stands for `space`; as a space of the inner store it holds nothing."""
+        return canonical.tag(self._tags, "space", space)
+
+    async def one(self, ref: Ref, /) -> Document | None:
+        """Return a document of the keyring."""
+        (found,) = await self.inner.get(KEYRING, [ref])
+        return found
+
+    async def seat(self, space: str, /) -> Document | None:
+        """Return the stored seat of `space`."""
+        return await self.one(seat_ref(self.tag(space)))
+
+    async def guard(self, inner: SpaceId, /) -> int:
+        """Return the revision of the guard of an inner space, 0 where it has none."""
+        (guard,) = await self.inner.get(inner, [GUARD])
+        return 0 if guard is None else guard.revision
+
+    async def find(self, space: str, /) -> Vault | None:
+        """Return the open keys of `space`, None where it has none.
+
+        Raises KeyDestroyed; KeyMissing and SealBroken as the key provider does, SealBroken also where half of the
+        keyring's entry is missing: a space whose seat was lost is not taken for a new one.
+        """
+        tag = self.tag(space)
+        missing = SEAT_WHAT
+        for _ in range(_LOOKS):
+            kept = await self.one(seat_ref(tag))
+            if kept is None:
+                if not await self.inner.scan(KEYRING, RECORDS, prefix=f"{tag}.", limit=1):
+                    return None
+                missing = SEAT_WHAT
+                continue
+            seat = read(Seat, kept.body, what=SEAT_WHAT)
+            if tag_of(seat.inner) != tag:
+                raise SealBroken(what=SEAT_WHAT)  # a seat moved here would open another space
+            if seat.life is Life.DESTROYED:
+                raise KeyDestroyed
+            record = await self.one(record_ref(seat.inner))
+            if record is not None:
+                return await self.unlock(record, seat=kept.body)
+            missing = RECORD_WHAT
+        raise SealBroken(what=missing)
+
+    async def ensure(self, space: str, /) -> Vault:
+        """Return the open keys of `space`, made now where it has none. Raises as `find` does."""
+        while True:
+            found = await self.find(space)
+            if found is not None:
+                return found
+            tag = self.tag(space)
+            # From the system and not from the Ids port: an incarnation may never repeat, and fixture ids do.
+            inner = f"{tag}.{os.urandom(16).hex()}"
+            name = self._names.seal(space.encode("utf-8"), place("name", inner))
+            record = SpaceRecord(name=name, keys=(await self.wrapping.fresh(inner, 1),))
+            seat = Seat(inner=inner, life=Life.LIVE)
+            puts = (Put(seat_ref(tag), seat.to_bytes(), 0), Put(record_ref(inner), record.to_bytes(), 0))
+            try:
+                await self.inner.commit(batch(self.clock, *puts))
+            except Conflict:
+                continue  # another process made it first
+
+    async def unlock(self, record: Document, /, *, seat: bytes) -> Vault:
+        """Return the open keys that `record` holds. Raises KeyMissing, SealBroken."""
+        inner = SpaceId(record.ref.key)
+        kept = read(SpaceRecord, record.body, what=RECORD_WHAT)
+        keys = {key.number: await self.wrapping.open(inner, key) for key in kept.keys}
+        return Vault(inner, seat=seat, guard=await self.guard(inner), keys=keys)
+
+    async def mark(self, space: str, /) -> SpaceId:
+        """Return where `space` stands in the order of inner spaces, whether it has keys or not."""
+        seat = await self.seat(space)
+        return SpaceId(self.tag(space) if seat is None else read(Seat, seat.body, what=SEAT_WHAT).inner)
+
+    async def names(self, inners: Sequence[SpaceId], /) -> Sequence[SpaceId | None]:
+        """Return the real names of inner spaces, None for the remains of erased ones. Raises SealBroken."""
+        records = await self.inner.get(KEYRING, [record_ref(inner) for inner in inners])
+        return [None if record is None else self.name(record) for record in records]
+
+    def name(self, record: Document, /) -> SpaceId:
+        """Return the real name that `record` holds. Raises SealBroken."""
+        sealed = read(SpaceRecord, record.body, what=RECORD_WHAT).name
+        return SpaceId(self._names.open(sealed, place("name", record.ref.key), what=RECORD_WHAT).decode("utf-8"))
+
+
+def batch(clock: Clock, /, *changes: Put | Delete) -> Batch:
+    """Return a batch of changes to the keyring."""
+    return Batch(
+        space=KEYRING,
+        at=clock.now(),
+        entries=tuple(Entry(Action.LIFECYCLE, change.ref) for change in changes),
+        puts=tuple(change for change in changes if isinstance(change, Put)),
+        deletes=tuple(change for change in changes if isinstance(change, Delete)),
+    )
+
+
+async def _names_record(inner: Store) -> NamesRecord | None:
+    for _ in range(2):
+        (found,) = await inner.get(KEYRING, [NAMES])
+        if found is not None:
+            return read(NamesRecord, found.body, what="the keyring's key of names")
+        if not await inner.spaces(limit=1):
+            return None
+        # Another process may have made it between the two looks.
+    raise StoreForeign(
+        "this store holds spaces but no keyring: if it was never sealed, open it without a key;"
+        " if it was, restore it from a backup"
+    )
+
+
+async def _open_names(wrapping: Wrapping, found: NamesRecord) -> DataKey:
+    try:
+        return await wrapping.open(NAMES_OWNER, found.key)
+    except SealBroken:
+        raise KeyMissing(
+            f"the key-encryption key {found.key.key_id!r} that was given is not the one this store was sealed with,"
+            " or its keyring was altered: give the right key (--key-file, ELYTRON_KEY_FILE or keys=),"
+            " or restore the store from a backup"
+        ) from None

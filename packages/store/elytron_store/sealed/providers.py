@@ -1,0 +1,261 @@
+"""Where key-encryption keys come from: a file that only its owner may read, or text from the environment."""
+
+import base64
+import binascii
+import contextlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO, Literal, Self
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from pydantic import ConfigDict
+
+from elytron_core.canonical import canonical_bytes
+from elytron_core.errors import InvalidInput, KeyMissing, PermissionRefused, SealBroken
+from elytron_core.model import Value
+from elytron_store.sealed.cipher import KEY_BYTES, NONCE_BYTES, place, random_nonce
+
+_KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LIST_MAX = 64
+_FILE_BYTES = 64 * 1024
+
+
+class LocalKeys:
+    """Key-encryption keys held in memory: 32 random bytes each, by id. Shows the ids alone, also in `repr`.
+
+    Wraps with AES-256-GCM under random nonces; the id and the context are authenticated with the data key.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes], /, *, current: str) -> None:
+        """Hold `keys`, of which `current` wraps. Raises InvalidInput, which never echoes a key."""
+        for key_id, key in keys.items():
+            if not _KEY_ID.fullmatch(key_id):
+                raise InvalidInput(
+                    field="key id", problem="is not up to 64 letters, digits, dots, dashes or underscores"
+                )
+            if len(key) != KEY_BYTES:
+                raise InvalidInput(field=f"key {key_id!r}", problem=f"is not {KEY_BYTES} bytes long")
+        if current not in keys:
+            raise InvalidInput(field="current key", problem="is not among the keys")
+        self._keys = dict(keys)
+        self._current = current
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(current={self._current!r}, ids={sorted(self._keys)})"
+
+    def current(self, /) -> str:
+        """Return the id of the key that wraps."""
+        return self._current
+
+    async def wrap(self, data_key: bytes, /, *, key_id: str, context: bytes) -> bytes:
+        """Return `data_key` sealed under `key_id` and bound to `context`. Raises KeyMissing."""
+        nonce = random_nonce()
+        return nonce + AESGCM(self._key(key_id)).encrypt(nonce, data_key, _bound(key_id, context))
+
+    async def unwrap(self, wrapped: bytes, /, *, key_id: str, context: bytes) -> bytes:
+        """Return the data key in `wrapped`. Raises KeyMissing for an unknown id, SealBroken for altered bytes."""
+        key = self._key(key_id)
+        try:
+            return AESGCM(key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], _bound(key_id, context))
+        except (InvalidTag, ValueError):  # ValueError: cut below the length of a nonce
+            raise SealBroken(what=f"a data key under the key-encryption key {key_id!r}") from None
+
+    def _key(self, key_id: str) -> bytes:
+        key = self._keys.get(key_id)
+        if key is None:
+            raise KeyMissing(
+                f"the key-encryption key {key_id!r} is not among those given ({', '.join(sorted(self._keys))}):"
+                " give the key this store was sealed with (--key-file, ELYTRON_KEY_FILE or keys=)"
+            )
+        return key
+
+
+class EnvironmentKeys(LocalKeys):
+    """Keys from the text of an environment variable, which the configuration reads."""
+
+    @classmethod
+    def from_text(cls, text: str, /) -> Self:
+        """Return the keys in `text`: `id:base64` entries split by commas or white space, the current one first.
+
+        Raises InvalidInput, which names the entry by its number and echoes nothing.
+        """
+        entries = text.replace(",", " ").split()
+        if not 1 <= len(entries) <= _LIST_MAX:
+            raise InvalidInput(
+                field="key list", problem=f"does not hold 1 to {_LIST_MAX} entries of the form id:base64"
+            )
+        keys: dict[str, bytes] = {}
+        for number, entry in enumerate(entries, 1):
+            key_id, _, encoded = entry.partition(":")
+            if not _KEY_ID.fullmatch(key_id) or key_id in keys:
+                raise InvalidInput(field=f"key list, entry {number}", problem="has no id, or one that is used twice")
+            keys[key_id] = _decoded(encoded, field=f"key list, entry {number}")
+        return cls(keys, current=next(iter(keys)))
+
+
+class _KeyFile(Value):
+    model_config = ConfigDict(strict=True)
+
+    schema_name: Literal["elytron.keys"]
+    schema_version: Literal[1]
+    current: str
+    keys: dict[str, str]
+
+
+class FileKeys(LocalKeys):
+    """Keys from a JSON file that its owner alone may read. Keep it apart from the store and from its backups.
+
+    A running process notices keys that another added: it looks at the file again when it is asked for a key that it
+    does not have, and before it names the current one.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], /) -> None:
+        """Read the keys in the file `path`.
+
+        Raises KeyMissing where there is none, PermissionRefused where others may read it, InvalidInput where it is
+        not a key file.
+        """
+        self._path = Path(path)
+        keys, current, self._seen = _read(self._path)
+        super().__init__(keys, current=current)
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], /) -> Self:
+        """Return the keys of a new file with one random key, readable by its owner alone.
+
+        Raises InvalidInput where the file is there already.
+        """
+        target = Path(path)
+        key_id = _fresh_id()
+        try:
+            descriptor = _create(target)
+        except FileExistsError:
+            raise InvalidInput(
+                field="key file", problem=f"{str(target)!r} exists already: use it or name another"
+            ) from None
+        with os.fdopen(descriptor, "wb") as file:
+            _fill(file, {key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
+        _sync_folder(target)
+        return cls(target)
+
+    def add_key(self) -> str:
+        """Add a random key to the file and make it the current one; return its id.
+
+        Then call `rotate_key_encryption` on each store of this file, before an older key is taken out of it. The file
+        is replaced whole. Raises InvalidInput where another addition is under way.
+        """
+        # The new file's name is the lock: two additions at once would lose one of the keys.
+        beside = self._path.with_name(self._path.name + ".new")
+        key_id = _fresh_id()
+        try:
+            descriptor = _create(beside)
+        except FileExistsError:
+            raise InvalidInput(
+                field="key file",
+                problem=f"is being added to, or that was cut short: if nobody is at it, remove {str(beside)!r}",
+            ) from None
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(beside.unlink)
+            with os.fdopen(descriptor, "wb") as file:
+                keys, _, _ = _read(self._path)
+                _fill(file, {**keys, key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
+            beside.replace(self._path)
+            cleanup.pop_all()
+        _sync_folder(self._path)
+        self._reload()
+        return key_id
+
+    def current(self, /) -> str:
+        """Return the id of the key that wraps, as the file says now. Raises as the constructor does."""
+        try:
+            changed = _stamp(self._path.stat()) != self._seen
+        except OSError:
+            changed = True
+        if changed:
+            self._reload()
+        return super().current()
+
+    def _key(self, key_id: str) -> bytes:
+        if key_id not in self._keys:
+            self._reload()
+        return super()._key(key_id)
+
+    def _reload(self) -> None:
+        self._keys, self._current, self._seen = _read(self._path)
+
+
+_Stamp = tuple[int, int, int]
+
+
+def _bound(key_id: str, context: bytes) -> bytes:
+    return place("elytron key 1", key_id) + context
+
+
+def _fresh_id() -> str:
+    return f"key-{secrets.token_hex(6)}"
+
+
+def _decoded(encoded: str, *, field: str) -> bytes:
+    try:
+        key = base64.b64decode(encoded, altchars=b"-_" if set(encoded) & {"-", "_"} else None, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(field=field, problem=f"is not {KEY_BYTES} bytes in base64")
+    return key
+
+
+def _read(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise KeyMissing(
+            f"the key file {str(path)!r} cannot be opened: name the one this store was sealed with"
+        ) from error
+    with os.fdopen(descriptor, "rb") as file:
+        # Of the open file, not of the path: what is judged is what is read.
+        state = os.fstat(file.fileno())
+        if os.name == "posix" and stat.S_IMODE(state.st_mode) & 0o077:
+            raise PermissionRefused(f"the key file {str(path)!r} is open to others than its owner: chmod 600 it")
+        data = file.read(_FILE_BYTES)
+    try:
+        found = _KeyFile.from_bytes(data)
+    except InvalidInput:
+        raise InvalidInput(
+            field="key file", problem=f"{str(path)!r} is not a key file: restore it from its copy"
+        ) from None
+    keys = {key_id: _decoded(encoded, field=f"key file, key {key_id!r}") for key_id, encoded in found.keys.items()}
+    if found.current not in keys:
+        raise InvalidInput(field="key file", problem=f"{str(path)!r} does not hold its current key")
+    return keys, found.current, _stamp(state)
+
+
+def _stamp(state: os.stat_result) -> _Stamp:
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
+def _create(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+
+def _fill(file: BinaryIO, keys: Mapping[str, bytes], *, current: str) -> None:
+    encoded = {key_id: base64.b64encode(key).decode() for key_id, key in keys.items()}
+    content = _KeyFile(schema_name="elytron.keys", schema_version=1, current=current, keys=encoded)
+    file.write(canonical_bytes(content))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

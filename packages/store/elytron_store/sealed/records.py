@@ -1,0 +1,98 @@
+"""What the keyring keeps in the inner store, and where.
+
+The reserved space `KEYRING` holds, per space of the store, two documents. The seat says which inner space stands for it
+and whether it lives; the record holds what must vanish with the space: its wrapped data keys and its sealed name. They
+are two so that the record can be physically erased while the seat, which tells nothing, remains as the mark of it.
+Inner spaces are named `tag.incarnation`: the tag is keyed by the names key, the incarnation is drawn anew each time a
+space comes to life, so nothing written under a destroyed key can ever lie beside what lives there now.
+"""
+
+from enum import StrEnum
+from typing import TypeVar
+
+from pydantic import ConfigDict, Field
+
+from elytron_core.errors import InvalidInput, SealBroken
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.ports.store import Ref
+
+KEYRING = SpaceId("elytron.keyring")
+"""Not the form of an inner space's name, which is hex digits and a dot."""
+
+RECORDS = "keyring"
+SEATS = "seats"
+NAMES = Ref(RECORDS, "0")
+SEAT_WHAT = "the keyring's seat of a space"
+RECORD_WHAT = "the keyring's record of a space"
+
+GUARD = Ref("elytron_seal", "0")
+"""In each inner space: written with its first batch, demanded by every later one, raised when the data key is rotated.
+So a handle that has not heard of an erasure or a rotation gets a conflict and never writes under a key that is gone."""
+
+QUARANTINE = "elytron_quarantine"
+"""Where `repair` puts sealed bodies that do not open."""
+
+
+class Life(StrEnum):
+    """Whether a space's keys exist."""
+
+    LIVE = "live"
+    DESTROYED = "destroyed"
+
+
+class _Record(Value):
+    model_config = ConfigDict(strict=True, ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class WrappedKey(_Record):
+    """A data key under the key-encryption key `key_id`."""
+
+    number: int
+    key_id: str
+    wrapped: bytes
+    created_at: int
+
+
+class NamesRecord(_Record):
+    """The store-wide key of names."""
+
+    key: WrappedKey
+
+
+class SpaceRecord(_Record):
+    """A space's sealed name and data keys, oldest first: the newest seals, all open what they sealed."""
+
+    name: bytes
+    keys: tuple[WrappedKey, ...] = Field(min_length=1)
+
+
+class Seat(_Record):
+    """Which inner space stands for a space, and whether it lives."""
+
+    inner: str
+    life: Life
+
+
+_Kept = TypeVar("_Kept", bound=_Record)
+
+
+def read(model: type[_Kept], body: bytes, /, *, what: str) -> _Kept:
+    """Return the record in `body`. Raises SealBroken, which names `what`, where it is none."""
+    try:
+        return model.from_bytes(body)
+    except InvalidInput:
+        raise SealBroken(what=what) from None
+
+
+def seat_ref(tag: str, /) -> Ref:
+    return Ref(SEATS, tag)
+
+
+def record_ref(inner: str, /) -> Ref:
+    return Ref(RECORDS, inner)
+
+
+def tag_of(inner: str, /) -> str:
+    """Return the tag in the name of an inner space."""
+    return inner.partition(".")[0]

@@ -1,0 +1,100 @@
+"""The vaults a handle has open, and how it notices that one is out of date."""
+
+from collections import OrderedDict
+
+import anyio
+
+from elytron_core import limits
+from elytron_core.errors import KeyDestroyed
+from elytron_core.ids import SpaceId
+from elytron_store.sealed.keyring import Keyring
+from elytron_store.sealed.vault import Vault
+
+
+class Vaults:
+    """Open vaults by space, the `limits.SEALED_SPACES_OPEN` last used. Shows no key material."""
+
+    def __init__(self, keyring: Keyring, /) -> None:
+        self._keyring = keyring
+        self._open: OrderedDict[SpaceId, Vault] = OrderedDict()
+        self._turns: dict[SpaceId, anyio.Lock] = {}
+
+    def ready(self, space: SpaceId, /) -> Vault | None:
+        """Return the open vault of `space` at once, None where callers must queue in `open_in_turn`."""
+        return None if space in self._turns else self._cached(space)
+
+    async def open_in_turn(self, space: SpaceId, /) -> Vault:
+        """Return the vault of `space`, its keys made where it has none; callers get it in the order they came.
+
+        Raises KeyDestroyed, KeyMissing, SealBroken.
+        """
+        turn = self._turns.setdefault(space, anyio.Lock())
+        try:
+            async with turn:
+                return self._cached(space) or self._keep(space, await self._keyring.ensure(space))
+        finally:
+            if not turn.locked() and self._turns.get(space) is turn:
+                del self._turns[space]
+
+    async def find(self, space: SpaceId, /) -> Vault | None:
+        """Return the vault of `space`, None where it has no keys. Raises KeyDestroyed, KeyMissing, SealBroken."""
+        vault = self._cached(space)
+        if vault is not None:
+            return vault
+        found = await self._keyring.find(space)
+        # What another call opened meanwhile stays: it may know of a guard that is on its way.
+        return self._cached(space) or (None if found is None else self._keep(space, found))
+
+    async def fresh(self, space: SpaceId, /) -> Vault:
+        """Return the vault of `space` as the keyring has it now, its keys made where it has none."""
+        vault = self._cached(space)
+        if vault is not None and await self.lives(space, vault):
+            return vault
+        return await self.open_in_turn(space)
+
+    async def newer(self, space: SpaceId, vault: Vault, /) -> Vault:
+        """Return the vault of `space` opened anew, for a key that `vault` lacks. Raises KeyDestroyed where it died."""
+        self.drop(space, vault)
+        found = await self._keyring.find(space)
+        if found is None or found.inner != vault.inner:
+            raise KeyDestroyed
+        return self._keep(space, found)
+
+    async def lives(self, space: SpaceId, vault: Vault, /) -> bool:
+        """Tell whether the life of `space` that `vault` opens goes on; else forget the vault."""
+        seat = await self._keyring.seat(space)
+        if seat is not None and seat.body == vault.seat:
+            return True
+        self.drop(space, vault)
+        return False
+
+    async def stands(self, space: SpaceId, vault: Vault, /, *, guard: int) -> bool:
+        """Tell whether that life goes on and its guard is at revision `guard`; else forget the vault."""
+        if not await self.lives(space, vault):
+            return False
+        if await self._keyring.guard(vault.inner) == guard:
+            return True
+        self.drop(space, vault)
+        return False
+
+    def drop(self, space: SpaceId, vault: Vault | None = None, /) -> None:
+        """Forget the vault of `space`, where one is given only if it is that one."""
+        if vault is None or self._open.get(space) is vault:
+            self._open.pop(space, None)
+
+    def clear(self) -> None:
+        """Forget all vaults."""
+        self._open.clear()
+
+    def _cached(self, space: SpaceId) -> Vault | None:
+        vault = self._open.get(space)
+        if vault is not None:
+            self._open.move_to_end(space)
+        return vault
+
+    def _keep(self, space: SpaceId, vault: Vault) -> Vault:
+        self._open[space] = vault
+        self._open.move_to_end(space)
+        if len(self._open) > limits.SEALED_SPACES_OPEN:
+            self._open.popitem(last=False)
+        return vault

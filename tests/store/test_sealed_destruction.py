@@ -1,0 +1,312 @@
+"""The end of a space's keys, in every handle and every byte; and a keyring that somebody meddled with."""
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from tests.store.sealing import Witness, inner_space, keyring, plant, raw, seal
+
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import (
+    KeyDestroyed,
+    SealBroken,
+    StoreFailed,
+)
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    Action,
+    Batch,
+    CheckReport,
+    Committed,
+    Damage,
+    Delete,
+    Document,
+    Entry,
+    Erased,
+    Erasure,
+    Problem,
+    Ref,
+    Store,
+)
+from elytron_store.conformance.examples import (
+    ADA,
+    AT,
+    BOB,
+    NOWHERE,
+    blob,
+    documents,
+    fact,
+    one,
+    put,
+    source,
+    spaces,
+    write_blob,
+)
+from elytron_store.memory import MemoryStore
+from elytron_store.sealed.records import GUARD, KEYRING, RECORDS, SEATS
+from elytron_store.sealed.store import SealedStore
+from elytron_store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
+
+CALLS: dict[str, Callable[[SealedStore], Awaitable[object]]] = {
+    "commit": lambda store: put(store, fact(9)),
+    "commit to what was": lambda store: put(store, fact(1), expects=1),
+    "get": lambda store: store.get(ADA, [fact(1)]),
+    "scan": lambda store: store.scan(ADA, "facts", limit=1),
+    "journal": lambda store: store.journal(ADA, after=0, limit=1),
+    "write_blob": lambda store: store.write_blob(ADA, "aa", source([b"x"])),
+    "read_blob": lambda store: blob(store, "aa"),
+    "erase": lambda store: store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),))),
+    "rotate_data_key": lambda store: store.rotate_data_key(ADA),
+}
+
+
+class TestDestruction:
+    async def filled(self, inner: Store) -> SealedStore:
+        store = await seal(inner)
+        await put(store, fact(1), b"secret")
+        await write_blob(store, "aa", b"secret blob")
+        await put(store, fact(1), b"bob's", space=BOB)
+        return store
+
+    @pytest.mark.parametrize("call", CALLS)
+    async def test_every_handle_says_that_the_key_is_destroyed(self, call: str) -> None:
+        inner = MemoryStore()
+        store, second = await self.filled(inner), await seal(inner)
+        assert len(await documents(second)) == 1
+        await store.destroy_key(ADA)
+        for handle in (store, second, await seal(inner)):
+            with pytest.raises(KeyDestroyed):
+                await CALLS[call](handle)
+            assert await spaces(handle) == {BOB}
+            assert await one(handle, fact(1), space=BOB) == Document(fact(1), 1, b"bob's")
+            assert await handle.check() == CheckReport(spaces=1, documents=1, entries=1, blobs=0)
+
+    async def test_nothing_of_the_space_is_left_but_a_mark_that_tells_nothing(self) -> None:
+        inner = MemoryStore()
+        store = await seal(inner)
+        await put(store, fact(1), b"secret")
+        before = await inner_space(inner)
+        for _ in range(2):
+            await store.destroy_key(ADA)
+            assert list(await inner.spaces(limit=9)) == [KEYRING]
+            assert await keyring(inner, RECORDS) == []
+            (mark,) = await keyring(inner, SEATS)
+            assert json.loads(mark.body) == {"inner": before, "life": "destroyed"}
+
+    async def test_a_space_without_keys_has_none_to_destroy(self) -> None:
+        inner = MemoryStore()
+        store = await seal(inner)
+        await store.destroy_key(NOWHERE)
+        assert await put(store, fact(1), space=NOWHERE) == Committed(1, 1)
+
+    async def test_the_wrapped_keys_are_in_no_byte_of_the_file(self, tmp_path: Path) -> None:
+        engine = await SqliteStore.open(tmp_path / "m.db", clock=FrozenClock(), sealed=True)
+        store = await seal(engine)
+        await put(store, fact(1), b"x" * 5000)
+        (record,) = await keyring(engine, RECORDS)
+        kept = json.loads(record.body)
+        remains = [record.body, kept["name"].encode(), kept["keys"][0]["wrapped"].encode()]
+        remains.append((await raw(engine, SpaceId(record.ref.key), fact(1))).body[60:100])
+        await store.destroy_key(ADA)
+        for path in tmp_path.iterdir():
+            assert [piece for piece in remains if piece in path.read_bytes()] == []
+        await store.close()
+
+    async def test_an_erasure_frees_the_name_for_a_life_under_a_new_key(self) -> None:
+        inner = MemoryStore()
+        store, second = await self.filled(inner), await seal(inner)
+        old = {kept.ref for kept in await keyring(inner, RECORDS)}
+        await store.destroy_key(ADA)
+        gone = await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        assert gone == Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
+        assert await put(store, fact(1), b"new life") == Committed(1, 1)
+        assert await one(second, fact(1)) == Document(fact(1), 1, b"new life")
+        assert len({kept.ref for kept in await keyring(inner, RECORDS)} - old) == 1
+
+    async def test_a_handle_that_has_not_heard_of_an_erasure_writes_under_the_new_key(self) -> None:
+        inner = MemoryStore()
+        store, second = await self.filled(inner), await seal(inner)
+        assert len(await documents(second)) == 1
+        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        assert await put(second, fact(2), b"told late") == Committed(1, 1)
+        assert await one(store, fact(2)) == Document(fact(2), 1, b"told late")
+        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        await put(store, fact(3), b"third life")
+        assert await second.erase(Erasure(space=ADA, at=AT, refs=(fact(2),))) == Erased(0, 0, 0, 2)
+        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        assert await write_blob(second, "aa", b"fourth life") == 11
+        assert await blob(store, "aa") == b"fourth life"
+        await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        await write_blob(second, "aa", b"fifth life")
+        assert await blob(store, "aa") == b"fifth life"
+        assert (await store.check()).ok
+
+    @pytest.mark.parametrize("again", [False, True], ids=["gone", "alive again"])
+    async def test_a_blob_written_while_the_space_is_erased_is_refused_and_leaves_nothing(self, *, again: bool) -> None:
+        inner = Witness()
+        store, second = await self.filled(inner), await seal(inner)
+
+        async def erase() -> None:
+            await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
+            if again:
+                await put(second, fact(5))
+
+        inner.before("write_blob", erase)
+        with pytest.raises(KeyDestroyed):
+            await write_blob(store, "aa", b"too late")
+        assert await spaces(store) == ({ADA, BOB} if again else {BOB})
+        assert (await store.check()).ok
+        assert await write_blob(store, "aa", b"in time") == 7
+
+    async def test_an_erasure_of_documents_that_meets_one_of_the_space_is_made_again(self) -> None:
+        inner = Witness()
+        store, second = await self.filled(inner), await seal(inner)
+
+        async def erase() -> None:
+            await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
+            await put(second, fact(1), b"new life")
+
+        inner.before("erase", erase)
+        assert await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),))) == Erased(1, 0, 1, 2)
+        assert (await store.check()).ok
+
+    async def test_a_first_batch_that_meets_an_erasure_is_made_again(self) -> None:
+        inner = Witness()
+        store, second = await seal(inner), await seal(inner)
+
+        async def erase() -> None:
+            await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
+
+        await put(store, fact(1))
+        assert len(await documents(second)) == 1
+        inner.before("get", erase, when=lambda refs: refs == [GUARD])
+        again = await seal(inner)
+        assert await one(again, fact(1)) is None
+        assert await put(again, fact(1)) == Committed(1, 1)
+
+    async def test_two_erasures_at_once_are_one(self) -> None:
+        inner = Witness()
+        store, second = await self.filled(inner), await seal(inner)
+
+        async def erase() -> None:
+            await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
+
+        whole = Erasure(space=ADA, at=AT, whole_space=True)
+        inner.before("commit", erase)
+        assert await store.erase(whole) == Erased(0, 0, 0, 0)
+        await put(store, fact(1))
+        inner.before("erase", erase, when=lambda erasure: isinstance(erasure, Erasure) and erasure.whole_space)
+        await store.erase(whole)
+        await put(store, fact(1))
+        inner.before("commit", erase, when=lambda made: isinstance(made, Batch) and bool(made.deletes))
+        await store.erase(whole)
+        assert await put(store, fact(1)) == Committed(1, 1)
+        assert (await store.check()).ok
+
+    async def test_a_destruction_cut_short_is_final_and_repair_finishes_it(self) -> None:
+        inner = Witness()
+        store = await self.filled(inner)
+
+        async def fail() -> None:
+            raise StoreFailed(engine="memory", doing="erasing")
+
+        inner.before("erase", fail, when=lambda erasure: isinstance(erasure, Erasure) and erasure.whole_space)
+        with pytest.raises(StoreFailed):
+            await store.destroy_key(ADA)
+        again = await seal(inner)
+        with pytest.raises(KeyDestroyed):
+            await documents(again)
+        left = Problem(Damage.ENGINE, None, "a destroyed space's ciphertext was still there")
+        assert (await again.check()).problems == (left,)
+        assert await spaces(again) == {BOB}
+        assert (await again.repair()).problems == (Problem(left.damage, None, left.what, quarantined=True),)
+        assert await again.check() == CheckReport(spaces=1, documents=1, entries=1, blobs=0)
+
+    async def test_a_destruction_cut_short_before_the_keys_went_is_final_too(self) -> None:
+        inner = Witness()
+        store = await self.filled(inner)
+
+        async def fail() -> None:
+            raise StoreFailed(engine="memory", doing="erasing")
+
+        inner.before("erase", fail)
+        with pytest.raises(StoreFailed):
+            await store.destroy_key(ADA)
+        with pytest.raises(KeyDestroyed):
+            await documents(store)
+        assert [problem.damage for problem in (await store.check()).problems] == [Damage.ENGINE]
+        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        assert (await store.check()).ok
+
+
+class TestMeddlingWithTheKeyring:
+    async def two(self) -> tuple[MemoryStore, SealedStore, Document, Document]:
+        """Return a store of one space for ADA and one for BOB, and their seats."""
+        inner = MemoryStore()
+        store = await seal(inner)
+        await put(store, fact(1), b"ada's")
+        (ada,) = await keyring(inner, SEATS)
+        await put(store, fact(1), b"bob's", space=BOB)
+        (bob,) = [seat for seat in await keyring(inner, SEATS) if seat != ada]
+        return inner, store, ada, bob
+
+    async def refused(self, inner: Store, *, problem: Problem | None = None) -> None:
+        again = await seal(inner)
+        for look in (documents(again), put(again, fact(7)), blob(again, "aa")):
+            with pytest.raises(SealBroken):
+                await look
+        if problem is not None:
+            assert problem in (await again.check()).problems
+
+    async def test_a_seat_moved_from_another_space_does_not_open_that_one(self) -> None:
+        inner, _, ada, bob = await self.two()
+        await plant(inner, KEYRING, Document(ada.ref, 1, bob.body))
+        await self.refused(inner, problem=Problem(Damage.ENGINE, ADA, "the keys of this space cannot be opened"))
+
+    async def test_a_record_moved_from_another_space_does_not_open(self) -> None:
+        inner, _, ada, bob = await self.two()
+        here, there = (Ref(RECORDS, json.loads(seat.body)["inner"]) for seat in (ada, bob))
+        await plant(inner, KEYRING, Document(here, 1, (await raw(inner, KEYRING, there)).body))
+        await self.refused(inner, problem=Problem(Damage.ENGINE, None, "the keys of this space cannot be opened"))
+
+    @pytest.mark.parametrize("body", [b"", b"{}", b'{"inner": 1, "life": "live"}', b'{"inner":"00","life":"x"}'])
+    async def test_an_unreadable_seat_or_record_is_refused(self, body: bytes) -> None:
+        for collection in (SEATS, RECORDS):
+            inner, _, ada, _ = await self.two()
+            ref = ada.ref if collection == SEATS else Ref(RECORDS, json.loads(ada.body)["inner"])
+            await plant(inner, KEYRING, Document(ref, 1, body))
+            await self.refused(inner)
+
+    async def test_a_space_whose_seat_or_record_was_lost_is_not_taken_for_a_new_one(self) -> None:
+        for collection in (SEATS, RECORDS):
+            inner, _, ada, _ = await self.two()
+            ref = ada.ref if collection == SEATS else Ref(RECORDS, json.loads(ada.body)["inner"])
+            await inner.commit(
+                Batch(space=KEYRING, at=AT, entries=(Entry(Action.DELETE, ref),), deletes=(Delete(ref, 1),))
+            )
+            await self.refused(inner)
+            assert not (await (await seal(inner)).check()).ok
+
+    async def test_spaces_without_any_keys_are_reported_and_kept(self) -> None:
+        inner, store, ada, _ = await self.two()
+        record = Ref(RECORDS, json.loads(ada.body)["inner"])
+        await inner.erase(Erasure(space=KEYRING, at=AT, refs=(ada.ref, record)))
+        problem = Problem(Damage.ENGINE, None, "a sealed space has no keys in the keyring")
+        assert (await store.repair()).problems == (problem,)
+        assert await spaces(store) == {BOB}
+        assert len(await inner.spaces(limit=9)) == 3
+
+    async def test_a_space_that_came_back_under_another_life_is_reported(self) -> None:
+        inner, store, ada, _ = await self.two()
+        name = SpaceId(json.loads(ada.body)["inner"])
+        kept = await raw(inner, KEYRING, Ref(RECORDS, name)), await raw(inner, name, fact(1))
+        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        await put(store, fact(1), b"new life")
+        await plant(inner, KEYRING, kept[0])
+        await plant(inner, name, kept[1])
+        assert await one(await seal(inner), fact(1)) == Document(fact(1), 1, b"new life")
+        problem = Problem(Damage.ENGINE, None, "a sealed space has no keys in the keyring")
+        assert (await store.check()).problems == (problem,)
