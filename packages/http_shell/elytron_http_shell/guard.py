@@ -1,0 +1,65 @@
+"""What stands before every route: a request id, the right host and origin, and headers that keep answers private."""
+
+import re
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from elytron_adapter.failures import rejection
+from elytron_core.errors import PermissionRefused
+from elytron_core.ids import Ids
+from elytron_http_shell.responses import refused
+
+REQUEST_ID = "X-Request-ID"
+ANY_HOST = "*"
+_TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+
+
+class Guard:
+    """Lets a request on where its host and origin are ours, under an id that the answer bears too."""
+
+    def __init__(self, app: ASGIApp, /, *, hosts: frozenset[str], ids: Ids) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._ids = ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get(REQUEST_ID, "")
+        request_id = given if _TOKEN.fullmatch(given) else self._ids.new()
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(standing(request_id))
+            await send(message)
+
+        if not self._is_ours(headers):
+            told = PermissionRefused("this host or origin is not served here")
+            await refused(rejection(told, request_id=request_id))(scope, receive, answer)
+            return
+        await self._app(scope, receive, answer)
+
+    def _is_ours(self, headers: Headers) -> bool:
+        if ANY_HOST in self._hosts:
+            return True
+        origin = headers.get("origin")
+        named = [f"//{headers.get('host', '')}"] if origin is None else [f"//{headers.get('host', '')}", origin]
+        return all(_host(address) in self._hosts for address in named)
+
+
+def standing(request_id: str, /) -> dict[str, str]:
+    """Return the headers of every answer: its id, and that nobody keeps or guesses at it."""
+    return {REQUEST_ID: request_id, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def _host(address: str) -> str | None:
+    try:
+        host = urlsplit(address).hostname
+    except ValueError:
+        return None
+    return f"[{host}]" if host is not None and ":" in host else host

@@ -1,0 +1,235 @@
+"""The operations over HTTP: reports as JSON, errors as problems, nothing of a request in any of them."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from elytron import MemoryRuntime
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.failures import FAILURES
+from elytron_adapter.policy import anyone
+from elytron_adapter.registry import OPERATIONS, AnyOperation, Role
+from elytron_core import limits
+from elytron_http_shell import create_app
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "s3cret"
+TEA: dict[str, Any] = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}}
+
+
+def told(response: httpx.Response) -> tuple[int, str]:
+    """Return status and code of a problem document, which must agree with its media type, ids and table row."""
+    document = response.json()
+    assert response.headers["content-type"] == "application/problem+json"
+    assert document["status"] == response.status_code == FAILURES[document["code"]].status
+    assert document["type"] == f"urn:elytron:error:{document['code']}"
+    assert document["request_id"] == response.headers["x-request-id"]
+    assert document["instance"].endswith(document["request_id"])
+    return response.status_code, document["code"]
+
+
+async def test_what_was_written_is_recalled(client: httpx.AsyncClient) -> None:
+    written = await client.post("/v1/write", json=TEA)
+    assert written.status_code == 200
+    assert written.headers["content-type"] == "application/json"
+    assert written.json()["decisions"][0]["outcome"] == "stored"
+    recalled = await client.post("/v1/recall", json={"query": "tea"})
+    assert [hit["text"] for hit in recalled.json()["hits"]] == ["Ada likes tea."]
+    assert "speaker" not in recalled.json()["hits"][0], "fields without a value are left out"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+async def test_every_operation_has_its_route(client: httpx.AsyncClient, operation: AnyOperation) -> None:
+    response = await client.post(f"/v1/{operation.name}", json={"s3cret": CANARY})
+    assert told(response) == (422, "invalid_input")
+    assert CANARY not in response.text
+    listed = (await client.get("/v1/operations")).json()["operations"]
+    assert {
+        "name": operation.name,
+        "path": f"/v1/{operation.name}",
+        "summary": operation.summary,
+        "mutates": operation.mutates,
+        "role": operation.role.value,
+    } in listed
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [("export", {"path": "/nowhere/x"}), ("import", {"path": "/nowhere/x"}), ("recover", {}), ("close", {})],
+)
+async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
+    client: httpx.AsyncClient, operation: str, body: dict[str, str]
+) -> None:
+    assert told(await client.post(f"/v1/{operation}", json=body)) == (403, "permission_refused")
+    assert {found.name for found in OPERATIONS if found.role is Role.OPERATOR} == {
+        "export",
+        "import",
+        "recover",
+        "close",
+    }
+
+
+async def test_a_dispatcher_brings_its_own_policy(runtime: MemoryRuntime) -> None:
+    transport = httpx.ASGITransport(create_app(Dispatcher(runtime, policy=anyone)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        assert (await client.post("/v1/recover", json={})).status_code == 200
+
+
+BODIES: dict[str, tuple[bytes, int, str]] = {
+    "no JSON": (b"s3cret", 400, "invalid_json"),
+    "nothing": (b"", 400, "invalid_json"),
+    "one key twice": (b'{"query": "a", "query": "s3cret"}', 400, "invalid_json"),
+    "an unknown field": (b'{"query": "a", "s3cret": 1}', 422, "invalid_input"),
+    "a missing field": (b"{}", 422, "invalid_input"),
+    "too many bytes": (b" " * (limits.HTTP_BODY_BYTES + 1), 413, "payload_too_large"),
+}
+
+
+@pytest.mark.parametrize("case", BODIES)
+async def test_a_wrong_body_is_a_problem_that_repeats_nothing(client: httpx.AsyncClient, case: str) -> None:
+    body, status, code = BODIES[case]
+    response = await client.post("/v1/recall", content=body, headers={"content-type": "application/json"})
+    assert told(response) == (status, code)
+    assert CANARY not in response.text
+
+
+async def test_a_body_without_a_declared_length_is_cut_off_at_its_bound(client: httpx.AsyncClient) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 65_536
+            yield b" " * 65_536
+
+    response = await client.post("/v1/recall", content=endless(), headers={"content-type": "application/json"})
+    assert told(response) == (413, "payload_too_large")
+    assert sent <= limits.HTTP_BODY_BYTES + 65_536
+
+
+async def test_a_declared_length_beyond_the_bound_is_refused_before_the_body_is_read(runtime: MemoryRuntime) -> None:
+    app = create_app(runtime, body_bytes=10)
+    answers: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("the body was read")
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    for length in (b"11", b"9" * 30, b"-1"):
+        answers.clear()
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", length)]
+        scope = {"type": "http", "method": "POST", "path": "/v1/recall", "query_string": b"", "headers": headers}
+        await app(scope, receive, send)
+        assert answers[0]["status"] == 413
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
+async def test_other_media_types_are_refused(client: httpx.AsyncClient, content_type: str) -> None:
+    response = await client.post("/v1/recall", content=b'{"query": "x"}', headers={"content-type": content_type})
+    assert told(response) == (415, "unsupported_media_type")
+
+
+async def test_a_media_type_with_a_charset_is_json(client: httpx.AsyncClient) -> None:
+    headers = {"content-type": "Application/JSON; charset=utf-8"}
+    assert (await client.post("/v1/recall", content=b'{"query": "x"}', headers=headers)).status_code == 200
+
+
+async def test_unknown_paths_and_methods_are_problems(client: httpx.AsyncClient) -> None:
+    assert told(await client.get("/v1/s3cret")) == (404, "not_found")
+    refused = await client.get("/v1/write")
+    assert told(refused) == (405, "method_not_allowed")
+    assert refused.headers["allow"] == "POST"
+
+
+async def test_a_missing_memory_is_not_found(client: httpx.AsyncClient) -> None:
+    assert told(await client.post("/v1/get", json={"id": "s3cret"})) == (404, "not_found")
+
+
+class TestRequestIds:
+    async def test_a_given_id_comes_back(self, client: httpx.AsyncClient) -> None:
+        response = await client.post("/v1/recall", json={"query": "x"}, headers={"X-Request-ID": "trace-1.2:3_4"})
+        assert response.headers["x-request-id"] == "trace-1.2:3_4"
+
+    @pytest.mark.parametrize("given", ["", "s3cret with spaces", "x" * 201, "<script>"])
+    async def test_an_unusable_id_is_replaced(self, client: httpx.AsyncClient, given: str) -> None:
+        response = await client.get("/livez", headers={"X-Request-ID": given})
+        assert response.headers["x-request-id"] not in {given, ""}
+
+    async def test_each_request_gets_its_own(self, client: httpx.AsyncClient) -> None:
+        ids = {(await client.get("/livez")).headers["x-request-id"] for _ in range(3)}
+        assert len(ids) == 3
+
+
+class TestIdempotency:
+    async def test_a_repeat_is_answered_alike_and_marked(self, client: httpx.AsyncClient) -> None:
+        first = await client.post("/v1/write", json=TEA, headers={"Idempotency-Key": "k1"})
+        again = await client.post("/v1/write", json=TEA, headers={"Idempotency-Key": '"k1"'})
+        assert "idempotent-replayed" not in first.headers
+        assert (again.status_code, again.headers["idempotent-replayed"]) == (200, "true")
+        assert again.json() == first.json() | {"duplicated": True}
+        assert len((await client.post("/v1/list", json={})).json()["items"]) == 1
+
+    async def test_another_body_is_refused(self, client: httpx.AsyncClient) -> None:
+        await client.post("/v1/write", json=TEA, headers={"Idempotency-Key": "k1"})
+        other = json.loads(json.dumps(TEA).replace("tea", "coffee"))
+        response = await client.post("/v1/write", json=other, headers={"Idempotency-Key": "k1"})
+        assert told(response) == (422, "idempotency_conflict")
+
+    @pytest.mark.parametrize("key", ["", '""', "x" * 201])
+    async def test_an_unusable_key_is_refused(self, client: httpx.AsyncClient, key: str) -> None:
+        response = await client.post("/v1/write", json=TEA, headers={"Idempotency-Key": key})
+        assert told(response) == (422, "invalid_input")
+
+
+class TestHosts:
+    @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "[::2]:80", "[bad"])
+    async def test_a_foreign_host_is_refused(self, client: httpx.AsyncClient, host: str) -> None:
+        response = await client.post("/v1/recall", json={"query": "x"}, headers={"Host": host})
+        assert told(response) == (403, "permission_refused")
+
+    @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]:9"])
+    async def test_this_machine_is_served(self, client: httpx.AsyncClient, host: str) -> None:
+        assert (await client.get("/livez", headers={"Host": host})).status_code == 200
+
+    @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://[bad"])
+    async def test_a_web_page_of_another_origin_is_refused(self, client: httpx.AsyncClient, origin: str) -> None:
+        response = await client.post("/v1/recall", json={"query": "x"}, headers={"Origin": origin})
+        assert told(response) == (403, "permission_refused")
+
+    async def test_hosts_are_the_operators_to_name(self, runtime: MemoryRuntime) -> None:
+        for hosts, expected in ((frozenset({"memory.example"}), 403), (frozenset({"*"}), 200)):
+            transport = httpx.ASGITransport(create_app(runtime, hosts=hosts))
+            async with httpx.AsyncClient(transport=transport, base_url="http://other.example") as client:
+                assert (await client.get("/livez")).status_code == expected
+
+
+async def test_answers_are_private_and_not_guessed_at(client: httpx.AsyncClient) -> None:
+    headers = (await client.get("/livez")).headers
+    assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
+
+
+async def test_liveness_and_readiness_part_when_the_store_goes(
+    client: httpx.AsyncClient, runtime: MemoryRuntime
+) -> None:
+    assert (await client.get("/readyz")).json() == {"status": "ready"}
+    await runtime.close()
+    assert (await client.get("/livez")).json() == {"status": "live"}
+    assert told(await client.get("/readyz")) == (503, "store_closed")
+
+
+async def test_an_error_nobody_foresaw_tells_nothing(runtime: MemoryRuntime) -> None:
+    class Broken(Dispatcher):
+        async def unready(self, request_id: str, /) -> None:
+            raise RuntimeError("s3cret")
+
+    transport = httpx.ASGITransport(create_app(Broken(runtime)), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        response = await client.get("/readyz")
+    assert told(response) == (500, "internal")
+    assert CANARY not in response.text
