@@ -1,0 +1,80 @@
+"""Where two JSON values differ, told so that a person sees it at once."""
+
+import json
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+ABSENT = "(absent)"
+SHOWN_CHARS = 160
+CONTEXT_CHARS = 24
+
+
+class Difference(NamedTuple):
+    """A place, and what stands there on either side, written out and cut to what matters."""
+
+    path: str
+    left: str
+    right: str
+
+
+def differences(left: JsonValue, right: JsonValue, /, *, path: str = "") -> Iterator[Difference]:
+    """Yield each place where `left` and `right` are not the same, the deepest one that still tells it."""
+    match left, right:
+        case dict(), dict():
+            for key in sorted(left.keys() | right.keys()):
+                if key in left and key in right:
+                    yield from differences(left[key], right[key], path=below(path, key))
+                else:
+                    there = (shown(side[key]) if key in side else ABSENT for side in (left, right))
+                    yield Difference(below(path, key), *there)
+        case list(), list():
+            for place, (one, other) in enumerate(zip_longest(left, right, fillvalue=_END)):
+                if one is _END:
+                    yield Difference(below(path, place), ABSENT, shown(other))
+                elif other is _END:
+                    yield Difference(below(path, place), shown(one), ABSENT)
+                else:
+                    yield from differences(one, other, path=below(path, place))
+        case _ if left != right or isinstance(left, bool) != isinstance(right, bool):
+            yield differing(path, left, right)
+        case _:
+            return
+
+
+def differing(path: str, left: JsonValue, right: JsonValue, /) -> Difference:
+    """Return the difference at `path`; of long texts, the stretch around the first character that differs."""
+    one, other = _written(left), _written(right)
+    if max(len(one), len(other)) <= SHOWN_CHARS:
+        return Difference(path, one, other)
+    start = max(0, _first_difference(one, other) - CONTEXT_CHARS)
+    return Difference(path, _window(one, start), _window(other, start))
+
+
+def shown(value: JsonValue, /) -> str:
+    """Return `value` as one line of JSON, cut where it is long."""
+    return _window(_written(value), 0)
+
+
+def below(path: str, part: str | int, /) -> str:
+    """Return the path of `part` in what stands at `path`."""
+    return f"{path}.{part}" if path else str(part)
+
+
+# A mutable object is equal to nothing it could meet, and `is` tells it apart.
+_END: dict[str, JsonValue] = {}
+
+
+def _written(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _first_difference(one: str, other: str) -> int:
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _window(text: str, start: int) -> str:
+    cut = text[start : start + SHOWN_CHARS]
+    return f"{'…' if start else ''}{cut}{'…' if start + SHOWN_CHARS < len(text) else ''}"

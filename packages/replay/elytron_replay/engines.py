@@ -1,0 +1,67 @@
+"""The stores a story can be told to, by name: `memory`, `file`, `sqlite`, and each of them `+sealed`."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_core.clock import Clock
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import Ids
+from elytron_core.ports.keys import KeyProvider
+from elytron_core.scope import Scope
+
+SEALED = "+sealed"
+URLS: Mapping[str, Callable[[Path], str]] = {
+    "memory": lambda _: "memory:",
+    "file": lambda folder: f"file://{folder}/store",
+    "sqlite": lambda folder: f"sqlite:///{folder}/store.db",
+}
+DEFAULT_STORES = tuple(URLS)
+
+
+class Opener(Protocol):
+    """Opens the store that lies in a folder, making it where it is not there."""
+
+    def __call__(
+        self, folder: Path, /, *, scope: Scope | None, clock: Clock, ids: Ids
+    ) -> AbstractAsyncContextManager[MemoryRuntime]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A store by its name. One that is not `durable` ends with its runtime and is carried over by archive."""
+
+    name: str
+    open: Opener
+    durable: bool = True
+
+
+def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
+    """Return the engine called `name`; a sealed one is sealed with `keys`, else with a key that nobody keeps.
+
+    Raises InvalidInput for a name that is none.
+    """
+    plain = name.removesuffix(SEALED)
+    if plain not in URLS:
+        known = ", ".join((*URLS, *(f"{store}{SEALED}" for store in URLS)))
+        raise InvalidInput(field="store", problem=f"{name!r} cannot be replayed on; there are {known}")
+    sealing = (keys or _passing_key()) if plain != name else None
+
+    def opener(
+        folder: Path, /, *, scope: Scope | None, clock: Clock, ids: Ids
+    ) -> AbstractAsyncContextManager[MemoryRuntime]:
+        url = URLS[plain](folder)
+        return elytron.open(url, space=None, scope=scope, keys=sealing, clock=clock, ids=ids)
+
+    return Engine(name, opener, durable=plain != "memory")
+
+
+def _passing_key() -> KeyProvider:
+    from elytron_store.sealed.providers import LocalKeys
+
+    return LocalKeys({"replay": secrets.token_bytes(32)}, current="replay")

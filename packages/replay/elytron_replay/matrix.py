@@ -1,0 +1,226 @@
+"""Every story on every store: the same reports, the same fingerprints, and those that were recorded."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from elytron_core.canonical import canonical_bytes, digest
+from elytron_core.errors import UnreadableFile
+from elytron_core.model import Value
+from elytron_core.ports.keys import KeyProvider
+from elytron_replay import comparing, engines, layout, operations
+from elytron_replay.engines import Engine
+from elytron_replay.fixture import Fixture, load
+from elytron_replay.running import Outcome, run_fixture
+from elytron_store.manifest import DEFAULT_PROFILE
+
+EXPECTED = "expected"
+"""What the left side of a difference is called where the fixture itself demands it."""
+RECORDED = "recorded"
+"""Likewise, for the fingerprints at the fixture's end."""
+
+
+class Verdict(StrEnum):
+    """What a store made of a story."""
+
+    EQUAL = "equal"
+    """Every demand met, and the same as the first store throughout."""
+    DIFFERS = "differs"
+    """Every demand met, but not as the first store met them, or not as recorded."""
+    FAILED = "failed"
+    """A demand of the fixture was not met."""
+
+
+class Recording(StrEnum):
+    """How the recorded fingerprints stand to those that came out of the first store."""
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    MISSING = "missing"
+
+
+class StoreDifference(Value):
+    """One place where two sides differ. `step` is None for what stands at the story's end."""
+
+    step: int | None
+    operation: str
+    path: str
+    left_side: str
+    left: str
+    right_side: str
+    right: str
+
+
+class MatrixRow(Value):
+    """One story and what each store made of it."""
+
+    fixture: str
+    title: str
+    steps: int
+    verdicts: dict[str, Verdict]
+    fingerprint: str
+    """One digest over the fingerprints of all its spaces, from the first store."""
+    recording: Recording
+    differences: tuple[StoreDifference, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether all stores are equal and the recorded fingerprints hold."""
+        return self.recording is Recording.EQUAL and all(found is Verdict.EQUAL for found in self.verdicts.values())
+
+
+class MatrixReport(Value):
+    """All stories on all stores."""
+
+    stores: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether there was a story, and every one is equal everywhere and as recorded."""
+        return bool(self.rows) and all(row.ok for row in self.rows)
+
+
+async def run_matrix(
+    fixtures: Sequence[Path],
+    stores: Sequence[str] = engines.DEFAULT_STORES,
+    /,
+    *,
+    keys: KeyProvider | None = None,
+) -> MatrixReport:
+    """Tell every fixture to every store and compare step by step; the first store is what others are held against.
+
+    Stores are named as `engines.engine` knows them. Raises UnreadableFile before anything runs where a fixture is
+    not well formed, InvalidInput for a store that is none.
+    """
+    return await compare(fixtures, [engines.engine(name, keys=keys) for name in stores])
+
+
+async def compare(fixtures: Sequence[Path], stores: Sequence[Engine], /) -> MatrixReport:
+    """Do what `run_matrix` does on engines of the caller's own."""
+    loaded = [(path, _load(path)) for path in fixtures]
+    rows = [await _row(fixture, path, stores) for path, fixture in loaded]
+    return MatrixReport(stores=tuple(store.name for store in stores), rows=tuple(rows))
+
+
+async def record(
+    fixtures: Sequence[Path],
+    stores: Sequence[str] = engines.DEFAULT_STORES,
+    /,
+    *,
+    keys: KeyProvider | None = None,
+) -> MatrixReport:
+    """Write into each fixture the fingerprints on which all stores agree; return the report as it then stands.
+
+    A fixture with an unmet demand or a difference between stores keeps what was recorded before.
+    """
+    named = [engines.engine(name, keys=keys) for name in stores]
+    for path in fixtures:
+        fixture = _load(path)
+        outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in named]
+        if not list(_demands(fixture, outcomes)) and not list(_between(fixture, outcomes)):
+            _write_expected(path, outcomes[0])
+    return await compare(fixtures, named)
+
+
+def _load(path: Path) -> Fixture:
+    fixture = load(path)
+    if fixture.profile != DEFAULT_PROFILE:
+        problem = f"profile: is {fixture.profile!r}, and stores are opened for {DEFAULT_PROFILE!r} here"
+        raise UnreadableFile(name=path.name, problem=problem)
+    known = operations.names()
+    for number, step in enumerate(fixture.steps, 1):
+        if step.op not in known:
+            problem = f"step {number}: {step.op!r} is no operation; there are {', '.join(known)}"
+            raise UnreadableFile(name=path.name, problem=problem)
+    return fixture
+
+
+async def _row(fixture: Fixture, path: Path, stores: Sequence[Engine]) -> MatrixRow:
+    outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in stores]
+    unmet = list(_demands(fixture, outcomes))
+    unequal = list(_between(fixture, outcomes))
+    unlike_recorded = list(_recorded(fixture, outcomes))
+    failed = {found.right_side for found in unmet}
+    differing = {found.right_side for found in (*unequal, *unlike_recorded)}
+    verdicts = {
+        store.name: Verdict.FAILED
+        if store.name in failed
+        else (Verdict.DIFFERS if store.name in differing else Verdict.EQUAL)
+        for store in stores
+    }
+    return MatrixRow(
+        fixture=fixture.id,
+        title=fixture.title,
+        steps=len(fixture.steps),
+        verdicts=verdicts,
+        fingerprint=digest(canonical_bytes(_fingerprints(outcomes[0]))),
+        recording=_recording(fixture, unlike_recorded),
+        differences=(*unmet, *unequal, *unlike_recorded),
+    )
+
+
+def _recording(fixture: Fixture, unlike_recorded: Sequence[StoreDifference]) -> Recording:
+    if set(fixture.expected) != set(fixture.spaces):
+        return Recording.MISSING
+    return Recording.DIFFERS if unlike_recorded else Recording.EQUAL
+
+
+def _demands(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDifference]:
+    """Yield what the fixture demands and a store did not give."""
+    for outcome in outcomes:
+        for told in outcome.steps:
+            for found in told.problems:
+                yield _difference(fixture, told.number, found, EXPECTED, outcome.store)
+
+
+def _between(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDifference]:
+    """Yield where another store's reports or fingerprints are not the first one's."""
+    first, *others = outcomes
+    for other in others:
+        # A story that broke off is told as far as both came; that one ended is itself a difference.
+        for one, two in zip(first.steps, other.steps, strict=False):
+            for found in comparing.differences(one.report, two.report):
+                yield _difference(fixture, one.number, found, first.store, other.store)
+        ends: list[JsonValue] = [
+            {"ended_at": outcome.ended_at, "fingerprints": _fingerprints(outcome)} for outcome in (first, other)
+        ]
+        for found in comparing.differences(*ends):
+            yield _difference(fixture, None, found, first.store, other.store)
+
+
+def _recorded(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDifference]:
+    """Yield where the recorded fingerprints are not those of a store; what was never recorded is no difference."""
+    recorded: dict[str, JsonValue] = {space: kept.model_dump() for space, kept in fixture.expected.items()}
+    for outcome in outcomes:
+        ended = {space: found for space, found in _fingerprints(outcome).items() if space in recorded}
+        for found in comparing.differences(recorded, ended, path="fingerprints"):
+            yield _difference(fixture, None, found, RECORDED, outcome.store)
+
+
+def _fingerprints(outcome: Outcome) -> dict[str, JsonValue]:
+    return {space: found.model_dump() for space, found in outcome.fingerprints.items()}
+
+
+def _difference(
+    fixture: Fixture, step: int | None, found: comparing.Difference, left_side: str, right_side: str
+) -> StoreDifference:
+    return StoreDifference(
+        step=step,
+        operation=fixture.steps[step - 1].op if step is not None else "",
+        path=found.path,
+        left_side=left_side,
+        left=found.left,
+        right_side=right_side,
+        right=found.right,
+    )
+
+
+def _write_expected(path: Path, outcome: Outcome) -> None:
+    kept: Mapping[str, JsonValue] = json.loads(path.read_text("utf-8"))
+    written = layout.write_out({**kept, "expected": _fingerprints(outcome)})
+    if written != path.read_text("utf-8"):
+        path.write_text(written, "utf-8")

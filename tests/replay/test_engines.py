@@ -1,0 +1,33 @@
+import pytest
+from tests.replay.stories import read, say, story
+
+from elytron_core.errors import InvalidInput
+from elytron_replay.engines import engine
+from elytron_replay.running import run_fixture
+from elytron_store.sealed.providers import LocalKeys
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_engine_has_the_name_it_was_asked_for_and_knows_whether_it_lasts() -> None:
+    assert [(engine(name).name, engine(name).durable) for name in ("memory", "file", "sqlite")] == [
+        ("memory", False),
+        ("file", True),
+        ("sqlite", True),
+    ]
+
+
+async def test_an_unknown_store_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(
+        InvalidInput, match="'paper' cannot be replayed on; there are memory, file, sqlite, memory\\+sealed"
+    ):
+        engine("paper")
+
+
+async def test_a_sealed_store_tells_the_same_story_whoever_holds_its_key() -> None:
+    fixture = read(story({"op": "write", "request": say("I like tea.")}, {"op": "recall", "request": {"query": "tea"}}))
+    plain = await run_fixture(fixture, engine("sqlite"))
+    keys = LocalKeys({"ours": b"k" * 32}, current="ours")
+    for sealed in (engine("sqlite+sealed"), engine("sqlite+sealed", keys=keys), engine("memory+sealed")):
+        outcome = await run_fixture(fixture, sealed)
+        assert (outcome.steps, outcome.fingerprints) == (plain.steps, plain.fingerprints)

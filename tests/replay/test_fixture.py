@@ -1,0 +1,131 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from elytron_core.errors import UnreadableFile
+from elytron_replay.fixture import Fingerprints, Fixture, Reopening, Step, StoryClock, load, parse
+
+STORY: dict[str, object] = {
+    "format": "elytron.fixture",
+    "version": 1,
+    "id": "tea",
+    "title": "Ada likes tea.",
+    "spaces": ["ada"],
+    "scope": {"space": "ada"},
+    "clock": {"start": "2026-01-01T00:00:00Z"},
+    "steps": [
+        {"op": "write", "request": {"write": {"kind": "transcript"}}, "save": {"turn": "decisions.0.id"}},
+        {"op": "get", "request": {"id": "${turn}"}, "expect": {"id": "${turn}"}},
+    ],
+}
+
+
+def read(**changes: object) -> Fixture:
+    return parse(json.dumps({**STORY, **changes}).encode(), name="tea.json")
+
+
+def refusal(**changes: object) -> str:
+    with pytest.raises(UnreadableFile) as caught:
+        read(**changes)
+    return caught.value.problem
+
+
+def steps(*plain: dict[str, object]) -> list[dict[str, object]]:
+    return list(plain)
+
+
+def test_a_story_is_read_whole() -> None:
+    fixture = read(seed="s", clock={"start": "2026-01-01T00:00:00Z", "step": 5})
+    assert (fixture.id, fixture.spaces, fixture.seed) == ("tea", ("ada",), "s")
+    assert fixture.clock == StoryClock.model_construct(start=1_767_225_600_000, step=5)
+    assert fixture.steps[1] == Step(op="get", request={"id": "${turn}"}, expect={"id": "${turn}"})
+    assert fixture.profile == "server-linux-dev-full"
+
+
+def test_recorded_fingerprints_are_read() -> None:
+    expected = {"ada": {"state": "0" * 64, "events": "f" * 64}}
+    assert read(expected=expected).expected == {"ada": Fingerprints(state="0" * 64, events="f" * 64)}
+
+
+def test_a_step_can_open_the_store_again_and_set_the_clock() -> None:
+    step = read(steps=steps({"op": "recall", "reopen": "crashed", "at": "2026-01-02T00:00:00Z"})).steps[0]
+    assert (step.reopen, step.at) == (Reopening.CRASHED, 1_767_312_000_000)
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(UnreadableFile, match=r"'nowhere\.json'.*cannot be read"):
+        load(Path("nowhere.json"))
+
+
+def test_a_file_is_loaded_from_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "tea.json"
+    path.write_text(json.dumps(STORY), "utf-8")
+    assert load(path) == read()
+
+
+def test_what_is_not_json_is_refused_with_its_place() -> None:
+    with pytest.raises(UnreadableFile, match="not JSON at line 2"):
+        parse(b"{\n", name="tea.json")
+
+
+def test_a_key_said_twice_is_refused() -> None:
+    with pytest.raises(UnreadableFile, match="key twice"):
+        parse(b'{"format": "elytron.fixture", "format": "elytron.fixture"}', name="tea.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"format": "beetle.fixture"}, "format: Input should be 'elytron.fixture'"),
+        ({"version": 2}, "version: Input should be 1"),
+        ({"colour": "green"}, "colour: Extra inputs are not permitted"),
+        ({"id": "Tea Time"}, "id: String should match"),
+        ({"spaces": []}, "spaces: Tuple should have at least 1 item"),
+        ({"steps": []}, "steps: Tuple should have at least 1 item"),
+        ({"clock": {"start": 0}}, "clock.start: Value error, a time is written as ISO 8601 text"),
+        ({"clock": {"start": "yesterday"}}, "clock.start: Value error, timestamp is not an ISO 8601 timestamp"),
+        ({"steps": steps({"op": "get", "wants": {}})}, "step 1, wants: Extra inputs are not permitted"),
+        ({"steps": steps({"op": "get"}, {"op": "get", "reopen": "maybe"})}, "step 2, reopen: Input should be 'closed'"),
+        ({"steps": steps({"op": "get", "save": {"tmp": "id"}})}, "step 1, save, tmp"),
+        (
+            {"steps": steps({"op": "get", "expect": {"hits": {"$near": 1}}})},
+            "step 1, expect: Value error, '$near' is no",
+        ),
+        ({"expected": {"ada": {"state": "0", "events": "0"}}}, "expected.ada.state: String should match"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_step_and_field(changes: dict[str, object], problem: str) -> None:
+    assert refusal(**changes).startswith(problem)
+
+
+def test_a_refused_step_saves_and_measures_nothing() -> None:
+    step: dict[str, object] = {"op": "get", "error": "not_found", "minimum": {"hits": 1}}
+    assert (
+        refusal(steps=steps(step)) == "step 1: Value error, a step with `error` has no report to save from or measure"
+    )
+
+
+def test_the_id_is_the_name_of_the_file() -> None:
+    assert refusal(id="coffee") == "id: is 'coffee', and the file is called 'tea': give both one name"
+
+
+@pytest.mark.parametrize("place", ["request", "expect"])
+def test_a_reference_that_no_earlier_step_saved_is_refused(place: str) -> None:
+    step: dict[str, object] = {"op": "get", place: {"id": "${cup}"}, "save": {"cup": "id"}}
+    assert refusal(steps=steps(step)) == "step 1: ${cup} is saved by no earlier step"
+
+
+def test_times_and_the_folder_are_references_that_are_always_there() -> None:
+    request = {"path": "${tmp}/a", "since": "${time 2026-01-01T00:00:00Z}"}
+    assert read(steps=steps({"op": "export", "request": request})).steps[0].request == request
+
+
+def test_every_space_that_a_story_uses_is_named() -> None:
+    elsewhere: dict[str, object] = {"op": "get", "request": {"scope": {"space": "bob"}}}
+    assert refusal(steps=steps(elsewhere)) == "step 1: spaces lacks 'bob', which its request names"
+    assert refusal(scope={"space": "bob"}) == "spaces: lacks 'bob', which the fixture uses"
+    assert refusal(archive={"space": "bob", "path": "b.archive"}) == "spaces: lacks 'bob', which the fixture uses"
+    assert refusal(expected={"bob": {"state": "0" * 64, "events": "0" * 64}}) == (
+        "spaces: lacks 'bob', which the fixture uses"
+    )

@@ -1,0 +1,117 @@
+import pytest
+from pydantic import JsonValue
+
+from elytron_replay.comparing import Difference
+from elytron_replay.matching import mismatches, require_known, shortfalls
+
+REPORT: dict[str, JsonValue] = {
+    "outcome": "found",
+    "changed": True,
+    "count": 1,
+    "score": 0.5,
+    "hits": [{"id": "a", "text": "green tea"}, {"id": "b", "text": "black tea"}],
+    "documents": {"turns": 2},
+    "cursor": None,
+}
+
+
+def holds(expected: JsonValue) -> bool:
+    return not list(mismatches(expected, REPORT))
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        {},
+        {"outcome": "found", "cursor": None},
+        {"documents": {"turns": 2}},
+        {"hits": [{"id": "a"}, {"text": "black tea"}]},
+        {"hits": {"$contains": {"id": "b"}}},
+        {"hits": {"$contains": [{"id": "b"}, {"text": {"$contains": "green"}}]}},
+        {"hits": {"$lacks": {"id": "c"}}},
+        {"hits": {"$first": [{"id": "a"}]}},
+        {"hits": {"$count": 2, "$first": []}},
+        {"hits": {"$at_most": 2}},
+        {"hits": [{"text": {"$first": "green"}}, {"text": {"$lacks": ["green", "red"]}}]},
+        {"outcome": {"$count": 5}},
+        {"score": {"$at_most": 0.5}},
+        {"documents": {"$contains": "turns", "$lacks": "facts", "$count": 1}},
+    ],
+)
+def test_a_report_is_held_to_what_is_mentioned_and_no_more(expected: JsonValue) -> None:
+    assert holds(expected)
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        {"outcome": "nothing_relevant"},
+        {"documents": {"facts": 0}},
+        {"hits": [{"id": "a"}]},
+        {"hits": [{"id": "b"}, {"id": "a"}]},
+        {"hits": {"$contains": {"id": "c"}}},
+        {"hits": {"$contains": [{"id": "a"}, {"id": "c"}]}},
+        {"hits": {"$lacks": [{"id": "c"}, {"id": "b"}]}},
+        {"hits": {"$first": [{"id": "b"}]}},
+        {"hits": {"$first": "a"}},
+        {"hits": {"$count": 3}},
+        {"hits": {"$at_most": 1}},
+        {"outcome": {"$first": "lost"}},
+        {"outcome": {"$first": ["found"]}},
+        {"outcome": {"$contains": 3}},
+        {"count": {"$contains": "1"}},
+        {"count": {"$lacks": "2"}},
+        {"count": {"$count": 1}},
+        {"cursor": {"$at_most": 9}},
+        {"changed": {"$at_most": 9}},
+        {"nothing": {"$lacks": "x"}},
+        {"count": True},
+        {"changed": 1},
+        {"outcome": {"a": 1}},
+        {"hits": {"0": {"id": "a"}}},
+    ],
+)
+def test_a_report_that_says_otherwise_is_a_mismatch(expected: JsonValue) -> None:
+    assert not holds(expected)
+
+
+def test_each_mismatch_names_its_place_and_both_sides() -> None:
+    expected: JsonValue = {
+        "hits": [{"id": "a"}, {"id": "x"}],
+        "facts": 1,
+        "outcome": {"$contains": "lost", "$count": 5},
+    }
+    assert list(mismatches(expected, REPORT)) == [
+        Difference("hits.1.id", '"x"', '"b"'),
+        Difference("facts", "1", "(absent)"),
+        Difference("outcome", '{"$contains": "lost"}', '"found"'),
+    ]
+
+
+def test_a_minimum_is_met_by_numbers_lists_and_texts() -> None:
+    assert not list(shortfalls({"count": 1, "hits": 2, "outcome": 5, "documents.turns": 2}, REPORT))
+
+
+def test_each_shortfall_says_how_much_there_was() -> None:
+    assert list(shortfalls({"count": 2, "hits": 3, "missing": 1, "changed": 1}, REPORT)) == [
+        Difference("count", "at least 2", "1"),
+        Difference("hits", "at least 3", "2"),
+        Difference("missing", "at least 1", "(absent)"),
+        Difference("changed", "at least 1", "true"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "problem"),
+    [
+        ({"hits": {"$near": 1}}, "'\\$near' is no operator"),
+        ({"hits": [{"$count": "two"}]}, "'\\$count' does not take"),
+        ({"hits": {"$first": 1}}, "'\\$first' does not take"),
+        ({"hits": {"$contains": None}}, "'\\$contains' does not take"),
+        ({"hits": {"$count": 2, "id": "a"}}, "stands beside plain keys"),
+        ({"hits": {"$contains": {"$nope": 1}}}, "'\\$nope' is no operator"),
+    ],
+)
+def test_an_expectation_with_an_unknown_word_is_refused(expected: JsonValue, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        require_known(expected)

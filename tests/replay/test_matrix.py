@@ -1,0 +1,122 @@
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from tests.replay.stories import SHIPPED, losing, say, story, written
+
+from elytron_core.errors import InvalidInput, UnreadableFile
+from elytron_replay import load, record, render, run_matrix
+from elytron_replay.engines import DEFAULT_STORES, engine
+from elytron_replay.matrix import Recording, Verdict, compare
+
+pytestmark = pytest.mark.anyio
+
+STEPS: tuple[dict[str, JsonValue], ...] = (
+    {"op": "write", "request": say("I like tea.")},
+    {"op": "recall", "request": {"query": "tea"}},
+)
+
+
+async def test_every_shipped_story_is_the_same_on_every_store_and_as_recorded() -> None:
+    report = await run_matrix(SHIPPED)
+    assert report.ok, render(report)
+    assert report.stores == DEFAULT_STORES
+    assert [row.fixture for row in report.rows] == [path.stem for path in SHIPPED]
+    assert len(report.rows) >= 14
+
+
+async def test_recording_writes_what_all_stores_agree_on_and_nothing_else(tmp_path: Path) -> None:
+    path = written(tmp_path, story(*STEPS))
+    before = await run_matrix([path])
+    assert [(row.recording, row.ok, row.differences) for row in before.rows] == [(Recording.MISSING, False, ())]
+    after = await record([path])
+    assert after.ok
+    kept = json.loads(path.read_text("utf-8"))
+    assert list(kept.pop("expected")) == ["ada"]
+    assert kept == story(*STEPS)
+    text = path.read_text("utf-8")
+    assert (await record([path])).ok
+    assert path.read_text("utf-8") == text
+
+
+async def test_a_story_that_ends_otherwise_than_recorded_differs(tmp_path: Path) -> None:
+    path = written(tmp_path, story(*STEPS))
+    await record([path])
+    kept = json.loads(path.read_text("utf-8"))
+    kept["expected"]["ada"]["state"] = "0" * 64
+    path.write_text(json.dumps(kept), "utf-8")
+    report = await run_matrix([path], ["memory"])
+    (row,) = report.rows
+    assert (row.recording, row.verdicts, report.ok) == (Recording.DIFFERS, {"memory": Verdict.DIFFERS}, False)
+    (found,) = row.differences
+    assert (found.step, found.path, found.left_side, found.right_side) == (
+        None,
+        "fingerprints.ada.state",
+        "recorded",
+        "memory",
+    )
+    assert found.left == '"' + "0" * 64 + '"'
+
+
+async def test_a_story_with_an_unmet_demand_is_not_recorded(tmp_path: Path) -> None:
+    demanding = story({"op": "inspect", "expect": {"exists": True}})
+    path = written(tmp_path, demanding)
+    report = await record([path])
+    assert not report.ok
+    assert json.loads(path.read_text("utf-8")) == demanding
+    (row,) = report.rows
+    assert row.verdicts == dict.fromkeys(DEFAULT_STORES, Verdict.FAILED)
+    assert {(found.step, found.path, found.left, found.right) for found in row.differences} == {
+        (1, "exists", "true", "false")
+    }
+
+
+async def test_a_store_that_loses_documents_differs_and_the_report_says_where(tmp_path: Path) -> None:
+    path = written(tmp_path, story(*STEPS))
+    await record([path])
+    report = await compare([path], [engine("memory"), losing()])
+    (row,) = report.rows
+    assert (report.ok, row.ok) == (False, False)
+    assert row.verdicts == {"memory": Verdict.EQUAL, "losing": Verdict.DIFFERS}
+    places = {(found.step, found.operation, found.path, found.left_side, found.right_side) for found in row.differences}
+    assert (2, "recall", "outcome", "memory", "losing") in places
+    assert (None, "", "fingerprints.ada.state", "memory", "losing") in places
+    assert (None, "", "fingerprints.ada.state", "recorded", "losing") in places
+    assert "step 2 (recall): outcome" in render(report)
+
+
+async def test_a_lost_document_that_a_story_demands_fails(tmp_path: Path) -> None:
+    path = written(tmp_path, story(STEPS[0], {"op": "replay", "expect": {"turns": {"$count": 1}}}))
+    await record([path])
+    report = await compare([path], [engine("memory"), losing()])
+    assert report.rows[0].verdicts == {"memory": Verdict.EQUAL, "losing": Verdict.FAILED}
+
+
+async def test_no_story_proves_nothing() -> None:
+    assert not (await run_matrix([])).ok
+
+
+async def test_an_unknown_operation_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    path = written(tmp_path, story({"op": "dream"}))
+    with pytest.raises(UnreadableFile, match="step 1: 'dream' is no operation; there are write, recall"):
+        await run_matrix([path])
+
+
+async def test_a_story_of_another_profile_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, story(*STEPS, profile="esp-embedded-sdk"))
+    with pytest.raises(UnreadableFile, match="profile: is 'esp-embedded-sdk'"):
+        await run_matrix([path])
+
+
+async def test_an_unknown_store_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="'paper' cannot be replayed on"):
+        await run_matrix(SHIPPED, ["paper"])
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_story_is_written_as_a_recording_writes_it(path: Path) -> None:
+    from elytron_replay.layout import write_out
+
+    assert path.read_text("utf-8") == write_out(json.loads(path.read_text("utf-8")))
+    assert load(path).expected, "run `elytron replay --record`"

@@ -1,0 +1,23 @@
+from pathlib import Path
+
+from elytron_replay.normalising import normalised
+
+
+def test_what_differs_by_nature_is_left_out_and_paths_lose_their_folder() -> None:
+    report = normalised(
+        {
+            "engine": "sqlite",
+            "path": "/tmp/a/x.archive",
+            "store_check": {"blobs": 3, "documents": 2},
+            "items": [{"text": "see /tmp/a/x.archive", "metadata": {"engine": "diesel", "blobs": 1}}],
+            "sequence": 4,
+        },
+        folder=Path("/tmp/a"),
+    )
+    assert report == {
+        "engine": "(differs by nature)",
+        "path": "${tmp}/x.archive",
+        "store_check": {"blobs": "(differs by nature)", "documents": 2},
+        "items": [{"text": "see ${tmp}/x.archive", "metadata": {"engine": "diesel", "blobs": 1}}],
+        "sequence": 4,
+    }

@@ -1,0 +1,85 @@
+from elytron_replay.gate import GateReport
+from elytron_replay.matrix import MatrixReport, MatrixRow, Recording, StoreDifference, Verdict
+from elytron_replay.rendering import render, render_gate
+
+STORES = ("memory", "sqlite")
+
+
+def row(fixture: str, *, sqlite: Verdict = Verdict.EQUAL, recording: Recording = Recording.EQUAL) -> MatrixRow:
+    return MatrixRow(
+        fixture=fixture,
+        title=f"The story of {fixture}.",
+        steps=3,
+        verdicts={"memory": Verdict.EQUAL, "sqlite": sqlite},
+        fingerprint="0123456789abcdef" * 4,
+        recording=recording,
+    )
+
+
+def test_stories_that_are_equal_are_a_table_and_a_sentence() -> None:
+    report = MatrixReport(stores=STORES, rows=(row("tea"), row("coffee-break")))
+    assert render(report) == (
+        "fixture       memory  sqlite  fingerprint\n"
+        "tea           equal   equal   0123456789ab equal\n"
+        "coffee-break  equal   equal   0123456789ab equal\n"
+        "\n"
+        "2 of 2 fixtures equal on memory, sqlite"
+    )
+
+
+def test_what_differs_is_told_below_by_step_place_and_side() -> None:
+    at_step = StoreDifference(
+        step=2, operation="recall", path="hits.0.id", left_side="memory", left='"a"', right_side="sqlite", right='"b"'
+    )
+    refused = StoreDifference(
+        step=3, operation="get", path="", left_side="expected", left="a report", right_side="sqlite", right="{}"
+    )
+    at_end = StoreDifference(
+        step=None,
+        operation="",
+        path="fingerprints.ada.state",
+        left_side="recorded",
+        left="1",
+        right_side="sqlite",
+        right="2",
+    )
+    differing = row("tea", sqlite=Verdict.DIFFERS).model_copy(update={"differences": (at_step, refused, at_end)})
+    assert render(MatrixReport(stores=STORES, rows=(differing,))) == (
+        "fixture  memory  sqlite   fingerprint\n"
+        "tea      equal   differs  0123456789ab equal\n"
+        "\n"
+        "0 of 1 fixtures equal on memory, sqlite\n"
+        "\n"
+        "tea: The story of tea.\n"
+        "  step 2 (recall): hits.0.id\n"
+        '    memory  "a"\n'
+        '    sqlite  "b"\n'
+        "  step 3 (get): the whole report\n"
+        "    expected  a report\n"
+        "    sqlite    {}\n"
+        "  at the end: fingerprints.ada.state\n"
+        "    recorded  1\n"
+        "    sqlite    2"
+    )
+
+
+def test_a_story_without_recorded_fingerprints_says_what_to_do() -> None:
+    report = MatrixReport(stores=STORES, rows=(row("tea", recording=Recording.MISSING),))
+    assert render(report).endswith(
+        "tea: The story of tea.\n  no fingerprints are recorded: look at the story, then run `elytron replay --record`"
+    )
+
+
+def test_of_many_differences_the_first_are_shown_and_the_others_counted() -> None:
+    one = StoreDifference(step=1, operation="get", path="x", left_side="a", left="1", right_side="b", right="2")
+    many = row("tea", sqlite=Verdict.DIFFERS).model_copy(update={"differences": (one,) * 23})
+    lines = render(MatrixReport(stores=STORES, rows=(many,))).splitlines()
+    assert lines.count("  step 1 (get): x") == 20
+    assert lines[-1] == "  and 3 more"
+
+
+def test_the_gate_counts_fixtures_and_names_what_is_missing() -> None:
+    report = GateReport(exercised={"write": ("tea", "milk"), "recall": ()}, missing=("recall",))
+    assert render_gate(report) == "operation  fixtures\nwrite      2\nrecall     0\n\nnot exercised: recall"
+    whole = GateReport(exercised={"write": ("tea",)}, missing=())
+    assert render_gate(whole) == "operation  fixtures\nwrite      1\n\nevery operation is exercised"

@@ -1,0 +1,150 @@
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from tests.replay.stories import read, say, story
+
+from elytron_replay.comparing import Difference
+from elytron_replay.engines import DEFAULT_STORES, Engine, engine
+from elytron_replay.running import Outcome, run_fixture
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=DEFAULT_STORES)
+def store(request: pytest.FixtureRequest) -> Engine:
+    name: str = request.param
+    return engine(name)
+
+
+def problems(outcome: Outcome) -> list[tuple[int, str]]:
+    return [(step.number, found.path) for step in outcome.steps for found in step.problems]
+
+
+async def test_a_story_gives_the_same_outcome_each_time(store: Engine) -> None:
+    fixture = read(story({"op": "write", "request": say("I like tea.")}, {"op": "recall", "request": {"query": "tea"}}))
+    first = await run_fixture(fixture, store)
+    assert first.ok
+    assert first == await run_fixture(fixture, store)
+    assert set(first.fingerprints) == {"ada"}
+
+
+async def test_steps_see_the_time_of_the_story(store: Engine) -> None:
+    steps: list[dict[str, JsonValue]] = [
+        {"op": "write", "request": say("I like tea."), "save": {"turn": "decisions.0.id"}},
+        {"op": "write", "at": "2026-02-01T00:00:00Z", "request": say("I like coffee.")},
+        {"op": "get", "request": {"id": "${turn}"}, "expect": {"at": "${time 2026-01-01T00:00:00Z}"}},
+        {"op": "inspect", "expect": {"last_at": "${time 2026-02-01T00:00:00Z}"}},
+    ]
+    assert problems(await run_fixture(read(story(*steps)), store)) == []
+
+
+@pytest.mark.parametrize("how", ["closed", "crashed"])
+async def test_what_was_acknowledged_is_there_after_the_store_was_opened_again(store: Engine, how: str) -> None:
+    steps: list[dict[str, JsonValue]] = [
+        {"op": "write", "request": say("I like tea."), "save": {"turn": "decisions.0.id"}},
+        {"op": "recall", "reopen": how, "request": {"query": "tea"}, "expect": {"hits": [{"id": "${turn}"}]}},
+        {"op": "write", "reopen": how, "request": say("I like coffee."), "expect": {"sequence": {"$at_most": 9}}},
+        {"op": "replay", "reopen": how, "expect": {"total_turns": 2}},
+    ]
+    outcome = await run_fixture(read(story(*steps)), store)
+    assert problems(outcome) == []
+    untold = [{**step, "reopen": None} for step in steps]
+    assert (await run_fixture(read(story(*untold)), store)).fingerprints == outcome.fingerprints
+
+
+async def test_a_story_may_end_with_a_closed_runtime(store: Engine) -> None:
+    steps: list[dict[str, JsonValue]] = [
+        {"op": "write", "request": say("I like tea.")},
+        {"op": "close", "expect": {"phase": "closed"}},
+        {"op": "recall", "request": {"query": "tea"}, "error": "store_closed"},
+    ]
+    outcome = await run_fixture(read(story(*steps)), store)
+    shorter = await run_fixture(read(story(steps[0])), store)
+    assert outcome.ok
+    assert outcome.fingerprints == shorter.fingerprints
+
+
+async def test_an_unmet_demand_is_told_and_the_story_goes_on(store: Engine) -> None:
+    steps: list[dict[str, JsonValue]] = [
+        {"op": "write", "request": say("I like tea."), "expect": {"changed": False}, "minimum": {"sequence": 99}},
+        {"op": "recall", "request": {"query": "tea"}, "expect": {"outcome": "found"}},
+    ]
+    outcome = await run_fixture(read(story(*steps)), store)
+    assert (outcome.ok, outcome.ended_at) == (False, None)
+    assert problems(outcome) == [(1, "changed"), (1, "sequence")]
+
+
+@pytest.mark.parametrize(
+    ("step", "found"),
+    [
+        ({"op": "get", "request": {"id": "nobody"}}, Difference("", "a report", "not_found")),
+        (
+            {"op": "recall", "request": {"query": "tea"}, "error": "not_found"},
+            Difference("", "the error 'not_found'", "empty_space"),
+        ),
+        (
+            {"op": "recall", "request": {"query": "tea"}, "save": {"x": "hits.0.id"}},
+            Difference("save.x", "hits.0.id", "(absent)"),
+        ),
+    ],
+)
+async def test_a_step_that_ends_otherwise_than_told_ends_the_story(
+    step: dict[str, JsonValue], found: Difference
+) -> None:
+    outcome = await run_fixture(read(story(step, {"op": "inspect"})), engine("memory"))
+    assert (outcome.ok, outcome.ended_at, len(outcome.steps)) == (False, 1, 1)
+    assert outcome.fingerprints == {}
+    (problem,) = outcome.steps[0].problems
+    assert (problem.path, problem.left) == (found.path, found.left)
+    assert found.right in problem.right
+
+
+async def test_a_refusal_that_is_demanded_is_no_problem_and_says_its_details() -> None:
+    step: dict[str, JsonValue] = {
+        "op": "get",
+        "request": {"id": "nobody"},
+        "error": "not_found",
+        "expect": {"what": "memory"},
+    }
+    outcome = await run_fixture(read(story(step)), engine("memory"))
+    assert outcome.ok
+    assert outcome.steps[0].report == {
+        "error": "not_found",
+        "message": "no memory 'nobody' in this scope",
+        "what": "memory",
+    }
+
+
+async def test_an_expectation_whose_reference_does_not_fit_is_a_problem() -> None:
+    steps: list[dict[str, JsonValue]] = [
+        {"op": "inspect", "save": {"documents": "documents"}},
+        {"op": "inspect", "expect": {"space": "in ${documents}"}},
+    ]
+    outcome = await run_fixture(read(story(*steps)), engine("memory"))
+    assert problems(outcome) == [(2, "expect")]
+
+
+async def test_paths_of_the_story_are_the_same_in_every_run() -> None:
+    steps: list[dict[str, JsonValue]] = [
+        {"op": "write", "request": say("I like tea.")},
+        {"op": "export", "request": {"path": "${tmp}/a"}, "expect": {"path": "${tmp}/a"}},
+    ]
+    outcome = await run_fixture(read(story(*steps)), engine("memory"))
+    assert outcome.ok
+    report = outcome.steps[1].report
+    assert isinstance(report, dict)
+    assert report["path"] == "${tmp}/a"
+
+
+async def test_a_story_can_begin_with_an_archive(store: Engine, tmp_path: Path) -> None:
+    export: dict[str, JsonValue] = {"op": "export", "request": {"path": str(tmp_path / "ada.archive")}}
+    before = await run_fixture(read(story({"op": "write", "request": say("I like tea.")}, export)), engine("memory"))
+    assert before.ok
+    begun = story(
+        {"op": "recall", "request": {"query": "tea"}, "expect": {"outcome": "found"}},
+        archive={"space": "ada", "path": "ada.archive"},
+    )
+    outcome = await run_fixture(read(begun), store, beside=tmp_path)
+    assert outcome.ok
+    assert outcome.fingerprints == before.fingerprints
