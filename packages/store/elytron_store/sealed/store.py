@@ -38,6 +38,8 @@ class SealedStore:
     guard, so it conflicts and is made again under the newer key; a read that finds nothing looks at the keyring before
     it says so, and the ciphertext of an erased space is gone. So a read that finds something costs one call of the
     inner store, and one that does not costs two. What the inner store can tell is in the package's docstring.
+
+    The collections `elytron_seal` and `elytron_quarantine` of a space are this store's own.
     """
 
     def __init__(self, inner: Store, keyring: Keyring, /, *, clock: Clock) -> None:
