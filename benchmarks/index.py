@@ -80,9 +80,8 @@ def compare(name: str, ours: Sequence[Callable[[], object]], theirs: Sequence[Ca
         other += map(timed, theirs)
     p50, p95 = statistics.median(mine), statistics.quantiles(mine, n=20)[-1]
     rival = statistics.median(other)
-    print(
-        f"  {name}  index {p50 * 1e3:.3f} ms (p95 {p95 * 1e3:.3f})   fts5 {rival * 1e3:.3f} ms   x {rival / p50:.1f} faster"
-    )
+    figures = f"index {p50 * 1e3:.3f} ms (p95 {p95 * 1e3:.3f})"
+    print(f"  {name}  {figures}   fts5 {rival * 1e3:.3f} ms   x {rival / p50:.1f} faster")
 
 
 def fts5(connection: sqlite3.Connection, words: Sequence[str]) -> list[tuple[int]]:

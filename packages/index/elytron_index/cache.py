@@ -13,6 +13,8 @@ class IndexCache:
     def __init__(self, limit_bytes: int = limits.INDEX_CACHE_BYTES, /) -> None:
         self._limit_bytes = limit_bytes
         self._kept: OrderedDict[SpaceId, SpaceIndex] = OrderedDict()
+        self._sizes: dict[SpaceId, int] = {}
+        self._total = 0
 
     def get(self, space: SpaceId, /) -> SpaceIndex | None:
         """Return the index of `space`, now the one used last; None where it is not kept."""
@@ -26,21 +28,21 @@ class IndexCache:
 
         An index grows while it is kept: put it again after it was applied to, so that its size counts.
         """
+        self.drop(space)
         self._kept[space] = index
-        self._kept.move_to_end(space)
-        sizes = {kept: each.size_bytes for kept, each in self._kept.items()}
-        total, gone = sum(sizes.values()), list[SpaceId]()
-        for kept in list(self._kept)[:-1]:
-            if total <= self._limit_bytes:
-                break
-            del self._kept[kept]
-            total -= sizes[kept]
-            gone.append(kept)
+        self._sizes[space] = index.size_bytes
+        self._total += self._sizes[space]
+        gone: list[SpaceId] = []
+        while self._total > self._limit_bytes and len(self._kept) > 1:
+            oldest = next(iter(self._kept))
+            self.drop(oldest)
+            gone.append(oldest)
         return tuple(gone)
 
     def drop(self, space: SpaceId, /) -> None:
         """Let go of the index of `space`, if it is kept."""
-        self._kept.pop(space, None)
+        if self._kept.pop(space, None) is not None:
+            self._total -= self._sizes.pop(space)
 
     def spaces(self) -> tuple[SpaceId, ...]:
         """Return the spaces kept, the next to go first."""
@@ -48,8 +50,8 @@ class IndexCache:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory the kept indexes take together."""
-        return sum(index.size_bytes for index in self._kept.values())
+        """About how much memory the kept indexes took together when each was put."""
+        return self._total
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -18,6 +18,7 @@ ROWS_MAX = 1 << 26
 COUNT_MAX = 255
 _ROW_SHIFT = 8
 _CODE_SHIFT = 34
+_TERM_SHIFT = 36
 _LIVE_MAX = 8_192
 _RATIO = 4
 _FULL = 1 << 19
@@ -88,13 +89,15 @@ class Postings:
         counts: dict[str, int] = {}
         for term in terms:
             counts[term] = counts.get(term, 0) + 1
-        vocabulary = self.vocabulary
-        place = row << _ROW_SHIFT
+        if len(terms) > COUNT_MAX:
+            counts = {term: min(count, COUNT_MAX) for term, count in counts.items()}
+        vocabulary, append = self.vocabulary, self._live.append
+        place = field << _CODE_SHIFT | row << _ROW_SHIFT
         for term, count in counts.items():
             number = vocabulary.get(term)
             if number is None:
                 number = vocabulary[term] = len(vocabulary)
-            self._live.append((number << 2 | field) << _CODE_SHIFT | place | min(count, COUNT_MAX))
+            append(number << _TERM_SHIFT | place | count)
         self._live_segment = None
 
     def settle(self, alive: NDArray[np.bool_], /, *, least: int = _LIVE_MAX) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import checkpoint
@@ -64,10 +66,10 @@ class SpaceIndex:
 
     def planes(self) -> dict[str, int]:
         """Return how many units each plane has."""
-        columns = self._state.columns
-        living = columns.plane[: columns.size][columns.alive[: columns.size]].tolist()
-        names = self._state.names.plane.values
-        return {names[code]: living.count(code) for code in sorted(set(living), key=names.__getitem__)}
+        columns, planes = self._state.columns, self._state.names.plane.values
+        living = columns.plane[: columns.size][columns.alive[: columns.size]]
+        counted = zip(planes, np.bincount(living, minlength=len(planes)).tolist(), strict=True)
+        return {plane: units for plane, units in sorted(counted) if units}
 
     @property
     def units(self) -> int:
