@@ -1,0 +1,91 @@
+"""Canonical bytes and the digests over them."""
+
+import hashlib
+import math
+import re
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_core import canonical
+from elytron_core.model import Value
+
+SECRET, OTHER_SECRET = b"s" * 32, b"t" * 32
+PARTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=4)
+
+
+class Point(Value):
+    y: int = 0
+    x: float | None = None
+    names: tuple[str, ...] = ()
+
+
+def test_equal_values_have_one_form() -> None:
+    expected = '{"names":["é"],"x":null,"y":1}'.encode()
+    assert canonical.canonical_bytes(Point(y=1, names=("é",))) == expected
+    assert canonical.canonical_bytes({"y": 1, "x": None, "names": ["é"]}) == expected
+    assert canonical.canonical_bytes({"names": ("é",), "x": None, "y": 1}) == expected
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_json_cannot_say_has_no_form(value: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        canonical.canonical_bytes({"x": value})
+
+
+def test_a_lone_surrogate_has_no_form() -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        canonical.canonical_bytes(["\ud800"])
+
+
+@given(st.dictionaries(st.text("abc", max_size=3), st.integers(), max_size=5))
+def test_the_order_of_keys_does_not_count(value: dict[str, int]) -> None:
+    turned = dict(reversed(value.items()))
+    assert canonical.canonical_bytes(turned) == canonical.canonical_bytes(value)
+
+
+def test_a_digest_is_sha_256() -> None:
+    assert canonical.digest(b"tea") == hashlib.sha256(b"tea").hexdigest()
+
+
+@given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
+def test_a_checksum_changes_with_every_changed_moved_or_cut_part(one: list[bytes], other: list[bytes]) -> None:
+    assert len(canonical.checksum(*one)) == 8
+    assert (canonical.checksum(*one) == canonical.checksum(*other)) == (one == other)
+
+
+@given(PARTS, PARTS)
+def test_a_tag_is_equal_for_equal_parts_alone(one: list[str], other: list[str]) -> None:
+    same = canonical.tag(SECRET, "slot", *one) == canonical.tag(SECRET, "slot", *other)
+    assert same == (one == other)
+
+
+def test_a_tag_depends_on_secret_and_purpose_and_has_the_size_asked_for() -> None:
+    tags = {
+        canonical.tag(SECRET, "slot", "tea", size=24),
+        canonical.tag(OTHER_SECRET, "slot", "tea", size=24),
+        canonical.tag(SECRET, "skill", "tea", size=24),
+    }
+    assert len(tags) == 3
+    assert all(re.fullmatch("[0-9a-f]{24}", tag) for tag in tags)
+
+
+@given(st.binary(max_size=4), st.binary(max_size=4))
+def test_a_keyed_digest_is_equal_for_equal_bytes_under_one_secret_alone(one: bytes, other: bytes) -> None:
+    made = canonical.keyed_digest(SECRET, one)
+    assert re.fullmatch("[0-9a-f]{32}", made)
+    assert (made == canonical.keyed_digest(SECRET, other)) == (one == other)
+    assert made != canonical.keyed_digest(OTHER_SECRET, one)
+
+
+@given(st.lists(st.binary(max_size=3), max_size=5), st.randoms(use_true_random=False))
+def test_a_fingerprint_does_not_depend_on_the_order(items: list[bytes], random: Random) -> None:
+    shuffled = list(items)
+    random.shuffle(shuffled)
+    assert canonical.fingerprint(shuffled) == canonical.fingerprint(items)
+
+
+def test_a_fingerprint_counts_what_is_there_twice() -> None:
+    assert len({canonical.fingerprint(items) for items in ([], [b""], [b"a"], [b"a", b"a"], [b"a", b"b"])}) == 5

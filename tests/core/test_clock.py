@@ -1,0 +1,100 @@
+"""Time: read from what hosts write, bounded, written as ISO 8601."""
+
+import time
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_core import limits
+from elytron_core.clock import Clock, FrozenClock, Instant, SystemClock, as_datetime, instant, iso
+from elytron_core.errors import InvalidInput
+
+CHRISTMAS = Instant(1_766_620_800_000)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "2025-12-25T00:00:00Z",
+        " 2025-12-25 ",
+        "2025-12-25T01:00:00+01:00",
+        "20251225T000000Z",
+        "2025-12-25T00:00:00.000400",
+        datetime(2025, 12, 25),  # noqa: DTZ001 - without a zone is what is tested
+        datetime(2025, 12, 25, tzinfo=UTC),
+        datetime(2025, 12, 24, 19, tzinfo=timezone(timedelta(hours=-5))),
+        1_766_620_800_000,
+    ],
+)
+def test_a_moment_is_read_from_each_of_its_forms(given: datetime | int | str) -> None:
+    assert instant(given) == CHRISTMAS
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2025-13-01", "25.12.2025", "1766620800000", "2025-12-25T00:00:00ZZ"]
+)
+def test_text_that_is_no_timestamp_is_refused_without_repeating_it(text: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        instant(text, field="since")
+    assert raised.value.message == "since is not an ISO 8601 timestamp"
+
+
+@pytest.mark.parametrize("at", [limits.EARLIEST_MS, limits.LATEST_MS, 0, -1])
+def test_the_bounds_belong_to_the_time_that_is_taken(at: int) -> None:
+    assert instant(at) == at
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        limits.EARLIEST_MS - 1,
+        limits.LATEST_MS + 1,
+        10**30,
+        "1899-12-31T23:59:59.999Z",
+        "3000-01-01",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        datetime.min.replace(tzinfo=UTC),
+        datetime.max.replace(tzinfo=UTC),
+    ],
+)
+def test_a_time_outside_the_bounds_is_refused(given: datetime | int | str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        instant(given)
+    assert raised.value.message == "timestamp lies outside the years 1900 to 2999"
+
+
+@given(st.integers(limits.EARLIEST_MS, limits.LATEST_MS).map(Instant))
+def test_what_is_written_is_read_back(at: Instant) -> None:
+    assert instant(iso(at)) == at
+    assert instant(as_datetime(at)) == at
+
+
+def test_a_moment_is_written_in_utc_with_its_fraction_only_where_it_has_one() -> None:
+    assert iso(CHRISTMAS) == "2025-12-25T00:00:00Z"
+    assert iso(Instant(CHRISTMAS + 7)) == "2025-12-25T00:00:00.007Z"
+
+
+def test_a_frozen_clock_moves_only_when_told_to() -> None:
+    clock = FrozenClock(CHRISTMAS)
+    assert (clock.now(), clock.now()) == (CHRISTMAS, CHRISTMAS)
+    clock.advance(5)
+    clock.advance(-2)
+    assert clock.now() == CHRISTMAS + 3
+
+
+def test_a_stepping_clock_moves_at_each_look() -> None:
+    clock = FrozenClock(CHRISTMAS, step_ms=2)
+    assert [clock.now() - CHRISTMAS for _ in range(3)] == [0, 2, 4]
+
+
+def test_the_system_clock_tells_the_machines_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: CHRISTMAS * 1_000_000 + 999_999)
+    assert SystemClock().now() == CHRISTMAS
+
+
+def test_both_clocks_keep_the_port() -> None:
+    assert isinstance(FrozenClock(), Clock)
+    assert isinstance(SystemClock(), Clock)

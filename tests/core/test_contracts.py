@@ -1,0 +1,85 @@
+"""What reports say of themselves, and what requests refuse at the border."""
+
+import pytest
+
+from elytron_core.contracts import control, inspecting, moving, projecting, recalling, writing
+from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import FactId, TurnId
+
+
+def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
+    report = writing.MemoryWriteReport(
+        space="ada",
+        decisions=(
+            writing.WriteDecision(plane="transcript", id=TurnId("t1"), outcome=writing.Outcome.STORED),
+            writing.WriteDecision(plane="long_term", outcome=writing.Outcome.REJECTED),
+            writing.WriteDecision(plane="long_term", id=FactId("f1"), outcome=writing.Outcome.STORED),
+        ),
+        sequence=3,
+        changed=True,
+    )
+    assert report.ids == ("t1", "f1")
+    assert [report.count(outcome) for outcome in (writing.Outcome.STORED, writing.Outcome.UPDATED)] == [2, 0]
+
+
+def test_a_projection_names_all_memories_in_its_block() -> None:
+    sections = (
+        projecting.ProjectionSection(name=projecting.SectionName.FACTS, chars=1, budget=1, included=("f1", "f2")),
+        projecting.ProjectionSection(name=projecting.SectionName.RECENT, chars=0, budget=1, dropped=("m1",)),
+        projecting.ProjectionSection(name=projecting.SectionName.RECALLED, chars=1, budget=1, included=("r1",)),
+    )
+    report = projecting.MemoryProjectionReport(
+        space="ada",
+        projection_id="p1",
+        system_memory_block="",
+        requested_chars=1,
+        budget=1,
+        stable_chars=0,
+        pressure=projecting.Pressure.NORMAL,
+        sections=sections,
+        truncated=True,
+    )
+    assert report.selected_ids == ("f1", "f2", "r1")
+
+
+@pytest.mark.parametrize(
+    ("request_type", "given", "message"),
+    [
+        (recalling.MemoryRecallRequest, {}, "query is not valid: field required"),
+        (
+            recalling.MemoryRecallRequest,
+            {"query": "q", "limit": 0},
+            "limit is not valid: input should be greater than or equal to 1",
+        ),
+        (recalling.MemoryRecallRequest, {"query": "q", "hunter": 1}, "hunter is not a field"),
+        (
+            projecting.MemoryProjectionRequest,
+            {"user_query": "q", "system_max_len": -1},
+            "system_max_len is not valid: input should be greater than or equal to 0",
+        ),
+        (writing.MemoryWriteRequest, {"write": {"kind": "hunter2"}}, "write is of no known kind"),
+        (
+            writing.MemoryWriteRequest,
+            {"write": {"kind": "transcript", "turns": []}},
+            "write.transcript.turns is not valid: tuple should have at least 1 item after validation, not 0",
+        ),
+        (
+            control.MemoryForgetRequest,
+            {"ids": ()},
+            "ids is not valid: tuple should have at least 1 item after validation, not 0",
+        ),
+        (moving.MemoryExportRequest, {"path": ""}, "path is not valid: string should have at least 1 character"),
+        (
+            inspecting.MemoryReplayRequest,
+            {"limit": 10_000},
+            "limit is not valid: input should be less than or equal to 1000",
+        ),
+    ],
+)
+def test_a_request_is_refused_by_its_field(
+    request_type: type[ScopedRequest], given: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        request_type(**given)  # pyright: ignore[reportArgumentType]
+    assert raised.value.message == message

@@ -1,0 +1,165 @@
+"""The tree of errors is what its picture says, and its messages name the way out."""
+
+import re
+
+import pytest
+
+from elytron_core import errors
+from elytron_core.errors import ElytronError
+
+
+def classes(root: type[ElytronError] = ElytronError) -> list[type[ElytronError]]:
+    own = [child for child in root.__subclasses__() if child.__module__ == errors.__name__]
+    return [root, *(found for child in own for found in classes(child))]
+
+
+def test_the_picture_of_the_tree_is_true() -> None:
+    drawn: dict[str, tuple[str, str | None]] = {}
+    above: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        row = re.match(r" {4}((?:[│├└─ ]{4})*)([A-Z]\w+)(?: +([a-z]+(?:_[a-z]+)*)\b)?", line)
+        if row is None:
+            continue
+        depth = len(row[1]) // 4
+        above = [*above[:depth], row[2]]
+        drawn[row[2]] = (above[depth - 1] if depth else "Exception", row[3])
+    built = {found.__name__: found for found in classes()}
+    assert {name: parent for name, (parent, _) in drawn.items()} == {
+        name: found.__mro__[1].__name__ for name, found in built.items()
+    }
+    keyed = {name: key for name, (_, key) in drawn.items() if key is not None}
+    assert keyed == {name: built[name].key for name in keyed}
+    assert set(drawn) - set(keyed) == {"ElytronError", "StoreError", "SealError"}
+
+
+def test_every_class_has_a_key_of_its_own() -> None:
+    keys = [found.key for found in classes()]
+    assert len(set(keys)) == len(keys)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", key) for key in keys)
+
+
+EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
+    (
+        errors.InvalidInput(field="limit", problem="is below 1"),
+        "limit is below 1",
+        {"field": "limit", "problem": "is below 1"},
+    ),
+    (
+        errors.InvalidJson(problem="is not UTF-8"),
+        "JSON is not UTF-8",
+        {"field": "JSON", "problem": "is not UTF-8"},
+    ),
+    (
+        errors.ScopeMissing(operation="erase", way_out="give a scope"),
+        "scope is missing for 'erase': give a scope",
+        {"field": "scope", "problem": "is missing for 'erase': give a scope"},
+    ),
+    (
+        errors.StoreUrlInvalid(problem="names no engine"),
+        "store names no engine; use memory:, file:///folder, sqlite:///path.db, or a path that ends in .db",
+        {
+            "field": "store",
+            "problem": "names no engine; use memory:, file:///folder, sqlite:///path.db, or a path that ends in .db",
+        },
+    ),
+    (
+        errors.UnreadableFile(name="talk.jsonl", problem="is not JSON", line=3),
+        "file 'talk.jsonl', line 3 is not JSON",
+        {"field": "file 'talk.jsonl', line 3", "problem": "is not JSON"},
+    ),
+    (
+        errors.UnreadableFile(name="talk.jsonl", problem="is empty"),
+        "file 'talk.jsonl' is empty",
+        {"field": "file 'talk.jsonl'", "problem": "is empty"},
+    ),
+    (errors.NotFound(what="fact", name="f1"), "no fact 'f1' in this scope", {"what": "fact"}),
+    (
+        errors.Conflict(what="the fact", expected=1, found=2),
+        "the fact is at revision 2, not 1: read it again and retry",
+        {"what": "the fact", "expected": 1, "found": 2},
+    ),
+    (
+        errors.IdempotencyConflict(),
+        "this idempotency key was used for another request: send a new key",
+        {},
+    ),
+    (
+        errors.TurnConflict(turn="t1"),
+        "turn 't1' is already committed with other content: use a new turn id",
+        {},
+    ),
+    (
+        errors.LimitExceeded(what="tags", limit=32, found=40),
+        "tags: at most 32, 40 given",
+        {"what": "tags", "limit": 32},
+    ),
+    (errors.LimitExceeded(what="tags", limit=32), "tags: at most 32", {"what": "tags", "limit": 32}),
+    (errors.PayloadTooLarge(limit=9), "bytes of JSON: at most 9", {"what": "bytes of JSON", "limit": 9}),
+    (errors.PermissionRefused("not yours"), "not yours", {}),
+    (errors.Unsupported("no such operation"), "no such operation", {}),
+    (
+        errors.MissingExtra(extra="mcp", purpose="the MCP server"),
+        "the MCP server needs the extra 'mcp': pip install 'elytron[mcp]'",
+        {"extra": "mcp"},
+    ),
+    (errors.StoreUnavailable("cannot be opened"), "cannot be opened", {}),
+    (
+        errors.StoreBusy(engine="sqlite", waited_s=30.4),
+        "the sqlite store was held by others for 30 s: try again",
+        {},
+    ),
+    (
+        errors.StoreFull(engine="file"),
+        "the file store has no room left on its device: free some and retry; nothing was stored",
+        {},
+    ),
+    (
+        errors.StoreFailed(engine="file", doing="syncing"),
+        "the file store failed while syncing; this handle takes no more writes: open it again",
+        {},
+    ),
+    (errors.StoreClosed(), "this store is closed: open it again", {}),
+    (errors.StoreForeign("not a store of ours"), "not a store of ours", {}),
+    (
+        errors.StoreNewer(found=9, known=1),
+        "this store has schema 9, this version knows up to 1: use a newer elytron",
+        {"found": 9},
+    ),
+    (
+        errors.StoreCorrupt(what="a document"),
+        "a document is damaged and was not served: run `elytron inspect --check` for the whole report",
+        {"what": "a document"},
+    ),
+    (errors.KeyMissing("no key"), "no key", {}),
+    (
+        errors.KeyDestroyed(),
+        "this space was erased by destroying its key; nothing in it can be read again",
+        {},
+    ),
+    (
+        errors.SealBroken(what="a document"),
+        "a document was altered, moved or cut after it was sealed, and was not served",
+        {"what": "a document"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "message", "details"), EVERY, ids=lambda value: getattr(value, "key", ""))
+def test_a_message_names_the_thing_and_the_way_out(
+    error: ElytronError, message: str, details: dict[str, str | int]
+) -> None:
+    assert (str(error), error.message, error.details()) == (message, message, details)
+
+
+def test_every_error_that_is_raised_has_its_example() -> None:
+    branches = {errors.ElytronError, errors.StoreError, errors.SealError}
+    assert {type(error) for error, _, _ in EVERY} == set(classes()) - branches
+
+
+def test_trying_again_helps_where_others_were_in_the_way() -> None:
+    assert {found.key for found in classes() if found.retryable} == {
+        "conflict",
+        "store_unavailable",
+        "store_busy",
+        "store_full",
+    }

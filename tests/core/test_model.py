@@ -1,0 +1,116 @@
+"""Values: frozen, the same bytes for the same value, silent about what a wrong value was."""
+
+from typing import Annotated, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field, TypeAdapter, ValidationError
+
+from elytron_core.errors import InvalidInput
+from elytron_core.model import Request, Value, invalid
+from elytron_core.scope import Name
+
+SECRET = "hunter2"
+
+
+class Tea(Value):
+    kind: Literal["tea"] = "tea"
+    cups: Annotated[int, Field(ge=1)] = 1
+
+
+class Coffee(Value):
+    kind: Literal["coffee"] = "coffee"
+
+
+class Order(Request):
+    drinks: tuple[Annotated[Tea | Coffee, Field(discriminator="kind")], ...]
+    table: Name = "1"
+
+
+def test_a_value_does_not_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Tea().__setattr__("cups", 2)
+
+
+def test_defaults_are_left_out_of_the_bytes() -> None:
+    assert Order(drinks=(Tea(), Tea(cups=2)), table="1").to_bytes() == b'{"drinks":[{},{"cups":2}]}'
+
+
+@given(st.builds(Tea, cups=st.integers(1, 2**60)))
+def test_bytes_are_read_back_as_the_value(value: Tea) -> None:
+    assert Tea.from_bytes(value.to_bytes()) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"{", "request is not valid: invalid JSON: EOF while parsing an object at line 1 column 1"),
+        (b'{"cups": 0}', "cups is not valid: input should be greater than or equal to 1"),
+        (
+            b'{"cups": "hunter2"}',
+            "cups is not valid: input should be a valid integer, unable to parse string as an integer",
+        ),
+        (b'{"spoons": "hunter2"}', "spoons is not a field"),
+        (b'{"cups": 0, "kind": "hunter2"}', "kind is not valid: input should be 'tea' (and 1 more)"),
+    ],
+)
+def test_bytes_that_hold_no_value_name_the_field(data: bytes, message: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        Tea.from_bytes(data)
+    assert raised.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "drinks is not valid: field required"),
+        ({"drinks": [{"kind": SECRET}]}, "drinks.0 is of no known kind"),
+        ({"drinks": [{"kind": "tea", SECRET: 1}]}, "drinks.0.tea.hunter2 is not a field"),
+        ({"drinks": [], "table": f" {SECRET}"}, "table has control characters or outer white space"),
+        ({"drinks": SECRET}, "drinks is not valid: input should be a valid tuple"),
+    ],
+)
+def test_a_wrong_request_is_invalid_input_wherever_it_is_built(given: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        Order(**given)  # pyright: ignore[reportArgumentType]
+    assert raised.value.message == message
+
+
+def test_what_a_stranger_called_a_field_is_not_repeated() -> None:
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(Tea).validate_python({SECRET: 1})
+    error = invalid(raised.value, known={"cups", "kind"})
+    assert error.message == "request has an unknown field"
+
+
+def test_a_place_in_a_list_is_kept_in_the_path() -> None:
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(tuple[Tea, ...]).validate_python([{}, {"cups": 0}])
+    error = invalid(raised.value, known={"cups"})
+    assert error.message == "1.cups is not valid: input should be greater than or equal to 1"
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.just(SECRET), st.floats(allow_nan=False)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["kind", "cups"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.fixed_dictionaries({}, optional={"drinks": JSON, "table": JSON}))
+def test_no_message_repeats_what_was_given(given: dict[str, object]) -> None:
+    error = refusal(given)
+    if error is not None:
+        assert SECRET not in f"{error} {error.details()}"
+        assert error.__cause__ is None
+
+
+def refusal(given: dict[str, object]) -> InvalidInput | None:
+    try:
+        Order(**given)  # pyright: ignore[reportArgumentType]
+    except InvalidInput as error:
+        return error
+    return None

@@ -1,0 +1,89 @@
+"""Names that callers give, by the function and by the field type."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_core import limits
+from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
+from elytron_core.ids import SpaceId
+from elytron_core.model import Request
+from elytron_core.scope import Name, Space
+from elytron_core.text.names import require_name
+
+
+class Named(Request):
+    name: Name
+
+
+@pytest.mark.parametrize("name", ["a", "Mina", "外婆", "room 4/b", "é", "👍", "x" * limits.NAME_CHARS])
+def test_a_printable_name_is_taken(name: str) -> None:
+    require_name(name, field="speaker", limit=limits.NAME_CHARS)
+    assert Named(name=name).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("", "is empty"),
+        *(
+            (name, "has control characters, lone surrogates or outer white space")
+            for name in (
+                " ",
+                "a ",
+                " a",
+                "a\nb",
+                "a\x00b",
+                "a\u2028b",
+                "a\u00a0b",
+                "a\u200bb",
+                "a\u202eb",
+                "\ud800",
+                "a\tb",
+            )
+        ),
+    ],
+)
+def test_what_could_hide_or_break_is_refused_without_repeating_it(name: str, problem: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        require_name(name, field="speaker", limit=limits.NAME_CHARS)
+    assert raised.value.message == f"speaker {problem}"
+    with pytest.raises(InvalidInput):
+        Named(name=name)
+
+
+def test_a_long_name_is_over_the_limit() -> None:
+    with pytest.raises(LimitExceeded) as raised:
+        require_name("x" * 4, field="speaker", limit=3)
+    assert raised.value.message == "characters in speaker: at most 3, 4 given"
+    with pytest.raises(InvalidInput):
+        Named(name="x" * (limits.NAME_CHARS + 1))
+
+
+def is_taken(name: str) -> bool:
+    try:
+        require_name(name, field="name", limit=limits.NAME_CHARS)
+    except ElytronError:
+        return False
+    return True
+
+
+# What is assigned to a character in a later Unicode than Python's is judged by the engine's newer tables.
+@given(st.text(st.one_of(st.sampled_from(" \n\t\u00a0"), st.characters(exclude_categories=["Cn"])), max_size=4))
+def test_the_field_type_takes_what_the_function_takes(name: str) -> None:
+    try:
+        Named(name=name)
+    except InvalidInput:
+        assert not is_taken(name)
+    else:
+        assert is_taken(name)
+
+
+def test_a_space_is_a_name_of_its_own_length() -> None:
+    class InSpace(Request):
+        space: Space
+
+    longest = SpaceId("s" * limits.SPACE_CHARS)
+    assert InSpace(space=longest).space == longest
+    with pytest.raises(InvalidInput):
+        InSpace(space=SpaceId(longest + "s"))

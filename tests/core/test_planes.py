@@ -1,0 +1,237 @@
+"""Planes: what is stored comes back as it was, and the small rules that live on the values."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import ConversationTag, FactId, SkillId, TurnId
+from elytron_core.planes import long_term, procedural, space, transcript
+from elytron_core.scope import ConversationKey
+
+NOW = Instant(1_750_000_000_000)
+LATER = Instant(NOW + 5)
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+CONTENTS = TEXTS.filter(bool)
+NAMES = st.text("abc外婆é", min_size=1, max_size=5)
+MOMENTS = st.integers(limits.EARLIEST_MS, limits.LATEST_MS).map(Instant)
+MAYBE = st.one_of(st.none(), MOMENTS)
+SEVERAL = st.lists(NAMES, max_size=3).map(tuple)
+
+FACTS = st.builds(
+    long_term.Fact,
+    id=NAMES.map(FactId),
+    kind=st.sampled_from(long_term.Kind),
+    topic=CONTENTS,
+    content=CONTENTS,
+    keywords=SEVERAL,
+    entities=SEVERAL,
+    citations=SEVERAL,
+    privacy=st.sampled_from(long_term.Privacy),
+    authority=st.sampled_from(long_term.Authority),
+    confidence=st.sampled_from(long_term.Confidence),
+    observed_at=MOMENTS,
+    recorded_at=MOMENTS,
+    confirmed_at=MOMENTS,
+    valid_from=MAYBE,
+    valid_to=MAYBE,
+    state=st.sampled_from(long_term.State),
+)
+SKILLS = st.builds(
+    procedural.Skill,
+    id=NAMES.map(SkillId),
+    name=NAMES,
+    topic=CONTENTS,
+    title=CONTENTS,
+    summary=TEXTS,
+    procedure=CONTENTS,
+    citations=SEVERAL,
+    source=st.sampled_from(procedural.SkillSource),
+    observed_at=MOMENTS,
+    recorded_at=MOMENTS,
+    updated_at=MOMENTS,
+    forgotten_at=MAYBE,
+)
+MESSAGES = st.builds(
+    transcript.Message,
+    role=st.sampled_from(transcript.Role),
+    text=TEXTS,
+    speaker=st.one_of(st.none(), NAMES),
+    at=MAYBE,
+)
+TURNS = st.builds(
+    transcript.Turn,
+    sequence=st.integers(1, 2**40),
+    channel=NAMES,
+    conversation=NAMES,
+    messages=st.lists(MESSAGES, max_size=3).map(tuple),
+    recorded_at=MOMENTS,
+    delivery=st.sampled_from(transcript.Delivery),
+    metadata=st.dictionaries(NAMES, st.one_of(st.none(), st.booleans(), st.integers(-5, 5), TEXTS), max_size=2),
+    forgotten=st.dictionaries(st.integers(0, 3), MOMENTS, max_size=2),
+    erased=st.lists(st.integers(0, 3), max_size=2).map(tuple),
+)
+
+
+@given(st.one_of(FACTS, SKILLS, TURNS))
+def test_what_is_stored_comes_back_as_it_was(
+    value: long_term.Fact | procedural.Skill | transcript.Turn,
+) -> None:
+    again = type(value).from_bytes(value.to_bytes())
+    assert again == value
+    assert again.to_bytes() == value.to_bytes()
+
+
+def fact(*, valid_to: Instant | None = None) -> long_term.Fact:
+    return long_term.Fact(
+        id=FactId("f1"),
+        kind=long_term.Kind.FACT,
+        topic="tea",
+        content="green",
+        observed_at=NOW,
+        recorded_at=NOW,
+        confirmed_at=NOW,
+        valid_to=valid_to,
+    )
+
+
+def test_a_superseded_fact_held_until_it_was_closed() -> None:
+    closed = long_term.close(
+        fact(), at=LATER, because="a newer word", state=long_term.State.SUPERSEDED, by=FactId("f2")
+    )
+    assert closed == fact(valid_to=LATER).model_copy(
+        update={
+            "state": long_term.State.SUPERSEDED,
+            "closed_at": LATER,
+            "closed_because": "a newer word",
+            "superseded_by": FactId("f2"),
+        }
+    )
+    assert (fact().is_current, closed.is_current) == (True, False)
+
+
+def test_an_end_that_was_known_is_kept() -> None:
+    closed = long_term.close(fact(valid_to=NOW), at=LATER, because="", state=long_term.State.SUPERSEDED)
+    assert closed.valid_to == NOW
+
+
+@pytest.mark.parametrize("state", [long_term.State.CORRECTED, long_term.State.FORGOTTEN, long_term.State.DELETED])
+def test_a_fact_closed_for_another_reason_does_not_say_that_it_ended(state: long_term.State) -> None:
+    closed = long_term.close(fact(), at=LATER, because="asked", state=state)
+    assert (closed.valid_to, closed.closed_at, closed.state) == (None, LATER, state)
+
+
+@given(FACTS, st.sampled_from([state for state in long_term.State if state is not long_term.State.ACTIVE]))
+def test_a_closed_fact_stays_as_it_is(one: long_term.Fact, state: long_term.State) -> None:
+    closed = long_term.close(one, at=NOW, because="first", state=state)
+    assert not closed.is_current
+    assert long_term.close(closed, at=LATER, because="second", state=long_term.State.DELETED) == closed
+
+
+def test_case_and_white_space_of_a_topic_do_not_count() -> None:
+    assert long_term.topic_key("  Blue\tBOAT\n") == long_term.topic_key("blue boat") == "blue boat"
+
+
+def test_a_fact_without_content_is_no_fact() -> None:
+    with pytest.raises(InvalidInput) as raised:
+        long_term.Fact.from_bytes(b'{"id":"f1","kind":"fact","topic":"tea","content":""}')
+    assert raised.value.message == "content is not valid: string should have at least 1 character (and 3 more)"
+
+
+TAG = ConversationTag("ab" * 12)
+
+
+@given(st.lists(st.integers(1, 2**47), min_size=2, max_size=5))
+def test_turn_ids_sort_as_their_conversation_goes(sequences: list[int]) -> None:
+    made = [transcript.turn_id(TAG, sequence) for sequence in sequences]
+    assert sorted(made) == [transcript.turn_id(TAG, sequence) for sequence in sorted(sequences)]
+    assert {transcript.tag_of(turn) for turn in made} == {TAG}
+
+
+def test_the_first_message_goes_by_the_turns_id_and_later_ones_by_their_place() -> None:
+    turn = TurnId("ab.01")
+    assert [transcript.message_id(turn, part) for part in range(3)] == ["ab.01", "ab.01#1", "ab.01#2"]
+
+
+def turn(
+    *messages: transcript.Message, lifecycle: transcript.Lifecycle = transcript.Lifecycle.ACTIVE
+) -> transcript.Turn:
+    return transcript.Turn(
+        sequence=1,
+        channel="default",
+        conversation="default",
+        messages=messages,
+        recorded_at=NOW,
+        lifecycle=lifecycle,
+        forgotten={1: NOW},
+        erased=(2,),
+    )
+
+
+def test_a_hidden_or_erased_message_is_not_recalled_nor_any_of_a_turn_put_away() -> None:
+    assert [turn().is_recallable(part) for part in range(4)] == [True, False, False, True]
+    for lifecycle in transcript.Lifecycle:
+        assert turn(lifecycle=lifecycle).is_recallable(0) is (lifecycle is transcript.Lifecycle.ACTIVE)
+
+
+def test_a_message_was_said_when_its_host_says_else_when_it_was_recorded() -> None:
+    dated, undated = transcript.Message(text="a", at=LATER), transcript.Message(text="a")
+    assert [transcript.said_at(turn(dated, undated), message) for message in (dated, undated)] == [LATER, NOW]
+
+
+SPOKEN = tuple(transcript.Message(role=role, text=role.value) for role in transcript.Role)
+
+
+@pytest.mark.parametrize(
+    ("delivery", "kept"),
+    [
+        (transcript.Delivery.DELIVERED, ["user", "assistant", "system", "tool"]),
+        (transcript.Delivery.USER_ONLY, ["user", "system", "tool"]),
+        (transcript.Delivery.UPSTREAM_FAILED, ["user", "system", "tool"]),
+        (transcript.Delivery.CANCELLED, ["user", "system", "tool"]),
+        (transcript.Delivery.INCOMPLETE_STREAM, []),
+        (transcript.Delivery.REJECTED_BY_POLICY, []),
+    ],
+)
+def test_only_what_was_delivered_is_evidence(delivery: transcript.Delivery, kept: list[str]) -> None:
+    assert [message.text for message in transcript.evidence_of(SPOKEN, delivery)] == kept
+
+
+def test_a_conversation_is_known_by_channel_and_name() -> None:
+    head = transcript.Conversation(channel="mail", conversation="boat")
+    assert head.key == ConversationKey("mail", "boat")
+
+
+RECORD = space.SpaceRecord(secret="5a" * 32, created_at=NOW)
+OTHER = space.SpaceRecord(secret="5b" * 32, created_at=NOW)
+
+
+def tags(record: space.SpaceRecord) -> list[str]:
+    key = ConversationKey("mail", "boat")
+    return [
+        record.conversation_tag(key),
+        record.turn_name_tag(key, "t1"),
+        record.slot_tag(long_term.Kind.TASK, "Blue  Boat"),
+        record.slot_tag(long_term.Kind.FACT, "blue boat"),
+        record.skill_tag("runtime_skill__row"),
+    ]
+
+
+def test_a_spaces_tags_are_its_own_and_name_nothing() -> None:
+    assert tags(RECORD) == tags(space.SpaceRecord.from_bytes(RECORD.to_bytes()))
+    assert not set(tags(RECORD)) & set(tags(OTHER))
+    assert len(set(tags(RECORD))) == 5
+    assert all(len(tag) == space.TAG_DIGITS and set(tag) <= set("0123456789abcdef") for tag in tags(RECORD))
+    assert RECORD.slot_tag(long_term.Kind.TASK, "blue boat") == RECORD.slot_tag(long_term.Kind.TASK, " BLUE\nboat")
+
+
+def test_a_spaces_digest_of_a_body_is_its_own() -> None:
+    assert RECORD.digest(b"tea") == RECORD.digest(b"tea")
+    assert len({RECORD.digest(b"tea"), RECORD.digest(b"tee"), OTHER.digest(b"tea")}) == 3
+
+
+def test_every_collection_of_a_space_is_listed_once() -> None:
+    assert sorted(space.COLLECTIONS) == ["conversations", "facts", "skills", "slots", "space", "turn_names", "turns"]

@@ -1,0 +1,149 @@
+"""What every engine refuses before it writes anything."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    Action,
+    Batch,
+    CheckReport,
+    Damage,
+    Delete,
+    Entry,
+    Idempotency,
+    Problem,
+    Put,
+    Ref,
+    Require,
+    require_ref,
+    validate,
+)
+
+REF = Ref("facts", "0a")
+ENTRY = Entry(Action.WRITE, REF)
+
+
+def batch(
+    *,
+    space: str = "ada",
+    entries: tuple[Entry, ...] = (ENTRY,),
+    puts: tuple[Put, ...] = (),
+    deletes: tuple[Delete, ...] = (),
+    requires: tuple[Require, ...] = (),
+    key: str | None = None,
+    sealed: bool = False,
+) -> Batch:
+    idempotency = Idempotency(key, "0", b"") if key is not None else None
+    return Batch(SpaceId(space), Instant(0), entries, puts, deletes, requires, idempotency, sealed)
+
+
+LARGEST = b"x" * limits.DOCUMENT_BYTES
+SEALED = b"x" * (limits.DOCUMENT_BYTES + limits.SEAL_BYTES)
+MOST = tuple(Entry(Action.WRITE, Ref("facts", f"{at:x}")) for at in range(limits.BATCH_CHANGES))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        batch(),
+        batch(puts=(Put(REF, b"", 0), Put(Ref("slots", "0a"), b"x", 7)), deletes=(Delete(Ref("facts", "0b"), 1),)),
+        batch(requires=(Require(REF, 0), Require(REF, 0))),
+        batch(puts=(Put(REF, LARGEST, 0),)),
+        batch(puts=(Put(REF, SEALED, 0),), sealed=True),
+        batch(entries=MOST),
+        batch(entries=(*MOST, ENTRY), sealed=True),
+        batch(key="k" * limits.IDEMPOTENCY_KEY_CHARS),
+        batch(space="s" * limits.SPACE_CHARS),
+    ],
+    ids=lambda given: "",
+)
+def test_a_batch_within_the_rules_is_taken(given: Batch) -> None:
+    validate(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (batch(space=""), "space is empty"),
+        (batch(space="a\n"), "space has control characters, lone surrogates or outer white space"),
+        (batch(entries=()), "entries are missing: every batch leaves a journal entry"),
+        (batch(puts=(Put(REF, b"", -1),)), "expects is below 0"),
+        (batch(deletes=(Delete(REF, 0),)), "expects is below 1 for a delete"),
+        (batch(puts=(Put(REF, b"", 0), Put(REF, b"", 0))), "batch changes one document twice"),
+        (batch(puts=(Put(REF, b"", 1),), deletes=(Delete(REF, 1),)), "batch changes one document twice"),
+        (
+            batch(puts=(Put(Ref("Facts", "0a"), b"", 0),)),
+            "collection is not up to 32 lower-case letters and underscores",
+        ),
+        (batch(deletes=(Delete(Ref("facts", "tea"), 1),)), "key is not up to 96 hex digits, dots and dashes"),
+        (batch(requires=(Require(Ref("facts", ""), 1),)), "key is not up to 96 hex digits, dots and dashes"),
+        (
+            batch(entries=(Entry(Action.WRITE, Ref("", "0a")),)),
+            "collection is not up to 32 lower-case letters and underscores",
+        ),
+        (batch(key=""), "idempotency key is empty"),
+    ],
+    ids=lambda given: "",
+)
+def test_a_batch_that_breaks_a_rule_is_refused(given: Batch, message: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        validate(given)
+    assert raised.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        (batch(entries=(*MOST, ENTRY)), limits.BATCH_CHANGES),
+        (batch(entries=MOST, requires=(Require(REF, 1),)), limits.BATCH_CHANGES),
+        (batch(entries=(*MOST, ENTRY, ENTRY), sealed=True), limits.BATCH_CHANGES),
+        (batch(puts=(Put(REF, LARGEST + b"x", 0),)), limits.DOCUMENT_BYTES),
+        (batch(puts=(Put(REF, SEALED + b"x", 0),), sealed=True), limits.DOCUMENT_BYTES + limits.SEAL_BYTES),
+        (batch(key="k" * (limits.IDEMPOTENCY_KEY_CHARS + 1)), limits.IDEMPOTENCY_KEY_CHARS),
+        (batch(space="s" * (limits.SPACE_CHARS + 1)), limits.SPACE_CHARS),
+    ],
+    ids=lambda given: "",
+)
+def test_a_batch_over_a_bound_is_refused_with_the_bound(given: Batch, limit: int) -> None:
+    with pytest.raises(LimitExceeded) as raised:
+        validate(given)
+    assert raised.value.limit == limit
+
+
+def is_taken(ref: Ref) -> bool:
+    try:
+        require_ref(ref)
+    except ElytronError:
+        return False
+    return True
+
+
+@given(st.text("ab_Z1 ", max_size=4), st.text("0af.-gA/\n", max_size=4))
+def test_a_place_has_a_plain_collection_and_a_key_of_hex_digits(collection: str, key: str) -> None:
+    named = collection[:1].isalpha() and collection.islower() and set(collection) <= set("ab_")
+    keyed = bool(key) and key[0] in "0af" and set(key) <= set("0af.-")
+    assert is_taken(Ref(collection, key)) is (named and keyed)
+
+
+@pytest.mark.parametrize(
+    ("ref", "taken"),
+    [
+        (Ref("c" * 32, "0" * 96), True),
+        (Ref("c" * 33, "0"), False),
+        (Ref("c", "0" * 97), False),
+        (Ref("c\n", "0"), False),
+        (Ref("c", "0\n"), False),
+    ],
+)
+def test_a_place_is_bounded(ref: Ref, taken: bool) -> None:
+    assert is_taken(ref) is taken
+
+
+def test_a_check_that_found_nothing_is_ok() -> None:
+    assert CheckReport(1, 2, 3, 4).ok
+    assert not CheckReport(1, 2, 3, 4, (Problem(Damage.BLOB, None, "a blob"),)).ok

@@ -1,0 +1,42 @@
+"""Where something happens."""
+
+import pytest
+
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import SpaceId
+from elytron_core.model import Request
+from elytron_core.scope import ConversationKey, Scope
+
+ADA = SpaceId("ada")
+
+
+@pytest.mark.parametrize(
+    ("scope", "key"),
+    [
+        (Scope(space=ADA), ConversationKey("default", "default")),
+        (Scope(space=ADA, chat="old"), ConversationKey("default", "old")),
+        (Scope(space=ADA, channel="mail", chat="old", conversation="new"), ConversationKey("mail", "new")),
+    ],
+)
+def test_writes_go_to_the_conversation_else_the_chat_else_the_default(scope: Scope, key: ConversationKey) -> None:
+    assert scope.conversation_key == key
+
+
+class Asking(Request):
+    scope: Scope
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "scope.space is not valid: field required"),
+        ({"space": ""}, "scope.space is not valid: string should have at least 1 character"),
+        ({"space": "hunter2\n"}, "scope.space has control characters or outer white space"),
+        ({"space": "a", "agent": " hunter2"}, "scope.agent has control characters or outer white space"),
+        ({"space": "a", "tenant": "hunter2"}, "scope.tenant is not a field"),
+    ],
+)
+def test_a_wrong_scope_is_refused_by_the_name_of_its_field(given: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        Asking(scope=given)  # pyright: ignore[reportArgumentType]
+    assert raised.value.message == message
