@@ -1,22 +1,59 @@
-"""The SQLite engine: the shared suite, and what only a database file can show."""
+"""The SQLite engine: the shared suite in both journal modes, grouped commits, several processes, failing devices."""
 
+import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.store.sqlite_rig import CLOCK, OLD, driver_error, failing, look, watched
 
-from elytron_core.clock import FrozenClock
-from elytron_core.ports.store import Store
+from elytron_core import limits
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import (
+    Conflict,
+    ElytronError,
+    IdempotencyConflict,
+    InvalidInput,
+    NotFound,
+    StoreBusy,
+    StoreFailed,
+    StoreFull,
+    StoreUnavailable,
+)
+from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Store
 from elytron_store.conformance import Reopen, ReopenSuite, SecondHandleSuite, StoreSuite
+from elytron_store.conformance.examples import (
+    ADA,
+    AT,
+    batch,
+    blob,
+    documents,
+    fact,
+    journal,
+    one,
+    put,
+    sequences,
+    source,
+    write_blob,
+)
+from elytron_store.durability import Durability
 from elytron_store.sqlite import SqliteStore
+from elytron_store.sqlite.blobs import WINDOW_PARTS
+from elytron_store.sqlite.driver import library
+
+pytestmark = pytest.mark.anyio
 
 
 class TestSqliteStore(StoreSuite, ReopenSuite, SecondHandleSuite):
-    """Every claim of the suite, on a file."""
+    """Every claim of the suite, on a WAL."""
 
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
-        store = await SqliteStore.open(tmp_path / "m.db", clock=FrozenClock())
+        store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
         yield store
         await store.close()
 
@@ -26,7 +63,7 @@ class TestSqliteStore(StoreSuite, ReopenSuite, SecondHandleSuite):
 
         async def again() -> Store:
             await opened[-1].close()
-            opened.append(await SqliteStore.open(tmp_path / "m.db", clock=FrozenClock()))
+            opened.append(await SqliteStore.open(tmp_path / "m.db", clock=CLOCK))
             return opened[-1]
 
         yield again
@@ -34,6 +71,291 @@ class TestSqliteStore(StoreSuite, ReopenSuite, SecondHandleSuite):
 
     @pytest.fixture
     async def second(self, store: Store, tmp_path: Path) -> AsyncIterator[Store]:
-        second = await SqliteStore.open(tmp_path / "m.db", clock=FrozenClock())
+        second = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
         yield second
         await second.close()
+
+
+class TestRollbackJournal(SecondHandleSuite):
+    """Two handles on a library that must not share a WAL."""
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
+        store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=OLD)
+        yield store
+        await store.close()
+
+    @pytest.fixture
+    async def second(self, store: Store, tmp_path: Path) -> AsyncIterator[Store]:
+        second = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=OLD)
+        yield second
+        await second.close()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
+    yield store
+    await store.close()
+
+
+async def test_commits_that_wait_together_share_a_flush(tmp_path: Path) -> None:
+    seen = watched()
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=seen)
+    before = seen.commits
+    await asyncio.gather(*(put(store, fact(number)) for number in range(64)))
+    assert seen.commits - before == 1
+    await store.close()
+
+
+async def test_a_group_is_bounded(tmp_path: Path) -> None:
+    seen = watched()
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=seen)
+    before = seen.commits
+    body = bytes(limits.DOCUMENT_BYTES)
+    await asyncio.gather(*(put(store, fact(number), body) for number in range(3)))
+    await asyncio.gather(*(put(store, fact(number)) for number in range(3, 4 + limits.STORE_GROUP_BATCHES)))
+    assert seen.commits - before == 4
+    await store.close()
+
+
+async def test_each_batch_of_a_group_stands_on_its_own_feet(store: SqliteStore) -> None:
+    first = Idempotency(key="k", digest="d", answer=b"answer")
+    other = Idempotency(key="k", digest="e", answer=b"")
+    told = await asyncio.gather(
+        store.commit(batch(Put(fact(1), b"one", 0), idempotency=first)),
+        store.commit(batch(Put(fact(2), b"two", 0), Put(fact(1), b"", 0))),
+        store.commit(batch(Put(fact(3), b"three", 0), idempotency=other)),
+        store.commit(batch(Put(fact(1), b"uno", 1))),
+        store.commit(batch(Put(fact(1), b"one", 0), idempotency=first)),
+        store.commit(batch(Put(fact(4), b"four", 0))),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in told] == [
+        Committed,
+        Conflict,
+        IdempotencyConflict,
+        Committed,
+        Committed,
+        Committed,
+    ]
+    assert told[4] == Committed(1, 1, replayed=True, answer=b"answer")
+    assert await documents(store) == [Document(fact(1), 2, b"uno"), Document(fact(4), 1, b"four")]
+    assert await sequences(store) == [1, 2, 3]
+
+
+async def test_commits_keep_the_order_of_their_calls(store: SqliteStore) -> None:
+    told = await asyncio.gather(*(put(store, fact(1), b"%d" % number, expects=number) for number in range(20)))
+    assert list(told) == [Committed(number, number) for number in range(1, 21)]
+
+
+async def test_a_value_that_cannot_be_stored_takes_no_neighbour_down(store: SqliteStore) -> None:
+    told = await asyncio.gather(
+        put(store, fact(1)),
+        store.commit(batch(Put(fact(2), b"", 0), at=Instant(2**70))),
+        store.commit(batch(Put(fact(3), b"", 0), idempotency=Idempotency(key="k", digest="\udc80", answer=b""))),
+        put(store, fact(4)),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in told] == [Committed, InvalidInput, InvalidInput, Committed]
+    assert [kept.ref for kept in await journal(store)] == [fact(1), fact(4)]
+
+
+async def test_more_callers_than_the_queue_holds_are_all_served(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(limits, "STORE_QUEUE_BATCHES", 8)
+    small = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
+    told = await asyncio.gather(*(put(small, fact(number)) for number in range(50)))
+    assert [committed.first for committed in told] == list(range(1, 51))
+    await small.close()
+
+
+APPEND = """
+import asyncio, sys
+from pathlib import Path
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import Conflict
+from elytron_store.conformance.examples import fact, one, put
+from elytron_store.sqlite import SqliteStore
+
+async def main(path, own):
+    store = await SqliteStore.open(Path(path), clock=FrozenClock())
+    for start in range(0, 60, 6):
+        await asyncio.gather(*(put(store, fact(1000 * own + start + number)) for number in range(6)))
+        while True:
+            found = await one(store, fact(0))
+            revision, count = (found.revision, int(found.body)) if found else (0, 0)
+            try:
+                await put(store, fact(0), b"%d" % (count + 1), expects=revision)
+            except Conflict:
+                continue
+            break
+    await store.close()
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+async def test_processes_that_contend_lose_nothing(store: SqliteStore, tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", APPEND, str(tmp_path / "m.db"), str(own)], stderr=subprocess.PIPE)
+        for own in (1, 2, 3)
+    ]
+    told = [await asyncio.to_thread(writer.communicate) for writer in writers]
+    assert [errors for _, errors in told] == [b"", b"", b""]
+    assert await one(store, fact(0)) == Document(fact(0), 30, b"30")
+    assert len(await documents(store)) == 181
+    assert await sequences(store) == list(range(1, 211))
+    assert (await store.check()).ok
+
+
+async def test_a_lock_held_too_long_is_told_and_then_forgotten(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, busy_wait_s=0.05)
+    with closing(library().connect(str(tmp_path / "m.db"), wait_s=0.0)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreBusy):
+            await put(store, fact(1))
+        assert await documents(store) == []
+        other.execute("ROLLBACK")
+    assert await put(store, fact(1)) == Committed(1, 1)
+    await store.close()
+
+
+async def test_a_full_device_refuses_and_a_later_write_succeeds(tmp_path: Path) -> None:
+    device = failing()
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
+    device.trouble.at["COMMIT"] = driver_error(13)
+    told = await asyncio.gather(*(put(store, fact(number)) for number in range(3)), return_exceptions=True)
+    assert [type(outcome) for outcome in told] == [StoreFull] * 3
+    with pytest.raises(StoreFull):
+        await write_blob(store, "aa", b"x")
+    device.trouble.at.clear()
+    assert await put(store, fact(1)) == Committed(1, 1)
+    await store.close()
+
+
+@pytest.mark.parametrize("error", [driver_error(10), RuntimeError("a broken driver")], ids=["input or output", "other"])
+async def test_after_a_failed_commit_the_handle_takes_no_more_writes(tmp_path: Path, error: Exception) -> None:
+    device = failing()
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
+    await put(store, fact(1))
+    device.trouble.at["COMMIT"] = error
+    with pytest.raises(StoreFailed):
+        await put(store, fact(2))
+    device.trouble.at.clear()
+    for refused in (put(store, fact(3)), write_blob(store, "aa", b"x"), store.erase(Erasure(space=ADA, at=AT))):
+        with pytest.raises(StoreFailed):
+            await refused
+    assert await documents(store) == [Document(fact(1), 1, b"body")]
+    await store.close()
+    again = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
+    assert await put(again, fact(2)) == Committed(2, 2)
+    await again.close()
+
+
+async def test_a_failed_write_beside_the_queue_ends_the_handle_too(tmp_path: Path) -> None:
+    device = failing()
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
+    device.trouble.at["COMMIT"] = driver_error(10)
+    with pytest.raises(StoreFailed):
+        await write_blob(store, "aa", b"x")
+    device.trouble.at.clear()
+    with pytest.raises(StoreFailed):
+        await put(store, fact(1))
+    await store.close()
+
+
+@pytest.mark.parametrize(("code", "error"), [(14, StoreUnavailable), (5, StoreBusy), (10, StoreFailed)])
+async def test_a_failed_read_is_told_and_ends_nothing(tmp_path: Path, code: int, error: type[ElytronError]) -> None:
+    device = failing()
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
+    device.trouble.at["SELECT"] = driver_error(code)
+    with pytest.raises(error):
+        await one(store, fact(1))
+    device.trouble.at.clear()
+    assert await put(store, fact(1)) == Committed(1, 1)
+    await store.close()
+
+
+async def test_a_forked_child_is_told_to_open_its_own(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as child:
+        child.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(StoreUnavailable, match="forked"):
+            await put(store, fact(1))
+    assert await put(store, fact(1)) == Committed(1, 1)
+
+
+@pytest.mark.parametrize("every", [1, 100], ids=["now and then", "when the store is closed"])
+async def test_expired_answers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    monkeypatch.setattr(limits, "STORE_FORGET_EVERY", every)
+    clock = FrozenClock(AT)
+    store = await SqliteStore.open(tmp_path / "m.db", clock=clock)
+    await store.commit(batch(Put(fact(1), b"", 0), idempotency=Idempotency(key="old", digest="", answer=b"")))
+    clock.advance(limits.IDEMPOTENCY_KEEP_MS + 1)
+    later = clock.now()
+    young = Idempotency(key="young", digest="", answer=b"")
+    await store.commit(batch(Put(fact(2), b"", 0), at=later, idempotency=young))
+    await store.close()
+    assert look(tmp_path / "m.db", "SELECT key FROM idempotency") == [("young",)]
+
+
+@pytest.mark.parametrize("durability", Durability)
+async def test_a_blob_of_many_chunks_is_staged_and_then_there(tmp_path: Path, durability: Durability) -> None:
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, durability=durability)
+    body = os.urandom(1024) * (limits.BLOB_CHUNK_BYTES * (WINDOW_PARTS + 2) // 1024) + b"end"
+    assert await write_blob(store, "aa", body) == len(body)
+    assert await blob(store, "aa") == body
+    with pytest.raises(NotFound):
+        await blob(store, "ab")
+    reading = store.read_blob(ADA, "aa")
+    assert await anext(reading) == body[: limits.BLOB_CHUNK_BYTES]
+    await write_blob(store, "aa", b"new")
+    with pytest.raises(StoreUnavailable, match="replaced"):
+        _ = [chunk async for chunk in reading]
+    assert look(tmp_path / "m.db", "SELECT (SELECT count(*) FROM uploads), count(*) FROM chunks") == [(0, 1)]
+    await store.close()
+
+
+async def test_an_upload_that_breaks_late_leaves_nothing(store: SqliteStore, tmp_path: Path) -> None:
+    async def breaking() -> AsyncIterator[bytes]:
+        yield bytes(limits.BLOB_CHUNK_BYTES * (WINDOW_PARTS + 1))
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(RuntimeError, match="the source broke"):
+        await store.write_blob(ADA, "aa", breaking())
+    assert look(tmp_path / "m.db", "SELECT (SELECT count(*) FROM uploads), count(*) FROM chunks") == [(0, 0)]
+
+
+async def test_an_erasure_takes_an_upload_under_way(store: SqliteStore) -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        yield bytes(limits.BLOB_CHUNK_BYTES * WINDOW_PARTS)
+        await store.erase(Erasure(space=ADA, at=AT, blobs=("aa",)))
+        yield b"end"
+
+    with pytest.raises(StoreUnavailable, match="erasure"):
+        await store.write_blob(ADA, "aa", slow())
+    with pytest.raises(NotFound):
+        await blob(store, "aa")
+
+
+async def test_an_abandoned_upload_is_swept_at_a_later_opening(tmp_path: Path) -> None:
+    clock = FrozenClock()
+    store = await SqliteStore.open(tmp_path / "m.db", clock=clock)
+    await write_blob(store, "aa", b"kept")
+    look(tmp_path / "m.db", "INSERT INTO uploads VALUES ('ada', 7, 'ab', ?) RETURNING 1", clock.now())
+    look(tmp_path / "m.db", "INSERT INTO chunks VALUES ('ada', 7, 0, x'', x'', x'') RETURNING 1")
+    await store.close()
+    for waited, left in ((limits.STORE_UPLOAD_KEEP_MS, 1), (1, 0)):
+        clock.advance(waited)
+        again = await SqliteStore.open(tmp_path / "m.db", clock=clock)
+        assert await blob(again, "aa") == b"kept"
+        await again.close()
+        assert look(tmp_path / "m.db", "SELECT count(*) FROM uploads") == [(left,)]
+    assert look(tmp_path / "m.db", "SELECT count(*) FROM chunks") == [(1,)]
+
+
+async def test_a_blob_above_the_bound_is_refused(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BLOB_BYTES", 10)
+    with pytest.raises(ElytronError, match="bytes in a blob"):
+        await store.write_blob(ADA, "aa", source([b"12345", b"123456"]))

@@ -51,6 +51,8 @@ STORE_GROUP_BATCHES = 256
 STORE_GROUP_BYTES = 16 * 1024 * 1024
 STORE_QUEUE_BATCHES = 8_192
 """How many batches may wait for the writer; more callers wait for room."""
+STORE_FORGET_EVERY = 10_000
+"""After so many commits with an idempotency key the expired records are looked for."""
 STORE_WAL_BYTES = 64 * 1024 * 1024
 STORE_VACUUM_BYTES = 256 * 1024 * 1024
 """Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""

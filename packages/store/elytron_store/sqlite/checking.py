@@ -10,7 +10,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, Damage, Problem
 from elytron_store.sqlite import blobs, rows
 from elytron_store.sqlite.connection import snapshot, transaction
-from elytron_store.sqlite.driver import ERRORS, JournalMode, Raw
+from elytron_store.sqlite.driver import ERRORS, Access, Raw
 from elytron_store.sqlite.schema import PAD_BYTES
 
 _DOCUMENTS = 'SELECT space, collection, key, revision, body, "check" FROM documents'
@@ -56,9 +56,9 @@ def check(raw: Raw, /) -> CheckReport:
     return tally.report([found.problem for found in tally.found])
 
 
-def repair(raw: Raw, mode: JournalMode, at: Instant, /) -> CheckReport:
+def repair(raw: Raw, access: Access, at: Instant, /) -> CheckReport:
     """Set damaged documents and blobs aside, in one transaction; report all damage found."""
-    with transaction(raw, mode):
+    with transaction(raw, access):
         tally = _read_all(raw)
         problems = [_set_aside(raw, found, at) for found in tally.found]
     return tally.report(problems)

@@ -8,7 +8,7 @@ from typing import TypeVar, TypeVarTuple, cast
 import aiosqlite
 
 from elytron_core.errors import StoreClosed, StoreUnavailable
-from elytron_store.sqlite.driver import ERRORS, JournalMode, Raw, patiently
+from elytron_store.sqlite.driver import ERRORS, Access, Raw, patiently
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -42,15 +42,12 @@ class Connection(aiosqlite.Connection):
 
 
 @contextmanager
-def transaction(raw: Raw, mode: JournalMode, /) -> Generator[None]:
-    """Hold the write lock for the body, then commit; roll back when it raises. Raises StoreBusy.
-
-    `mode` is the one this handle was opened with; see `begin`.
-    """
-    begin(raw, mode)
+def transaction(raw: Raw, access: Access, /) -> Generator[None]:
+    """Hold the write lock for the body, then commit; roll back when it raises. Raises StoreBusy, StoreUnavailable."""
+    begin(raw, access)
     try:
         yield
-        patiently(lambda: raw.execute("COMMIT"))
+        patiently(lambda: raw.execute("COMMIT"), wait_s=access.busy_wait_s)
     except BaseException:
         roll_back(raw)
         raise
@@ -66,10 +63,10 @@ def snapshot(raw: Raw, /) -> Generator[None]:
         roll_back(raw)
 
 
-def begin(raw: Raw, mode: JournalMode, /) -> None:
+def begin(raw: Raw, access: Access, /) -> None:
     """Take the write lock. Raises StoreBusy, and StoreUnavailable where another switched the file to a WAL since."""
-    patiently(lambda: raw.execute("BEGIN IMMEDIATE"))
-    if mode == "delete" and raw.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+    patiently(lambda: raw.execute("BEGIN IMMEDIATE"), wait_s=access.busy_wait_s)
+    if access.mode == "delete" and raw.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         roll_back(raw)
         raise StoreUnavailable(
             "another process switched this sqlite store to WAL, which this SQLite library may corrupt: "

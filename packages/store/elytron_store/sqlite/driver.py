@@ -61,6 +61,14 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """How a handle uses its file: in which journal mode, and how long it waits for others."""
+
+    mode: JournalMode
+    busy_wait_s: float = limits.STORE_BUSY_WAIT_S
+
+
+@dataclass(frozen=True, slots=True)
 class DriverReport:
     """What `elytron doctor` says of SQLite."""
 
@@ -82,7 +90,10 @@ ERRORS: tuple[type[Exception], ...] = tuple({module.Error for module in (sqlite3
 
 @cache
 def library() -> Library:
-    """Return the bundled SQLite where there is one, else the interpreter's. Raises Unsupported below 3.37."""
+    """Return the bundled SQLite where there is one, else the interpreter's. Raises Unsupported below 3.37.
+
+    A process must use one library per file: two copies of SQLite do not see each other's locks, and take them away.
+    """
     module = _bundled() or sqlite3
     found = Library(module=module, version=tuple(module.sqlite_version_info))
     if found.version < _STRICT_TABLES_FROM:
@@ -110,7 +121,7 @@ def is_busy(error: Exception, /) -> bool:
     return isinstance(error, Held) or _code(error) == _BUSY
 
 
-def patiently(step: Callable[[], T], /, *, wait_s: float = limits.STORE_BUSY_WAIT_S) -> T:
+def patiently(step: Callable[[], T], /, *, wait_s: float) -> T:
     """Return what `step` returns, trying again while others hold the file; blocks, so for worker threads only.
 
     Raises StoreBusy after `wait_s`. The pauses vary, so that processes which wait for each other fall out of step.

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from elytron_core import limits
 from elytron_core.ports.store import Action, Batch, Entry, Erased, Erasure, Ref
 from elytron_store.rules import ERASURE_REF
 from elytron_store.sqlite import blobs, rows
 from elytron_store.sqlite.connection import transaction
-from elytron_store.sqlite.driver import Held, JournalMode, Raw, patiently
+from elytron_store.sqlite.driver import Access, Held, Raw, patiently
 from elytron_store.sqlite.schema import OF_SPACE, TABLES, create_table
 from elytron_store.sqlite.writing import Group
 
@@ -19,16 +18,16 @@ _REFS_AT_ONCE = 500
 _SCRUB = "UPDATE journal SET digest = '', \"check\" = ? WHERE space = ? AND sequence = ?"
 
 
-def erase(raw: Raw, mode: JournalMode, erasure: Erasure, /) -> Erased:
+def erase(raw: Raw, access: Access, erasure: Erasure, /) -> Erased:
     """Remove what `erasure` names in one transaction; `purge` then takes its remains.
 
     Raises StoreCorrupt where the space's head cannot be read.
     """
-    with transaction(raw, mode):
+    with transaction(raw, access):
         return _erase_space(raw, erasure.space) if erasure.whole_space else _erase_named(raw, erasure)
 
 
-def purge(raw: Raw, mode: JournalMode, erasure: Erasure, vacuum_bytes: int, /) -> None:
+def purge(raw: Raw, access: Access, erasure: Erasure, vacuum_bytes: int, /) -> None:
     """Leave no byte in the file that no row holds. Raises StoreBusy while somebody reads an older state.
 
     `secure_delete` alone does not: when SQLite rebuilds a page to balance a tree, copies of its rows stay behind in
@@ -38,16 +37,16 @@ def purge(raw: Raw, mode: JournalMode, erasure: Erasure, vacuum_bytes: int, /) -
     """
     pages, size = raw.execute("PRAGMA page_count").fetchone()[0], raw.execute("PRAGMA page_size").fetchone()[0]
     if pages * size <= vacuum_bytes:
-        patiently(lambda: raw.execute("VACUUM"))
+        patiently(lambda: raw.execute("VACUUM"), wait_s=access.busy_wait_s)
     else:
         kept: set[str] = set() if erasure.whole_space else {"chunks", "quarantine"}
         for name in (name for name in OF_SPACE if name not in kept):
-            with transaction(raw, mode):
+            with transaction(raw, access):
                 _rebuild(raw, name)
-    cut(raw)
+    cut(raw, wait_s=access.busy_wait_s)
 
 
-def cut(raw: Raw, /, *, wait_s: float = limits.STORE_BUSY_WAIT_S) -> None:
+def cut(raw: Raw, /, *, wait_s: float) -> None:
     """Move everything into the database file and empty the WAL. Raises StoreBusy when readers do not let go of it."""
 
     def checkpoint() -> None:
@@ -89,7 +88,7 @@ def _erase_named(raw: Raw, erasure: Erasure) -> Erased:
     group = Group(raw)
     entry = Entry(action=Action.ERASE, ref=ERASURE_REF)
     sequence = group.append(Batch(space=erasure.space, at=erasure.at, entries=(entry,)), group.head(space) + 1)
-    group.move_heads()
+    group.finish()
     return Erased(documents=documents, blobs=removed, entries_scrubbed=scrubbed, sequence=sequence)
 
 

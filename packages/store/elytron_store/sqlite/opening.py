@@ -8,12 +8,12 @@ from pathlib import Path
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.errors import StoreForeign, StoreUnavailable
+from elytron_core.errors import StoreBusy, StoreForeign, StoreUnavailable
 from elytron_store.durability import Durability
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_match
 from elytron_store.sqlite import blobs
 from elytron_store.sqlite.connection import transaction
-from elytron_store.sqlite.driver import JournalMode, Library, Raw, patiently
+from elytron_store.sqlite.driver import Access, JournalMode, Library, Raw, patiently
 from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate, recognise
 
 _CACHE_KIB = 16_384
@@ -31,6 +31,7 @@ class Wanted:
     durability: Durability
     library: Library
     steps: Sequence[Step] = STEPS
+    busy_wait_s: float = limits.STORE_BUSY_WAIT_S
 
 
 def create_file(path: Path, /) -> None:
@@ -52,39 +53,44 @@ def connect_writer(library: Library, path: Path, /) -> Raw:
     return library.connect(str(path), wait_s=0.0)
 
 
-def connect_reader(library: Library, path: Path, /) -> Raw:
-    """Return a connection that cannot write, and waits for a lock as long as the limits allow."""
-    raw = library.connect(str(path), wait_s=limits.STORE_BUSY_WAIT_S)
+def connect_reader(library: Library, path: Path, busy_wait_s: float, /) -> Raw:
+    """Return a connection that cannot write, and waits for a lock as long as it may."""
+    raw = library.connect(str(path), wait_s=busy_wait_s)
     raw.execute("PRAGMA query_only = ON")
     return raw
 
 
-def prepare(raw: Raw, wanted: Wanted, /) -> JournalMode:
-    """Make the write connection fit for use and the file a store that matches; return its journal mode.
+def prepare(raw: Raw, wanted: Wanted, /) -> Access:
+    """Make the write connection fit for use and the file a store that matches; return how it is used from now on.
 
     Nothing is written to a file that is not a store. Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable.
     """
-    patiently(lambda: recognise(raw, known=len(wanted.steps)))
+    patiently(lambda: recognise(raw, known=len(wanted.steps)), wait_s=wanted.busy_wait_s)
     raw.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-    mode = _set_journal_mode(raw, wanted.library)
+    access = Access(_set_journal_mode(raw, wanted), wanted.busy_wait_s)
     # Without a WAL only EXTRA makes the removal of the journal file, which is the commit, survive a power cut.
-    full = "FULL" if mode == "wal" else "EXTRA"
+    full = "FULL" if access.mode == "wal" else "EXTRA"
     raw.execute(f"PRAGMA synchronous = {full if wanted.durability is Durability.FULL else 'NORMAL'}")
     raw.execute("PRAGMA secure_delete = ON")
     raw.execute(f"PRAGMA journal_size_limit = {limits.STORE_WAL_BYTES}")
     raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     raw.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-    with transaction(raw, mode):
+    with transaction(raw, access):
         migrate(raw, wanted.path, library=wanted.library, steps=wanted.steps)
         _match_manifest(raw, wanted)
         blobs.sweep(raw, wanted.at - limits.STORE_UPLOAD_KEEP_MS)
-    return mode
+    return access
 
 
-def _set_journal_mode(raw: Raw, library: Library) -> JournalMode:
-    mode = "WAL" if library.wal_is_safe else "DELETE"
-    found: str = patiently(lambda: raw.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0])
-    if found == "wal" and not library.wal_is_safe:
+def _set_journal_mode(raw: Raw, wanted: Wanted) -> JournalMode:
+    mode = "WAL" if wanted.library.wal_is_safe else "DELETE"
+    try:
+        found: str = patiently(
+            lambda: raw.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0], wait_s=wanted.busy_wait_s
+        )
+    except StoreBusy:
+        found = raw.execute("PRAGMA journal_mode").fetchone()[0]
+    if found == "wal" and not wanted.library.wal_is_safe:
         raise StoreUnavailable("this sqlite store is used by a newer SQLite: close it there, or install pysqlite3 here")
     # A file system without shared memory leaves the rollback journal in place, which is as safe and slower.
     return "wal" if found == "wal" else "delete"

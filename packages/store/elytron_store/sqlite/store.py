@@ -25,7 +25,7 @@ from elytron_store import rules
 from elytron_store.durability import Durability
 from elytron_store.sqlite import blobs, checking, erasing, opening, reading, writing
 from elytron_store.sqlite.connection import Connection, transaction
-from elytron_store.sqlite.driver import ERRORS, JournalMode, Library, Raw, translate
+from elytron_store.sqlite.driver import ERRORS, Access, Library, Raw, translate
 from elytron_store.sqlite.driver import library as default_library
 from elytron_store.sqlite.group import GroupCommit
 from elytron_store.sqlite.schema import STEPS, Step
@@ -34,8 +34,6 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _READERS = 2
-_FORGET_EVERY = 10_000
-"""After so many idempotent commits the records are looked through for expired ones."""
 
 
 class SqliteStore:
@@ -45,14 +43,12 @@ class SqliteStore:
     of the process, not a power cut. A write that fails at the device ends the handle for writes: open it again.
     """
 
-    def __init__(
-        self, writer: Connection, readers: Sequence[Connection], /, *, clock: Clock, mode: JournalMode
-    ) -> None:
+    def __init__(self, writer: Connection, readers: Sequence[Connection], /, *, clock: Clock, access: Access) -> None:
         self._writer = writer
         self._readers = readers
         self._reads = [0] * len(readers)
         self._clock = clock
-        self._mode: JournalMode = mode
+        self._access = access
         self._process = os.getpid()
         self._answers = 0
         self._closed = False
@@ -70,27 +66,31 @@ class SqliteStore:
         durability: Durability = Durability.FULL,
         library: Library | None = None,
         steps: Sequence[Step] = STEPS,
+        busy_wait_s: float = limits.STORE_BUSY_WAIT_S,
     ) -> Self:
         """Open the store at `path`, which is created with an empty store if its folder is there.
 
-        `library` and `steps` are what this build brings along, unless a test says otherwise. Raises StoreForeign,
-        StoreNewer, StoreCorrupt, StoreBusy, StoreUnavailable.
+        `library` and `steps` are what this build brings along, unless a test says otherwise; `busy_wait_s` bounds how
+        long a write waits for other processes. Raises StoreForeign, StoreNewer, StoreCorrupt, StoreBusy,
+        StoreUnavailable.
         """
         used = library or default_library()
         opening.create_file(path)
-        wanted = opening.Wanted(path, clock.now(), profile, sealed, durability, used, steps)
+        wanted = opening.Wanted(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s)
         opened: list[Connection] = []
         try:
             writer = await _connect(opened, lambda: opening.connect_writer(used, path))
-            mode = await writer.run(opening.prepare, wanted)
-            readers = [await _connect(opened, lambda: opening.connect_reader(used, path)) for _ in range(_READERS)]
+            access = await writer.run(opening.prepare, wanted)
+            readers = [
+                await _connect(opened, lambda: opening.connect_reader(used, path, busy_wait_s)) for _ in range(_READERS)
+            ]
         except BaseException as error:
             for connection in opened:
                 await connection.close()
             if isinstance(error, ERRORS):
                 raise translate(error, doing="opening") from error
             raise
-        return cls(writer, readers, clock=clock, mode=mode)
+        return cls(writer, readers, clock=clock, access=access)
 
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()
@@ -147,8 +147,8 @@ class SqliteStore:
         """
         self._require_open()
         rules.require_erasure(erasure)
-        erased = await self._write(erasing.erase, self._mode, erasure)
-        await self._write(erasing.purge, self._mode, erasure, vacuum_bytes)
+        erased = await self._write(erasing.erase, self._access, erasure)
+        await self._write(erasing.purge, self._access, erasure, vacuum_bytes)
         return erased
 
     async def check(self) -> CheckReport:
@@ -157,7 +157,7 @@ class SqliteStore:
 
     async def repair(self) -> CheckReport:
         self._require_open()
-        return await self._write(checking.repair, self._mode, self._clock.now())
+        return await self._write(checking.repair, self._access, self._clock.now())
 
     async def close(self) -> None:
         if self._closed:
@@ -167,8 +167,8 @@ class SqliteStore:
         # Best effort: a store closed without these is whole, only larger.
         with suppress(ElytronError, *ERRORS):
             if self._answers:
-                await self._writer.run(writing.forget_answers, self._mode, self._expired())
-            if self._mode == "wal":
+                await self._writer.run(writing.forget_answers, self._access, self._expired())
+            if self._access.mode == "wal":
                 await self._writer.run(_cut_at_once)
         for connection in (*self._readers, self._writer):
             await connection.close()
@@ -183,12 +183,12 @@ class SqliteStore:
         return self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
 
     async def _apply(self, batches: Sequence[Batch]) -> Sequence[writing.Outcome]:
-        outcomes = await self._writer.run(writing.apply_group, self._mode, batches)
+        outcomes = await self._writer.run(writing.apply_group, self._access, batches)
         self._answers += sum(batch.idempotency is not None for batch in batches)
-        if self._answers >= _FORGET_EVERY:
+        if self._answers >= limits.STORE_FORGET_EVERY:
             self._answers = 0
             with suppress(ElytronError, *ERRORS):
-                await self._writer.run(writing.forget_answers, self._mode, self._expired())
+                await self._writer.run(writing.forget_answers, self._access, self._expired())
         return outcomes
 
     async def _read(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
@@ -216,10 +216,10 @@ class SqliteStore:
 
     async def _change(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function` on the write connection in a transaction of its own."""
-        mode: JournalMode = self._mode
+        access = self._access
 
         def call(raw: Raw) -> T:
-            with transaction(raw, mode):
+            with transaction(raw, access):
                 return function(raw, *args)
 
         return await self._write(call)

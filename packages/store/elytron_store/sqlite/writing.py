@@ -1,12 +1,12 @@
 """What the write connection runs for commits: a group of batches in one transaction, each on its own feet."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, InvalidInput, StoreCorrupt
 from elytron_core.ports.store import Batch, Committed, Delete, Put, Ref
 from elytron_store.sqlite import rows
 from elytron_store.sqlite.connection import transaction
-from elytron_store.sqlite.driver import ERRORS, JournalMode, Raw, translate
+from elytron_store.sqlite.driver import ERRORS, Access, Raw, translate
 
 Outcome = Committed | ElytronError
 
@@ -28,13 +28,13 @@ _REMEMBER = "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _FORGET = "DELETE FROM idempotency WHERE at < ?"
 
 
-def apply_group(raw: Raw, mode: JournalMode, batches: Sequence[Batch], /) -> Sequence[Outcome]:
+def apply_group(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Outcome]:
     """Apply `batches` in order and commit them with one flush; return what became of each, as the callers shall see it.
 
     A refused batch changes nothing and takes no other down. Raises what the driver raises when nothing was committed.
     """
     try:
-        return _apply_together(raw, mode, batches)
+        return _apply_together(raw, access, batches)
     except (OverflowError, UnicodeError, *ERRORS) as error:
         of_driver = isinstance(error, ERRORS)
         if len(batches) == 1 and not of_driver:
@@ -42,12 +42,12 @@ def apply_group(raw: Raw, mode: JournalMode, batches: Sequence[Batch], /) -> Seq
         if len(batches) == 1 or (of_driver and not isinstance(translate(error, doing="committing"), StoreCorrupt)):
             raise
     # One of them carries what cannot be stored, or touches what is damaged: alone, each finds out for itself.
-    return [outcome for batch in batches for outcome in _apply_alone(raw, mode, batch)]
+    return [outcome for batch in batches for outcome in _apply_alone(raw, access, batch)]
 
 
-def _apply_alone(raw: Raw, mode: JournalMode, batch: Batch, /) -> Sequence[Outcome]:
+def _apply_alone(raw: Raw, access: Access, batch: Batch, /) -> Sequence[Outcome]:
     try:
-        return apply_group(raw, mode, [batch])
+        return apply_group(raw, access, [batch])
     except ERRORS as error:
         refused = translate(error, doing="committing")
         if not isinstance(refused, StoreCorrupt):
@@ -55,17 +55,17 @@ def _apply_alone(raw: Raw, mode: JournalMode, batch: Batch, /) -> Sequence[Outco
         return [refused]
 
 
-def _apply_together(raw: Raw, mode: JournalMode, batches: Sequence[Batch], /) -> Sequence[Outcome]:
+def _apply_together(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Outcome]:
     group = Group(raw)
-    with transaction(raw, mode):
+    with transaction(raw, access):
         outcomes = [group.apply(batch) for batch in batches]
-        group.move_heads()
+        group.finish()
     return outcomes
 
 
-def forget_answers(raw: Raw, mode: JournalMode, before: int, /) -> None:
+def forget_answers(raw: Raw, access: Access, before: int, /) -> None:
     """Drop the idempotency records whose batch is older than `before`."""
-    with transaction(raw, mode):
+    with transaction(raw, access):
         raw.execute(_FORGET, (before,))
 
 
@@ -76,6 +76,7 @@ class Group:
         self._cursor = raw.cursor()
         self._heads: dict[str, int] = {}
         self._moved: set[str] = set()
+        self._entries: list[tuple[str, int, int, str, str, str, str, bytes]] = []
 
     def apply(self, batch: Batch, /) -> Outcome:
         """Apply `batch`, or return why it is refused; then nothing of it was written."""
@@ -107,19 +108,20 @@ class Group:
         return known
 
     def append(self, batch: Batch, first: int, /) -> int:
-        """Write the entries of `batch` from sequence `first` on; return the last sequence."""
-        space, at = batch.space, batch.at
-        sequence = first
+        """Take the entries of `batch` up for writing, from sequence `first` on; return the last sequence."""
+        space, sequence = batch.space, first
         for sequence, entry in enumerate(batch.entries, first):
             (collection, key), action, digest = entry.ref, entry.action.value, entry.digest
+            at = batch.at if entry.at is None else entry.at
             check = rows.check_of(space, sequence, at, action, collection, key, digest)
-            self._cursor.execute(_APPEND, (space, sequence, at, action, collection, key, digest, check))
+            self._entries.append((space, sequence, at, action, collection, key, digest, check))
         self._heads[space] = sequence
         self._moved.add(space)
         return sequence
 
-    def move_heads(self) -> None:
-        """Write the last sequence of each space that grew."""
+    def finish(self) -> None:
+        """Write the journal entries of the group, and the last sequence of each space that grew."""
+        self._cursor.executemany(_APPEND, self._entries)
         moved = [(space, self._heads[space], rows.check_of(space, self._heads[space])) for space in self._moved]
         self._cursor.executemany(_MOVE_HEAD, moved)
 
@@ -143,13 +145,10 @@ class Group:
         The first write finds out for itself whether its precondition holds; all others are looked up before it.
         """
         changes: tuple[Put | Delete, ...] = (*batch.puts, *batch.deletes) if batch.deletes else batch.puts
-        wanted: Iterable[tuple[Ref, int]] = [(change.ref, change.expects) for change in changes[1:]]
-        if batch.requires:
-            wanted = [*wanted, *((demand.ref, demand.revision) for demand in batch.requires)]
-        for ref, expected in wanted:
-            found = self._revision(batch.space, ref)
-            if found != expected:
-                raise _conflict(ref, expected, found)
+        for change in changes[1:]:
+            self._require(batch.space, change.ref, change.expects)
+        for demand in batch.requires:
+            self._require(batch.space, demand.ref, demand.revision)
         for change in changes:
             if not self._write(batch.space, change):
                 raise _conflict(change.ref, change.expects, self._revision(batch.space, change.ref))
@@ -166,6 +165,11 @@ class Group:
             check = rows.check_of(space, collection, key, expects + 1, body=change.body)
             self._cursor.execute(_UPDATE, (expects + 1, change.body, check, space, collection, key, expects))
         return self._cursor.rowcount == 1
+
+    def _require(self, space: str, ref: Ref, expected: int) -> None:
+        found = self._revision(space, ref)
+        if found != expected:
+            raise _conflict(ref, expected, found)
 
     def _revision(self, space: str, ref: Ref) -> int:
         row = self._cursor.execute(_REVISION, (space, *ref)).fetchone()

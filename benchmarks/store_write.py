@@ -1,0 +1,161 @@
+"""How near the SQLite engine comes to the SQLite under it, as ratios; rounds interleaved, one library, one disk.
+
+The raw side runs the same statements on the same tables with the same indexes, checksums computed, in one blocking
+loop: what a program without a port, a queue, preconditions and an event loop could reach at best. Above 1 is faster
+than raw. How near it comes hangs on the device: the engine's two thread hops are a small part of a 4 ms flush and a
+large one of a 0.2 ms flush.
+
+    python benchmarks/store_write.py [rounds]
+"""
+
+import asyncio
+import itertools
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from elytron_core.clock import Instant, SystemClock
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_store.durability import Durability
+from elytron_store.sqlite import SqliteStore, driver_report, opening, rows
+from elytron_store.sqlite.driver import Raw, library
+
+AT = Instant(1_767_225_600_000)
+BODY = os.urandom(600)
+DIGEST = "d" * 32
+NUMBERS = itertools.count()
+WRITERS = 64
+
+INSERT = "INSERT INTO documents VALUES (?, ?, ?, 1, ?, ?)"
+APPEND = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+HEAD = (
+    "INSERT INTO heads VALUES (?, ?, ?) "
+    'ON CONFLICT (space) DO UPDATE SET sequence = excluded.sequence, "check" = excluded."check"'
+)
+
+
+def fresh_key() -> str:
+    """Return a key shaped like a UUIDv7, later ones behind earlier ones."""
+    number = next(NUMBERS)
+    return f"019b{number >> 16:04x}-{number & 0xFFFF:04x}-7000-8000-{number * 2654435761 % 2**48:012x}"
+
+
+class RawWriter:
+    """The statements of a commit and nothing else."""
+
+    def __init__(self, path: Path, durability: Durability) -> None:
+        opening.create_file(path)
+        self.raw: Raw = opening.connect_writer(library(), path)
+        wanted = opening.Wanted(path, AT, None, sealed=False, durability=durability, library=library())
+        opening.prepare(self.raw, wanted)
+        self.heads: dict[str, int] = {}
+
+    def write(self, changes: Sequence[tuple[str, str]]) -> None:
+        cursor = self.raw.cursor()
+        cursor.execute("BEGIN IMMEDIATE")
+        for space, key in changes:
+            sequence = self.heads[space] = self.heads.get(space, 0) + 1
+            cursor.execute(INSERT, (space, "turns", key, BODY, rows.check_of(space, "turns", key, 1, body=BODY)))
+            check = rows.check_of(space, sequence, AT, "write", "turns", key, DIGEST)
+            cursor.execute(APPEND, (space, sequence, AT, "write", "turns", key, DIGEST, check))
+        for space in {space for space, _ in changes}:
+            cursor.execute(HEAD, (space, self.heads[space], rows.check_of(space, self.heads[space])))
+        cursor.execute("COMMIT")
+
+
+def batch(space: str) -> Batch:
+    ref = Ref("turns", fresh_key())
+    entry = Entry(action=Action.WRITE, ref=ref, digest=DIGEST)
+    return Batch(space=SpaceId(space), at=AT, entries=(entry,), puts=(Put(ref, BODY, 0),))
+
+
+Work = Callable[[], Awaitable[None]]
+
+
+def store_work(store: SqliteStore, spaces: Sequence[str], each: int) -> Work:
+    """Return `each` commits one after the other for each of `spaces`, all spaces at once; made before the clock."""
+    batches = [[batch(space) for _ in range(each)] for space in spaces]
+
+    async def write(own: Sequence[Batch]) -> None:
+        for one in own:
+            await store.commit(one)
+
+    async def work() -> None:
+        await asyncio.gather(*(write(own) for own in batches))
+
+    return work
+
+
+def raw_work(raw: RawWriter, spaces: Sequence[str], each: int) -> Work:
+    """Return `each` transactions with a write for every one of `spaces`."""
+    groups = [[(space, fresh_key()) for space in spaces] for _ in range(each)]
+
+    async def work() -> None:
+        for group in groups:
+            raw.write(group)
+
+    return work
+
+
+async def compare(folder: Path, durability: Durability, rounds: int) -> None:
+    raw = RawWriter(folder / f"raw-{durability}.db", durability)
+    store = await SqliteStore.open(folder / f"store-{durability}.db", clock=SystemClock(), durability=durability)
+    many = [f"space {number % 8}" for number in range(WRITERS)]
+    sides: dict[str, tuple[Callable[[], Work], int]] = {
+        "raw one": (lambda: raw_work(raw, ["one"], 300), 300),
+        "store one": (lambda: store_work(store, ["one"], 300), 300),
+        "raw many": (lambda: raw_work(raw, many, 60), 60 * WRITERS),
+        "store many": (lambda: store_work(store, many, 60), 60 * WRITERS),
+    }
+    rates: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(rounds + 1):
+        for name in sorted(sides, reverse=bool(number % 2)):
+            make, count = sides[name]
+            work = make()
+            start = time.perf_counter()
+            await work()
+            if number:  # the first round warms up
+                rates[name].append(count / (time.perf_counter() - start))
+
+    def ratio(over: str, under: str) -> str:
+        found = sorted(a / b for a, b in zip(rates[over], rates[under], strict=True))
+        return f"{found[0]:.2f} / {statistics.median(found):.2f} / {found[-1]:.2f}"
+
+    print(f"{durability}: ratios, min / median / max of {rounds} rounds")
+    print(f"  1 writer, store to raw commits             {ratio('store one', 'raw one')}")
+    print(f"  {WRITERS} writers, store to raw batches of {WRITERS}      {ratio('store many', 'raw many')}")
+    print(f"  {WRITERS} writers, store to one commit per write  {ratio('store many', 'raw one')}")
+    print(f"  a look at a journal with nothing new, to a point read of raw  {await idle_look(store, raw.raw):.0f}")
+    await store.close()
+    raw.raw.close()
+
+
+async def idle_look(store: SqliteStore, raw: Raw, *, looks: int = 2_000) -> float:
+    """Return how many point reads of the raw library one look at an unchanged journal costs."""
+    space, after = SpaceId("one"), 1_000_000
+    start = time.perf_counter()
+    for _ in range(looks):
+        await store.journal(space, after=after, limit=100)
+    looked = time.perf_counter() - start
+    start = time.perf_counter()
+    for _ in range(looks):
+        raw.execute("SELECT sequence FROM heads WHERE space = ?", (space,)).fetchall()
+    return looked / (time.perf_counter() - start)
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    report = driver_report()
+    print(f"{report.library} {report.version}, {report.journal_mode}")
+    with tempfile.TemporaryDirectory() as folder:
+        for durability in Durability:
+            asyncio.run(compare(Path(folder), durability, rounds))
+
+
+if __name__ == "__main__":
+    main()

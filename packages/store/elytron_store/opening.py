@@ -1,0 +1,132 @@
+"""Where a store is, told by a URL or a path, and the one place that knows all engines."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote_to_bytes
+
+from elytron_core.clock import Clock
+from elytron_core.errors import StoreUrlInvalid
+from elytron_core.ids import Ids, RandomIds
+from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.store import Store
+from elytron_store.durability import Durability
+
+# One letter is a Windows drive, not a scheme.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
+_DATABASE_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """Which engine, and the file or folder it keeps its bytes in; None where it keeps none."""
+
+    engine: Literal["memory", "file", "sqlite"]
+    path: Path | None = None
+
+
+def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = Path.is_dir) -> StoreAddress:
+    """Return what `url` names; nothing is opened, and a path alone is looked at to see whether it is a folder.
+
+    `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`: three slashes begin an absolute
+    path (a fourth changes nothing), none a relative one, and %-escapes are decoded. A path alone is a database when it
+    ends in .db, .sqlite or .sqlite3, a file store when it is a folder or ends in a slash; nothing in it is
+    decoded. Raises StoreUrlInvalid, which names no part of the URL but an unknown scheme.
+    """
+    found = _SCHEME.fullmatch(url)
+    if found is None:
+        return _parse_path(url, is_folder=is_folder)
+    scheme, rest = found[1].lower(), found[2]
+    match scheme:
+        case "memory":
+            # A name behind it is allowed and means nothing: each opening makes a store of its own.
+            return StoreAddress("memory")
+        case "file":
+            return StoreAddress("file", _path(rest))
+        case "sqlite":
+            return StoreAddress("sqlite", _path(rest))
+        case _:
+            # Without slashes the first part may as well be a user name in front of a password.
+            name = f" {scheme!r}" if rest.startswith("//") else ""
+            raise StoreUrlInvalid(problem=f"has the unknown scheme{name}")
+
+
+async def open_store(
+    url: str,
+    /,
+    *,
+    clock: Clock,
+    keys: KeyProvider | None = None,
+    ids: Ids | None = None,
+    profile: str | None = None,
+    durability: Durability = Durability.FULL,
+) -> Store:
+    """Open the store that `url` names (see `parse_url`), made new where nothing is; with `keys`, sealed under them.
+
+    A sealed store opens with keys only, any other one without them only. `profile` must be the one the store was made
+    for. A file store is always as durable as FULL. Raises StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable,
+    StoreBusy, and with `keys` SealError.
+    """
+    address = parse_url(url)
+    inner = await _open(address, clock=clock, profile=profile, sealed=keys is not None, durability=durability)
+    if keys is None:
+        return inner
+    from elytron_store.sealed.store import SealedStore
+
+    try:
+        return await SealedStore.open(inner, keys=keys, ids=ids or RandomIds(clock), clock=clock)
+    except BaseException:
+        await inner.close()
+        raise
+
+
+async def _open(
+    address: StoreAddress, /, *, clock: Clock, profile: str | None, sealed: bool, durability: Durability
+) -> Store:
+    match address.engine, address.path:
+        case "file", Path() as folder:
+            from elytron_store.file.store import FileStore
+
+            return await FileStore.open(folder, clock=clock, profile=profile, sealed=sealed)
+        case "sqlite", Path() as file:
+            from elytron_store.sqlite.store import SqliteStore
+
+            return await SqliteStore.open(file, clock=clock, profile=profile, sealed=sealed, durability=durability)
+        case _:
+            from elytron_store.memory import MemoryStore
+
+            return MemoryStore()
+
+
+def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddress:
+    if not text or "\0" in text:
+        raise StoreUrlInvalid(problem="is empty, or no path that a system takes")
+    path = Path(text)
+    if text.endswith("/") or is_folder(path):
+        return StoreAddress("file", path)
+    if path.suffix.lower() in _DATABASE_SUFFIXES:
+        return StoreAddress("sqlite", path)
+    raise StoreUrlInvalid(problem="is neither a URL, nor a folder, nor a path that ends in .db, .sqlite, .sqlite3 or /")
+
+
+def _path(rest: str) -> Path:
+    """Return the path behind a scheme."""
+    if "?" in rest or "#" in rest:
+        raise StoreUrlInvalid(problem="has a query or fragment: write ? as %3F and # as %23 where a name holds them")
+    if rest.startswith("//"):
+        host, slash, absolute = rest[2:].partition("/")
+        if host not in {"", "localhost"} or not slash:
+            # Not shown: what stands there may be a user and password meant for another kind of store.
+            raise StoreUrlInvalid(problem="names a host: a path begins with three slashes, or with none when relative")
+        rest = "/" + absolute.lstrip("/")
+    try:
+        text = unquote_to_bytes(rest).decode("utf-8")
+    except UnicodeDecodeError:
+        raise StoreUrlInvalid(problem="has %-escapes that are not UTF-8") from None
+    if not text.strip("/") or "\0" in text:
+        raise StoreUrlInvalid(problem="names no file or folder")
+    if text == ":memory:":
+        raise StoreUrlInvalid(problem="asks for a database in memory")
+    return Path(text)

@@ -1,0 +1,84 @@
+"""What the tests of the SQLite engine share: a library that watches or fails, and a look into the file itself."""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from elytron_core.clock import FrozenClock
+from elytron_store.sqlite.driver import Library, Raw, library
+
+CLOCK = FrozenClock()
+OLD = Library(module=library().module, version=(3, 40, 1))
+"""The usual library, taken for one that must not share a WAL."""
+
+
+@dataclass(frozen=True)
+class Watched(Library):
+    """The usual library; `statements` fills with what its connections run."""
+
+    statements: list[str] = field(default_factory=list[str])
+
+    def connect(self, path: str, /, *, wait_s: float) -> Raw:
+        raw = library().connect(path, wait_s=wait_s)
+        raw.set_trace_callback(self.statements.append)
+        return raw
+
+    @property
+    def commits(self) -> int:
+        return self.statements.count("COMMIT")
+
+
+def watched() -> Watched:
+    return Watched(module=library().module, version=library().version)
+
+
+class Trouble:
+    """What the connections of a `Failing` library raise, while it is set: by the statement's first word."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, Exception] = {}
+
+
+@dataclass(frozen=True)
+class Failing(Library):
+    """The interpreter's library, on a device that fails when told to."""
+
+    trouble: Trouble = field(default_factory=Trouble)
+
+    def connect(self, path: str, /, *, wait_s: float) -> Raw:
+        trouble = self.trouble
+
+        class Connection(sqlite3.Connection):
+            def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+                error = trouble.at.get(sql.split(maxsplit=1)[0])
+                if error is not None:
+                    raise error
+                return super().execute(sql, *parameters)
+
+        return sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False, factory=Connection)
+
+
+def failing() -> Failing:
+    return Failing(module=sqlite3, version=(3, 40, 1))
+
+
+def driver_error(code: int) -> sqlite3.OperationalError:
+    """Return what the driver raises for an SQLite result code."""
+    error = sqlite3.OperationalError("told by the test")
+    error.sqlite_errorcode = code
+    return error
+
+
+def look(path: Path, statement: str, *parameters: Any) -> Sequence[tuple[Any, ...]]:
+    """Run one statement on the file, beside any store."""
+    with closing(library().connect(str(path), wait_s=5.0)) as raw:
+        return raw.execute(statement, parameters).fetchall()
+
+
+def remains(folder: Path, *needles: bytes) -> set[bytes]:
+    """Return those of `needles` that stand in any file of `folder`."""
+    whole = b"\n".join(file.read_bytes() for file in sorted(folder.iterdir()) if file.is_file())
+    return {needle for needle in needles if needle in whole}

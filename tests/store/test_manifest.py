@@ -1,0 +1,63 @@
+"""What a store says of itself must match what its opener asks for."""
+
+import json
+
+import pytest
+
+from elytron_core.clock import Instant
+from elytron_core.errors import StoreForeign, StoreNewer
+from elytron_store.manifest import DEFAULT_PROFILE, SCHEMA_VERSION, Manifest, read, require_match
+
+AT = Instant(1_767_225_600_000)
+KEPT = Manifest(engine="sqlite", created_at=AT, opened_at=AT)
+
+
+def test_a_manifest_comes_back_as_it_was_kept() -> None:
+    assert read(KEPT.to_bytes()) == KEPT
+    assert (KEPT.profile, KEPT.sealed, KEPT.schema_version) == (DEFAULT_PROFILE, False, SCHEMA_VERSION)
+
+
+def test_equal_manifests_give_equal_bytes() -> None:
+    assert Manifest.model_validate_json(KEPT.to_bytes()).to_bytes() == KEPT.to_bytes()
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"{}", b'{"schema_name":"other.store"}', b"\xff"])
+def test_anything_else_is_foreign(data: bytes) -> None:
+    with pytest.raises(StoreForeign):
+        read(data)
+
+
+def test_an_unknown_field_is_foreign() -> None:
+    with pytest.raises(StoreForeign):
+        read(json.dumps({**json.loads(KEPT.to_bytes()), "extra": 1}).encode())
+
+
+def test_a_newer_schema_is_refused_with_both_numbers() -> None:
+    newer = KEPT.model_copy(update={"schema_version": SCHEMA_VERSION + 1})
+    with pytest.raises(StoreNewer) as refused:
+        read(newer.to_bytes())
+    assert refused.value.details() == {"found": SCHEMA_VERSION + 1}
+
+
+def test_a_match_is_silent() -> None:
+    require_match(KEPT, engine="sqlite", profile=None, sealed=False)
+    require_match(KEPT, engine="sqlite", profile=DEFAULT_PROFILE, sealed=False)
+    require_match(KEPT.model_copy(update={"sealed": True}), engine="sqlite", profile=None, sealed=True)
+
+
+@pytest.mark.parametrize(
+    ("kept", "engine", "profile", "sealed"),
+    [
+        (KEPT.model_copy(update={"memory_system": "other.memory"}), "sqlite", None, False),
+        (KEPT, "file", None, False),
+        (KEPT, "sqlite", "embedded", False),
+        (KEPT.model_copy(update={"sealed": True}), "sqlite", None, False),
+        (KEPT, "sqlite", None, True),
+    ],
+    ids=["system", "engine", "profile", "sealed without key", "key without seal"],
+)
+def test_a_mismatch_is_foreign_and_names_the_way_out(
+    kept: Manifest, engine: str, profile: str | None, *, sealed: bool
+) -> None:
+    with pytest.raises(StoreForeign, match=r"open it|belongs to"):
+        require_match(kept, engine=engine, profile=profile, sealed=sealed)

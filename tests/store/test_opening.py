@@ -1,0 +1,157 @@
+"""Store URLs: what they name, what is refused, and that the store behind them is the one asked for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import StoreForeign, StoreUrlInvalid
+from elytron_core.ids import SeededIds
+from elytron_core.ports.store import Document
+from elytron_store import StoreAddress, open_store, parse_url
+from elytron_store.conformance.examples import fact, one, put
+from elytron_store.sealed.providers import LocalKeys
+
+pytestmark = pytest.mark.anyio
+
+CLOCK = FrozenClock()
+
+
+def no_folder(_: Path) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("memory:", StoreAddress("memory")),
+        ("memory://", StoreAddress("memory")),
+        ("memory:name", StoreAddress("memory")),
+        ("MEMORY:", StoreAddress("memory")),
+        ("file:///srv/store", StoreAddress("file", Path("/srv/store"))),
+        ("file://localhost/srv/store", StoreAddress("file", Path("/srv/store"))),
+        ("file:/srv/store", StoreAddress("file", Path("/srv/store"))),
+        ("file:rel/store", StoreAddress("file", Path("rel/store"))),
+        ("sqlite:///srv/m.db", StoreAddress("sqlite", Path("/srv/m.db"))),
+        ("sqlite:////srv/m.db", StoreAddress("sqlite", Path("/srv/m.db"))),
+        ("sqlite:rel/m.db", StoreAddress("sqlite", Path("rel/m.db"))),
+        ("sqlite:m", StoreAddress("sqlite", Path("m"))),
+        ("sqlite:///a%20b/%C3%A9%3F.db", StoreAddress("sqlite", Path("/a b/é?.db"))),
+        ("m.db", StoreAddress("sqlite", Path("m.db"))),
+        ("./a%20b.SQLite3", StoreAddress("sqlite", Path("a%20b.SQLite3"))),
+        ("/srv/m.sqlite", StoreAddress("sqlite", Path("/srv/m.sqlite"))),
+        ("store/", StoreAddress("file", Path("store"))),
+        ("store.db/", StoreAddress("file", Path("store.db"))),
+        ("C:\\m.db", StoreAddress("sqlite", Path("C:\\m.db"))),
+    ],
+)
+def test_a_url_names_an_engine_and_a_place(url: str, address: StoreAddress) -> None:
+    assert parse_url(url, is_folder=no_folder) == address
+
+
+def test_a_path_to_a_folder_is_a_file_store(tmp_path: Path) -> None:
+    assert parse_url(str(tmp_path)) == StoreAddress("file", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "store",
+        "store.txt",
+        "a\0.db",
+        "file:",
+        "file:///",
+        "sqlite:",
+        "sqlite:///",
+        "sqlite:%00.db",
+        "sqlite:///%ff.db",
+        "sqlite:///m.db?mode=ro",
+        "sqlite:///m.db#1",
+        "sqlite::memory:",
+        "sqlite://m.db",
+        "file://host/share",
+        "redis://localhost",
+        "postgres:x",
+    ],
+)
+def test_what_names_no_store_is_refused_with_what_does(url: str) -> None:
+    with pytest.raises(StoreUrlInvalid, match=r"use memory:, file:///folder, sqlite:///path\.db") as refused:
+        parse_url(url, is_folder=no_folder)
+    assert refused.value.field == "store"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://ada:hunter2@host/0",
+        "sqlite://ada:hunter2@host/m.db",
+        "hunter2:ada@host",
+        "file://hunter2@host?x",
+        "hunter2",
+    ],
+)
+def test_a_refusal_shows_no_credentials(url: str) -> None:
+    with pytest.raises(StoreUrlInvalid) as refused:
+        parse_url(url, is_folder=no_folder)
+    assert "hunter2" not in str(refused.value)
+    assert "ada" not in str(refused.value)
+
+
+async def test_each_memory_store_is_its_own() -> None:
+    one_store = await open_store("memory:shared", clock=CLOCK)
+    other = await open_store("memory:shared", clock=CLOCK)
+    await put(one_store, fact(1))
+    assert await one(other, fact(1)) is None
+
+
+@pytest.mark.parametrize("url", ["file://{}/store", "sqlite://{}/m.db", "{}/m.db", "{}/store/"])
+async def test_a_durable_store_is_found_again(tmp_path: Path, url: str) -> None:
+    store = await open_store(url.format(tmp_path), clock=CLOCK)
+    await put(store, fact(1), b"kept")
+    await store.close()
+    again = await open_store(url.format(tmp_path), clock=CLOCK)
+    assert await one(again, fact(1)) == Document(fact(1), 1, b"kept")
+    await again.close()
+
+
+@pytest.mark.parametrize("url", ["file://{}/store", "sqlite://{}/m.db"])
+async def test_a_store_opens_for_its_own_profile_only(tmp_path: Path, url: str) -> None:
+    store = await open_store(url.format(tmp_path), clock=CLOCK, profile="embedded")
+    await store.close()
+    with pytest.raises(StoreForeign, match="embedded"):
+        await open_store(url.format(tmp_path), clock=CLOCK, profile="server")
+
+
+@pytest.mark.parametrize("url", ["memory:", "file://{}/store", "sqlite://{}/m.db"])
+async def test_with_keys_a_store_is_sealed(tmp_path: Path, url: str) -> None:
+    keys = LocalKeys({"k1": bytes(32)}, current="k1")
+    store = await open_store(url.format(tmp_path), clock=CLOCK, keys=keys, ids=SeededIds())
+    await put(store, fact(1), b"a canary nobody may find")
+    assert await one(store, fact(1)) == Document(fact(1), 1, b"a canary nobody may find")
+    await store.close()
+    for file in tmp_path.rglob("*"):
+        assert not file.is_file() or b"canary" not in file.read_bytes()
+
+
+@pytest.mark.parametrize("url", ["file://{}/store", "sqlite://{}/m.db"])
+async def test_seal_and_keys_go_together(tmp_path: Path, url: str) -> None:
+    keys = LocalKeys({"k1": bytes(32)}, current="k1")
+    sealed, plain = url.format(tmp_path / "sealed"), url.format(tmp_path / "plain")
+    (tmp_path / "sealed").mkdir()
+    (tmp_path / "plain").mkdir()
+    for store in (await open_store(sealed, clock=CLOCK, keys=keys), await open_store(plain, clock=CLOCK)):
+        await store.close()
+    with pytest.raises(StoreForeign, match="sealed"):
+        await open_store(sealed, clock=CLOCK)
+    with pytest.raises(StoreForeign, match="not sealed"):
+        await open_store(plain, clock=CLOCK, keys=keys)
+
+
+def test_importing_the_package_loads_no_engine() -> None:
+    heavy = ("aiosqlite", "sqlite3", "pysqlite3", "numpy", "cryptography", "elytron_store.sqlite", "elytron_store.file")
+    code = f"import elytron_store, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"

@@ -1,0 +1,134 @@
+"""Erasure on the file itself: what was erased stands in no byte of it, whatever SQLite did with the rows before."""
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.store.sqlite_rig import CLOCK, OLD, look, remains
+
+from elytron_core.errors import StoreBusy
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Erased, Erasure, Idempotency, Put, Ref
+from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, put, spaces, write_blob
+from elytron_store.sqlite import SqliteStore
+from elytron_store.sqlite.driver import library
+
+pytestmark = pytest.mark.anyio
+
+IN_MEMORY = 1 << 40
+IN_FILE = 0
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, busy_wait_s=1.0)
+    yield store
+    await store.close()
+
+
+def canary(number: int, size: int = 1) -> bytes:
+    """Return a body that is nothing but copies of its own mark, so that any scrap of it is found."""
+    return b"<canary %06d>" % number * size
+
+
+async def crowd(store: SqliteStore, *, seed: int) -> dict[Ref, int]:
+    """Put, replace and delete documents of many sizes, until SQLite has moved rows about; return who lives."""
+    choose = random.Random(seed)
+    living: dict[Ref, tuple[int, int]] = {}
+    count = 0
+    for _ in range(25):
+        puts: list[Put] = []
+        for _ in range(40):
+            count += 1
+            ref = Ref("facts", f"{choose.getrandbits(64):016x}")
+            puts.append(Put(ref, canary(count, choose.randint(5, 160)), 0))
+            living[ref] = (count, 1)
+        await store.commit(batch(*puts))
+        for ref in choose.sample(sorted(living), 12):
+            count += 1
+            await put(store, ref, canary(count, choose.randint(5, 160)), expects=living[ref][1])
+            living[ref] = (count, living[ref][1] + 1)
+        for ref in choose.sample(sorted(living), 12):
+            await delete(store, ref, expects=living.pop(ref)[1])
+    return {ref: number for ref, (number, _) in living.items()}
+
+
+@pytest.mark.parametrize("vacuum_bytes", [IN_MEMORY, IN_FILE], ids=["in memory", "in the file"])
+async def test_erased_documents_leave_no_byte_and_the_rest_stays(
+    store: SqliteStore, tmp_path: Path, vacuum_bytes: int
+) -> None:
+    living = await crowd(store, seed=7)
+    gone = sorted(living)[::2]
+    erased = await store.erase(Erasure(space=ADA, at=AT, refs=tuple(gone)), vacuum_bytes=vacuum_bytes)
+    assert erased.documents == len(gone)
+    left = {number for ref, number in living.items() if ref not in set(gone)}
+    total = 25 * 52 + 1
+    assert remains(tmp_path, *(canary(number) for number in range(1, total))) == {canary(number) for number in left}
+    assert (await store.check()).ok
+
+
+async def test_an_erasure_takes_replaced_and_deleted_bodies_along(store: SqliteStore, tmp_path: Path) -> None:
+    await put(store, fact(1), canary(1))
+    await put(store, fact(1), canary(2), expects=1)
+    await put(store, fact(2), canary(3))
+    await delete(store, fact(2), expects=1)
+    await store.erase(Erasure(space=ADA, at=AT))
+    assert remains(tmp_path, canary(1), canary(2), canary(3)) == {canary(2)}
+
+
+@pytest.mark.parametrize("vacuum_bytes", [IN_MEMORY, IN_FILE], ids=["in memory", "in the file"])
+@pytest.mark.parametrize("size", [1, 100, 40_000])
+async def test_an_erased_or_replaced_blob_leaves_no_byte(
+    store: SqliteStore, tmp_path: Path, vacuum_bytes: int, size: int
+) -> None:
+    for number in range(4):
+        await write_blob(store, f"{number}", canary(number, size))
+    await write_blob(store, "1", canary(9, size))
+    await store.erase(Erasure(space=ADA, at=AT, blobs=("0", "2")), vacuum_bytes=vacuum_bytes)
+    told = remains(tmp_path, *(canary(number) for number in range(10)))
+    assert told == {canary(3), canary(9)}
+
+
+@pytest.mark.parametrize("vacuum_bytes", [IN_MEMORY, IN_FILE], ids=["in memory", "in the file"])
+async def test_an_erased_space_leaves_not_even_its_name(store: SqliteStore, tmp_path: Path, vacuum_bytes: int) -> None:
+    space = SpaceId("a name that is nobody's business")
+    once = Idempotency(key="a telling key", digest="d", answer=canary(2))
+    await store.commit(batch(Put(fact(1), canary(1), 0), space=space, idempotency=once))
+    await write_blob(store, "aa", canary(3, 30_000), space=space)
+    await put(store, fact(1), canary(4), space=BOB)
+    erased = await store.erase(Erasure(space=space, at=AT, whole_space=True), vacuum_bytes=vacuum_bytes)
+    assert erased == Erased(documents=1, blobs=1, entries_scrubbed=1, sequence=0)
+    needles = (space.encode(), b"a telling key", canary(1), canary(2), canary(3), canary(4))
+    assert remains(tmp_path, *needles) == {canary(4)}
+    assert await spaces(store) == {BOB}
+
+
+async def test_a_rollback_journal_keeps_nothing_either(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=OLD)
+    await put(store, fact(1), canary(1))
+    await put(store, fact(2), canary(2))
+    await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+    assert remains(tmp_path, canary(1), canary(2)) == {canary(2)}
+    await store.close()
+
+
+async def test_an_erasure_says_so_while_a_reader_holds_the_old_state(store: SqliteStore, tmp_path: Path) -> None:
+    await put(store, fact(1), canary(1))
+    with_reader = library().connect(str(tmp_path / "m.db"), wait_s=0.0)
+    with_reader.execute("BEGIN")
+    with_reader.execute("SELECT count(*) FROM documents").fetchall()
+    with pytest.raises(StoreBusy):
+        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+    with_reader.close()
+    again = await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+    assert again == Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=3)
+    assert remains(tmp_path, canary(1)) == set()
+
+
+async def test_every_table_of_a_space_is_emptied_by_its_erasure(store: SqliteStore, tmp_path: Path) -> None:
+    await put(store, fact(1))
+    await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+    tables = [name for (name,) in look(tmp_path / "m.db", "SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    counted = {name: look(tmp_path / "m.db", f"SELECT count(*) FROM {name}")[0][0] for name in tables}
+    assert {name for name, count in counted.items() if count} == {"manifest"}
