@@ -226,6 +226,8 @@ class ArchiveReader:
 
 
 def _document(line: dict[str, Any]) -> Document:
+    if line.keys() - {"collection", "key", "revision", "body", "body_text"}:
+        raise ValueError
     ref = Ref(str(line["collection"]), str(line["key"]))
     require_ref(ref)
     body = str(line["body_text"]).encode() if "body_text" in line else _dump(line["body"])
@@ -233,6 +235,8 @@ def _document(line: dict[str, Any]) -> Document:
 
 
 def _entry(line: dict[str, Any]) -> JournalEntry:
+    if line.keys() != {"sequence", "at", "action", "collection", "key", "digest"}:
+        raise ValueError
     ref = Ref(str(line["collection"]), str(line["key"]))
     require_ref(ref)
     at = Instant(int(line["at"]))

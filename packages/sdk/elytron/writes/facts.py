@@ -129,6 +129,9 @@ def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, 
 def _fact(
     ctx: OperationContext, scope: Scope, draft: FactDraft, current: long_term.Fact | None, now: Instant
 ) -> long_term.Fact:
+    observed_at = draft.observed_at if draft.observed_at is not None else now
+    # What replaces another value began to hold, for all we know, when it was observed.
+    began = draft.valid_from if draft.valid_from is not None or current is None else observed_at
     return long_term.Fact(
         id=FactId(ctx.ids.new()),
         kind=draft.fact_kind,
@@ -140,10 +143,10 @@ def _fact(
         privacy=draft.privacy,
         authority=draft.authority,
         confidence=admission.effective_confidence(draft),
-        observed_at=draft.observed_at if draft.observed_at is not None else now,
+        observed_at=observed_at,
         recorded_at=now,
         confirmed_at=now,
-        valid_from=draft.valid_from,
+        valid_from=began,
         valid_to=draft.valid_to,
         supersedes=current.id if current is not None else None,
         chat=scope.conversation_key.conversation,

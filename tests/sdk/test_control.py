@@ -1,0 +1,228 @@
+"""What the verbs promise: forget can be undone, correct keeps history, erase leaves nothing."""
+
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron_core.clock import FrozenClock
+from elytron_core.contracts.control import ControlOutcome
+from elytron_core.contracts.recalling import RecallFilters
+from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
+from elytron_core.planes.transcript import Role
+from tests.sdk.told import believe, learn, talk, texts
+
+pytestmark = pytest.mark.anyio
+
+STEPS = "1. Run the tests.\n2. Tag the release.\n3. Push the tag."
+
+
+async def forget(memory: elytron.MemoryRuntime, *ids: str, undo: bool = False) -> elytron.MemoryControlReport:
+    return await memory.forget(elytron.MemoryForgetRequest(ids=ids, undo=undo))
+
+
+async def test_a_forgotten_message_is_hidden_and_comes_back(memory: elytron.MemoryRuntime) -> None:
+    (turn,) = (await talk(memory, (Role.USER, "I like tea"), (Role.ASSISTANT, "Noted: tea"))).ids
+    report = await forget(memory, turn)
+    assert report.decisions[0].outcome is ControlOutcome.CHANGED
+    assert await texts(memory, "tea") == ["Noted: tea"]
+    assert [item.text for item in (await memory.list()).items] == ["Noted: tea"]
+    assert (await memory.project("tea")).system_memory_block.count("I like tea") == 0
+    assert [item.event.value for item in (await memory.history(turn)).items] == ["added", "forgotten"]
+    assert (await forget(memory, turn)).decisions[0].outcome is ControlOutcome.UNCHANGED
+    assert (await forget(memory, turn, undo=True)).changed
+    assert sorted(await texts(memory, "tea")) == ["I like tea", "Noted: tea"]
+    assert (await forget(memory, turn, undo=True)).decisions[0].outcome is ControlOutcome.UNCHANGED
+
+
+async def test_both_messages_of_a_turn_can_be_forgotten_in_one_call(memory: elytron.MemoryRuntime) -> None:
+    (turn,) = (await talk(memory, (Role.USER, "I like tea"), (Role.ASSISTANT, "Noted: tea"))).ids
+    await forget(memory, turn, f"{turn}#1")
+    assert await texts(memory, "tea") == []
+    await forget(memory, turn, f"{turn}#1", undo=True)
+    assert len(await texts(memory, "tea")) == 2
+
+
+async def test_facts_and_skills_are_forgotten_and_come_back(memory: elytron.MemoryRuntime) -> None:
+    (fact,) = (await believe(memory, "drink", "green tea")).ids
+    await learn(memory, "release", STEPS)
+    skill = "runtime_skill__release"
+    await forget(memory, fact, skill)
+    assert await texts(memory, "drink tea release deploying") == []
+    assert (await memory.list()).items == ()
+    assert "forgotten" in [item.event.value for item in (await memory.history(skill)).items]
+    assert (await forget(memory, fact, skill)).changed is False
+    await forget(memory, fact, skill, undo=True)
+    assert len((await memory.list()).items) == 2
+    assert (await forget(memory, fact, skill, undo=True)).changed is False
+
+
+async def test_forgetting_what_is_not_there_says_so(memory: elytron.MemoryRuntime) -> None:
+    assert (await forget(memory, "nothing")).decisions[0].outcome is ControlOutcome.NOT_FOUND
+    await memory.add("Hello")
+    missing = ["nothing", "abc.def#x", "00000000-0000-7000-8000-000000000000", "runtime_skill__none", "ab.1#700"]
+    report = await forget(memory, *missing)
+    assert {decision.outcome for decision in report.decisions} == {ControlOutcome.NOT_FOUND}
+    assert not report.changed
+
+
+async def test_a_dry_run_changes_nothing(memory: elytron.MemoryRuntime) -> None:
+    (turn,) = (await memory.add("I like tea")).ids
+    (fact,) = (await believe(memory, "drink", "green tea")).ids
+    before = (await memory.inspect()).state_fingerprint
+    hidden = await memory.forget(elytron.MemoryForgetRequest(ids=(turn,), dry_run=True))
+    corrected = await memory.correct(elytron.MemoryCorrectRequest(id=fact, content="black tea", dry_run=True))
+    erased = await memory.erase(elytron.MemoryEraseRequest(ids=(turn,), dry_run=True))
+    cleared = await memory.erase(elytron.MemoryEraseRequest(whole_space="ada", dry_run=True))
+    assert {report.decisions[0].outcome for report in (hidden, corrected, erased, cleared)} == {ControlOutcome.CHANGED}
+    assert not any(report.changed for report in (hidden, corrected, erased, cleared))
+    assert erased.removed == {"turns": 1}
+    assert (await memory.inspect()).state_fingerprint == before
+
+
+async def test_a_correction_replaces_the_fact_and_keeps_the_wrong_one_in_history(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    (wrong,) = (await believe(memory, "birthday", "14 March")).ids
+    report = await memory.correct(elytron.MemoryCorrectRequest(id=wrong, content="4 March", reason="misheard"))
+    new = report.decisions[0].new_id
+    assert new is not None
+    assert await texts(memory, "birthday") == ["4 March"]
+    items = (await memory.history(new)).items
+    assert [(item.id, item.event.value, item.reason) for item in items] == [
+        (wrong, "added", ""),
+        (wrong, "corrected", "misheard"),
+        (new, "added", ""),
+    ]
+    again = await memory.correct(elytron.MemoryCorrectRequest(id=new, content="4 March"))
+    assert again.decisions[0].outcome is ControlOutcome.UNCHANGED
+    with pytest.raises(InvalidInput, match="closed fact"):
+        await memory.correct(elytron.MemoryCorrectRequest(id=wrong, content="5 March"))
+
+
+async def test_evidence_is_not_corrected(memory: elytron.MemoryRuntime) -> None:
+    (turn,) = (await memory.add("I like tea")).ids
+    with pytest.raises(InvalidInput, match="names no fact"):
+        await memory.correct(elytron.MemoryCorrectRequest(id=turn, content="I like coffee"))
+    with pytest.raises(NotFound):
+        await memory.correct(elytron.MemoryCorrectRequest(id="nothing", content="x"))
+
+
+async def test_an_erased_message_leaves_no_byte_and_its_turn_keeps_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    async with elytron.open(path) as memory:
+        (turn,) = (await talk(memory, (Role.USER, "my canary is XYZZY"), (Role.ASSISTANT, "noted"), host_id="h")).ids
+        await memory.recall("canary")
+        await memory.recover()
+        report = await memory.erase(elytron.MemoryEraseRequest(ids=(turn,)))
+        assert report.removed == {"messages": 1}
+        assert await texts(memory, "canary XYZZY") == []
+        assert [m.text for t in (await memory.replay()).turns for m in t.messages] == ["noted"]
+        with pytest.raises(NotFound):
+            await memory.get(turn)
+        everything = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+        assert b"XYZZY" not in everything
+        assert b"xyzzi" not in everything.lower()
+
+
+async def test_a_turn_goes_with_its_last_message_and_its_number_is_not_given_again(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    (turn,) = (await talk(memory, (Role.USER, "one"), (Role.ASSISTANT, "two"), host_id="h")).ids
+    first = await memory.erase(elytron.MemoryEraseRequest(ids=(turn, f"{turn}#1")))
+    assert first.removed == {"turn_names": 1, "turns": 1}
+    ledger = await memory.replay()
+    assert ledger.turns == ()
+    assert ledger.total_turns == 0
+    (again,) = (await talk(memory, (Role.USER, "one"), (Role.ASSISTANT, "two"), host_id="h")).ids
+    assert again > turn
+
+
+async def test_erasure_names_the_facts_that_still_rest_on_what_went(memory: elytron.MemoryRuntime) -> None:
+    (turn,) = (await memory.add("I like tea")).ids
+    (fact,) = (await believe(memory, "drink", "tea", citations=(turn,))).ids
+    report = await memory.erase(elytron.MemoryEraseRequest(ids=(turn,)))
+    assert report.derived == (fact,)
+    gone = await memory.erase(elytron.MemoryEraseRequest(ids=(fact,)))
+    assert gone.removed == {"facts": 1, "slots": 1}
+    assert gone.derived == ()
+
+
+async def test_erasing_one_version_of_a_fact_keeps_the_others(memory: elytron.MemoryRuntime) -> None:
+    (old,) = (await believe(memory, "home", "Lisbon")).ids
+    (new,) = (await believe(memory, "home", "Porto")).ids
+    report = await memory.erase(elytron.MemoryEraseRequest(ids=(old,)))
+    assert report.removed == {"facts": 1}
+    assert [item.text for item in (await memory.history(new)).items] == ["Porto"]
+
+
+async def test_an_erased_skill_is_gone(memory: elytron.MemoryRuntime) -> None:
+    await learn(memory, "release", STEPS)
+    report = await memory.erase(elytron.MemoryEraseRequest(ids=("runtime_skill__release", "nothing")))
+    assert report.removed == {"skills": 1}
+    assert [decision.outcome for decision in report.decisions] == [ControlOutcome.CHANGED, ControlOutcome.NOT_FOUND]
+    again = await memory.erase(elytron.MemoryEraseRequest(ids=("runtime_skill__release",)))
+    assert not again.changed
+
+
+async def test_an_erased_space_is_empty_and_can_begin_anew(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("I like tea")
+    await memory.recall("tea")
+    report = await memory.erase(elytron.MemoryEraseRequest(whole_space="ada"))
+    assert report.changed
+    assert (await memory.inspect()).exists is False
+    assert (await memory.recall("tea")).outcome is elytron.RecallOutcome.EMPTY_SPACE
+    await memory.add("I like coffee")
+    assert await texts(memory, "tea coffee") == ["I like coffee"]
+    again = await memory.delete_all(user_id="nobody")
+    assert again.decisions[0].outcome is ControlOutcome.NOT_FOUND
+
+
+async def test_another_runtime_notices_that_a_space_was_erased_and_begun_anew(path: str) -> None:
+    clock = FrozenClock(step_ms=1)
+    async with elytron.open(path, clock=clock) as one, elytron.open(path, clock=clock) as other:
+        await one.add("I like tea")
+        await other.recall("tea")
+        await other.add("and cake")
+        await one.delete_all(user_id="default")
+        await one.add("I like coffee")
+        assert await texts(other, "tea cake coffee") == ["I like coffee"]
+        await other.add("with milk")
+        assert sorted(item.text for item in (await one.list()).items) == ["I like coffee", "with milk"]
+
+
+async def test_a_destructive_call_without_a_scope_is_refused(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("I like tea")
+    with pytest.raises(ScopeMissing):
+        await memory.delete_all()
+    with pytest.raises(ScopeMissing):
+        await memory.erase(elytron.MemoryEraseRequest())
+    with pytest.raises(InvalidInput, match="repeat that name"):
+        await memory.erase(elytron.MemoryEraseRequest(whole_space="bob"))
+    with pytest.raises(InvalidInput, match="say one"):
+        await memory.erase(elytron.MemoryEraseRequest(ids=("a",), whole_space="ada"))
+    assert await texts(memory, "tea") == ["I like tea"]
+
+
+async def test_mem0s_delete_and_delete_all_erase_what_they_name(memory: elytron.MemoryRuntime) -> None:
+    (kept,) = (await memory.add("kept", agent_id="a", run_id="r1")).ids
+    (gone,) = (await memory.add("gone", agent_id="a", run_id="r2")).ids
+    await memory.add("elsewhere", user_id="bob")
+    assert (await memory.delete_all(run_id="r2")).decisions[0].id == gone
+    assert [item.id for item in (await memory.get_all(agent_id="a")).items] == [kept]
+    assert [item.text for item in (await memory.get_all(user_id="bob")).items] == ["elsewhere"]
+    assert (await memory.delete(kept)).changed
+    with pytest.raises(NotFound):
+        await memory.delete(kept)
+    assert (await memory.delete_all(agent_id="a")).changed is False
+
+
+async def test_a_fact_forgotten_and_written_anew_is_current_again(memory: elytron.MemoryRuntime) -> None:
+    (fact,) = (await believe(memory, "home", "Lisbon")).ids
+    await forget(memory, fact)
+    await believe(memory, "home", "Porto")
+    assert await texts(memory, "home") == ["Porto"]
+    as_of = RecallFilters(as_of=memory.context.clock.now())
+    assert [hit.text for hit in (await memory.recall("home", filters=as_of)).hits] == ["Porto"]
+
+

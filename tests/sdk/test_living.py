@@ -1,0 +1,136 @@
+"""What a runtime promises over its life: reopened stores know everything, closed ones refuse, damage is said."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron.folding import CHECKPOINT
+from elytron_core.clock import FrozenClock
+from elytron_core.contracts.inspecting import RuntimePhase
+from elytron_core.errors import InvalidInput, StoreClosed, StoreForeign, StoreUnavailable, StoreUrlInvalid
+from elytron_core.ids import SeededIds
+from elytron_store.memory import MemoryStore
+from tests.sdk.told import believe, texts
+
+pytestmark = pytest.mark.anyio
+
+STORES = ["memory.db", "folder/"]
+
+
+@pytest.mark.parametrize("name", STORES)
+async def test_a_store_opened_again_knows_everything(tmp_path: Path, name: str) -> None:
+    store = f"{tmp_path}/{name}"
+    async with elytron.open(store) as memory:
+        await memory.add("We moved to Lisbon in May.")
+        await believe(memory, "home city", "Lisbon")
+        before = await memory.inspect()
+    async with elytron.open(store) as memory:
+        assert (await texts(memory, "when did we move?"))[0] == "We moved to Lisbon in May."
+        after = await memory.inspect()
+        assert after.state_fingerprint == before.state_fingerprint
+        assert after.event_fingerprint == before.event_fingerprint
+        assert after.documents == {"conversations": 1, "facts": 1, "slots": 1, "space": 1, "turns": 1}
+
+
+async def test_the_index_comes_back_from_its_checkpoint_and_takes_what_came_after(path: str) -> None:
+    async with elytron.open(path) as memory:
+        await memory.add("I like tea")
+        await memory.recall("tea")
+        closed = await memory.close()
+        assert closed.checkpoints_written == 1
+        assert (await memory.close()).checkpoints_written == 0
+    async with elytron.open(path) as memory:
+        await memory.add("and green tea")
+        assert sorted(await texts(memory, "tea")) == ["I like tea", "and green tea"]
+
+
+async def test_a_damaged_or_foreign_checkpoint_is_made_anew() -> None:
+    store = MemoryStore()
+    async with elytron.open(store, space="ada") as memory:
+        await memory.add("I like tea")
+        for bad in (b"", b"not a checkpoint"):
+            await store.write_blob(memory.scope.space, CHECKPOINT, once(bad))  # pyright: ignore[reportOptionalMemberAccess]
+            memory.context.folds.drop(memory.scope.space)  # pyright: ignore[reportOptionalMemberAccess]
+            assert await texts(memory, "tea") == ["I like tea"]
+
+
+async def once(data: bytes):  # noqa: ANN201
+    yield data
+
+
+async def test_recover_checks_the_store_and_rebuilds_the_index(memory: elytron.MemoryRuntime) -> None:
+    nothing = await memory.recover()
+    assert (nothing.phase, nothing.indexed_units) == (RuntimePhase.RECOVERED, 0)
+    await memory.add(["I like tea", "and cake"])
+    report = await memory.recover(elytron.MemoryRecoverRequest(trigger="after a crash"))
+    assert (report.reason, report.indexed_units, report.checkpoints_written) == ("after a crash", 2, 1)
+    assert report.store_check is not None
+    assert report.store_check.ok
+
+
+async def test_a_closed_runtime_refuses(path: str) -> None:
+    memory = await elytron.open(path)
+    report = await memory.close(elytron.MemoryCloseRequest(reason="done"))
+    assert (report.phase, report.reason) == (RuntimePhase.CLOSED, "done")
+    with pytest.raises(StoreClosed):
+        await memory.add("Hello")
+
+
+async def test_inspection_says_what_is_there(memory: elytron.MemoryRuntime) -> None:
+    nothing = await memory.inspect()
+    assert (nothing.exists, nothing.sequence, nothing.documents) == (False, 0, {})
+    await memory.add("one", speaker="Ada", at=2_000, conversation="b")
+    await memory.add("two", speaker="Bob", at=1_000, conversation="a")
+    report = await memory.inspect(elytron.MemoryInspectionRequest(check=True, repair=True))
+    assert [(head.conversation, head.turns, head.speakers) for head in report.conversations] == [
+        ("a", 1, ("Bob",)),
+        ("b", 1, ("Ada",)),
+    ]
+    assert (report.speakers, report.first_at, report.last_at) == (("Bob", "Ada"), 1_000, 2_000)
+    assert report.indexed_units == 2
+    assert report.store_check is not None
+    assert report.store_check.ok
+    with pytest.raises(InvalidInput, match="needs check"):
+        await memory.inspect(elytron.MemoryInspectionRequest(repair=True))
+
+
+async def test_damage_is_reported_without_naming_other_spaces(path: str) -> None:
+    async with elytron.open(path) as memory:
+        await memory.add("I like tea")
+        await memory.add("I like tea", user_id="bob")
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE documents SET body = zeroblob(10) WHERE collection = 'turns'")
+    raw.close()
+    async with elytron.open(path) as memory:
+        report = await memory.inspect(elytron.MemoryInspectionRequest(check=True))
+        assert report.store_check is not None
+        whats = sorted(problem.what for problem in report.store_check.problems)
+    assert len(whats) >= 2
+    assert "in another space" in whats
+    assert not any("bob" in what for what in whats)
+
+
+async def test_the_same_calls_give_the_same_state_on_every_store(tmp_path: Path) -> None:
+    prints: set[tuple[str, str]] = set()
+    for store in ("memory:", f"{tmp_path}/m.db", f"{tmp_path}/folder/"):
+        clock = FrozenClock(step_ms=1)
+        async with elytron.open(store, space="ada", clock=clock, ids=SeededIds()) as memory:
+            await memory.add(["I like tea", "and cake"], speaker="Ada")
+            await believe(memory, "home", "Lisbon")
+            report = await memory.inspect()
+            prints.add((report.state_fingerprint, report.event_fingerprint))
+    assert len(prints) == 1
+
+
+async def test_what_is_no_store_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    with pytest.raises(StoreUrlInvalid, match="sqlite:///path.db"):
+        await elytron.open("redis://somewhere")
+    with pytest.raises(StoreUnavailable):
+        await elytron.open(f"{tmp_path}/missing/folder/memory.db")
+    foreign = tmp_path / "foreign.db"
+    foreign.write_text("this is a letter, not a database " * 100)
+    with pytest.raises(StoreForeign):
+        await elytron.open(foreign)
+    assert foreign.read_text().startswith("this is a letter")

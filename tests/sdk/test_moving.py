@@ -1,0 +1,225 @@
+"""What export and import promise: an exact round trip, a merge that can be repeated, no half-done import."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron_core.contracts.moving import ImportMode
+from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable, UnreadableFile
+from elytron_core.planes.transcript import Role
+from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from tests.sdk.told import believe, learn, talk, texts
+
+pytestmark = pytest.mark.anyio
+
+STEPS = "1. Heat water.\n2. Add tea.\n3. Wait."
+
+
+async def lived(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(["I like tea", "外婆的泡菜"], speaker="Ada", at=1_000, metadata={"price": 1.5, "big": 1e22})
+    (turn,) = (await talk(memory, (Role.USER, "one"), (Role.ASSISTANT, "two"), host_id="h")).ids
+    await memory.forget(elytron.MemoryForgetRequest(ids=(turn,)))
+    await believe(memory, "home", "Lisbon", observed_at=1_000)
+    await believe(memory, "home", "Porto", observed_at=2_000)
+    await learn(memory, "brew", STEPS)
+    (gone,) = (await memory.add("gone")).ids
+    await memory.delete(gone)
+
+
+async def test_a_round_trip_is_exact(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+    await lived(memory)
+    first = await memory.export(tmp_path / "a.elytron")
+    async with elytron.open("memory:", space="elsewhere") as other:
+        dry = await other.import_archive(
+            elytron.MemoryImportRequest(path=str(tmp_path / "a.elytron"), dry_run=True)
+        )
+        assert (dry.changed, (await other.inspect()).exists) == (False, False)
+        report = await other.import_archive(tmp_path / "a.elytron")
+        assert report.imported == first.documents
+        assert (await other.inspect()).state_fingerprint == first.state_fingerprint
+        assert (await other.inspect()).event_fingerprint == first.event_fingerprint
+        assert sorted(await texts(other, "tea home brew 泡菜")) == sorted(await texts(memory, "tea home brew 泡菜"))
+        await other.export(tmp_path / "b.elytron")
+        await other.add("and on it goes")
+        assert (await other.replay()).turns[-1].sequence == 5
+        with pytest.raises(Conflict):
+            await other.import_archive(tmp_path / "a.elytron")
+    a, b = (zipfile.ZipFile(tmp_path / name) for name in ("a.elytron", "b.elytron"))
+    for member in ("documents.jsonl", "journal.jsonl"):
+        assert a.read(member) == b.read(member)
+    a.close()
+    b.close()
+
+
+async def test_what_a_killed_restore_left_is_removed_by_the_next(
+    memory: elytron.MemoryRuntime, tmp_path: Path
+) -> None:
+    await lived(memory)
+    await memory.export(tmp_path / "a.elytron")
+    async with elytron.open("memory:", space="elsewhere") as other:
+        leftover = Batch(
+            space=elytron.Scope(space="elsewhere").space,  # pyright: ignore[reportArgumentType]
+            at=other.context.clock.now(),
+            entries=(Entry(Action.WRITE, Ref("turns", "ab.1")),),
+            puts=(Put(Ref("turns", "ab.1"), b"{}", 0),),
+        )
+        await other.context.store.commit(leftover)
+        report = await other.import_archive(tmp_path / "a.elytron")
+        assert (await other.inspect()).state_fingerprint == report.state_fingerprint
+
+
+async def test_a_bootstrap_adds_what_is_new_and_can_be_repeated(
+    memory: elytron.MemoryRuntime, tmp_path: Path
+) -> None:
+    await lived(memory)
+    archive = tmp_path / "a.elytron"
+    await memory.export(archive)
+    async with elytron.open("memory:", space="elsewhere") as other:
+        await other.add("I was here before")
+        await believe(other, "home", "Faro", observed_at=1_500)
+        request = elytron.MemoryImportRequest(path=str(archive), mode=ImportMode.BOOTSTRAP)
+        dry = await other.import_archive(request.model_copy(update={"dry_run": True}))
+        assert (dry.changed, dry.imported) == (False, {"turns": 3, "facts": 1, "skills": 1})
+        first = await other.import_archive(request)
+        assert first.imported == {"turns": 3, "facts": 1, "skills": 1}
+        assert [message.text for turn in (await other.replay()).turns for message in turn.messages] == [
+            "I was here before",
+            "I like tea",
+            "外婆的泡菜",
+            "two",
+        ]
+        assert await texts(other, "home") == ["Porto"]
+        before = (await other.inspect()).state_fingerprint
+        again = await other.import_archive(request)
+        assert again.imported == {}
+        assert again.skipped["turns"] == 3
+        state = (await other.inspect()).documents
+        assert state["turns"] == 4
+        assert state["facts"] == 2
+        assert before
+
+
+async def test_a_bootstrap_can_put_all_turns_into_one_conversation(
+    memory: elytron.MemoryRuntime, tmp_path: Path
+) -> None:
+    for number in range(450):
+        await memory.add(f"note {number}", conversation=f"c{number % 2}")
+    await memory.export(tmp_path / "a.elytron")
+    scope = elytron.Scope.model_validate({"space": "elsewhere", "conversation": "all"})
+    async with elytron.open("memory:", scope=scope) as other:
+        report = await other.import_archive(
+            elytron.MemoryImportRequest(path=str(tmp_path / "a.elytron"), mode=ImportMode.BOOTSTRAP)
+        )
+        assert report.imported == {"turns": 450}
+        assert (await other.replay("all")).total_turns == 450
+
+
+async def test_an_export_needs_a_space_and_a_folder(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        await memory.export(tmp_path / "a.elytron")
+    await memory.add("I like tea")
+    with pytest.raises(StoreUnavailable, match="cannot write"):
+        await memory.export(tmp_path / "missing" / "a.elytron")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreUnavailable, match="cannot write"):
+        await memory.export(tmp_path / "folder")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder"]
+
+
+def rewritten(member: str, change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Return a function that gives back an archive with one member changed and the manifest left as it was."""
+
+    def spoil(data: bytes) -> bytes:
+        out = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(out, "w") as target:
+            for name in source.namelist():
+                body = source.read(name)
+                target.writestr(name, change(body) if name == member else body)
+        return out.getvalue()
+
+    return spoil
+
+
+def with_manifest(**fields: object) -> Callable[[bytes], bytes]:
+    return rewritten("manifest.json", lambda body: json.dumps(json.loads(body) | fields).encode())
+
+
+def resealed(member: str, change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Return a function that changes a member and makes the manifest's digest agree, as a forger would."""
+    from hashlib import sha256
+
+    def forge(data: bytes) -> bytes:
+        with zipfile.ZipFile(io.BytesIO(data)) as source:
+            members = {name: source.read(name) for name in source.namelist()}
+        members[member] = change(members[member])
+        manifest = json.loads(members["manifest.json"])
+        for entry in manifest["members"]:
+            entry["sha256"] = sha256(members[entry["name"]]).hexdigest()
+            entry["lines"] = members[entry["name"]].count(b"\n")
+        members["manifest.json"] = json.dumps(manifest).encode()
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as target:
+            for name, body in members.items():
+                target.writestr(name, body)
+        return out.getvalue()
+
+    return forge
+
+
+def extra_member(data: bytes) -> bytes:
+    out = io.BytesIO(data)
+    with zipfile.ZipFile(out, "a") as target:
+        target.writestr("../evil", b"x")
+    return out.getvalue()
+
+
+SPOILS: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "text": lambda _: b"this is a letter",
+    "flipped": lambda data: data[:200] + bytes([data[200] ^ 0xFF]) + data[201:],
+    "altered": rewritten("documents.jsonl", lambda body: body.replace(b"tea", b"ale")),
+    "cut": rewritten("journal.jsonl", lambda body: body[:50]),
+    "extra member": extra_member,
+    "newer": with_manifest(version=99),
+    "foreign": with_manifest(format="other"),
+    "other members": with_manifest(members=[]),
+    "no manifest": rewritten("manifest.json", lambda _: b"{}"),
+    "no json": resealed("documents.jsonl", lambda body: b"[" + body[1:]),
+    "no object": resealed("documents.jsonl", lambda body: b"5\n" + body),
+    "no document": resealed("documents.jsonl", lambda body: b'{"collection":"turns"}\n' + body),
+    "bad key": resealed("documents.jsonl", lambda body: body.replace(b'"key":"', b'"key":"ZZ/../', 1)),
+    "unknown collection": resealed("documents.jsonl", lambda body: body.replace(b'"turns"', b'"other"')),
+    "changed body": resealed("documents.jsonl", lambda body: body.replace(b"tea", b"ale")),
+    "unknown field": resealed("documents.jsonl", lambda body: body.replace(b'"key"', b'"x":1,"key"', 1)),
+    "no space record": resealed("documents.jsonl", lambda body: b"\n".join(body.split(b"\n")[1:])),
+    "bad entry": resealed("journal.jsonl", lambda body: body.replace(b'"write"', b'"scribble"', 1)),
+    "skipped entry": resealed("journal.jsonl", lambda body: b"\n".join(body.split(b"\n")[1:])),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS.keys())
+@pytest.mark.parametrize("mode", list(ImportMode))
+async def test_a_bad_archive_is_refused_and_changes_nothing(
+    memory: elytron.MemoryRuntime, tmp_path: Path, spoil: Callable[[bytes], bytes], mode: ImportMode
+) -> None:
+    await memory.add(["I like tea", "and tea likes me"])
+    archive = tmp_path / "a.elytron"
+    await memory.export(archive)
+    archive.write_bytes(spoil(archive.read_bytes()))
+    async with elytron.open("memory:", space="elsewhere") as other:
+        with pytest.raises((UnreadableFile, InvalidInput)):
+            await other.import_archive(elytron.MemoryImportRequest(path=str(archive), mode=mode))
+        assert (await other.inspect()).sequence == 0
+
+
+async def test_a_missing_archive_and_a_folder_are_refused(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFile, match="does not exist"):
+        await memory.import_archive(tmp_path / "none.elytron")
+    with pytest.raises(UnreadableFile, match="cannot be read"):
+        await memory.import_archive(tmp_path)

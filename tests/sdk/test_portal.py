@@ -1,0 +1,58 @@
+"""What the blocking face promises: the same operations under the same names, anywhere."""
+
+import asyncio
+import inspect
+
+import pytest
+
+import elytron
+from elytron_core.errors import StoreClosed, StoreUrlInvalid
+
+
+def test_two_calls_are_enough() -> None:
+    with elytron.open("memory:") as memory:
+        memory.add("We moved to Lisbon in May.", speaker="Ada")
+        assert memory.recall("when did we move?").hits[0].text == "We moved to Lisbon in May."
+        assert memory.scope == elytron.Scope(space="default")  # pyright: ignore[reportArgumentType]
+
+
+def test_every_operation_has_its_blocking_twin() -> None:
+    def calls(kind: type) -> set[str]:
+        return {name for name, value in vars(kind).items() if inspect.isfunction(value) and not name.startswith("_")}
+
+    asynchronous = calls(elytron.MemoryRuntime)
+    assert calls(elytron.SyncMemoryRuntime) - {"run"} == asynchronous
+    for name in asynchronous - {"close"}:
+        blocking = getattr(elytron.SyncMemoryRuntime, name)
+        assert inspect.signature(blocking) == inspect.signature(getattr(elytron.MemoryRuntime, name))
+        assert blocking.__doc__
+
+
+def test_it_works_beneath_a_running_loop() -> None:
+    async def inside() -> str:
+        with elytron.open("memory:") as memory:
+            memory.add("I like tea")
+            return memory.recall("tea").hits[0].text
+
+    assert asyncio.run(inside()) == "I like tea"
+
+
+def test_a_closed_one_refuses_and_closes_again() -> None:
+    memory = elytron.open("memory:").sync()
+    memory.close()
+    memory.close()
+    with pytest.raises(StoreClosed):
+        memory.add("Hello")
+
+
+def test_a_failed_opening_raises_and_leaves_no_thread() -> None:
+    with pytest.raises(StoreUrlInvalid):
+        elytron.open("redis://somewhere").sync()
+
+
+def test_names_are_loaded_when_used_and_unknown_ones_are_errors() -> None:
+    assert elytron.RecallHit.__name__ == "RecallHit"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        elytron.nothing  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    for name in elytron.__all__:
+        assert getattr(elytron, name) is not None

@@ -1,0 +1,96 @@
+"""What reading promises: any memory by its id, lists that page without loss, ledgers in order."""
+
+import pytest
+
+import elytron
+from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.planes.transcript import Role
+from tests.sdk.told import believe, learn, talk
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_every_plane_is_read_by_id(memory: elytron.MemoryRuntime) -> None:
+    (turn,) = (await memory.add("I like tea")).ids
+    (fact,) = (await believe(memory, "drink", "green tea")).ids
+    await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.")
+    texts = [(await memory.get(memory_id)).text for memory_id in (turn, fact)]
+    assert texts == ["I like tea", "green tea"]
+    assert (await memory.get("runtime_skill__brew")).title == "How to do brew"
+    with pytest.raises(NotFound):
+        await memory.get(f"{turn}#1")
+    with pytest.raises(NotFound):
+        await memory.history("nothing")
+    with pytest.raises(NotFound):
+        await memory.get(turn, user_id="bob")
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+async def test_pages_together_are_the_whole_list(memory: elytron.MemoryRuntime, limit: int) -> None:
+    for number in range(3):
+        await talk(memory, (Role.USER, f"one {number}"), (Role.ASSISTANT, f"two {number}"))
+    await memory.add("elsewhere", conversation="other")
+    await believe(memory, "drink", "green tea")
+    await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.")
+    whole = (await memory.list()).items
+    assert len(whole) == 9
+    paged: list[elytron.RecallHit] = []
+    cursor = None
+    while True:
+        page = await memory.get_all(limit=limit, cursor=cursor)
+        paged += page.items
+        assert len(page.items) <= limit
+        assert page.has_more == (page.next_cursor is not None)
+        if page.next_cursor is None:
+            break
+        cursor = page.next_cursor
+    assert paged == list(whole)
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "9.0.ab", "0.x.ab", "0.9999.ab", "0.0.", "²..a"])
+async def test_a_made_up_list_cursor_is_refused(memory: elytron.MemoryRuntime, cursor: str) -> None:
+    await memory.add("I like tea")
+    with pytest.raises(InvalidInput, match="cursor"):
+        await memory.get_all(cursor=cursor)
+
+
+async def test_a_list_goes_on_behind_what_was_erased_meanwhile(memory: elytron.MemoryRuntime) -> None:
+    ids = (await memory.add(["one", "two", "three"])).ids
+    page = await memory.get_all(limit=1)
+    await memory.delete(ids[0])
+    rest = await memory.get_all(cursor=page.next_cursor)
+    assert [item.text for item in rest.items] == ["two", "three"]
+
+
+async def test_a_ledger_is_read_in_pages_and_in_order(memory: elytron.MemoryRuntime) -> None:
+    await memory.add([f"note {number}" for number in range(7)], run_id="c1")
+    said: list[str] = []
+    cursor = None
+    while True:
+        page = await memory.replay(elytron.MemoryReplayRequest(chat_id="c1", limit=3, cursor=cursor))
+        said += [message.text for turn in page.turns for message in turn.messages]
+        assert page.total_turns == 7
+        if not page.has_more:
+            break
+        cursor = page.next_cursor
+    assert said == [f"note {number}" for number in range(7)]
+
+
+async def test_a_ledger_of_nothing_is_empty_and_a_foreign_cursor_refused(memory: elytron.MemoryRuntime) -> None:
+    empty = await memory.replay("nobody")
+    assert (empty.turns, empty.total_turns) == ((), 0)
+    with pytest.raises(InvalidInput, match="cursor"):
+        await memory.replay(elytron.MemoryReplayRequest(cursor="ab.000000000001"))
+    (turn,) = (await memory.add("note")).ids
+    assert (await memory.replay("nobody")).total_turns == 0
+    for cursor in ("x", turn + "0", turn[:-1] + "z", "ab." + "0" * 12):
+        with pytest.raises(InvalidInput, match="cursor"):
+            await memory.replay(elytron.MemoryReplayRequest(cursor=cursor))
+    assert (await memory.replay(elytron.MemoryReplayRequest(cursor=turn))).turns == ()
+
+
+async def test_a_ledger_marks_what_is_forgotten(memory: elytron.MemoryRuntime) -> None:
+    (turn,) = (await memory.add("note")).ids
+    await memory.forget(elytron.MemoryForgetRequest(ids=(turn,)))
+    ((message,),) = [found.messages for found in (await memory.replay()).turns]
+    assert message.forgotten

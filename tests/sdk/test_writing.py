@@ -1,0 +1,234 @@
+"""What writing promises: evidence once and in order, facts judged, procedures updated."""
+
+import asyncio
+
+import pytest
+
+import elytron
+from elytron_core.contracts.writing import FactOperation, Outcome, Verdict
+from elytron_core.errors import IdempotencyConflict, InvalidInput, ScopeMissing, TurnConflict
+from elytron_core.planes.long_term import Authority
+from elytron_core.planes.transcript import Delivery, Role
+from tests.sdk.told import believe, learn, talk, texts
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_was_said_is_stored_in_order_and_found_at_once(memory: elytron.MemoryRuntime) -> None:
+    report = await memory.add(["We moved to Lisbon in May.", "The flat has a lemon tree."], speaker="Ada")
+    assert [decision.outcome for decision in report.decisions] == [Outcome.STORED, Outcome.STORED]
+    ledger = await memory.replay()
+    assert [turn.messages[0].text for turn in ledger.turns] == [
+        "We moved to Lisbon in May.",
+        "The flat has a lemon tree.",
+    ]
+    assert (await texts(memory, "where is the lemon tree?"))[0] == "The flat has a lemon tree."
+
+
+async def test_a_turn_sent_twice_under_its_host_id_is_one_turn(memory: elytron.MemoryRuntime) -> None:
+    first = await talk(memory, (Role.USER, "Hello"), host_id="t1")
+    again = await talk(memory, (Role.USER, "Hello"), host_id="t1")
+    assert again.decisions[0].outcome is Outcome.DUPLICATE
+    assert again.ids == first.ids
+    assert not again.changed
+    assert (await memory.replay()).total_turns == 1
+
+
+async def test_a_host_id_with_other_content_is_refused_and_nothing_is_stored(memory: elytron.MemoryRuntime) -> None:
+    await talk(memory, (Role.USER, "Hello"), host_id="t1")
+    with pytest.raises(TurnConflict):
+        await talk(memory, (Role.USER, "Good bye"), host_id="t1")
+    assert (await memory.replay()).total_turns == 1
+
+
+async def test_the_same_host_id_twice_in_one_write_is_one_turn(memory: elytron.MemoryRuntime) -> None:
+    turn = elytron.TurnDraft(messages=(elytron.Message(text="Hello"),), host_id="t1")
+    report = await memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(turn, turn))))
+    assert [decision.outcome for decision in report.decisions] == [Outcome.STORED, Outcome.DUPLICATE]
+
+
+@pytest.mark.parametrize("delivery", [Delivery.INCOMPLETE_STREAM, Delivery.REJECTED_BY_POLICY])
+async def test_a_turn_that_never_ended_well_leaves_no_evidence(
+    memory: elytron.MemoryRuntime, delivery: Delivery
+) -> None:
+    report = await talk(memory, (Role.USER, "Hello"), (Role.ASSISTANT, "Hi"), delivery=delivery)
+    assert report.decisions[0].outcome is Outcome.SKIPPED
+    assert report.decisions[0].verdict is Verdict.REJECT
+    assert not report.changed
+    assert (await memory.inspect()).exists is False
+
+
+@pytest.mark.parametrize("delivery", [Delivery.USER_ONLY, Delivery.UPSTREAM_FAILED, Delivery.CANCELLED])
+async def test_an_assistant_text_counts_only_where_it_was_delivered(
+    memory: elytron.MemoryRuntime, delivery: Delivery
+) -> None:
+    await talk(memory, (Role.USER, "Hello"), (Role.ASSISTANT, "Hi"), delivery=delivery)
+    (turn,) = (await memory.replay()).turns
+    assert [message.text for message in turn.messages] == ["Hello"]
+
+
+async def test_an_idempotency_key_answers_a_repeat_with_the_first_report(memory: elytron.MemoryRuntime) -> None:
+    first = await memory.add("Hello", idempotency_key="k")
+    again = await memory.add("Hello", idempotency_key="k")
+    assert again == first.model_copy(update={"duplicated": True})
+    assert (await memory.replay()).total_turns == 1
+    assert not (await memory.add("Hello")).duplicated
+    assert (await memory.replay()).total_turns == 2
+
+
+async def test_an_idempotency_key_with_another_body_is_a_conflict(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("Hello", idempotency_key="k")
+    with pytest.raises(IdempotencyConflict):
+        await memory.add("Good bye", idempotency_key="k")
+    assert (await memory.replay()).total_turns == 1
+
+
+async def test_a_key_is_remembered_even_where_the_write_changed_nothing(memory: elytron.MemoryRuntime) -> None:
+    await talk(memory, (Role.USER, "Hello"), host_id="t1")
+    first = await talk(memory, (Role.USER, "Hello"), host_id="t1", idempotency_key="k")
+    again = await talk(memory, (Role.USER, "Hello"), host_id="t1", idempotency_key="k")
+    assert first.decisions[0].outcome is Outcome.DUPLICATE
+    assert again.duplicated
+
+
+async def test_many_writers_of_one_conversation_lose_nothing(memory: elytron.MemoryRuntime) -> None:
+    await asyncio.gather(*(memory.add(f"note {number}") for number in range(64)))
+    ledger = await memory.replay()
+    assert sorted(turn.messages[0].text for turn in ledger.turns) == sorted(f"note {number}" for number in range(64))
+    assert [turn.sequence for turn in ledger.turns] == list(range(1, 65))
+
+
+async def test_two_runtimes_on_one_file_append_without_losing_a_turn(path: str) -> None:
+    async with elytron.open(path) as one, elytron.open(path) as other:
+        await asyncio.gather(*(side.add(f"note {n}") for n in range(20) for side in (one, other)))
+        ledger = await one.replay()
+    assert len(ledger.turns) == 40
+    assert [turn.sequence for turn in ledger.turns] == list(range(1, 41))
+
+
+async def test_a_new_value_supersedes_and_the_old_one_stays_in_history(memory: elytron.MemoryRuntime) -> None:
+    first = await believe(memory, "home city", "Lisbon")
+    second = await believe(memory, "Home  City", "Porto")
+    assert second.decisions[0].outcome is Outcome.UPDATED
+    assert second.decisions[0].supersedes == first.ids[0]
+    assert await texts(memory, "home city") == ["Porto"]
+    history = await memory.history(second.ids[0])
+    assert [(item.event.value, item.text) for item in history.items] == [
+        ("added", "Lisbon"),
+        ("superseded", None),
+        ("added", "Porto"),
+    ]
+
+
+async def test_the_same_fact_again_is_more_evidence_and_no_new_fact(memory: elytron.MemoryRuntime) -> None:
+    first = await believe(memory, "home city", "Lisbon", citations=("a",))
+    again = await believe(memory, "home city", "lisbon", citations=("b",))
+    assert again.decisions[0].outcome is Outcome.CONFIRMED
+    assert again.ids == first.ids
+    assert (await memory.get(first.ids[0])).citations == ("a", "b")
+    assert [item.event.value for item in (await memory.history(first.ids[0])).items] == ["added", "confirmed"]
+
+
+async def test_a_deleted_fact_is_not_recalled(memory: elytron.MemoryRuntime) -> None:
+    await believe(memory, "home city", "Lisbon")
+    gone = await believe(memory, "home city", "", operation=FactOperation.DELETE)
+    assert gone.decisions[0].outcome is Outcome.DELETED
+    assert await texts(memory, "home city Lisbon") == []
+    again = await believe(memory, "home city", "", operation=FactOperation.DELETE)
+    assert again.decisions[0].outcome is Outcome.SKIPPED
+    back = await believe(memory, "home city", "Porto")
+    assert back.decisions[0].outcome is Outcome.STORED
+
+
+async def test_an_assistants_word_about_itself_is_no_fact(memory: elytron.MemoryRuntime) -> None:
+    report = await believe(memory, "mood", "I am happy", authority=Authority.ASSISTANT_SELF_CLAIM)
+    assert report.decisions[0].verdict is Verdict.REJECT
+    assert report.ids == ()
+    assert not report.changed
+
+
+async def test_an_older_observation_does_not_replace_a_newer_one(memory: elytron.MemoryRuntime) -> None:
+    await believe(memory, "home city", "Porto", observed_at=2_000)
+    older = await believe(memory, "home city", "Lisbon", observed_at=1_000)
+    assert older.decisions[0].verdict is Verdict.REJECT
+    assert await texts(memory, "home city") == ["Porto"]
+
+
+async def test_drafts_of_one_write_are_judged_in_order(memory: elytron.MemoryRuntime) -> None:
+    drafts = tuple(
+        elytron.FactDraft.model_validate(
+            {"topic": "home city", "content": city, "fact_kind": "profile", "authority": "user_asserted"}
+        )
+        for city in ("Lisbon", "Porto", "Porto")
+    )
+    report = await memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=drafts)))
+    assert [decision.outcome for decision in report.decisions] == [
+        Outcome.STORED,
+        Outcome.UPDATED,
+        Outcome.CONFIRMED,
+    ]
+    assert report.count(Outcome.STORED) == 1
+    assert await texts(memory, "home city") == ["Porto"]
+
+
+async def test_a_procedure_is_recalled_updated_and_not_made_twice(memory: elytron.MemoryRuntime) -> None:
+    steps = "1. Run the tests.\n2. Tag the release.\n3. Push the tag."
+    first = await learn(memory, "release", steps)
+    same = await learn(memory, "release", steps)
+    other = await learn(memory, "release", steps + "\n4. Tell the team.")
+    outcomes = [report.decisions[0].outcome for report in (first, same, other)]
+    assert outcomes == [Outcome.STORED, Outcome.CONFIRMED, Outcome.UPDATED]
+    (hit,) = (await memory.recall("how do I do a release when deploying?")).hits
+    assert hit.id == "runtime_skill__release"
+    assert hit.text.endswith("4. Tell the team.")
+    history = await memory.history("runtime_skill__release")
+    assert [item.event.value for item in history.items] == ["added", "superseded"]
+
+
+async def test_an_older_or_empty_procedure_changes_nothing(memory: elytron.MemoryRuntime) -> None:
+    steps = "1. Run the tests.\n2. Tag the release.\n3. Push the tag."
+    await learn(memory, "release", steps, observed_at=2_000)
+    older = await learn(memory, "release", "1. Push.\n2. Pray.", observed_at=1_000)
+    empty = await learn(memory, "nothing", "  ")
+    assert older.decisions[0].outcome is Outcome.SKIPPED
+    assert empty.decisions[0].verdict is Verdict.REJECT
+    assert not older.changed
+    assert not empty.changed
+
+
+async def test_a_call_without_a_scope_is_refused() -> None:
+    async with elytron.open("memory:", space=None) as memory:
+        with pytest.raises(ScopeMissing):
+            await memory.add("Hello")
+        assert (await memory.add("Hello", user_id="ada")).space == "ada"
+
+
+@pytest.mark.parametrize(
+    "messages", [[], {"role": "user"}, {"content": "x", "mood": "bad"}, {"content": 5}, {"content": "a\ud800"}]
+)
+async def test_what_is_no_message_is_refused(memory: elytron.MemoryRuntime, messages: object) -> None:
+    with pytest.raises(InvalidInput):
+        await memory.add(messages)  # pyright: ignore[reportArgumentType]
+    assert (await memory.inspect()).exists is False
+
+
+async def test_message_shapes_that_hosts_use_are_taken(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(
+        [
+            "plain",
+            {"role": "assistant", "content": "said"},
+            {"content": [{"type": "text", "text": "part one"}, {"type": "image"}, "part two", 5], "name": "Ada"},
+            {"content": "dated", "timestamp": "2025-03-02T10:00:00Z"},
+        ],
+        speaker="Bob",
+        tags=["home"],
+        metadata={"room": 3},
+    )
+    said = [turn.messages[0] for turn in (await memory.replay()).turns]
+    assert [(message.role.value, message.text, message.speaker, message.at) for message in said] == [
+        ("user", "plain", "Bob", None),
+        ("assistant", "said", "Bob", None),
+        ("user", "part one\npart two", "Ada", None),
+        ("user", "dated", "Bob", 1_740_909_600_000),
+    ]
+    assert (await memory.list()).items[0].metadata == {"room": 3}

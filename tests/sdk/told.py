@@ -1,0 +1,77 @@
+"""Short ways of telling a runtime things, for tests."""
+
+import elytron
+from elytron_core.contracts.writing import FactOperation, MemoryWriteReport
+from elytron_core.planes.long_term import Authority, Confidence, Kind
+from elytron_core.planes.transcript import Delivery, Message, Role
+
+
+async def believe(
+    memory: elytron.MemoryRuntime,
+    topic: str,
+    content: str,
+    /,
+    *,
+    kind: Kind = Kind.PROFILE,
+    authority: Authority = Authority.USER_ASSERTED,
+    operation: FactOperation = FactOperation.UPSERT,
+    confidence: Confidence = Confidence.MEDIUM,
+    observed_at: int | None = None,
+    citations: tuple[str, ...] = (),
+    idempotency_key: str | None = None,
+) -> MemoryWriteReport:
+    """Propose one fact."""
+    draft = elytron.FactDraft.model_validate(
+        {
+            "topic": topic,
+            "content": content,
+            "fact_kind": kind,
+            "authority": authority,
+            "operation": operation,
+            "confidence": confidence,
+            "observed_at": observed_at,
+            "citations": citations,
+        }
+    )
+    write = elytron.LongTermExtraction(facts=(draft,))
+    return await memory.write(elytron.MemoryWriteRequest(write=write, idempotency_key=idempotency_key))
+
+
+async def learn(
+    memory: elytron.MemoryRuntime, name: str, procedure: str, /, *, topic: str = "deploying", observed_at: int | None = None
+) -> MemoryWriteReport:
+    """Write one procedure."""
+    skill = elytron.RuntimeSkillWrite.model_validate(
+        {
+            "name": name,
+            "topic": topic,
+            "title": f"How to do {name}",
+            "summary": f"Steps for {topic}",
+            "content": procedure,
+            "observed_at": observed_at,
+        }
+    )
+    return await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=(skill,))))
+
+
+async def talk(
+    memory: elytron.MemoryRuntime,
+    *said: tuple[Role, str],
+    host_id: str | None = None,
+    delivery: Delivery = Delivery.DELIVERED,
+    idempotency_key: str | None = None,
+    scope: elytron.Scope | None = None,
+) -> MemoryWriteReport:
+    """Commit one turn of several messages."""
+    messages = tuple(Message(role=role, text=text) for role, text in said)
+    turn = elytron.TurnDraft(messages=messages, host_id=host_id, delivery=delivery)
+    return await memory.write(
+        elytron.MemoryWriteRequest(
+            scope=scope, write=elytron.TranscriptWrite(turns=(turn,)), idempotency_key=idempotency_key
+        )
+    )
+
+
+async def texts(memory: elytron.MemoryRuntime, query: str, /) -> list[str]:
+    """Return the texts that recall finds."""
+    return [hit.text for hit in (await memory.recall(query)).hits]
