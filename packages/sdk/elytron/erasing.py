@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
 from elytron.folding import CHECKPOINT
-from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, plane_of
+from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, find_remains, plane_of
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core import limits
@@ -35,17 +35,22 @@ class _Plan:
         default_factory=dict[Ref, tuple[transcript.Turn | transcript.Conversation | long_term.Slot, int]]
     )
     citations: set[str] = field(default_factory=set[str])
+    has_remains: bool = False
+    """Whether a message was emptied before, perhaps by an erasure that did not get to remove its bytes."""
 
 
 async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
     """Erase the memories that `request` names.
 
-    First what stays is committed without them (a turn's other messages, its conversation's count, a slot's list), then
-    the documents are physically removed with every remain, the index checkpoint included. Killed in between, the same
-    request finishes the work.
+    First what stays is committed without them (a turn's other messages, its conversation's count, a slot's list) and
+    turns are emptied; then the documents are physically removed with every remain, the index checkpoint included.
+    Killed in between, the same request finishes the work: what was emptied is found again, and not counted out twice.
     """
     for attempt in range(1, ATTEMPTS + 1):
-        found = {memory_id: await find(ctx, scope, memory_id) for memory_id in dict.fromkeys(request.ids)}
+        found = {
+            memory_id: await find(ctx, scope, memory_id) or await find_remains(ctx, scope, memory_id)
+            for memory_id in dict.fromkeys(request.ids)
+        }
         decisions = tuple(_decision(memory_id, memory) for memory_id, memory in found.items())
         record = await ctx.spaces.find(scope.space)
         if record is None:
@@ -56,7 +61,8 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
                 await _take(ctx, scope, memory, plan)
         derived = await _derived(ctx, scope, plan)
         removed = Counter(ref.collection for ref in plan.refs)
-        removed.update(messages=sum(1 for ref in plan.changes if ref.collection == transcript.TURNS))
+        cut = [ref for ref in plan.changes if ref.collection == transcript.TURNS and ref not in plan.refs]
+        removed.update(messages=len(cut))
         report = MemoryControlReport(
             space=scope.space,
             decisions=decisions,
@@ -65,7 +71,7 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
             removed={name: count for name, count in sorted(removed.items()) if count},
             derived=derived,
         )
-        if request.dry_run or not (plan.refs or plan.changes):
+        if request.dry_run or not (plan.refs or plan.changes or plan.has_remains):
             return report
         try:
             await _commit_rest(ctx, scope, plan)
@@ -100,7 +106,9 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
 def _decision(memory_id: str, memory: Memory | None) -> ControlDecision:
     if memory is None:
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
-    return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=plane_of(memory))
+    is_cut = isinstance(memory, TurnMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
+    outcome = ControlOutcome.UNCHANGED if is_cut else ControlOutcome.CHANGED
+    return ControlDecision(id=memory_id, outcome=outcome, plane=plane_of(memory))
 
 
 async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan) -> None:
@@ -113,19 +121,23 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
             slot_ref = Ref(long_term.SLOTS, plan.record.slot_tag(fact.kind, fact.topic))
             await _leave_slot(ctx, scope, slot_ref, fact, plan)
         case TurnMemory(turn=turn, part=part):
+            plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
             pending, _ = plan.changes.get(memory.ref, (turn, 0))
             assert isinstance(pending, transcript.Turn)
-            messages = list(pending.messages)
-            messages[part] = transcript.Message(role=messages[part].role, text="")
-            erased = (*pending.erased, part)
-            plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
-            if len(erased) < len(messages):
-                cut = pending.model_copy(update={"messages": tuple(messages), "erased": tuple(sorted(erased))})
-                plan.changes[memory.ref] = (cut, memory.revision)
-                return
-            plan.changes.pop(memory.ref, None)
-            plan.refs[memory.ref] = memory.revision
-            await _leave_conversation(ctx, scope, turn, plan)
+            if part in turn.erased:
+                plan.has_remains = True
+            else:
+                pending = _without(pending, part)
+                plan.changes[memory.ref] = (pending, memory.revision)
+            if pending.is_emptied:
+                plan.refs[memory.ref] = memory.revision
+                await _leave_conversation(ctx, scope, turn, plan)
+
+
+def _without(turn: transcript.Turn, part: int) -> transcript.Turn:
+    messages = list(turn.messages)
+    messages[part] = transcript.Message(role=messages[part].role, text="")
+    return turn.model_copy(update={"messages": tuple(messages), "erased": tuple(sorted((*turn.erased, part)))})
 
 
 async def _leave_slot(ctx: OperationContext, scope: Scope, ref: Ref, fact: long_term.Fact, plan: _Plan) -> None:
@@ -146,13 +158,15 @@ async def _leave_slot(ctx: OperationContext, scope: Scope, ref: Ref, fact: long_
 
 
 async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcript.Turn, plan: _Plan) -> None:
-    """Count the turn out of its conversation's head; its number is never given again."""
+    """Count the turn, as it was found, out of its conversation's head; its number is never given again."""
     key = ConversationKey(turn.channel, turn.conversation)
     if turn.host_id is not None:
         ref = Ref(transcript.TURN_NAMES, plan.record.turn_name_tag(key, turn.host_id))
         (document,) = await ctx.store.get(scope.space, (ref,))
         if document is not None:
             plan.refs[ref] = document.revision
+    if turn.is_emptied:
+        return  # the erasure that emptied it has counted it out
     ref = Ref(transcript.CONVERSATIONS, plan.record.conversation_tag(key))
     pending = plan.changes.get(ref)
     if pending is None:

@@ -89,6 +89,19 @@ async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory
             return TurnMemory(ref, document.revision, turn, part)
 
 
+async def find_remains(ctx: OperationContext, scope: Scope, memory_id: str, /) -> TurnMemory | None:
+    """Return the erased message of this id whose turn is still there; None where there is none."""
+    record = await ctx.spaces.find(scope.space)
+    ref, part = _place(record, memory_id) if record is not None else (None, 0)
+    if ref is None or ref.collection != transcript.TURNS:
+        return None
+    (document,) = await ctx.store.get(scope.space, (ref,))
+    if document is None:
+        return None
+    turn = transcript.Turn.from_bytes(document.body)
+    return TurnMemory(ref, document.revision, turn, part) if part in turn.erased else None
+
+
 async def must_find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory:
     """Return the memory with this id. Raises NotFound."""
     memory = await find(ctx, scope, memory_id)

@@ -91,6 +91,11 @@ class Turn(Value):
         """Tell whether a message may be recalled: neither hidden, nor gone, nor in a turn put away."""
         return self.lifecycle is Lifecycle.ACTIVE and part not in self.forgotten and part not in self.erased
 
+    @property
+    def is_emptied(self) -> bool:
+        """Whether every message is gone; such a turn is on its way out."""
+        return len(self.erased) == len(self.messages)
+
 
 class TurnName(Value):
     """A host's own turn id, kept so that the same turn is committed once. `digest` is keyed."""
