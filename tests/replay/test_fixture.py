@@ -69,6 +69,11 @@ def test_what_is_not_json_is_refused_with_its_place() -> None:
         parse(b"{\n", name="tea.json")
 
 
+def test_what_is_json_but_no_object_is_refused() -> None:
+    with pytest.raises(UnreadableFile, match="fixture: Input should be a valid dictionary"):
+        parse(b"[]", name="tea.json")
+
+
 def test_a_key_said_twice_is_refused() -> None:
     with pytest.raises(UnreadableFile, match="key twice"):
         parse(b'{"format": "elytron.fixture", "format": "elytron.fixture"}', name="tea.json")

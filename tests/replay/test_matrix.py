@@ -6,8 +6,9 @@ from pydantic import JsonValue
 from tests.replay.stories import SHIPPED, losing, say, story, written
 
 from elytron_core.errors import InvalidInput, UnreadableFile
-from elytron_replay import load, record, render, run_matrix
+from elytron_replay import record, render, run_matrix
 from elytron_replay.engines import DEFAULT_STORES, engine
+from elytron_replay.layout import write_out
 from elytron_replay.matrix import Recording, Verdict, compare
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +25,11 @@ async def test_every_shipped_story_is_the_same_on_every_store_and_as_recorded() 
     assert report.stores == DEFAULT_STORES
     assert [row.fixture for row in report.rows] == [path.stem for path in SHIPPED]
     assert len(report.rows) >= 14
+
+
+async def test_sealing_changes_no_story() -> None:
+    report = await run_matrix(SHIPPED, ["memory+sealed"])
+    assert report.ok, render(report)
 
 
 async def test_recording_writes_what_all_stores_agree_on_and_nothing_else(tmp_path: Path) -> None:
@@ -72,6 +78,12 @@ async def test_a_story_with_an_unmet_demand_is_not_recorded(tmp_path: Path) -> N
     }
 
 
+async def test_a_story_that_broke_off_has_no_fingerprint(tmp_path: Path) -> None:
+    report = await run_matrix([written(tmp_path, story({"op": "get", "request": {"id": "nobody"}}))], ["memory"])
+    assert [(row.fingerprint, row.recording) for row in report.rows] == [("", Recording.MISSING)]
+    assert render(report).splitlines()[1] == "tea      failed  - missing"
+
+
 async def test_a_store_that_loses_documents_differs_and_the_report_says_where(tmp_path: Path) -> None:
     path = written(tmp_path, story(*STEPS))
     await record([path])
@@ -109,14 +121,18 @@ async def test_a_story_of_another_profile_is_refused(tmp_path: Path) -> None:
         await run_matrix([path])
 
 
+async def test_a_matrix_without_stores_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="stores are missing"):
+        await run_matrix(SHIPPED, [])
+    with pytest.raises(InvalidInput, match="stores are missing"):
+        await record(SHIPPED, [])
+
+
 async def test_an_unknown_store_is_refused() -> None:
     with pytest.raises(InvalidInput, match="'paper' cannot be replayed on"):
         await run_matrix(SHIPPED, ["paper"])
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_a_shipped_story_is_written_as_a_recording_writes_it(path: Path) -> None:
-    from elytron_replay.layout import write_out
-
+async def test_a_shipped_story_is_written_as_a_recording_writes_it(path: Path) -> None:
     assert path.read_text("utf-8") == write_out(json.loads(path.read_text("utf-8")))
-    assert load(path).expected, "run `elytron replay --record`"

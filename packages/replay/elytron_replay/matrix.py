@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from elytron_core.canonical import canonical_bytes, digest
-from elytron_core.errors import UnreadableFile
+from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.ports.keys import KeyProvider
 from elytron_replay import comparing, engines, layout, operations
@@ -62,7 +62,7 @@ class MatrixRow(Value):
     steps: int
     verdicts: dict[str, Verdict]
     fingerprint: str
-    """One digest over the fingerprints of all its spaces, from the first store."""
+    """One digest over the fingerprints of all its spaces, from the first store; empty where the story broke off."""
     recording: Recording
     differences: tuple[StoreDifference, ...] = ()
 
@@ -101,6 +101,7 @@ async def run_matrix(
 
 async def compare(fixtures: Sequence[Path], stores: Sequence[Engine], /) -> MatrixReport:
     """Do what `run_matrix` does on engines of the caller's own."""
+    _require(stores)
     loaded = [(path, _load(path)) for path in fixtures]
     rows = [await _row(fixture, path, stores) for path, fixture in loaded]
     return MatrixReport(stores=tuple(store.name for store in stores), rows=tuple(rows))
@@ -118,12 +119,18 @@ async def record(
     A fixture with an unmet demand or a difference between stores keeps what was recorded before.
     """
     named = [engines.engine(name, keys=keys) for name in stores]
+    _require(named)
     for path in fixtures:
         fixture = _load(path)
         outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in named]
         if not list(_demands(fixture, outcomes)) and not list(_between(fixture, outcomes)):
             _write_expected(path, outcomes[0])
     return await compare(fixtures, named)
+
+
+def _require(stores: Sequence[Engine]) -> None:
+    if not stores:
+        raise InvalidInput(field="stores", problem="are missing: name at least one")
 
 
 def _load(path: Path) -> Fixture:
@@ -144,20 +151,16 @@ async def _row(fixture: Fixture, path: Path, stores: Sequence[Engine]) -> Matrix
     unmet = list(_demands(fixture, outcomes))
     unequal = list(_between(fixture, outcomes))
     unlike_recorded = list(_recorded(fixture, outcomes))
-    failed = {found.right_side for found in unmet}
-    differing = {found.right_side for found in (*unequal, *unlike_recorded)}
-    verdicts = {
-        store.name: Verdict.FAILED
-        if store.name in failed
-        else (Verdict.DIFFERS if store.name in differing else Verdict.EQUAL)
-        for store in stores
-    }
+    verdicts = dict.fromkeys((store.name for store in stores), Verdict.EQUAL)
+    verdicts |= {found.right_side: Verdict.DIFFERS for found in (*unequal, *unlike_recorded)}
+    verdicts |= {found.right_side: Verdict.FAILED for found in unmet}
+    first = outcomes[0]
     return MatrixRow(
         fixture=fixture.id,
         title=fixture.title,
         steps=len(fixture.steps),
         verdicts=verdicts,
-        fingerprint=digest(canonical_bytes(_fingerprints(outcomes[0]))),
+        fingerprint=digest(canonical_bytes(_fingerprints(first))) if first.fingerprints else "",
         recording=_recording(fixture, unlike_recorded),
         differences=(*unmet, *unequal, *unlike_recorded),
     )

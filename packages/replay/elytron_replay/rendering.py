@@ -29,7 +29,7 @@ def render_gate(report: GateReport, /) -> str:
 
 
 def _line(row: MatrixRow, stores: Sequence[str]) -> tuple[str, ...]:
-    fingerprint = f"{row.fingerprint[:FINGERPRINT_DIGITS]} {row.recording.value}"
+    fingerprint = f"{row.fingerprint[:FINGERPRINT_DIGITS] or '-'} {row.recording.value}"
     return (row.fixture, *(row.verdicts[store].value for store in stores), fingerprint)
 
 
