@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron_core.clock import FrozenClock
@@ -10,7 +11,6 @@ from elytron_core.contracts.control import ControlOutcome
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
 from elytron_core.planes.transcript import Role
-from tests.sdk.told import believe, learn, talk, texts
 
 pytestmark = pytest.mark.anyio
 

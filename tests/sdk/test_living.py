@@ -4,15 +4,22 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from tests.sdk.told import believe, texts
 
 import elytron
 from elytron.folding import CHECKPOINT
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.inspecting import RuntimePhase
-from elytron_core.errors import InvalidInput, StoreClosed, StoreForeign, StoreUnavailable, StoreUrlInvalid
+from elytron_core.errors import (
+    InvalidInput,
+    StoreClosed,
+    StoreCorrupt,
+    StoreForeign,
+    StoreUnavailable,
+    StoreUrlInvalid,
+)
 from elytron_core.ids import SeededIds
 from elytron_store.memory import MemoryStore
-from tests.sdk.told import believe, texts
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +63,7 @@ async def test_a_damaged_or_foreign_checkpoint_is_made_anew() -> None:
             assert await texts(memory, "tea") == ["I like tea"]
 
 
-async def once(data: bytes):  # noqa: ANN201
+async def once(data: bytes):
     yield data
 
 
@@ -104,7 +111,12 @@ async def test_damage_is_reported_without_naming_other_spaces(path: str) -> None
         raw.execute("UPDATE documents SET body = zeroblob(10) WHERE collection = 'turns'")
     raw.close()
     async with elytron.open(path) as memory:
+        with pytest.raises(StoreCorrupt, match="was not served"):
+            await memory.inspect()
+        with pytest.raises(StoreCorrupt):
+            await memory.recall("tea")
         report = await memory.inspect(elytron.MemoryInspectionRequest(check=True))
+        assert report.state_fingerprint == ""
         assert report.store_check is not None
         whats = sorted(problem.what for problem in report.store_check.problems)
     assert len(whats) >= 2
@@ -115,8 +127,7 @@ async def test_damage_is_reported_without_naming_other_spaces(path: str) -> None
 async def test_the_same_calls_give_the_same_state_on_every_store(tmp_path: Path) -> None:
     prints: set[tuple[str, str]] = set()
     for store in ("memory:", f"{tmp_path}/m.db", f"{tmp_path}/folder/"):
-        clock = FrozenClock(step_ms=1)
-        async with elytron.open(store, space="ada", clock=clock, ids=SeededIds()) as memory:
+        async with elytron.open(store, space="ada", clock=FrozenClock(), ids=SeededIds()) as memory:
             await memory.add(["I like tea", "and cake"], speaker="Ada")
             await believe(memory, "home", "Lisbon")
             report = await memory.inspect()
@@ -125,7 +136,7 @@ async def test_the_same_calls_give_the_same_state_on_every_store(tmp_path: Path)
 
 
 async def test_what_is_no_store_is_refused_with_a_way_out(tmp_path: Path) -> None:
-    with pytest.raises(StoreUrlInvalid, match="sqlite:///path.db"):
+    with pytest.raises(StoreUrlInvalid, match=r"sqlite:///path\.db"):
         await elytron.open("redis://somewhere")
     with pytest.raises(StoreUnavailable):
         await elytron.open(f"{tmp_path}/missing/folder/memory.db")

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron_core.contracts.moving import ImportMode
 from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable, UnreadableFile
 from elytron_core.planes.transcript import Role
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
-from tests.sdk.told import believe, learn, talk, texts
 
 pytestmark = pytest.mark.anyio
 

@@ -1,11 +1,11 @@
 """What reading promises: any memory by its id, lists that page without loss, ledgers in order."""
 
 import pytest
+from tests.sdk.told import believe, learn, talk
 
 import elytron
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.transcript import Role
-from tests.sdk.told import believe, learn, talk
 
 pytestmark = pytest.mark.anyio
 

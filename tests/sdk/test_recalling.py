@@ -1,13 +1,13 @@
 """What recall promises: what answers comes first, filters hold, bounds are said, time can be turned back."""
 
 import pytest
+from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.contracts.scoped import ClipReason
 from elytron_core.errors import InvalidInput
 from elytron_core.planes.transcript import Role
-from tests.sdk.told import believe, learn, talk, texts
 
 pytestmark = pytest.mark.anyio
 

@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
+from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron_core.contracts.writing import FactOperation, Outcome, Verdict
 from elytron_core.errors import IdempotencyConflict, InvalidInput, ScopeMissing, TurnConflict
 from elytron_core.planes.long_term import Authority
 from elytron_core.planes.transcript import Delivery, Role
-from tests.sdk.told import believe, learn, talk, texts
 
 pytestmark = pytest.mark.anyio
 

@@ -38,7 +38,13 @@ async def believe(
 
 
 async def learn(
-    memory: elytron.MemoryRuntime, name: str, procedure: str, /, *, topic: str = "deploying", observed_at: int | None = None
+    memory: elytron.MemoryRuntime,
+    name: str,
+    procedure: str,
+    /,
+    *,
+    topic: str = "deploying",
+    observed_at: int | None = None,
 ) -> MemoryWriteReport:
     """Write one procedure."""
     skill = elytron.RuntimeSkillWrite.model_validate(

@@ -1,6 +1,6 @@
 """The archive file of a space: a zip of JSON lines with a manifest that says what each member must be.
 
-Members: `manifest.json`, `documents.jsonl` (one document a line: collection, key, revision, body) and `journal.jsonl`
+Members: `manifest.json`, `documents.jsonl` (one document a line: collection, key, body) and `journal.jsonl`
 (one entry a line). Bodies stand as JSON where that gives the same bytes back, else as `body_text`.
 """
 
@@ -69,11 +69,7 @@ class ArchiveWriter:
 
     def document(self, document: Document, /) -> None:
         """Add a document."""
-        line: dict[str, Any] = {
-            "collection": document.ref.collection,
-            "key": document.ref.key,
-            "revision": document.revision,
-        }
+        line: dict[str, Any] = {"collection": document.ref.collection, "key": document.ref.key}
         text = document.body.decode("utf-8")
         parsed = json.loads(text)
         line |= {"body": parsed} if _dump(parsed) == document.body else {"body_text": text}
@@ -159,7 +155,7 @@ class ArchiveReader:
         self._zip.close()
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents, in the order of collections and keys."""
+        """Yield the documents, in the order of collections and keys, each at the revision it will have: 1."""
         for number, line in self._lines(DOCUMENTS):
             try:
                 yield _document(line)
@@ -226,12 +222,12 @@ class ArchiveReader:
 
 
 def _document(line: dict[str, Any]) -> Document:
-    if line.keys() - {"collection", "key", "revision", "body", "body_text"}:
+    if line.keys() - {"collection", "key", "body", "body_text"}:
         raise ValueError
     ref = Ref(str(line["collection"]), str(line["key"]))
     require_ref(ref)
     body = str(line["body_text"]).encode() if "body_text" in line else _dump(line["body"])
-    return Document(ref, int(line["revision"]), body)
+    return Document(ref, 1, body)
 
 
 def _entry(line: dict[str, Any]) -> JournalEntry:

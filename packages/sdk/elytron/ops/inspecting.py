@@ -1,6 +1,7 @@
 """Inspection of a space, and the turn ledger of a conversation."""
 
 from collections import Counter
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from elytron.context import OperationContext
@@ -17,7 +18,7 @@ from elytron_core.contracts.inspecting import (
     MemoryReplayReport,
     MemoryReplayRequest,
 )
-from elytron_core.errors import InvalidInput
+from elytron_core.errors import InvalidInput, SealBroken, StoreCorrupt
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.ports.store import Document
@@ -27,44 +28,69 @@ CONVERSATIONS_SHOWN = 200
 
 
 async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
-    """Say what the space holds, with its fingerprints; a space never written to is reported as such."""
+    """Say what the space holds, with its fingerprints; a space never written to is reported as such.
+
+    Raises StoreCorrupt or SealBroken where something of the space is damaged; with `check` the report says so instead,
+    counts what could be read and leaves the fingerprints empty.
+    """
     scope = ctx.scope_of(request)
     if request.repair and not request.check:
         raise InvalidInput(field="repair", problem="needs check: say both")
     store_check = await check(ctx, scope.space, repair=request.repair) if request.check else None
-    exists = await ctx.spaces.find(scope.space) is not None
-    counts: Counter[str] = Counter()
-    lines: list[bytes] = []
-    conversations: list[transcript.Conversation] = []
-    async for document in documents(ctx.store, scope.space):
-        counts[document.ref.collection] += 1
-        lines.append(document_line(document))
-        if document.ref.collection == transcript.CONVERSATIONS:
-            conversations.append(transcript.Conversation.from_bytes(document.body))
-    events = EventFingerprint()
-    async for entry in entries(ctx.store, scope.space):
-        events.add(entry)
-    index = await ctx.folds.current(scope.space) if exists else None
-    conversations.sort(key=lambda head: (head.first_at or 0, head.channel, head.conversation))
+    seen = _Seen()
+    try:
+        await seen.read(ctx, scope)
+    except (StoreCorrupt, SealBroken):
+        if store_check is None:
+            raise
+        seen.damaged = True
+    conversations = sorted(seen.conversations, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
     firsts = [head.first_at for head in conversations if head.first_at is not None]
     lasts = [head.last_at for head in conversations if head.last_at is not None]
     return MemoryInspectionReport(
         space=scope.space,
-        exists=exists,
+        exists=seen.exists,
         engine=ctx.engine,
-        sequence=events.count,
-        documents=dict(sorted(counts.items())),
+        sequence=seen.events.count,
+        documents=dict(sorted(seen.counts.items())),
         conversations=tuple(_summary(head) for head in conversations[:CONVERSATIONS_SHOWN]),
         conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
         speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
         first_at=min(firsts, default=None),
         last_at=max(lasts, default=None),
-        indexed_units=index.units if index is not None else 0,
-        index_bytes=index.size_bytes if index is not None else 0,
-        state_fingerprint=state_fingerprint(lines),
-        event_fingerprint=events.hexdigest(),
+        indexed_units=seen.units,
+        index_bytes=seen.index_bytes,
+        state_fingerprint="" if seen.damaged else state_fingerprint(seen.lines),
+        event_fingerprint="" if seen.damaged else seen.events.hexdigest(),
         store_check=store_check,
     )
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What reading a whole space has shown so far."""
+
+    exists: bool = False
+    damaged: bool = False
+    counts: Counter[str] = field(default_factory=Counter[str])
+    lines: list[bytes] = field(default_factory=list[bytes])
+    conversations: list[transcript.Conversation] = field(default_factory=list[transcript.Conversation])
+    events: EventFingerprint = field(default_factory=EventFingerprint)
+    units: int = 0
+    index_bytes: int = 0
+
+    async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
+        self.exists = await ctx.spaces.find(scope.space) is not None
+        async for entry in entries(ctx.store, scope.space):
+            self.events.add(entry)
+        async for document in documents(ctx.store, scope.space):
+            self.counts[document.ref.collection] += 1
+            self.lines.append(document_line(document))
+            if document.ref.collection == transcript.CONVERSATIONS:
+                self.conversations.append(transcript.Conversation.from_bytes(document.body))
+        if self.exists:
+            index = await ctx.folds.current(scope.space)
+            self.units, self.index_bytes = index.units, index.size_bytes
 
 
 async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
