@@ -1,4 +1,4 @@
-from elytron_replay.gate import GateReport
+from elytron_replay.gating import GateReport
 from elytron_replay.matrix import MatrixReport, MatrixRow, Recording, StoreDifference, Verdict
 from elytron_replay.rendering import render, render_gate
 

@@ -1,10 +1,26 @@
-"""Replay: stories told to every store, step by step and fingerprint by fingerprint the same. See docs/fixtures.md."""
+"""Replay: stories told to every store, step by step and fingerprint by fingerprint the same. See docs/fixtures.md.
 
-from elytron_replay.fixture import Fixture, load
-from elytron_replay.gate import GateReport, gate
-from elytron_replay.matrix import MatrixReport, record, run_matrix
-from elytron_replay.rendering import render, render_gate
-from elytron_replay.running import Outcome, run_fixture
+Names are loaded when they are first used: most of them need a whole runtime.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elytron_replay.fixture import Fixture, load
+    from elytron_replay.gating import GateReport, gate
+    from elytron_replay.matrix import MatrixReport, record, run_matrix
+    from elytron_replay.rendering import render, render_gate
+    from elytron_replay.running import Outcome, run_fixture
+
+_HOMES = {
+    "elytron_replay.fixture": ("Fixture", "load"),
+    "elytron_replay.gating": ("GateReport", "gate"),
+    "elytron_replay.matrix": ("MatrixReport", "record", "run_matrix"),
+    "elytron_replay.rendering": ("render", "render_gate"),
+    "elytron_replay.running": ("Outcome", "run_fixture"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Fixture",
@@ -19,3 +35,14 @@ __all__ = [
     "run_fixture",
     "run_matrix",
 ]
+
+
+if not TYPE_CHECKING:  # type checkers read the imports above, and find misspelt names
+
+    def __getattr__(name: str) -> object:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'elytron_replay' has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+        globals()[name] = value
+        return value
