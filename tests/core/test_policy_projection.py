@@ -219,14 +219,27 @@ def test_what_stands_above_is_not_recalled_again() -> None:
         ProjectionInputs(
             system_max_len=4_000,
             facts=(fact("f1"),),
-            recent=(message("m1", "Good morning"), message("m1", "And to you")),
-            recalled=(recalled("f1", "tea"), recalled("m1", "And to you"), recalled("m1", "Another part of the turn")),
+            skills=(skill("s1"),),
+            recent=(message("m1", "Good morning"), message("m2", "And to you")),
+            recalled=(recalled("f1"), recalled("s1"), recalled("m2", "And to you"), recalled("m0", "Good night")),
         )
     )
-    assert section(made, SectionName.RECENT).included == ("m1", "m1")
-    assert section(made, SectionName.RECALLED).included == ("m1",)
+    assert section(made, SectionName.RECENT).included == ("m1", "m2")
+    assert section(made, SectionName.RECALLED).included == ("m0",)
     assert section(made, SectionName.RECALLED).dropped == ()
     assert made.block.count("And to you") == 1
+
+
+def test_a_message_that_found_no_room_above_may_still_be_recalled() -> None:
+    made = build(
+        ProjectionInputs(
+            system_max_len=HEADER + FENCE + 404,
+            recent=(message("m1", "a" * 20), message("m2", "b" * 180)),
+            recalled=(recalled("m1", "a" * 20), recalled("r1", "c" * 100)),
+        )
+    )
+    assert [part.included for part in made.sections] == [(), (), (), ("m2",), ("m1", "r1")]
+    assert [part.dropped for part in made.sections] == [(), (), (), ("m1",), ()]
 
 
 def test_no_text_leaves_its_line_or_the_fence() -> None:

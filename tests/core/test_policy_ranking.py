@@ -1,6 +1,5 @@
 """Ranking: weights that are data, one order whatever comes in first."""
 
-import itertools
 import math
 from random import Random
 
@@ -8,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.contracts.recalling import Plane
 from elytron_core.policy import ranking
-from elytron_core.policy.ranking import PlaneHit, PlaneWeights, RankInput, RankWeights, Weight, merge_planes, rank
+from elytron_core.policy.ranking import RankInput, RankWeights, Weight, rank
 
 ONLY = Weight(by=0)
 
@@ -107,39 +105,6 @@ def test_match_points_come_to_a_half_at_twenty_and_never_to_one() -> None:
     assert ranking.common_scale(1e6) < 1
 
 
-def test_planes_are_merged_on_one_scale() -> None:
-    hits = [
-        PlaneHit(Plane.TRANSCRIPT, "t1", 5, 0.6),
-        PlaneHit(Plane.TRANSCRIPT, "t2", 5, 7.0),
-        PlaneHit(Plane.LONG_TERM, "f1", 5, 20),
-        PlaneHit(Plane.PROCEDURAL, "s1", 5, 60),
-        PlaneHit(Plane.TRANSCRIPT, "t3", 5, math.nan),
-    ]
-    assert [(hit.id, hit.strength) for hit in merge_planes(hits, PlaneWeights(procedural=0.5))] == [
-        ("t2", 1.0),
-        ("t1", 0.6),
-        ("f1", 0.5),
-        ("s1", 0.375),
-        ("t3", 0.0),
-    ]
-
-
-HITS = st.lists(
-    st.builds(PlaneHit, st.sampled_from(Plane), st.text("ab", max_size=2), st.integers(0, 2), st.floats(0, 100)),
-    max_size=8,
-)
-
-
-@given(HITS)
-def test_merging_keeps_the_order_inside_each_plane(hits: list[PlaneHit]) -> None:
-    given = {(hit.plane, hit.id, hit.at): hit.strength for hit in hits}
-
-    def strength_of(hit: PlaneHit) -> float:
-        return given[hit.plane, hit.id, hit.at]
-
-    merged = merge_planes(PlaneHit(*key, strength) for key, strength in given.items())
-    assert all(0 <= hit.strength <= 1 for hit in merged)
-    for plane in Plane:
-        kept = [hit for hit in merged if hit.plane is plane]
-        for better, worse in itertools.pairwise(kept):
-            assert better.strength == worse.strength or strength_of(better) >= strength_of(worse)
+@given(st.floats(0, 1e9), st.floats(0, 1e9))
+def test_more_points_of_match_never_give_less(points: float, more: float) -> None:
+    assert ranking.common_scale(points) <= ranking.common_scale(points + more) <= 1

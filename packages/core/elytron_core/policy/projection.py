@@ -8,7 +8,7 @@ Room is given out in order. A section may use its share of what the policy text 
 did not use; what recent messages do not need goes to the recalled memories, and the other way round. The fence is paid
 for before the first line inside it. A memory is shown whole, or clipped to the room left where that is at least
 `ITEM_CHARS_MIN` characters, or dropped. Of recent messages the latest stay, without a gap; of all others those given
-first.
+first. What one section shows is not shown again by a later one.
 """
 
 import re
@@ -206,19 +206,19 @@ def _fill_all(inputs: ProjectionInputs, *, room: int, fence: int) -> tuple[_Fill
         SectionName.SKILLS, _seen(map(_skill_line, inputs.skills)), room=share[SectionName.SKILLS] + facts.left
     )
     messages = _seen(map(_recent_line, inputs.recent))
-    # A turn's messages share its id, so a message is shown already only where its text is too.
-    shown = {(line.id, line.text) for line in messages}
     standing = {*facts.included, *skills.included}
-    items = [
-        line
-        for line in _seen(map(_recalled_line, inputs.recalled))
-        if line.id not in standing and (line.id, line.text) not in shown
-    ]
+    items = [line for line in _seen(map(_recalled_line, inputs.recalled)) if line.id not in standing]
     left = max(room - len(facts.text) - len(skills.text) - fence, 0)
-    kept_for_messages = min(share[SectionName.RECENT], left) if messages else 0
-    recalled = _fill(SectionName.RECALLED, items, room=left - kept_for_messages)
-    recent = _fill(SectionName.RECENT, messages, room=left - len(recalled.text))
-    return facts, skills, recent, _fill(SectionName.RECALLED, items, room=left - len(recent.text))
+    # Messages have their share for sure, recalled memories the rest, and then each what the other left over.
+    said = {line.id for line in messages}
+    first = _fill(
+        SectionName.RECALLED,
+        [line for line in items if line.id not in said],
+        room=left - (min(share[SectionName.RECENT], left) if messages else 0),
+    )
+    recent = _fill(SectionName.RECENT, messages, room=left - len(first.text))
+    unsaid = [line for line in items if line.id not in recent.included]
+    return facts, skills, recent, _fill(SectionName.RECALLED, unsaid, room=left - len(recent.text))
 
 
 def _fill(name: SectionName, lines: Sequence[_Line], *, room: int) -> _Filled:

@@ -8,11 +8,9 @@ id, so the order never depends on the input's.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
-from elytron_core.contracts.recalling import Plane
 from elytron_core.model import Value
 
 DIGITS = 9
@@ -90,52 +88,9 @@ def rank(candidates: Sequence[RankInput], weights: RankWeights = STANDARD) -> li
     return sorted(ranked, key=lambda item: (-item.score, -item.at, item.id))
 
 
-@dataclass(frozen=True, slots=True)
-class PlaneHit:
-    """A hit of one plane on that plane's own scale: transcript 0..1, facts and skills in points of match."""
-
-    plane: Plane
-    id: str
-    at: int
-    strength: float
-
-
-class PlaneWeights(Value):
-    """What a plane's hits are worth beside the others', 0..1."""
-
-    transcript: float = 1.0
-    long_term: float = 1.0
-    procedural: float = 1.0
-
-
-EQUAL_PLANES = PlaneWeights()
-
-
 def common_scale(points: float, /) -> float:
     """Return points of match on the scale 0..1: s / (s + 20); more points never give less, none give 0."""
     return points / (points + HALF_STRENGTH) if points > 0 else 0.0
-
-
-def merge_planes(hits: Iterable[PlaneHit], weights: PlaneWeights = EQUAL_PLANES) -> list[PlaneHit]:
-    """Return the hits of all planes best first, their `strength` on one scale 0..1.
-
-    Inside a plane the order of strengths is kept; equal strengths fall to the later moment, then the smaller id.
-    """
-    merged = [
-        PlaneHit(hit.plane, hit.id, hit.at, round(_common(hit) * getattr(weights, hit.plane.value), DIGITS))
-        for hit in hits
-    ]
-    return sorted(merged, key=lambda hit: (-hit.strength, -hit.at, hit.id, hit.plane.value))
-
-
-def _common(hit: PlaneHit) -> float:
-    match hit.plane:
-        case Plane.TRANSCRIPT:
-            return min(max(_finite(hit.strength), 0.0), 1.0)
-        case Plane.LONG_TERM | Plane.PROCEDURAL:
-            return common_scale(_finite(hit.strength))
-        case _:
-            assert_never(hit.plane)
 
 
 def _finite(value: float) -> float:
