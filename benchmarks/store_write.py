@@ -79,14 +79,14 @@ Work = Callable[[], Awaitable[None]]
 
 def store_work(store: SqliteStore, spaces: Sequence[str], each: int) -> Work:
     """Return `each` commits one after the other for each of `spaces`, all spaces at once; made before the clock."""
-    batches = [[batch(space) for _ in range(each)] for space in spaces]
+    rounds = [[batch(space) for space in spaces] for _ in range(each)]  # keys ascend as in the raw side's groups
 
     async def write(own: Sequence[Batch]) -> None:
         for one in own:
             await store.commit(one)
 
     async def work() -> None:
-        await asyncio.gather(*(write(own) for own in batches))
+        await asyncio.gather(*(write(own) for own in zip(*rounds, strict=True)))
 
     return work
 
