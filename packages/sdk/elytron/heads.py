@@ -1,29 +1,38 @@
 """Conversation heads that this runtime has read or is writing, so that appends need no read before each."""
 
 from collections import OrderedDict
+from typing import NamedTuple
 
 from elytron_core.ids import ConversationTag, SpaceId
 from elytron_core.planes import transcript
-from elytron_core.ports.store import Ref, Store
+from elytron_core.ports.store import Ref, Require, Store
 from elytron_core.scope import ConversationKey
 
 HEADS_KEPT = 10_000
+
+
+class KnownHead(NamedTuple):
+    """A head to build on, its revision, and what a batch must demand so that it is built on this very head."""
+
+    head: transcript.Conversation
+    revision: int
+    requires: tuple[Require, ...] = ()
 
 
 class Heads:
     """A bounded cache of heads with the revisions they will have when what is under way is committed.
 
     It may be wrong: a batch names the revision that it builds on, and a Conflict makes its writer drop the head and
-    read again. It is what lets many writers append to one conversation in one group of commits.
+    read again. The revision alone does not tell: where the write before was refused, another's may stand at the
+    revision it would have had. So a batch also demands the last turn of the head it builds on. It is what lets many
+    writers append to one conversation in one group of commits.
     """
 
     def __init__(self, store: Store, /) -> None:
         self._store = store
-        self._kept: OrderedDict[tuple[SpaceId, ConversationTag], tuple[transcript.Conversation, int]] = OrderedDict()
+        self._kept: OrderedDict[tuple[SpaceId, ConversationTag], KnownHead] = OrderedDict()
 
-    async def of(
-        self, space: SpaceId, tag: ConversationTag, key: ConversationKey, /
-    ) -> tuple[transcript.Conversation, int]:
+    async def of(self, space: SpaceId, tag: ConversationTag, key: ConversationKey, /) -> KnownHead:
         """Return the head of a conversation and its revision; a fresh one at revision 0 where there is none."""
         kept = self._kept.get((space, tag))
         if kept is not None:
@@ -33,11 +42,14 @@ class Heads:
         kept = self._kept.get((space, tag))
         if kept is not None:
             return kept
-        return found or (transcript.Conversation(channel=key.channel, conversation=key.conversation), 0)
+        if found is None:
+            return KnownHead(transcript.Conversation(channel=key.channel, conversation=key.conversation), 0)
+        return KnownHead(*found)
 
     def expect(self, space: SpaceId, tag: ConversationTag, head: transcript.Conversation, revision: int, /) -> None:
         """Take `head` as what will stand at `revision`."""
-        self._kept[space, tag] = (head, revision)
+        last = Ref(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
+        self._kept[space, tag] = KnownHead(head, revision, (Require(last, 1),))
         self._kept.move_to_end((space, tag))
         if len(self._kept) > HEADS_KEPT:
             self._kept.popitem(last=False)

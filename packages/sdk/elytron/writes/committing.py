@@ -10,7 +10,7 @@ from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Ref
+from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Ref, Require
 
 ATTEMPTS = 64
 
@@ -22,6 +22,7 @@ class Planned:
     changes: Changes
     report: MemoryWriteReport
     about: Ref
+    requires: tuple[Require, ...] = ()
 
 
 Plan = Callable[[SpaceRecord], Awaitable[Planned]]
@@ -75,7 +76,7 @@ def _batch(
         at=ctx.clock.now(),
         entries=(*entries, *(planned.changes.entries or (Entry(Action.WRITE, planned.about),))),
         puts=(*puts, *planned.changes.puts),
-        requires=requires,
+        requires=(*requires, *planned.requires),
         idempotency=idempotency,
     )
 

@@ -46,7 +46,7 @@ async def _plan(ctx: OperationContext, scope: Scope, write: TranscriptWrite, rec
         if turn.host_id is not None
     }
     known = await _known(ctx, scope, names)
-    head, revision = await ctx.heads.of(scope.space, tag, key)
+    head, revision, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
     now = ctx.clock.now()
     changes = Changes(record)
@@ -81,7 +81,7 @@ async def _plan(ctx: OperationContext, scope: Scope, write: TranscriptWrite, rec
         changes.put(about, grown, expects=revision, action=None)
         ctx.heads.expect(scope.space, tag, grown, revision + 1)
     report = MemoryWriteReport(space=scope.space, decisions=tuple(decisions), sequence=0, changed=bool(stored))
-    return Planned(changes, report, about)
+    return Planned(changes, report, about, requires if stored else ())
 
 
 async def _known(
