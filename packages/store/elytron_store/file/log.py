@@ -14,6 +14,8 @@ from elytron_store.file.frame import Block, Header
 
 _GUESS_BYTES = 4096
 """Read at once where a block is expected: most are shorter."""
+_WALK_BYTES = 64 * 1024
+"""Read at once where frames are walked one after the other."""
 _SEARCH_BYTES = 1024 * 1024
 _HEADER_READS = 3
 """A mark that is being written at this moment may look damaged once."""
@@ -76,13 +78,7 @@ class Log:
 
     def block_at(self, at: int, /) -> Block | None:
         """Return the block at offset `at`, None where none is whole."""
-        data = self.read(at, _GUESS_BYTES)
-        length = frame.record_bytes(data)
-        if length is None or length > _RECORD_BYTES_MAX:
-            return None
-        if frame.HEAD_BYTES + length > len(data):
-            data = self.read(at, frame.HEAD_BYTES + length)
-        return frame.decode_block(data, salt=self.header.salt, at=at)
+        return self._block_in(self.read(at, _GUESS_BYTES), at)
 
     def frame_at(self, at: int, /) -> Block | None:
         """Return the block of the frame that begins at `at`: its first copy or, where that is damaged, its second."""
@@ -95,8 +91,11 @@ class Log:
     def frames(self, start: int, end: int, /) -> Iterator[Block | Hole]:
         """Walk the frames from offset `start` to `end`; what cannot be read between them comes as holes."""
         at = start
+        window, window_at = b"", start
         while at < end:
-            block = self.block_at(at)
+            if at + _GUESS_BYTES > window_at + len(window):
+                window, window_at = self.read(at, min(_WALK_BYTES, end - at)), at
+            block = self._block_in(window[at - window_at : at - window_at + _GUESS_BYTES], at)
             if block is None or block.copy != 0 or block.end > end:
                 block = self._find_block(at + 1, end)
             if block is None or block.end > end or block.offset < at:
@@ -122,6 +121,15 @@ class Log:
         for kept, at in frame.bodies(block):
             if not is_sound(kept, self.read(at, frame.CHECKSUM_BYTES + kept.size)):
                 yield kept
+
+    def _block_in(self, data: bytes, at: int) -> Block | None:
+        """Return the block at offset `at`, which `data` begins with, perhaps not to its end."""
+        length = frame.record_bytes(data)
+        if length is None or length > _RECORD_BYTES_MAX:
+            return None
+        if frame.HEAD_BYTES + length > len(data):
+            data = self.read(at, frame.HEAD_BYTES + length)
+        return frame.decode_block(data, salt=self.header.salt, at=at)
 
     def _find_block(self, start: int, end: int) -> Block | None:
         """Return the first whole block at or behind `start`."""
