@@ -5,8 +5,9 @@ import typing
 import pytest
 
 from elytron import MemoryRuntime
-from elytron_adapter.registry import OPERATIONS, AnyOperation, Repeat, by_name
+from elytron_adapter.registry import OPERATIONS, AnyOperation, Repeat, by_name, by_request
 from elytron_core.errors import Unsupported
+from elytron_core.scope import Scope
 
 
 def test_names_are_each_there_once_and_found() -> None:
@@ -19,6 +20,13 @@ def test_an_unknown_name_is_refused_without_repeating_it() -> None:
     with pytest.raises(Unsupported) as refused:
         by_name("s3cret")
     assert "s3cret" not in refused.value.message
+
+
+def test_an_operation_is_found_by_what_it_takes() -> None:
+    for operation in OPERATIONS:
+        assert by_request(operation.request.model_construct()) is operation
+    with pytest.raises(Unsupported, match="no operation takes a Scope"):
+        by_request(Scope.model_construct())
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)

@@ -88,6 +88,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
 )  # fmt: skip
 
 _BY_NAME = {operation.name: operation for operation in OPERATIONS}
+_BY_REQUEST = {operation.request: operation for operation in OPERATIONS}
 
 
 def by_name(name: str, /) -> AnyOperation:
@@ -95,4 +96,12 @@ def by_name(name: str, /) -> AnyOperation:
     operation = _BY_NAME.get(name)
     if operation is None:
         raise Unsupported(f"there is no such operation; there are {', '.join(_BY_NAME)}")
+    return operation
+
+
+def by_request(request: Value, /) -> AnyOperation:
+    """Return the operation that takes `request`. Raises Unsupported."""
+    operation = _BY_REQUEST.get(type(request))
+    if operation is None:
+        raise Unsupported(f"no operation takes a {type(request).__name__}")
     return operation

@@ -1,0 +1,3 @@
+"""The `elytron` command."""
+
+__all__: list[str] = []

@@ -1,0 +1,94 @@
+"""The command and its subcommands, each loaded when it is called; and how errors become exit codes."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+from rich_click import RichGroup
+
+from elytron_cli.exits import exit_code
+from elytron_cli.options import common, json_choice
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "add": ("writing:add", "Store a text as evidence."),
+    "correct": ("control:correct", "Replace a fact's content; history stays."),
+    "demo": ("demo:demo", "Try it: a year of conversation, ten questions, no key and no model."),
+    "doctor": ("doctor:doctor", "Say what is configured and whether the store is sound."),
+    "erase": ("control:erase", "Remove memories physically; there is no way back."),
+    "export": ("moving:export", "Write the space to an archive file."),
+    "forget": ("control:forget", "Hide memories from recall; --undo brings them back."),
+    "get": ("reading:get", "Show one memory."),
+    "history": ("reading:history", "Show what happened to one memory."),
+    "import": ("moving:import_file", "Read a transcript or an archive into the space."),
+    "inspect": ("inspecting:inspect", "Say what the space holds; --check reads every byte."),
+    "keys": ("keys:keys", "Make and rotate the keys of sealed stores."),
+    "list": ("reading:list_memories", "List memories in the order in which they were stored."),
+    "project": ("recalling:project", "Show the block a model would see."),
+    "recall": ("recalling:recall", "Find what answers a question."),
+    "replay": ("replaying:replay", "Show a conversation's turns, or tell fixtures to stores."),
+    "version": ("doctor:version", "Print the version."),
+}
+
+
+class Commands(RichGroup):
+    """Subcommands that are imported when they are called; the list of them needs no import."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names in alphabetical order."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Return what the list says of a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        return click.Command(cmd_name, help=COMMANDS[cmd_name][1])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command itself, for a call."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, _loaded(name) if name in COMMANDS else command, rest
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002, ARG002 - click's signature
+        windows_expand_args: bool = True,  # noqa: FBT001, FBT002 - click's signature
+        **extra: Any,
+    ) -> NoReturn:
+        """Run the command, print what went wrong, and exit with the code that belongs to it."""
+        given = list(args) if args is not None else sys.argv[1:]
+
+        def run() -> object:
+            return super(Commands, self).main(
+                given,
+                prog_name or "elytron",
+                complete_var,
+                windows_expand_args=windows_expand_args,
+                standalone_mode=False,
+                **extra,
+            )
+
+        sys.exit(exit_code(run, as_json=json_choice(given)))
+
+
+def _loaded(name: str) -> click.Command:
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command = getattr(import_module(f"elytron_cli.commands.{module}"), attribute)
+    assert isinstance(command, click.Command)
+    return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@common
+def cli() -> None:
+    """Governed memory for AI agents: keep what was said, recall it, show a model its part, and erase it for good.
+
+    Options stand before or after the command. Without --store, the environment (ELYTRON_STORE) and elytron.toml, a
+    database in your own data folder is used. `elytron demo` needs nothing at all.
+    """

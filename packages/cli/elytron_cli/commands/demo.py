@@ -1,0 +1,167 @@
+"""A first look: a year of an invented conversation, ten questions, and what it took."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+from pydantic import TypeAdapter, ValidationError
+
+from elytron.flows.importing import TranscriptImportReport, import_transcript
+from elytron_cli import tables
+from elytron_cli.config import Setting, Settings
+from elytron_cli.options import as_json, command, common, told
+from elytron_cli.output import Output, console, line
+from elytron_cli.progress import Bar
+from elytron_cli.running import settings
+from elytron_cli.session import Session, opened
+from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallHit
+from elytron_core.errors import UnreadableFile
+from elytron_core.model import Value
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STORE = "elytron-demo.db"
+CONVERSATION = "harbour.jsonl"
+QUESTIONS = "harbour.questions.json"
+SHOWN_HITS = 3
+SHOWN_CHARS = 160
+PROJECTED_CHARS = 1_200
+FOUND = "✓"
+
+
+class Question(Value):
+    """A question about the conversation. `evidence` names the lines that answer it, counted from 1."""
+
+    question: str
+    evidence: tuple[int, ...]
+    answer: str
+    kind: Literal["single", "multi", "temporal", "update", "chinese"]
+
+
+class Answered(Value):
+    """What recall gave for a question. `evidence_at` are the places, from 1, of hits that hold the answer."""
+
+    question: str
+    answer: str
+    hits: tuple[RecallHit, ...]
+    evidence_at: tuple[int, ...]
+
+
+class DemoReport(Value):
+    """The whole demonstration. A rate is there only where something was written."""
+
+    store: str
+    imported: TranscriptImportReport
+    turns_per_s: float | None = None
+    recall_p50_ms: float
+    answered: tuple[Answered, ...]
+    projection: MemoryProjectionReport
+
+
+@command("demo")
+@common
+def demo() -> None:
+    """Try it on a year of invented conversation: no key, no service, no model.
+
+    Writes ./elytron-demo.db, or the store that --store names, asks ten questions and shows one projection. It can be
+    run again.
+    """
+    context = click.get_current_context()
+    found = settings()
+    if "store" not in told(context):
+        found = replace(found, store=Setting(STORE, "demo"))
+    # People come here first; whoever wants JSON says so.
+    out = Output(as_json(context) or False)
+    report = asyncio.run(_run(found, out))
+    out.report(report, lambda _: _show(console(), report))
+
+
+def folder() -> Path:
+    """Return where the conversation lies: in the package where it was installed, in the checkout where it is edited."""
+    shipped = Path(__file__).parents[1] / "demo_data"
+    return shipped if shipped.is_dir() else Path(__file__).parents[4] / "fixtures" / "conversations"
+
+
+async def _run(found: Settings, out: Output) -> DemoReport:
+    lines, questions = _read()
+    async with opened(found) as session:
+        with Bar("writing a year of conversation", shown=not out.is_json) as bar:
+            began = time.perf_counter()
+            imported = await import_transcript(session, folder() / CONVERSATION, progress=bar.at)
+            took = time.perf_counter() - began
+        times: list[float] = []
+        answered = [await _ask(session, question, lines, times) for question in questions]
+        asked = MemoryProjectionRequest(user_query=questions[0].question, system_max_len=PROJECTED_CHARS)
+        projection = await session.call(asked, MemoryProjectionReport)
+    return DemoReport(
+        store=found.store.value,
+        imported=imported,
+        turns_per_s=round(imported.stored / took, 1) if imported.stored else None,
+        recall_p50_ms=round(statistics.median(times) * 1000, 2),
+        answered=tuple(answered),
+        projection=projection,
+    )
+
+
+def _read() -> tuple[Sequence[str], tuple[Question, ...]]:
+    """Return the texts of the conversation and the questions about it."""
+    name = QUESTIONS
+    try:
+        questions = TypeAdapter(tuple[Question, ...]).validate_json((folder() / name).read_bytes())
+        name = CONVERSATION
+        texts = TypeAdapter(dict[str, str])
+        lines = [texts.validate_json(said)["content"] for said in (folder() / name).read_bytes().splitlines()]
+    except (OSError, ValidationError, KeyError) as error:
+        raise UnreadableFile(name=name, problem="of the demonstration is damaged: install elytron again") from error
+    return lines, questions
+
+
+async def _ask(session: Session, question: Question, lines: Sequence[str], times: list[float]) -> Answered:
+    request = MemoryRecallRequest(query=question.question)
+    began = time.perf_counter()
+    report = await session.call(request, MemoryRecallReport)
+    times.append(time.perf_counter() - began)
+    evidence = {lines[number - 1] for number in question.evidence}
+    places = tuple(place for place, hit in enumerate(report.hits, start=1) if hit.text in evidence)
+    return Answered(question=question.question, answer=question.answer, hits=report.hits, evidence_at=places)
+
+
+def _show(out: "Console", report: DemoReport) -> None:
+    for number, answered in enumerate(report.answered, start=1):
+        out.print(f"{number}. {answered.question}", style="bold", soft_wrap=True)
+        shown = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
+        hits = [hit.model_copy(update={"text": _short(hit.text)}) for hit in answered.hits[:shown]]
+        marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
+        tables.hits(out, hits, marks=marks)
+    out.print("What a model would be shown for the first question:", style="bold")
+    tables.projected(out, report.projection)
+    out.print(_figures(report), style="bold", soft_wrap=True)
+    out.print(f"\nThe memory is in {report.store}. Try:", soft_wrap=True)
+    for example in (
+        'recall "what happened to the cello?" --explain',
+        'recall "外婆的泡菜" --speaker Mina',
+        'project "plans for the swim" --max-chars 800',
+        "inspect --check",
+    ):
+        out.print(f"  elytron --store {line(report.store)} {example}", soft_wrap=True)
+
+
+def _figures(report: DemoReport) -> str:
+    found = sum(bool(answered.evidence_at) for answered in report.answered)
+    first = sum(1 in answered.evidence_at for answered in report.answered)
+    speed = f"{report.turns_per_s:,.0f} turns/s written" if report.turns_per_s is not None else "nothing new to write"
+    return (
+        f"{report.imported.messages} turns, {speed}, recall p50 {report.recall_p50_ms:.1f} ms; the evidence was found"
+        f" for {found} of {len(report.answered)} questions, in first place for {first}"
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 1].rstrip()}…"

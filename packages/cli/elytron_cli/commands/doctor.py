@@ -1,0 +1,140 @@
+"""What is installed, configured and sound."""
+
+import asyncio
+import platform
+from importlib.metadata import version as version_of
+from typing import Literal
+
+from elytron_adapter.envelope import Rejected
+from elytron_adapter.failures import EXIT_DAMAGE, failure, rejection
+from elytron_cli import tables
+from elytron_cli.config import Settings
+from elytron_cli.options import command, common
+from elytron_cli.refusal import Refused
+from elytron_cli.running import output, settings
+from elytron_cli.session import opened
+from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryInspectionRequest, StoreCheck
+from elytron_core.errors import ElytronError
+from elytron_core.model import Value
+
+_LIBRARIES = ("pydantic", "numpy", "cryptography", "httpx")
+
+
+class VersionReport(Value):
+    """The version of the distribution."""
+
+    version: str
+
+
+class ConfigItem(Value):
+    """A setting and where it came from; secrets are masked."""
+
+    value: str
+    origin: str
+
+
+class SqliteReport(Value):
+    """Which SQLite is used, in which journal mode, and why."""
+
+    library: str
+    version: str
+    journal_mode: str
+    reason: str
+
+
+class StoreReport(Value):
+    """How the store is."""
+
+    state: Literal["sound", "damaged", "absent", "refused"]
+    engine: str | None = None
+    check: StoreCheck | None = None
+    error_key: str | None = None
+    reason: str = ""
+
+
+class DoctorReport(Value):
+    """Everything a bug report needs, and no secret."""
+
+    config: dict[str, ConfigItem]
+    versions: dict[str, str]
+    sqlite: SqliteReport
+    store: StoreReport
+
+
+@command("version")
+@common
+def version() -> None:
+    """Print the version."""
+    report = VersionReport(version=version_of("elytron"))
+    output().report(report, lambda console: console.print(f"elytron {report.version}"))
+
+
+@command("doctor")
+@common
+def doctor() -> int | None:
+    """Say what is configured and where from, what is installed, and whether the store is sound.
+
+    A store that is not there is not made. Exits with 13 where it is damaged, and with the error's code where it
+    cannot be opened.
+    """
+    found = settings()
+    report = DoctorReport(
+        config={name: ConfigItem(value=item.shown, origin=item.origin) for name, item in found.told().items()},
+        versions=_versions(),
+        sqlite=_sqlite(),
+        store=asyncio.run(_store(found)),
+    )
+    rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
+    rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite)), ("store is", _store_line(report.store))]
+    output().report(report, lambda console: tables.pairs(console, rows))
+    match report.store.state:
+        case "refused":
+            return failure(report.store.error_key or "").exit
+        case "damaged":
+            return EXIT_DAMAGE
+        case _:
+            return None
+
+
+def _versions() -> dict[str, str]:
+    python = f"{platform.python_version()} {platform.python_implementation()} on {platform.system()}"
+    return {"elytron": version_of("elytron"), "python": python} | {name: version_of(name) for name in _LIBRARIES}
+
+
+def _sqlite() -> SqliteReport:
+    from elytron_store.sqlite.driver import driver_report
+
+    found = driver_report()
+    return SqliteReport(
+        library=found.library, version=found.version, journal_mode=found.journal_mode, reason=found.reason
+    )
+
+
+async def _store(found: Settings) -> StoreReport:
+    from elytron_store import parse_url
+
+    try:
+        address = parse_url(found.store.value)
+        if address.path is not None and not address.path.exists():
+            return StoreReport(state="absent", engine=address.engine, reason="it is made at the first write")
+        async with opened(found) as session:
+            report = await session.call(MemoryInspectionRequest(check=True), MemoryInspectionReport)
+    except ElytronError as error:
+        return _refused(rejection(error, request_id=""))
+    except Refused as refused:
+        return _refused(refused.rejected)
+    check = report.store_check
+    sound = check is not None and check.ok
+    return StoreReport(state="sound" if sound else "damaged", engine=report.engine, check=check)
+
+
+def _refused(rejected: Rejected) -> StoreReport:
+    return StoreReport(state="refused", error_key=rejected.error_key, reason=rejected.reason)
+
+
+def _sqlite_line(sqlite: SqliteReport) -> str:
+    return f"{sqlite.library} {sqlite.version}, journal {sqlite.journal_mode}: {sqlite.reason}"
+
+
+def _store_line(store: StoreReport) -> str:
+    return "  ".join(part for part in (store.state, store.engine or "", store.reason) if part)

@@ -1,0 +1,100 @@
+"""Bringing files in and taking the space out."""
+
+import os
+from pathlib import Path
+
+import click
+
+from elytron.flows.importing import TranscriptImportReport, import_transcript
+from elytron_cli import tables
+from elytron_cli.commands.writing import conversation_scope
+from elytron_cli.options import command, common
+from elytron_cli.output import Output
+from elytron_cli.progress import Bar
+from elytron_cli.running import run
+from elytron_cli.session import Session
+from elytron_core.contracts.moving import (
+    ImportMode,
+    MemoryExportReport,
+    MemoryExportRequest,
+    MemoryImportReport,
+    MemoryImportRequest,
+)
+
+_ZIP = b"PK\x03\x04"
+
+
+@command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--conversation", metavar="NAME", help="Where messages go that name no conversation.")
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in ImportMode]),
+    default=ImportMode.FULL_RESTORE.value,
+    show_default=True,
+    help="For archives: exactly into an empty space, or what is new into any.",
+)
+@click.option("--dry-run", is_flag=True, help="Only read and judge the file.")
+@common
+def import_file(*, file: Path, conversation: str | None, mode: str, dry_run: bool) -> int | None:
+    """Read FILE into the space: a transcript (JSON Lines, OpenAI messages, ChatGPT or Claude export) or an archive.
+
+    What FILE is, is told by its content. A transcript can be imported again, also when it has grown: what is there
+    already is left alone. From a file with anything wrong in it, nothing is stored.
+    """
+
+    async def work(session: Session, out: Output) -> None:
+        if _is_archive(file):
+            request = MemoryImportRequest(path=os.fspath(file), mode=ImportMode(mode), dry_run=dry_run)
+            restored = await session.call(request, MemoryImportReport)
+            out.report(restored, lambda console: tables.pairs(console, _told(restored)))
+            return
+        scope = conversation_scope(session, conversation)
+        with Bar("importing", shown=not out.is_json) as bar:
+            report = await import_transcript(session, file, scope=scope, progress=bar.at, dry_run=dry_run)
+        out.report(report, lambda console: tables.pairs(console, _read(report)))
+
+    return run(work)
+
+
+@command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@common
+def export(*, file: Path) -> int | None:
+    """Write the space to the archive FILE; an existing file is replaced whole or not at all."""
+    request = MemoryExportRequest(path=os.fspath(file))
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, MemoryExportReport)
+        rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
+        counts = [(name, str(count)) for name, count in report.documents.items()]
+        out.report(report, lambda console: tables.pairs(console, [*rows, *counts]))
+
+    return run(work)
+
+
+def _is_archive(file: Path) -> bool:
+    try:
+        if not file.is_file():
+            return False
+        with file.open("rb") as opened:
+            return opened.read(len(_ZIP)) == _ZIP
+    except (OSError, ValueError):
+        return False  # the reader of transcripts says what is wrong with it
+
+
+def _told(report: MemoryImportReport) -> list[tuple[str, str]]:
+    imported = ", ".join(f"{count} {name}" for name, count in report.imported.items()) or "nothing"
+    skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
+    return [("would import" if report.dry_run else "imported", imported), ("there already", skipped)]
+
+
+def _read(report: TranscriptImportReport) -> list[tuple[str, str]]:
+    found = f"{report.messages} messages in {report.conversations} conversations ({report.format.value})"
+    span = f"{tables.when(report.first_at)} to {tables.when(report.last_at)}" if report.first_at is not None else ""
+    return [
+        ("found", found),
+        ("said", span),
+        ("stored", "nothing, this was a dry run" if report.dry_run else str(report.stored)),
+        ("there already", str(report.duplicates) if report.duplicates else ""),
+    ]

@@ -1,0 +1,71 @@
+"""Reading single memories and lists of them."""
+
+import click
+
+from elytron_cli import tables
+from elytron_cli.options import command, common, filtered
+from elytron_cli.output import Output
+from elytron_cli.running import filters, run
+from elytron_cli.session import Session
+from elytron_core.contracts.control import (
+    MemoryGetRequest,
+    MemoryHistoryReport,
+    MemoryHistoryRequest,
+    MemoryListReport,
+    MemoryListRequest,
+)
+from elytron_core.contracts.recalling import RecallHit
+
+
+@command("get")
+@click.argument("memory")
+@common
+def get(*, memory: str) -> int | None:
+    """Show the memory with the id MEMORY."""
+    request = MemoryGetRequest(id=memory)
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, RecallHit)
+        out.report(report, lambda console: tables.memory(console, report))
+
+    return run(work)
+
+
+@command("list")
+@click.option("--limit", type=int, default=100, show_default=True, help="Memories on a page.")
+@click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+@filtered
+@common
+def list_memories(
+    *,
+    limit: int,
+    cursor: str | None,
+    speakers: tuple[str, ...],
+    conversations: tuple[str, ...],
+    tags: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+) -> int | None:
+    """List memories in the order in which they were stored."""
+    narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until)
+    request = MemoryListRequest(limit=limit, cursor=cursor, filters=narrowed)
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, MemoryListReport)
+        out.report(report, lambda console: tables.listed(console, report))
+
+    return run(work)
+
+
+@command("history")
+@click.argument("memory")
+@common
+def history(*, memory: str) -> int | None:
+    """Show what happened to the memory with the id MEMORY, oldest first."""
+    request = MemoryHistoryRequest(id=memory)
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, MemoryHistoryReport)
+        out.report(report, lambda console: tables.history(console, report))
+
+    return run(work)

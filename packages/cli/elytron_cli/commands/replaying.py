@@ -1,0 +1,68 @@
+"""A conversation's turns, and stories told to stores."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from elytron_cli import tables
+from elytron_cli.commands.writing import conversation_scope
+from elytron_cli.exits import FAILURE
+from elytron_cli.options import command, common
+from elytron_cli.output import Output, safe
+from elytron_cli.running import output, run, settings
+from elytron_cli.session import Session, keys_of
+from elytron_core.contracts.inspecting import MemoryReplayReport, MemoryReplayRequest
+
+STORES = "memory,file,sqlite"
+
+
+@command("replay")
+@click.argument("fixtures", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--stores", default=STORES, show_default=True, metavar="NAMES", help="Stores to tell the fixtures to.")
+@click.option("--record", is_flag=True, help="Write the fingerprints that all stores agree on into the fixtures.")
+@click.option("--conversation", metavar="NAME", help="Without fixtures: whose turns to show.")
+@click.option("--channel", metavar="NAME", help="The channel of the conversation.")
+@click.option("--limit", type=int, default=100, show_default=True, help="Turns on a page.")
+@click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+@common
+def replay(
+    *,
+    fixtures: tuple[Path, ...],
+    stores: str,
+    record: bool,
+    conversation: str | None,
+    channel: str | None,
+    limit: int,
+    cursor: str | None,
+) -> int | None:
+    """Tell FIXTURES (files, or folders of them) to several stores and compare step by step.
+
+    Exits with 1 where stores differ. Without FIXTURES, show the turns of a conversation in their order.
+    """
+    if fixtures:
+        return _tell(_files(fixtures), tuple(stores.split(",")), record=record)
+
+    async def work(session: Session, out: Output) -> None:
+        scope = conversation_scope(session, conversation, channel=channel)
+        report = await session.call(MemoryReplayRequest(scope=scope, limit=limit, cursor=cursor), MemoryReplayReport)
+        out.report(report, lambda console: tables.replayed(console, report))
+
+    return run(work)
+
+
+def _tell(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> int | None:
+    import elytron_replay
+
+    out, keys = output(), keys_of(settings())
+    tell = elytron_replay.record if record else elytron_replay.run_matrix
+    report = asyncio.run(tell(files, stores, keys=keys))
+    out.report(report, lambda console: console.print(safe(elytron_replay.render(report)), soft_wrap=True))
+    return None if report.ok else FAILURE
+
+
+def _files(given: tuple[Path, ...]) -> tuple[Path, ...]:
+    found = [file for path in given for file in (sorted(path.glob("*.json")) if path.is_dir() else (path,))]
+    if not found:
+        raise click.UsageError("there are no fixtures in that folder")
+    return tuple(found)

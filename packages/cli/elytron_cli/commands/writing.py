@@ -1,0 +1,82 @@
+"""Storing a text."""
+
+import sys
+
+import click
+
+from elytron_cli.options import command, common
+from elytron_cli.output import Output
+from elytron_cli.running import run
+from elytron_cli.session import Session
+from elytron_cli.values import valid
+from elytron_core import limits
+from elytron_core.clock import instant
+from elytron_core.contracts.writing import (
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    TranscriptWrite,
+    TurnDraft,
+)
+from elytron_core.errors import PayloadTooLarge
+from elytron_core.planes.transcript import Message, Role
+from elytron_core.scope import Scope
+
+
+@command("add")
+@click.argument("text")
+@click.option("--speaker", metavar="NAME", help="Who said it.")
+@click.option("--role", type=click.Choice([role.value for role in Role]), default=Role.USER.value, show_default=True)
+@click.option("--at", metavar="WHEN", help="When it was said, in ISO 8601; now, where nothing is given.")
+@click.option("--conversation", metavar="NAME", help="The conversation it belongs to.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be repeated.")
+@click.option("--idempotency-key", metavar="KEY", help="Store it once, however often this is run.")
+@common
+def add(
+    *,
+    text: str,
+    speaker: str | None,
+    role: str,
+    at: str | None,
+    conversation: str | None,
+    tags: tuple[str, ...],
+    idempotency_key: str | None,
+) -> int | None:
+    """Store TEXT as evidence ("-" reads standard input). It can be recalled at once."""
+    words = _standard_input() if text == "-" else text
+    said = instant(at, field="--at") if at is not None else None
+    message: Message = valid(Message, role=Role(role), text=words, speaker=speaker, at=said)
+    turn: TurnDraft = valid(TurnDraft, messages=(message,), tags=tags)
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.write(
+            MemoryWriteRequest(
+                scope=conversation_scope(session, conversation),
+                write=TranscriptWrite(turns=(turn,)),
+                idempotency_key=idempotency_key,
+            )
+        )
+        out.report(report, lambda console: console.print(_receipt(report)))
+
+    return run(work)
+
+
+def conversation_scope(session: Session, conversation: str | None, /, *, channel: str | None = None) -> Scope | None:
+    """Return the session's scope with its conversation and channel replaced by those that are named."""
+    named = {"conversation": conversation, "channel": channel}
+    given = {name: value for name, value in named.items() if value is not None}
+    return valid(Scope, **((session.scope.model_dump() if session.scope is not None else {}) | given))
+
+
+def _standard_input() -> str:
+    limit = limits.MESSAGE_CHARS * 4
+    data = sys.stdin.buffer.read(limit + 1)
+    if len(data) > limit:
+        raise PayloadTooLarge(limit=limit)
+    try:
+        return data.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise click.UsageError("standard input is not UTF-8") from None
+
+
+def _receipt(report: MemoryWriteReport) -> str:
+    return "\n".join(f"{decision.outcome.value}  {decision.id or ''}" for decision in report.decisions)

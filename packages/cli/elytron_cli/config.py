@@ -1,0 +1,99 @@
+"""What the command line was told: by an option, else the environment, else `elytron.toml`, else the default."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from elytron_core.errors import InvalidInput, UnreadableFile
+
+FILE = "elytron.toml"
+FILE_BYTES = 64 * 1024
+DEFAULT_SPACE = "default"
+MASK = "********"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value and where it came from. A secret one shows nothing of itself."""
+
+    value: str
+    origin: str
+    secret: bool = False
+
+    @property
+    def shown(self) -> str:
+        return MASK if self.secret else self.value
+
+    def __repr__(self) -> str:
+        return f"Setting({self.shown!r}, {self.origin!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The store, the space and the keys of a run."""
+
+    store: Setting
+    space: Setting
+    key_file: Setting | None = None
+    keys: Setting | None = None
+
+    def told(self) -> dict[str, Setting]:
+        """Return what is set, by name."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: setting for name, setting in found.items() if isinstance(setting, Setting)}
+
+
+OPTIONS = ("store", "space", "key_file")
+"""What can be set by option, environment and file; `ELYTRON_KEYS` holds keys and can be set by environment alone."""
+
+
+def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], folder: Path) -> Settings:
+    """Return the settings. Raises InvalidInput for an unknown key in the file, UnreadableFile where it is no TOML."""
+    file = _file(folder / FILE)
+    found: dict[str, Setting] = {}
+    for name in OPTIONS:
+        variable = f"ELYTRON_{name.upper()}"
+        if name in options:
+            found[name] = Setting(options[name], f"--{name.replace('_', '-')}")
+        elif environment.get(variable):
+            found[name] = Setting(environment[variable], variable)
+        elif name in file:
+            found[name] = Setting(file[name], FILE)
+    keys = environment.get("ELYTRON_KEYS")
+    if keys and "key_file" not in found:
+        found["keys"] = Setting(keys, "ELYTRON_KEYS", secret=True)
+    found.setdefault("space", Setting(DEFAULT_SPACE, "default"))
+    if "store" not in found:
+        found["store"] = Setting(str(default_store()), "default")
+    return Settings(**found)
+
+
+def default_store() -> Path:
+    """Return the store of a user who names none: a database in the system's place for a user's data."""
+    from platformdirs import user_data_path
+
+    return user_data_path("elytron", appauthor=False) / "memory.db"
+
+
+def _file(path: Path) -> dict[str, str]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise UnreadableFile(name=FILE, problem="cannot be opened") from error
+    if len(data) > FILE_BYTES:
+        raise UnreadableFile(name=FILE, problem=f"is larger than {FILE_BYTES} bytes")
+    try:
+        values = tomllib.loads(data.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        raise UnreadableFile(name=FILE, problem="is not TOML in UTF-8") from None
+    unknown = sorted(values.keys() - set(OPTIONS))
+    if unknown:
+        raise InvalidInput(field=FILE, problem=f"has the unknown key {unknown[0]!r}: there are {', '.join(OPTIONS)}")
+    wrong = sorted(name for name, value in values.items() if not isinstance(value, str) or not value)
+    if wrong:
+        raise InvalidInput(field=f"{FILE}, {wrong[0]}", problem="is not a text")
+    return values

@@ -1,0 +1,62 @@
+"""How a run ends: what went wrong is printed once, and the exit code says which kind it was."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from elytron_adapter.envelope import Rejected
+
+DEBUG = "ELYTRON_DEBUG"
+OK = 0
+FAILURE = 1
+INTERRUPTED = 130
+
+
+def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
+    """Return the exit code of `run`, which returns it or None, and print what it raised."""
+    try:
+        found = run()
+        sys.stdout.flush()
+        return found if isinstance(found, int) else OK
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Who read our output has gone; the interpreter must not try again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            raise
+        return _told(error, as_json=as_json)
+
+
+def _told(error: Exception, *, as_json: bool | None) -> int:
+    # Imported now: a run that goes well, and the help, need none of it.
+    from elytron_adapter.failures import failure
+    from elytron_cli.output import Output
+
+    rejected = _rejected(error)
+    Output(as_json).error(rejected)
+    return failure(rejected.error_key).exit
+
+
+def _rejected(error: Exception) -> "Rejected":
+    from elytron_adapter.envelope import Rejected
+    from elytron_adapter.failures import INTERNAL, rejection
+    from elytron_cli.refusal import Refused
+    from elytron_core.errors import ElytronError
+
+    match error:
+        case Refused():
+            return error.rejected
+        case click.ClickException():
+            return Rejected(request_id="", error_key="invalid_input", reason=error.format_message())
+        case ElytronError():
+            return rejection(error, request_id="")
+        case _:
+            reason = f"something went wrong inside ({type(error).__name__}); set {DEBUG}=1 to see where"
+            return Rejected(request_id="", error_key=INTERNAL, reason=reason)

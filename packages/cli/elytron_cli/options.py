@@ -1,0 +1,78 @@
+"""Options that every command takes, before or after its name; and those that several share."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+from rich_click import RichCommand
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+_META = "elytron."
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Keep a global option for the whole run; what stands after the command is read last, and so holds."""
+    if value is not None:
+        context.meta[f"{_META}{parameter.name}"] = value
+
+
+_COMMON = (
+    click.option("--store", metavar="URL", callback=_keep, expose_value=False, help="Path or URL of the store."),
+    click.option("--space", metavar="NAME", callback=_keep, expose_value=False, help="Memory space: whose memory."),
+    click.option("--key-file", metavar="PATH", callback=_keep, expose_value=False, help="Keys of a sealed store."),
+    click.option(
+        "--json/--no-json",
+        "json",
+        default=None,
+        callback=_keep,
+        expose_value=False,
+        help="Print reports as JSON; without, JSON unless at a terminal.",
+    ),
+)
+
+
+def command(name: str, /) -> Callable[[Callable[..., int | None]], click.Command]:
+    """Make a function the command called `name`."""
+    return click.command(name, cls=RichCommand)
+
+
+def common(body: Body) -> Body:
+    """Give a command the options of every command."""
+    for option in reversed(_COMMON):
+        body = option(body)
+    return body
+
+
+def told(context: click.Context, /) -> dict[str, str]:
+    """Return the global options of this run that name something."""
+    found = {name: context.meta.get(f"{_META}{name}") for name in ("store", "space", "key_file")}
+    return {name: value for name, value in found.items() if isinstance(value, str)}
+
+
+def as_json(context: click.Context, /) -> bool | None:
+    """Return what was said of JSON, or None."""
+    said = context.meta.get(f"{_META}json")
+    return said if isinstance(said, bool) else None
+
+
+def json_choice(arguments: Sequence[str], /) -> bool | None:
+    """Return what `arguments` say of JSON, also where they cannot be parsed."""
+    said = [argument == "--json" for argument in arguments if argument in {"--json", "--no-json"}]
+    return said[-1] if said else None
+
+
+_FILTERS = (
+    click.option("--speaker", "speakers", multiple=True, metavar="NAME", help="Only what NAME said; may be repeated."),
+    click.option("--conversation", "conversations", multiple=True, metavar="NAME", help="Only in that conversation."),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has one of the tags."),
+    click.option("--since", metavar="WHEN", help="Not before WHEN: a date or time in ISO 8601, UTC."),
+    click.option("--until", metavar="WHEN", help="Not after WHEN."),
+)
+
+
+def filtered(body: Body) -> Body:
+    """Give a command the options that narrow what is read."""
+    for option in reversed(_FILTERS):
+        body = option(body)
+    return body

@@ -1,0 +1,81 @@
+"""What is printed: results on stdout, errors on stderr; tables for people at a terminal, JSON for everybody else."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from elytron_adapter.envelope import Rejected
+from elytron_core.model import Value
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_PLAIN = "\n\xa0\u3000\u200c\u200d"
+"""Not counted as printable, but harmless: line ends, two kinds of space, and the joiners of emoji and some scripts."""
+
+
+def safe(text: str, /) -> str:
+    """Return `text` with what could steer a terminal or hide in it written as an escape; line ends stay."""
+    return "".join(char if _is_plain(char) else _escape(char) for char in text)
+
+
+def line(text: str, /) -> str:
+    """Return `text` on one line, safe to print."""
+    return safe(" ".join(text.split()))
+
+
+def json_text(value: Value, /) -> str:
+    """Return `value` as JSON that is safe to print."""
+    text = json.dumps(value.model_dump(mode="json", exclude_none=True), ensure_ascii=False, indent=2)
+    return "".join(char if _is_plain(char) else _json_escape(char) for char in text)
+
+
+def _is_plain(char: str) -> bool:
+    return char.isprintable() or char in _PLAIN
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def _json_escape(char: str) -> str:
+    return json.dumps(char)[1:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a command's report goes. `as_json` None: JSON unless people look at it."""
+
+    as_json: bool | None = None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether reports are printed as JSON."""
+        return self.as_json if self.as_json is not None else not sys.stdout.isatty()
+
+    def report(self, value: Value, render: Callable[["Console"], None], /) -> None:
+        """Print `value` as JSON, or let `render` show it."""
+        if self.is_json:
+            print(json_text(value))
+            return
+        render(console())
+
+    def error(self, rejected: Rejected, /) -> None:
+        """Print what went wrong on stderr."""
+        as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
+        if as_json:
+            told = rejected.model_dump(mode="json", include={"error_key", "reason", "retryable", "details"})
+            told["key"] = told.pop("error_key")
+            text = json.dumps({"error": dict(sorted(told.items()))})
+        else:
+            text = f"elytron: {safe(rejected.reason)}"
+        print(text, file=sys.stderr)
+
+
+def console(*, stderr: bool = False) -> "Console":
+    """Return a console that shows text as it is: no markup, no guessed highlights, no emoji names."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False)

@@ -1,0 +1,37 @@
+"""A progress bar on stderr, where somebody looks."""
+
+import sys
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+
+class Bar:
+    """Shows how far a work is, once it has begun to tell; nothing, where `shown` is false or nobody looks."""
+
+    def __init__(self, what: str, /, *, shown: bool) -> None:
+        self._what = what
+        self._shown = shown and sys.stderr.isatty()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+            from elytron_cli.output import console
+
+            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
+            progress = self._stack.enter_context(Progress(*columns, console=console(stderr=True), transient=True))
+            self._progress = progress
+            self._task = progress.add_task(self._what, total=None)
+        return self
+
+    def at(self, done: int, total: int, /) -> None:
+        """Say that `done` of `total` is done."""
+        if self._shown:
+            self._progress.update(self._task, completed=done, total=total)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()

@@ -1,0 +1,56 @@
+"""From a parsed command line to an open session and an output."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+
+from elytron_cli.config import Settings, resolve
+from elytron_cli.options import as_json, told
+from elytron_cli.output import Output
+from elytron_cli.session import Session, opened
+from elytron_cli.values import valid
+from elytron_core.clock import instant
+from elytron_core.contracts.recalling import RecallFilters
+
+
+def settings() -> Settings:
+    """Return the settings of this run."""
+    return resolve(told(click.get_current_context()), environment=os.environ, folder=Path.cwd())
+
+
+def output() -> Output:
+    """Return where this run prints."""
+    return Output(as_json(click.get_current_context()))
+
+
+def run(work: Callable[[Session, Output], Awaitable[int | None]], /) -> int | None:
+    """Open the store, do `work`, close; return its exit code."""
+    found, out = settings(), output()
+
+    async def whole() -> int | None:
+        async with opened(found) as session:
+            return await work(session, out)
+
+    return asyncio.run(whole())
+
+
+def filters(
+    *,
+    speakers: tuple[str, ...],
+    conversations: tuple[str, ...],
+    tags: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+) -> RecallFilters:
+    """Return the filters that the shared options ask for. Raises InvalidInput."""
+    return valid(
+        RecallFilters,
+        speakers=speakers,
+        conversations=conversations,
+        tags_any=tags,
+        since=instant(since, field="--since") if since is not None else None,
+        until=instant(until, field="--until") if until is not None else None,
+    )

@@ -1,0 +1,110 @@
+"""A runtime opened for one command. Every operation goes through the dispatcher, as from any other transport."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import elytron
+from elytron.runtime import MemoryRuntime
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.envelope import (
+    Accepted,
+    Auth,
+    AuthKind,
+    Duplicated,
+    Envelope,
+    Queued,
+    Rejected,
+    Source,
+    SourceKind,
+    Transport,
+)
+from elytron_adapter.registry import by_request
+from elytron_cli.config import Settings, default_store
+from elytron_cli.refusal import Refused
+from elytron_cli.values import valid
+from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.errors import StoreUnavailable
+from elytron_core.model import Request, Value
+from elytron_core.ports.keys import KeyProvider
+from elytron_core.scope import Scope
+
+ReportT = TypeVar("ReportT", bound=Value)
+
+_OPERATOR = Source(kind=SourceKind.OPERATOR)
+_LOCAL = Auth(authenticated=True, kind=AuthKind.LOCAL)
+
+
+class Session:
+    """Calls operations of one open runtime."""
+
+    def __init__(self, runtime: MemoryRuntime, /) -> None:
+        self._dispatcher = Dispatcher(runtime)
+        self._ids = runtime.context.ids
+
+    @property
+    def runtime(self) -> MemoryRuntime:
+        """Return the runtime that answers."""
+        return self._dispatcher.runtime
+
+    @property
+    def scope(self) -> Scope | None:
+        """Return the scope of requests that name none."""
+        return self._dispatcher.runtime.scope
+
+    async def call(self, request: Request, report: type[ReportT], /) -> ReportT:
+        """Return what the operation that takes `request` reports. Raises Refused."""
+        envelope = Envelope(
+            request_id=self._ids.new(),
+            transport=Transport.CLI,
+            operation=by_request(request).name,
+            source=_OPERATOR,
+            auth=_LOCAL,
+            payload=request,
+        )
+        match await self._dispatcher.dispatch(envelope):
+            case Accepted(report=found) | Duplicated(report=found):
+                assert isinstance(found, report)
+                return found
+            case Rejected() as rejected:
+                raise Refused(rejected)
+            case Queued():
+                raise AssertionError("a local call is answered at once")
+
+    async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
+        """Commit the request, as a runtime does. Raises Refused."""
+        return await self.call(request, MemoryWriteReport)
+
+
+@asynccontextmanager
+async def opened(settings: Settings, /) -> AsyncGenerator[Session]:
+    """Open the store of `settings` and close it afterwards; the user's default store gets its folder."""
+    if settings.store.value == str(default_store()):
+        _make_folder(default_store().parent)
+    scope = valid(Scope, space=settings.space.value)
+    opening = elytron.open(settings.store.value, scope=scope, keys=keys_of(settings))
+    async with opening as runtime:
+        yield Session(runtime)
+
+
+def keys_of(settings: Settings, /) -> KeyProvider | None:
+    """Return the keys that the settings name, or None. Raises KeyMissing, PermissionRefused, InvalidInput."""
+    if settings.key_file is not None:
+        from elytron_store.sealed.providers import FileKeys
+
+        return FileKeys(settings.key_file.value)
+    if settings.keys is not None:
+        from elytron_store.sealed.providers import EnvironmentKeys
+
+        return EnvironmentKeys.from_text(settings.keys.value)
+    return None
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"cannot make the folder of the default store: {error.strerror}; give --store"
+        ) from error

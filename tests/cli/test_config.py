@@ -1,0 +1,72 @@
+"""Where settings come from, and what is never shown of them."""
+
+from pathlib import Path
+
+import pytest
+
+from elytron_cli.config import Setting, Settings, default_store, resolve
+from elytron_core.errors import InvalidInput, UnreadableFile
+
+
+def settings(
+    folder: Path, toml: str | bytes | None = None, *, options: dict[str, str] | None = None, **env: str
+) -> Settings:
+    if toml is not None:
+        (folder / "elytron.toml").write_bytes(toml if isinstance(toml, bytes) else toml.encode())
+    return resolve(options or {}, environment=env, folder=folder)
+
+
+def test_nothing_said_means_the_users_own_store_and_the_default_space(tmp_path: Path) -> None:
+    assert settings(tmp_path) == Settings(
+        store=Setting(str(default_store()), "default"), space=Setting("default", "default")
+    )
+
+
+def test_an_option_beats_the_environment_beats_the_file(tmp_path: Path) -> None:
+    toml = 'store = "file.db"\nspace = "file"\nkey_file = "file.keys"\n'
+    found = settings(tmp_path, toml, options={"store": "o.db"}, ELYTRON_STORE="e.db", ELYTRON_SPACE="e")
+    assert found == Settings(
+        store=Setting("o.db", "--store"),
+        space=Setting("e", "ELYTRON_SPACE"),
+        key_file=Setting("file.keys", "elytron.toml"),
+    )
+
+
+def test_an_empty_variable_says_nothing(tmp_path: Path) -> None:
+    assert settings(tmp_path, ELYTRON_SPACE="").space == Setting("default", "default")
+
+
+def test_keys_from_the_environment_are_never_shown(tmp_path: Path) -> None:
+    found = settings(tmp_path, ELYTRON_KEYS="k1:s3cret")
+    assert found.keys is not None
+    assert (found.keys.value, found.keys.shown) == ("k1:s3cret", "********")
+    assert "s3cret" not in repr(found)
+
+
+def test_a_key_file_is_used_before_keys_from_the_environment(tmp_path: Path) -> None:
+    found = settings(tmp_path, ELYTRON_KEYS="k1:s3cret", ELYTRON_KEY_FILE="k.json")
+    assert (found.keys, found.key_file) == (None, Setting("k.json", "ELYTRON_KEY_FILE"))
+
+
+@pytest.mark.parametrize(
+    ("toml", "kind", "problem"),
+    [
+        ("stor = 'x'", InvalidInput, "has the unknown key 'stor'"),
+        ("store = 7", InvalidInput, "elytron.toml, store is not a text"),
+        ("store = ''", InvalidInput, "elytron.toml, store is not a text"),
+        ("store = ", UnreadableFile, "is not TOML"),
+        (b"store = '\xff'", UnreadableFile, "is not TOML in UTF-8"),
+        (b"#" * 70_000, UnreadableFile, "is larger than"),
+    ],
+)
+def test_a_wrong_file_is_an_error_and_not_passed_over(
+    tmp_path: Path, toml: str | bytes, kind: type[InvalidInput], problem: str
+) -> None:
+    with pytest.raises(kind, match=problem):
+        settings(tmp_path, toml)
+
+
+def test_a_folder_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "elytron.toml").mkdir()
+    with pytest.raises(UnreadableFile, match="cannot be opened"):
+        settings(tmp_path)

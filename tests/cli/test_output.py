@@ -1,0 +1,89 @@
+"""What is printed cannot steer a terminal, and errors end a run with their own code."""
+
+import json
+from collections.abc import Callable
+
+import click
+import pytest
+
+from elytron_adapter.envelope import Rejected
+from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
+from elytron_cli.exits import exit_code
+from elytron_cli.output import json_text, line, safe
+from elytron_cli.refusal import Refused
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import HistoryEvent, HistoryItem
+from elytron_core.errors import NotFound
+
+HOSTILE = "a\x1b[31mred\x07\x00\x9b\u202eevil\u2028\r\tend\ud800"
+HARMLESS = "Zoë 外婆　👩\u200d💻\nnext"
+
+
+def test_control_characters_are_written_as_escapes() -> None:
+    assert safe(HOSTILE) == "a\\x1b[31mred\\x07\\x00\\x9b\\u202eevil\\u2028\\r\\tend\\ud800"
+
+
+def test_what_people_write_stays_as_it_is() -> None:
+    assert safe(HARMLESS) == HARMLESS
+    assert line(HARMLESS) == "Zoë 外婆 👩\u200d💻 next"
+
+
+def test_json_is_safe_to_print_and_means_the_same() -> None:
+    item = HistoryItem(id="x", event=HistoryEvent.ADDED, at=Instant(0), text=HOSTILE.replace("\ud800", "") + HARMLESS)
+    text = json_text(item)
+    assert json.loads(text)["text"] == item.text
+    assert all(char.isprintable() or char in "\n\u3000\u200d" for char in text)
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    def run() -> object:
+        raise error
+
+    return run
+
+
+ENDINGS: dict[str, tuple[BaseException, int, str]] = {
+    "a refusal": (Refused(Rejected(request_id="r", error_key="conflict", reason="no")), 4, "no"),
+    "an error of ours": (NotFound(what="memory", name="x"), 3, "no memory 'x' in this scope"),
+    "a usage error": (click.UsageError("no such option"), 2, "no such option"),
+    "anything else": (
+        ValueError("s3cret"),
+        1,
+        "something went wrong inside (ValueError); set ELYTRON_DEBUG=1 to see where",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENDINGS)
+def test_an_error_is_one_line_and_its_own_exit_code(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    error, code, reason = ENDINGS[case]
+    assert exit_code(raising(error), as_json=False) == code
+    assert capsys.readouterr() == ("", f"elytron: {reason}\n")
+    assert exit_code(raising(error), as_json=True) == code
+    assert json.loads(capsys.readouterr().err)["error"]["reason"] == reason
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.exceptions.Abort()])
+def test_an_interrupted_run_ends_with_130_and_says_nothing(
+    error: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(raising(error), as_json=None) == EXIT_INTERRUPTED == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_who_debugs_sees_the_error_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELYTRON_DEBUG", "1")
+    with pytest.raises(ValueError, match="s3cret"):
+        exit_code(raising(ValueError("s3cret")), as_json=None)
+
+
+def test_a_run_returns_its_code_or_zero() -> None:
+    assert (exit_code(lambda: 13, as_json=None), exit_code(lambda: None, as_json=None)) == (13, 0)
+
+
+def test_exit_codes_of_different_kinds_are_apart() -> None:
+    kinds = ("internal", "invalid_input", "not_found", "conflict", "permission_refused", "unreadable_file",
+             "limit_exceeded", "unsupported", "store_unavailable", "store_full", "store_failed", "store_foreign",
+             "store_corrupt", "key_missing")  # fmt: skip
+    codes = [FAILURES[kind].exit for kind in kinds]
+    assert codes == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]
