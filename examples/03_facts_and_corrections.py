@@ -1,0 +1,36 @@
+"""A fact is judged before it is kept, superseded when the world changes, corrected when it was wrong."""
+
+import elytron
+from elytron_core.clock import instant
+from elytron_core.planes.long_term import Authority, Kind
+
+
+def propose(memory: elytron.SyncMemoryRuntime, content: str, *, observed: str, by: Authority) -> str:
+    """Propose a value for the slot (profile, home), print what admission says, and return the id of what is kept."""
+    draft = elytron.FactDraft(
+        fact_kind=Kind.PROFILE, topic="home", content=content, authority=by, observed_at=instant(observed)
+    )
+    report = memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(draft,))))
+    decision = report.decisions[0]
+    because = f", because {decision.reason}" if decision.reason else ""
+    print(f"{decision.outcome:<10} {content!r} ({by}){because}")
+    return str(decision.id)
+
+
+with elytron.open("memory:") as memory:
+    propose(memory, "Ada lives in Porto", observed="2025-03-01", by=Authority.USER_ASSERTED)
+    propose(memory, "Ada lives in Madrid", observed="2024-11-20", by=Authority.USER_ASSERTED)
+    propose(memory, "Ada may live in Paris", observed="2026-01-10", by=Authority.EXTRACTED)
+    propose(memory, "Ada certainly lives in Rome", observed="2026-02-01", by=Authority.ASSISTANT_SELF_CLAIM)
+    current = propose(memory, "Ada lives in Lisboa", observed="2026-05-09", by=Authority.USER_ASSERTED)
+
+    print("\nwhat is believed now:", memory.recall("Where does Ada live?").hits[0].text)
+
+    memory.correct(
+        elytron.MemoryCorrectRequest(id=current, content="Ada lives in Lisbon", reason="English spelling, please")
+    )
+    print("after the correction:", memory.recall("Where does Ada live?").hits[0].text)
+
+    print("\nthe slot's history:")
+    for item in memory.history(current).items:
+        print(f"  {item.event:<10} {item.text or ''}{f'({item.reason})' if item.reason else ''}")

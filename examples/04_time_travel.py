@@ -1,0 +1,43 @@
+"""Two clocks: `as_of` asks what held at a time, `known_at` asks what was believed at a time."""
+
+import elytron
+from elytron_core.clock import FrozenClock, as_datetime, instant
+from elytron_core.planes.long_term import Authority, Kind
+
+
+def tell(memory: elytron.SyncMemoryRuntime, employer: str, *, since: str) -> None:
+    draft = elytron.FactDraft(
+        fact_kind=Kind.PROFILE,
+        topic="employer",
+        content=f"Ada works for {employer}",
+        authority=Authority.USER_ASSERTED,
+        observed_at=instant(since),
+    )
+    memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(draft,))))
+
+
+def ask(
+    memory: elytron.SyncMemoryRuntime, label: str, *, as_of: str | None = None, known_at: str | None = None
+) -> None:
+    filters = elytron.RecallFilters(
+        planes=(elytron.Plane.LONG_TERM,),
+        as_of=instant(as_of) if as_of is not None else None,
+        known_at=instant(known_at) if known_at is not None else None,
+    )
+    hits = memory.recall("Where does Ada work?", filters=filters).hits
+    print(f"{label:<48} {hits[0].text if hits else 'nothing'}")
+
+
+clock = FrozenClock(instant("2026-01-15"))
+with elytron.open("memory:", clock=clock) as memory:
+    tell(memory, "the harbour office", since="2026-01-15")
+    clock.advance(instant("2026-06-20") - clock.now())
+    # She changed on the 1st of June; we are told three weeks later.
+    tell(memory, "the ropeworks", since="2026-06-01")
+
+    print(f"today is {as_datetime(clock.now()):%d %B %Y}")
+    ask(memory, "now")
+    ask(memory, "what held in March?", as_of="2026-03-01")
+    ask(memory, "what held on 10 June?", as_of="2026-06-10")
+    ask(memory, "what did we believe on 10 June, of 10 June?", as_of="2026-06-10", known_at="2026-06-10")
+    ask(memory, "what did we know before the first word?", as_of="2026-01-14", known_at="2026-01-14")

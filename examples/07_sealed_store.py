@@ -1,0 +1,46 @@
+"""A sealed store: what lies on the disk is ciphertext, and erasing a space destroys its key with it."""
+
+import tempfile
+from pathlib import Path
+
+import elytron
+from elytron import ElytronError
+from elytron_store.sealed.providers import FileKeys
+from elytron_store.sealed.store import SealedStore
+
+SECRET = b"the safe opens with 7-31-4"
+
+
+def shows(folder: Path) -> bool:
+    """Tell whether the secret stands in any byte beneath `folder`."""
+    return any(SECRET in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+with tempfile.TemporaryDirectory() as folder:
+    home = Path(folder)
+    # Keep the key file apart from the store and from its backups: who has both reads everything.
+    keys = FileKeys.create(home / "keys.json")
+    store = home / "sealed"
+    store.mkdir()
+
+    with elytron.open(store / "memory.db", space="ada", keys=keys) as memory:
+        memory.add(SECRET.decode(), speaker="Ada")
+        print("recalled with the key:", memory.recall("how does the safe open?").hits[0].text)
+    print("the words stand on the disk:", shows(store))
+
+    try:
+        with elytron.open(store / "memory.db"):
+            pass
+    except ElytronError as error:
+        print(f"without the key: {error.key}: {error}")
+
+    keys.add_key()
+    with elytron.open(store / "memory.db", space="ada", keys=keys) as memory:
+        sealed = memory.runtime.context.store
+        assert isinstance(sealed, SealedStore)
+        print("keys put under the new key:", memory.run(sealed.rotate_key_encryption))
+        print("still recalled:", memory.recall("safe").outcome)
+
+        erased = memory.erase(elytron.MemoryEraseRequest(whole_space="ada", reason="asked for"))
+        print("erased, key included:", dict(erased.removed))
+        print("recalled after that:", memory.recall("safe").outcome)

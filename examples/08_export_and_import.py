@@ -1,0 +1,33 @@
+"""One file takes a space anywhere: exactly as it was into an empty space, or as news into a lived-in one."""
+
+import tempfile
+from pathlib import Path
+
+import elytron
+from elytron import ImportMode, MemoryExportRequest, MemoryImportRequest
+
+with tempfile.TemporaryDirectory() as folder:
+    archive = Path(folder) / "ada.elytron"
+
+    with elytron.open(Path(folder) / "phone.db", space="ada") as phone:
+        phone.add(["The tide table hangs in the kitchen.", "The boat key is under the oar."], speaker="Ada")
+        told = phone.export(archive)
+        print(f"exported {told.documents} and {told.entries} journal entries, {told.size_bytes} bytes")
+
+    # Another engine, the same state: the fingerprints say so.
+    with elytron.open(f"file:{folder}/laptop", space="ada") as laptop:
+        brought = laptop.import_archive(archive)
+        now = laptop.inspect()
+        print("restored exactly:", now.state_fingerprint == told.state_fingerprint == brought.state_fingerprint)
+        print("journal the same:", now.event_fingerprint == told.event_fingerprint)
+        print(laptop.recall("where is the boat key?").hits[0].text)
+
+    # A space that has a life of its own takes what it does not have yet, once.
+    with elytron.open(Path(folder) / "tablet.db", space="ada") as tablet:
+        tablet.add("The ferry leaves at seven.", speaker="Ada")
+        news = MemoryImportRequest(path=str(archive), mode=ImportMode.BOOTSTRAP)
+        print("first time:", tablet.import_archive(news).imported, "again:", tablet.import_archive(news).imported)
+
+        copy = Path(folder) / "tablet.elytron"
+        tablet.export(MemoryExportRequest(path=str(copy)))
+        print("a backup is one file:", copy.name)

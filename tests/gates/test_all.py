@@ -1,0 +1,68 @@
+"""A package says what it offers: `__all__` is there, in order, and exactly what its `__init__` makes public."""
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from tests.gates.tree import package_inits, parse
+
+PACKAGES = dict(package_inits())
+
+
+def offered(path: Path) -> list[str] | None:
+    """Return `__all__` as the module writes it, or None where it has none."""
+    for node in parse(path).body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name("__all__")], value=value)
+                | ast.AnnAssign(target=ast.Name("__all__"), value=ast.expr() as value)
+            ):
+                return ast.literal_eval(value)
+            case _:
+                continue
+    return None
+
+
+def public(path: Path) -> set[str]:
+    """Return the public names that an `__init__` defines or takes from our own packages."""
+    names: set[str] = set()
+    for node in _statements(parse(path)):
+        match node:
+            case ast.ImportFrom(module=str(module)) if module.startswith("elytron"):
+                names |= {alias.asname or alias.name for alias in node.names}
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+            case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
+                names.add(name)
+            case _:
+                continue
+    return {name for name in names if not name.startswith("_")}
+
+
+def _statements(module: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the statements of a module's top level, those under `if TYPE_CHECKING:` among them."""
+    for node in module.body:
+        yield from node.body if isinstance(node, ast.If) else (node,)
+
+
+def in_order(name: str) -> tuple[int, str]:
+    """Return the place of a name in a sorted `__all__`: constants, then classes, then the rest."""
+    return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_is_exact_and_in_order(package: str) -> None:
+    names, made_public = offered(PACKAGES[package]), public(PACKAGES[package])
+    if names is None:
+        assert made_public == set()
+        return
+    assert names == sorted(made_public, key=in_order)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_name_in_all_is_there(package: str) -> None:
+    module = import_module(package)
+    names: list[str] = getattr(module, "__all__", [])
+    assert [name for name in names if getattr(module, name, None) is None] == []

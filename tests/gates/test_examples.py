@@ -1,0 +1,19 @@
+"""Every example runs, says something, and leaves nothing behind."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+from tests.gates.tree import files
+
+EXAMPLES = {path.name: path for path in files("examples", suffix=".py")}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs_and_leaves_nothing_behind(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES[name]), run_name="__main__")
+    assert len(capsys.readouterr().out.splitlines()) >= 2
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,27 @@
+"""What grows past one screen and a half is split where its nouns change."""
+
+import ast
+
+from tests.gates.tree import files, parse, shown
+
+MODULE_LINES = 400
+FUNCTION_LINES = 60
+CLASS_LINES = 300
+CHECKED = files("packages", "tests", "benchmarks", "examples", suffix=".py")
+
+
+def test_no_module_has_more_than_400_lines() -> None:
+    lines = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in CHECKED}
+    assert {path: count for path, count in lines.items() if count > MODULE_LINES} == {}
+
+
+def test_no_function_has_more_than_60_lines_and_no_class_more_than_300() -> None:
+    long = [
+        f"{shown(path)}:{node.lineno} {node.name}: {size} lines"
+        for path in CHECKED
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and (size := (node.end_lineno or 0) - node.lineno + 1)
+        > (CLASS_LINES if isinstance(node, ast.ClassDef) else FUNCTION_LINES)
+    ]
+    assert long == []

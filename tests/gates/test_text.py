@@ -1,0 +1,79 @@
+"""Text rules that no linter knows: nothing of anybody's machine, no promise of later, no link to nowhere."""
+
+import re
+from pathlib import Path
+
+from tests.gates.tree import FOLDERS, ROOT, files, pages, shown
+
+# Written in pieces, so that this file passes its own gate.
+_HOSTS = ("py" + "pi.org", "python" + "hosted.org", "npm" + "js.org", "npm" + "js.com", "cond" + "a.anaconda.org")
+_INDEX_LINES = ("--index" + "-url", "--extra-index" + "-url", "--find" + "-links")
+_MACHINE = re.compile(r"(?<![\w.$}-])/(?:ro" + r"ot|home/\w+|Use" + r"rs/\w+|wo" + r"rk|opt)/")
+_LATER = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|Not" + r"ImplementedError)\b|mark\.sk" + r"ip|mark\.xf" + "ail")
+_LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
+_NAMED = re.compile(rf"`((?:{'|'.join(map(re.escape, FOLDERS))})/[\w./*-]+)`")
+
+
+def texts() -> dict[str, str]:
+    """Return every text file of the repository by its name."""
+    top = [path for path in ROOT.iterdir() if path.suffix in {".md", ".toml"} or path.name == ".gitignore"]
+    found: dict[str, str] = {}
+    for path in [*top, *files(*FOLDERS)]:
+        data = path.read_bytes()
+        if b"\0" not in data:
+            found[shown(path)] = data.decode("utf-8")
+    return found
+
+
+def naming(pattern: re.Pattern[str]) -> list[str]:
+    """Return the places of the repository that `pattern` matches."""
+    return [
+        f"{name}:{number}"
+        for name, text in texts().items()
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_file_names_a_package_registry() -> None:
+    assert naming(re.compile("|".join(map(re.escape, _HOSTS)))) == []
+
+
+def test_no_requirements_file_says_where_packages_come_from() -> None:
+    listed = files("requirements")
+    assert listed
+    assert [shown(path) for path in listed if any(line in path.read_text("utf-8") for line in _INDEX_LINES)] == []
+
+
+def test_no_file_names_a_place_on_somebodys_machine() -> None:
+    assert naming(_MACHINE) == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    assert naming(_LATER) == []
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    broken = [
+        f"{shown(page)} -> {link}"
+        for page in pages()
+        for link in _LINK.findall(page.read_text("utf-8"))
+        if not (page.parent / link).exists()
+    ]
+    assert broken == []
+
+
+def test_every_file_that_a_page_names_is_there() -> None:
+    missing = [
+        f"{shown(page)}: {name}"
+        for page in pages()
+        for name in _NAMED.findall(page.read_text("utf-8"))
+        if not _is_there(name)
+    ]
+    assert missing == []
+
+
+def _is_there(name: str) -> bool:
+    if "*" in name:
+        return any(ROOT.glob(name))
+    return (ROOT / Path(name)).exists()

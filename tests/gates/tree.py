@@ -1,0 +1,37 @@
+"""The repository as the gates see it: which files belong to it, and what its packages are called."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = (".ci", "benchmarks", "docs", "examples", "fixtures", "packages", "requirements", "tests")
+_MADE = frozenset({"__pycache__", ".pytest_cache"})
+
+
+def files(*folders: str, suffix: str = "") -> list[Path]:
+    """Return the files beneath `folders` that end in `suffix`, in a stable order; what tools make is left out."""
+    found = (path for folder in folders for path in (ROOT / folder).rglob(f"*{suffix}"))
+    return sorted(path for path in found if path.is_file() and _MADE.isdisjoint(path.parts))
+
+
+def pages() -> list[Path]:
+    """Return every page that people read: at the top, and in `docs`."""
+    return sorted(ROOT.glob("*.md")) + files("docs", suffix=".md")
+
+
+def package_inits() -> Iterator[tuple[str, Path]]:
+    """Yield the dotted name and `__init__` of each package of the distribution."""
+    for path in files("packages", suffix="__init__.py"):
+        inside = path.parent.relative_to(ROOT / "packages").parts[1:]
+        yield ".".join(inside), path
+
+
+def parse(path: Path) -> ast.Module:
+    """Return the syntax tree of the module at `path`."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def shown(path: Path) -> str:
+    """Return `path` as people write it: from the top of the repository."""
+    return path.relative_to(ROOT).as_posix()
