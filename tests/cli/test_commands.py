@@ -254,7 +254,7 @@ def damage(file: Path, old: bytes, new: bytes) -> None:
 
 class TestMoving:
     def test_an_archive_goes_out_and_comes_back_the_same(self, elytron: CommandLine) -> None:
-        elytron("import", elytron.write("t.jsonl", b'{"role": "user", "content": "tea"}'))
+        elytron("import", elytron.write("t.jsonl", b'{"role": "user", "content": "tea", "timestamp": 1}'))
         exported = elytron.json("export", "a.zip")
         imported = elytron.json("--store", "other.db", "import", "a.zip")
         assert imported["state_fingerprint"] == exported["state_fingerprint"]

@@ -1,0 +1,58 @@
+"""What doctor and version say."""
+
+import pytest
+from tests.cli.conftest import CommandLine
+from tests.cli.test_commands import damage
+
+
+def test_the_version_is_that_of_the_distribution(elytron: CommandLine) -> None:
+    from importlib.metadata import version
+
+    assert elytron.json("version") == {"version": version("elytron")}
+    assert elytron("version", "--no-json").stdout == f"elytron {version('elytron')}\n"
+
+
+def test_settings_are_shown_with_where_they_came_from_and_secrets_masked(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELYTRON_KEYS", "k1:" + "A" * 43 + "=")
+    elytron.write("elytron.toml", b'space = "ada"\n')
+    report = elytron.json("doctor", "--store", "x.db")
+    assert report["config"] == {
+        "store": {"value": "x.db", "origin": "--store"},
+        "space": {"value": "ada", "origin": "elytron.toml"},
+        "keys": {"value": "********", "origin": "ELYTRON_KEYS"},
+    }
+    assert "A" * 43 not in elytron("doctor", "--no-json").stdout
+
+
+def test_a_store_that_is_not_there_is_not_made(elytron: CommandLine) -> None:
+    assert elytron.json("doctor")["store"]["state"] == "absent"
+    assert not (elytron.folder / "m.db").exists()
+
+
+def test_a_sound_store_is_said_to_be_sound(elytron: CommandLine) -> None:
+    elytron("add", "tea")
+    report = elytron.json("doctor")
+    assert (report["store"]["state"], report["store"]["engine"], report["store"]["check"]["ok"]) == (
+        "sound",
+        "sqlite",
+        True,
+    )
+    assert report["sqlite"]["journal_mode"] in {"wal", "delete"}
+    assert set(report["versions"]) >= {"elytron", "python", "pydantic"}
+    assert "store is" in elytron("doctor", "--no-json").stdout
+
+
+def test_a_damaged_store_ends_with_13(elytron: CommandLine) -> None:
+    elytron("add", "tea")
+    damage(elytron.folder / "m.db", b'"tea"', b'"pea"')
+    assert elytron.json("doctor", expect=13)["store"]["state"] == "damaged"
+
+
+def test_a_store_that_cannot_be_opened_is_reported_with_its_error(elytron: CommandLine) -> None:
+    elytron.write("m.db", b"not a database at all" * 100)
+    report = elytron.json("doctor", expect=12)
+    assert (report["store"]["state"], report["store"]["error_key"]) == ("refused", "store_foreign")
+    assert "refused" in elytron("doctor", "--no-json", expect=12).stdout
+    assert elytron.json("doctor", "--store", "redis:x", expect=2)["store"]["error_key"] == "store_url_invalid"

@@ -1,0 +1,99 @@
+"""Importing transcripts: each message once for ever, and nothing from a file with anything wrong in it."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.cli.conftest import CommandLine
+
+GOOD = {"role": "user", "name": "Mina", "content": "The ferry leaves at six.", "timestamp": "2025-01-01T09:30:00Z"}
+OTHER = {"role": "assistant", "content": "Noted.", "timestamp": 1_735_723_860, "conversation": "notes"}
+
+
+def lines(*values: Any) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def test_a_transcript_comes_in_with_its_times_speakers_and_conversations(elytron: CommandLine) -> None:
+    report = elytron.json("import", elytron.write("chat.jsonl", lines(GOOD, OTHER)))
+    assert (report["format"], report["messages"], report["stored"], report["changed"]) == ("jsonl", 2, 2, True)
+    assert {(item["text"], item["conversation"], item["at"]) for item in elytron.json("list")["items"]} == {
+        ("The ferry leaves at six.", "chat", 1_735_723_800_000),
+        ("Noted.", "notes", 1_735_723_860_000),
+    }
+
+
+def test_the_same_file_again_changes_nothing_and_a_grown_one_adds_what_is_new(elytron: CommandLine) -> None:
+    file = elytron.write("chat.jsonl", lines(GOOD, OTHER))
+    elytron("import", file)
+    before = elytron.state()
+    again = elytron.json("import", file)
+    assert (again["stored"], again["duplicates"], again["changed"]) == (0, 2, False)
+    assert elytron.state() == before
+    elytron.write("chat.jsonl", lines(GOOD, OTHER, GOOD | {"content": "Or at nine."}))
+    grown = elytron.json("import", file)
+    assert (grown["stored"], grown["duplicates"]) == (1, 2)
+
+
+def test_messages_without_a_conversation_go_where_they_are_sent(elytron: CommandLine) -> None:
+    elytron("import", elytron.write("chat.jsonl", lines(GOOD)), "--conversation", "harbour")
+    assert elytron.json("list")["items"][0]["conversation"] == "harbour"
+
+
+def test_a_dry_run_reads_and_stores_nothing(elytron: CommandLine) -> None:
+    file = elytron.write("chat.jsonl", lines(GOOD))
+    report = elytron.json("import", file, "--dry-run")
+    assert (report["messages"], report["stored"], report["dry_run"]) == (1, 0, True)
+    assert elytron.json("inspect")["exists"] is False
+    assert "this was a dry run" in elytron("import", file, "--dry-run", "--no-json").stdout
+
+
+def test_people_see_what_was_found_and_stored(elytron: CommandLine) -> None:
+    shown = elytron("import", elytron.write("chat.jsonl", lines(GOOD, OTHER)), "--no-json").stdout
+    assert "2 messages in 2 conversations (jsonl)" in shown
+    assert "2025-01-01 09:30 to 2025-01-01 09:31" in shown
+
+
+BAD: dict[str, tuple[bytes, str]] = {
+    "a half-written last line": (lines(GOOD) + b'{"role": "user", "content": "s3cret', "line 2"),
+    "bytes that are not UTF-8": (lines(GOOD) + b'{"role": "user", "content": "s3cret\xff"}', "line 2"),
+    "NaN": (lines(GOOD) + b'{"role": "user", "content": "s3cret", "timestamp": NaN}', "line 2"),
+    "a wrong role": (lines(GOOD, GOOD | {"role": "s3cret"}), "line 2"),
+    "a wrong time": (lines(GOOD, GOOD | {"timestamp": "s3cret"}), "line 2"),
+    "a list of the wrong things": (b'[{"role": "user", "content": "x"}, "s3cret"]', "message 2"),
+    "something else in JSON": (b'[{"s3cret": 1}]', "none of the transcripts"),
+    "nothing": (b"", "is empty"),
+    "only empty messages": (lines(GOOD | {"content": " "}), "holds no messages"),
+    "prose": (b"s3cret diary", "neither JSON nor JSON Lines"),
+    "a gzip": (b"\x1f\x8bs3cret", "is packed"),
+    "a broken archive": (b"PK\x03\x04s3cret", "archive"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_file_is_named_and_leaves_the_store_as_it_was(elytron: CommandLine, case: str) -> None:
+    elytron("add", "tea")
+    before = elytron.state()
+    data, problem = BAD[case]
+    error = elytron.error("import", elytron.write("bad.json", data), expect=6)
+    assert error["key"] == "unreadable_file"
+    assert problem in error["reason"]
+    assert "s3cret" not in json.dumps(error)
+    assert elytron.state() == before
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "."])
+def test_what_is_no_file_is_said(elytron: CommandLine, name: str) -> None:
+    assert elytron.error("import", name, expect=6)["key"] == "unreadable_file"
+
+
+def test_a_message_that_changed_under_its_own_id_is_a_conflict(elytron: CommandLine) -> None:
+    message = {"uuid": "m1", "sender": "human", "text": "tea", "created_at": "2025-01-01T00:00:00Z"}
+    conversation = {"uuid": "c1", "name": "Kitchen", "chat_messages": [message]}
+    elytron("import", elytron.write("claude.json", json.dumps([conversation]).encode()))
+    message["text"] = "coffee"
+    file = elytron.write("claude.json", json.dumps([conversation]).encode())
+    assert elytron.error("import", file, expect=4)["key"] == "turn_conflict"
+    shown = elytron("replay", "--conversation", "c1", "--channel", "claude", "--no-json").stdout
+    assert "tea" in shown
+    assert "coffee" not in shown

@@ -1,0 +1,93 @@
+"""The command as a process of its own: first run, restart, two at once, and what it loads."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LINES = b"".join(json.dumps({"role": "user", "content": f"message {number}"}).encode() + b"\n" for number in range(300))
+RUN = "from elytron_cli.main import run; run()"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ELYTRON_")}
+    return kept | {"XDG_DATA_HOME": str(tmp_path / "data")}
+
+
+def start(folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def finish(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out.decode(), err.decode()
+
+
+def test_what_one_process_stored_the_next_one_recalls(tmp_path: Path, environment: dict[str, str]) -> None:
+    code, out, err = finish(start(tmp_path, environment, "add", "The ferry leaves at six."))
+    assert (code, err) == (0, "")
+    assert json.loads(out)["decisions"][0]["outcome"] == "stored"
+    code, out, _ = finish(start(tmp_path, environment, "recall", "ferry"))
+    assert code == 0
+    assert json.loads(out)["hits"][0]["text"] == "The ferry leaves at six."
+    assert (tmp_path / "data" / "elytron" / "memory.db").exists()
+
+
+def test_wrong_input_is_an_exit_code_and_a_line_of_json_on_stderr(tmp_path: Path, environment: dict[str, str]) -> None:
+    code, out, err = finish(start(tmp_path, environment, "get", "nobody", "--store", "m.db"))
+    assert (code, out) == (3, "")
+    assert json.loads(err)["error"]["key"] == "not_found"
+
+
+def test_two_processes_importing_one_file_at_once_store_each_message_once(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    (tmp_path / "chat.jsonl").write_bytes(LINES)
+    both = [start(tmp_path, environment, "--store", "m.db", "import", "chat.jsonl") for _ in range(2)]
+    reports: list[dict[str, int]] = []
+    for process in both:
+        code, out, err = finish(process)
+        assert (code, err) == (0, "")
+        reports.append(json.loads(out))
+    assert sum(report["stored"] for report in reports) == 300
+    assert sum(report["duplicates"] for report in reports) == 300
+    _, out, _ = finish(start(tmp_path, environment, "--store", "m.db", "inspect", "--check"))
+    found = json.loads(out)
+    assert (found["documents"]["turns"], found["store_check"]["ok"]) == (300, True)
+
+
+def test_the_entry_point_and_the_help_load_little(tmp_path: Path, environment: dict[str, str]) -> None:
+    script = (
+        "import sys, elytron_cli.main\n"
+        "assert not {'click', 'pydantic', 'numpy', 'elytron'} & set(sys.modules)\n"
+        "sys.argv = ['elytron', '--help']\n"
+        "try: elytron_cli.main.run()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "heavy = {'pydantic', 'numpy', 'elytron', 'cryptography', 'starlette'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+
+
+def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path, environment: dict[str, str]) -> None:
+    process = start(tmp_path, environment, "--help")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=60) == 1
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()

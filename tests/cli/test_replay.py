@@ -1,0 +1,54 @@
+"""Turn ledgers, and fixtures told to stores."""
+
+import re
+from pathlib import Path
+
+from tests.cli.conftest import CommandLine
+
+FIXTURE = Path("fixtures/first-words.json").resolve()
+
+
+def test_a_conversations_turns_are_read_in_their_order(elytron: CommandLine) -> None:
+    for text in ("one", "two", "three"):
+        elytron("add", text, "--conversation", "count", "--speaker", "Ada", "--at", "2025-01-01")
+    first = elytron.json("replay", "--conversation", "count", "--limit", "2")
+    assert [turn["messages"][0]["text"] for turn in first["turns"]] == ["one", "two"]
+    rest = elytron.json("replay", "--conversation", "count", "--cursor", first["next_cursor"])
+    assert [turn["sequence"] for turn in rest["turns"]] == [3]
+    shown = elytron("replay", "--conversation", "count", "--limit", "2", "--no-json").stdout
+    assert "2 of 3 turns" in shown
+    assert f"more: --cursor {first['next_cursor']}" in shown
+
+
+def test_forgotten_messages_are_marked(elytron: CommandLine) -> None:
+    memory = elytron.json("add", "tea")["decisions"][0]["id"]
+    elytron("forget", memory)
+    assert "(forgotten)" in elytron("replay", "--no-json").stdout
+
+
+def test_a_fixture_is_told_to_the_stores_that_are_named(elytron: CommandLine) -> None:
+    report = elytron.json("replay", str(FIXTURE), "--stores", "memory")
+    assert report["stores"] == ["memory"]
+    assert report["rows"][0]["verdicts"] == {"memory": "equal"}
+    assert "1 of 1 fixtures equal" in elytron("replay", str(FIXTURE), "--stores", "memory", "--no-json").stdout
+
+
+def test_a_folder_means_the_fixtures_in_it(elytron: CommandLine) -> None:
+    elytron.write(FIXTURE.name, FIXTURE.read_bytes())
+    assert len(elytron.json("replay", ".", "--stores", "memory")["rows"]) == 1
+    (elytron.folder / "empty").mkdir()
+    assert "no fixtures" in elytron.error("replay", "empty", expect=2)["reason"]
+
+
+def test_a_difference_ends_with_1_and_recording_writes_it_down(elytron: CommandLine) -> None:
+    text = FIXTURE.read_text("utf-8")
+    (recorded,) = set(re.findall(r'"state": "([0-9a-f]{64})"', text))
+    file = elytron.write(FIXTURE.name, text.replace(recorded, "0" * 64).encode())
+    elytron("replay", file, "--stores", "memory", expect=1)
+    elytron("replay", file, "--stores", "memory", "--record")
+    assert Path(file).read_text("utf-8") == text
+
+
+def test_an_unknown_store_or_fixture_is_an_error(elytron: CommandLine) -> None:
+    assert elytron.error("replay", str(FIXTURE), "--stores", "redis", expect=2)["key"] == "invalid_input"
+    assert elytron.error("replay", elytron.write("bad.json", b"{"), expect=6)["key"] == "unreadable_file"
