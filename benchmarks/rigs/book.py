@@ -64,7 +64,7 @@ class Book:
                 for part in place.parts if verb == Verb.TURNS else (token,):
                     self.items[part] = Item(part, Verb(verb), place)
             case ["did", ("add" | "plain" | "turns" | "fact") as verb, token, *ids]:
-                self.acknowledged += 1
+                self.acknowledged += len(ids)
                 parts = Place(token, "", "").parts if verb == Verb.TURNS else (token,)
                 for part, known in zip(parts, ids, strict=True):
                     self.items[part].fate, self.items[part].id = Fate.KEPT, known
