@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from elytron.flows.importing import TranscriptImportReport, import_transcript
     from elytron.opening import Opening, open  # noqa: A004  (the verb of the product)
     from elytron.portal import SyncMemoryRuntime
     from elytron.runtime import MemoryRuntime
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from elytron_core.scope import Scope
 
 _HOMES = {
+    "elytron.flows.importing": ("TranscriptImportReport", "import_transcript"),
     "elytron.opening": ("Opening", "open"),
     "elytron.portal": ("SyncMemoryRuntime",),
     "elytron.runtime": ("MemoryRuntime",),
@@ -166,8 +168,10 @@ __all__ = [
     "RuntimeSkillWrite",
     "Scope",
     "SyncMemoryRuntime",
+    "TranscriptImportReport",
     "TranscriptWrite",
     "TurnDraft",
+    "import_transcript",
     "open",
 ]
 

@@ -1,0 +1,169 @@
+"""Importing a transcript file: judged whole, committed in batches, each message once."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron import MemoryRuntime, MemoryWriteReport, MemoryWriteRequest, Scope, import_transcript
+from elytron.flows import importing
+from elytron.transcripts import Format
+from elytron_core.errors import ScopeMissing, StoreUnavailable, UnreadableFile
+from elytron_core.ids import SpaceId
+
+pytestmark = pytest.mark.anyio
+
+HARBOUR = Path("fixtures/conversations/harbour.jsonl").resolve()
+
+
+def written(path: Path, count: int, *, conversations: int = 1, text: str = "message") -> Path:
+    """Write `count` messages, the conversations taking turns."""
+    lines = (
+        json.dumps({"role": "user", "content": f"{text} {number}", "conversation": f"c{number % conversations}"})
+        for number in range(count)
+    )
+    path.write_text("\n".join(lines), "utf-8")
+    return path
+
+
+async def texts(memory: MemoryRuntime, conversation: str) -> list[str]:
+    """Return what a conversation holds, in its order."""
+    report = await memory.replay(elytron.MemoryReplayRequest(chat_id=conversation, limit=1_000))
+    return [message.text for turn in report.turns for message in turn.messages]
+
+
+async def test_a_year_of_conversation_comes_in_and_a_second_time_changes_nothing() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        first = await import_transcript(memory, HARBOUR)
+        assert first == importing.TranscriptImportReport(
+            space="ada",
+            file="harbour.jsonl",
+            format=Format.JSONL,
+            conversations=12,
+            messages=486,
+            stored=486,
+            duplicates=0,
+            first_at=first.first_at,
+            last_at=first.last_at,
+            changed=True,
+            sequence=first.sequence,
+        )
+        before = await memory.inspect()
+        again = await import_transcript(memory, HARBOUR)
+        assert (again.stored, again.duplicates, again.changed) == (0, 486, False)
+        assert await memory.inspect() == before
+
+
+async def test_each_conversation_keeps_its_order_however_they_are_mixed(tmp_path: Path) -> None:
+    file = written(tmp_path / "mixed.jsonl", 90, conversations=7)
+    async with elytron.open("memory:", space="ada") as memory:
+        await import_transcript(memory, file)
+        for number in range(7):
+            assert await texts(memory, f"c{number}") == [f"message {place}" for place in range(number, 90, 7)]
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "commits"),
+    [("BATCH_TURNS", 10, 10), ("BATCH_CHARS", 100, 10), ("HELD_TURNS", 12, 44), ("HELD_CHARS", 200, 25)],
+)
+async def test_batches_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int, commits: int
+) -> None:
+    monkeypatch.setattr(importing, bound, value)
+    conversations = 1 if bound.startswith("BATCH") else 5
+    file = written(tmp_path / "long.jsonl", 100, conversations=conversations)
+    async with elytron.open("memory:", space="ada") as memory:
+        counting = Counting(memory)
+        report = await import_transcript(counting, file)
+        assert (report.stored, counting.commits) == (100, commits)
+
+
+class Counting:
+    """A runtime's writes, counted, and failing after some of them."""
+
+    def __init__(self, memory: MemoryRuntime, *, most: int | None = None) -> None:
+        self._memory = memory
+        self._most = most
+        self.commits = 0
+
+    @property
+    def scope(self) -> Scope | None:
+        return self._memory.scope
+
+    async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
+        if self.commits == self._most:
+            raise StoreUnavailable("the disk went away")
+        self.commits += 1
+        return await self._memory.write(request)
+
+
+async def test_an_import_that_was_broken_off_is_finished_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BATCH_TURNS", 10)
+    file = written(tmp_path / "long.jsonl", 35)
+    async with elytron.open("memory:", space="ada") as memory:
+        with pytest.raises(StoreUnavailable):
+            await import_transcript(Counting(memory, most=2), file)
+        report = await import_transcript(memory, file)
+        assert (report.stored, report.duplicates) == (15, 20)
+        assert await texts(memory, "c0") == [f"message {number}" for number in range(35)]
+
+
+async def test_progress_ends_with_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "BATCH_TURNS", 10)
+    file = written(tmp_path / "long.jsonl", 25)
+    told: list[tuple[int, int]] = []
+    async with elytron.open("memory:", space="ada") as memory:
+        await import_transcript(memory, file, progress=lambda done, total: told.append((done, total)))
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1] == (file.stat().st_size, file.stat().st_size)
+
+
+async def test_nothing_is_stored_from_a_file_that_goes_wrong_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BATCH_TURNS", 10)
+    file = written(tmp_path / "long.jsonl", 100)
+    with file.open("a", encoding="utf-8") as more:
+        more.write('\n{"role": "us')
+    async with elytron.open("memory:", space="ada") as memory:
+        with pytest.raises(UnreadableFile) as refused:
+            await import_transcript(memory, file)
+        assert refused.value.line == 101
+        assert not (await memory.inspect()).exists
+
+
+async def test_messages_go_to_the_scopes_conversation_else_to_one_named_like_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "my\nchat .jsonl"
+    file.write_text('{"role": "user", "content": "hi"}')
+    async with elytron.open("memory:", space="ada") as memory:
+        await import_transcript(memory, file)
+        assert await texts(memory, "my chat") == ["hi"]
+        scope = Scope(space=SpaceId("ada"), channel="phone", chat="home")
+        await import_transcript(memory, file, scope=scope)
+        report = await memory.replay(elytron.MemoryReplayRequest(scope=scope))
+        assert [turn.messages[0].text for turn in report.turns] == ["hi"]
+
+
+async def test_titles_of_conversations_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "claude.json"
+    said = {"uuid": "m", "sender": "human", "text": "When is high water?"}
+    file.write_text(json.dumps([{"uuid": "c", "name": "Tides", "chat_messages": [said]}]))
+    async with elytron.open("memory:", space="ada") as memory:
+        assert (await import_transcript(memory, file)).format is Format.CLAUDE
+        (conversation,) = (await memory.inspect()).conversations
+        assert (conversation.channel, conversation.conversation, conversation.title) == ("claude", "c", "Tides")
+
+
+async def test_without_a_space_nothing_is_read() -> None:
+    async with elytron.open("memory:", space=None) as memory:
+        with pytest.raises(ScopeMissing):
+            await import_transcript(memory, HARBOUR)
+
+
+def test_a_synchronous_runtime_imports_too() -> None:
+    with elytron.open("memory:", space="ada") as memory:
+        report = memory.run(import_transcript(memory.runtime, HARBOUR, dry_run=True))
+        assert (report.messages, report.stored, report.dry_run) == (486, 0, True)
