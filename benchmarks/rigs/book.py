@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from benchmarks.rigs.traffic import Place, Verb
 
+from elytron_core.errors import StoreFull
+
 
 class Fate(StrEnum):
     """What must be true of a written thing when the store is opened again."""
@@ -33,6 +35,8 @@ class Item:
     id: str | None = None
     is_fresh: bool = True
     """Whether no verification has seen it yet."""
+    is_refused: bool = False
+    """Whether its writer was told that nothing was stored."""
 
     @property
     def group(self) -> str:
@@ -40,12 +44,16 @@ class Item:
 
 
 class Book:
-    """All items of one store by token, and what else children told."""
+    """All items of one store by token, and what else children told.
 
-    def __init__(self) -> None:
+    An error whose key is in `tolerates` is an honest answer: its write was tried. Any other is kept in `errors`.
+    """
+
+    def __init__(self, *, tolerates: frozenset[str] = frozenset()) -> None:
         self.items: dict[str, Item] = {}
         self.acknowledged = 0
         self.errors: list[str] = []
+        self._tolerates = tolerates
 
     def read(self, lines: list[str], /) -> None:
         """Take in what one child told."""
@@ -59,21 +67,33 @@ class Book:
 
     def _line(self, words: list[str]) -> None:
         match words:
-            case ["try", ("add" | "plain" | "turns" | "fact") as verb, token, space, conversation]:
-                place = Place(token, space, conversation)
-                for part in place.parts if verb == Verb.TURNS else (token,):
-                    self.items[part] = Item(part, Verb(verb), place)
-            case ["did", ("add" | "plain" | "turns" | "fact") as verb, token, *ids]:
-                self.acknowledged += len(ids)
-                parts = Place(token, "", "").parts if verb == Verb.TURNS else (token,)
-                for part, known in zip(parts, ids, strict=True):
-                    self.items[part].fate, self.items[part].id = Fate.KEPT, known
             case ["try", ("forget" | "erase") as verb, token]:
                 self.items[token].fate = Fate.FORGETTING if verb == Verb.FORGET else Fate.ERASING
             case ["did", ("forget" | "erase") as verb, token]:
                 self.acknowledged += 1
                 self.items[token].fate = Fate.FORGOTTEN if verb == Verb.FORGET else Fate.ERASED
+            case ["try", verb, token, space, conversation]:
+                place = Place(token, space, conversation)
+                for part in _parts(verb, token):
+                    self.items.setdefault(part, Item(part, Verb(verb), place))
+            case ["did", verb, token, *ids]:
+                self.acknowledged += len(ids)
+                for part, known in zip(_parts(verb, token), ids, strict=True):
+                    self._keep(self.items[part], known)
+            case ["err", verb, token, key] if key in self._tolerates:
+                if key == StoreFull.key and verb not in {Verb.FORGET, Verb.ERASE, Verb.RECALL}:
+                    for part in _parts(verb, token):
+                        self.items[part].is_refused = True
             case ["err", verb, token, key]:
                 self.errors.append(f"{verb} of {token} was answered {key}")
             case _:
                 raise AssertionError(f"a child spoke in an unknown way: {words}")
+
+    def _keep(self, item: Item, known: str) -> None:
+        if item.id not in {None, known}:
+            self.errors.append(f"{item.verb} {item.token} was given two ids")
+        item.fate, item.id = Fate.KEPT, known
+
+
+def _parts(verb: str, token: str) -> tuple[str, ...]:
+    return Place(token, "", "").parts if verb == Verb.TURNS else (token,)

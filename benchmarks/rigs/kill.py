@@ -11,6 +11,7 @@ folder there: a killed process cannot tell, and gets further before it dies. Exi
 import asyncio
 import random
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Sequence
@@ -19,8 +20,8 @@ from pathlib import Path
 
 from benchmarks.rigs import tables
 from benchmarks.rigs.book import Book
-from benchmarks.rigs.children import Child
-from benchmarks.rigs.engines import Engine, open_memory
+from benchmarks.rigs.children import READY, Child, work
+from benchmarks.rigs.engines import Engine, Weakness, open_memory
 from benchmarks.rigs.traffic import Plan
 from benchmarks.rigs.verify import Findings, verify
 
@@ -56,12 +57,14 @@ def run(engine: Engine, folder: Path, /, *, kills: int, chance: random.Random) -
             calls=chance.randint(1, 4) if restless else 1_000_000,
             rounds=1_000_000 if restless else 1,
         )
-        child = Child(engine, home, plan)
+        child = Child(work, engine, home, plan, Weakness.NONE)
         while_opening = chance.random() < 0.1
         if not while_opening:
-            child.listen(_OPENING_S, until_ready=True)
+            child.listen(_OPENING_S, until=READY)
         child.listen(chance.uniform(0.001, 0.060))
         book.read(child.kill())
+        if child.exit_code != -signal.SIGKILL:
+            book.errors.append(f"a child ended by itself with {child.exit_code}")
         outcome.kills += 1
         if chance.random() < 0.25 and outcome.kills < kills:
             continue

@@ -14,6 +14,7 @@ losses, or it exits 1, for it cannot see; with `normal` losses are counted, and 
 import asyncio
 import random
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.rigs import images, tables
 from benchmarks.rigs.book import Book, Fate
-from benchmarks.rigs.children import Child
+from benchmarks.rigs.children import READY, Child, work
 from benchmarks.rigs.engines import Engine, Weakness, open_memory
 from benchmarks.rigs.images import Disk, Disks
 from benchmarks.rigs.traffic import Plan
@@ -80,12 +81,14 @@ def run(trial: Trial, disks: Disks, /, *, cuts: int) -> Outcome:
 def _cut(trial: Trial, disk: Disk, book: Book, /, *, name: str) -> Disk:
     """Let a child write for a moment, cut the power, and return what was on the disk."""
     plan = Plan(name=name, seed=trial.chance.randrange(2**32), tasks=trial.chance.randint(1, 8))
-    child = Child(trial.engine, disk.place, plan, weakness=trial.weakness)
-    child.listen(_OPENING_S, until_ready=True)
+    child = Child(work, trial.engine, disk.place, plan, trial.weakness)
+    child.listen(_OPENING_S, until=READY)
     child.listen(trial.chance.uniform(0.002, 0.250))
     said = child.kill()
     after = disk.after_power_cut()
     book.read(said)
+    if child.exit_code != -signal.SIGKILL:
+        book.errors.append(f"a child ended by itself with {child.exit_code}")
     disk.close()
     return after
 

@@ -18,6 +18,8 @@ from elytron_core.ids import SpaceId
 Say = Callable[[str], None]
 
 TURNS_TOGETHER = 3
+_SHARED_TURNS = 12
+_SHARED_SHARE = 0.1
 TOPICS = ("harbour", "garden", "orchestra", "bakery", "glacier", "library", "ferry", "vineyard")
 
 
@@ -30,6 +32,8 @@ class Verb(StrEnum):
     """A text without one."""
     TURNS = "turns"
     """Several turns with host ids in one write."""
+    SHARED = "shared"
+    """A turn that other processes send too, under the same host id."""
     FACT = "fact"
     FORGET = "forget"
     ERASE = "erase"
@@ -61,6 +65,8 @@ class Plan:
     """How many calls each task makes."""
     rounds: int = 1
     """How often the store is opened, used and closed."""
+    shared: str = ""
+    """What begins the tokens that several children write; empty: none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +101,10 @@ def token_of(text: str, /) -> str:
 async def write(memory: elytron.MemoryRuntime, verb: Verb, place: Place, /) -> elytron.MemoryWriteReport:
     """Make the one write that `verb` and `place` stand for; the same again when asked again."""
     match verb:
-        case Verb.TURNS:
+        case Verb.TURNS | Verb.SHARED:
             drafts = tuple(
                 elytron.TurnDraft(messages=(elytron.Message(text=text_of(part)),), host_id=part)
-                for part in place.parts
+                for part in (place.parts if verb is Verb.TURNS else (place.token,))
             )
             return await _write(memory, place, elytron.TranscriptWrite(turns=drafts))
         case Verb.FACT:
@@ -146,6 +152,9 @@ class _Task:
                 self._random.choice(self._plan.spaces),
                 f"talk{self._random.randrange(self._plan.conversations)}",
             )
+            if self._plan.shared and self._random.random() < _SHARED_SHARE:
+                token = f"{self._plan.shared}n{self._random.randrange(_SHARED_TURNS)}"
+                verb, place = Verb.SHARED, Place(token, self._plan.spaces[0], "shared")
             try:
                 await self._call(verb, place)
             except ElytronError as error:

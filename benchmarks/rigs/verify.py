@@ -14,6 +14,8 @@ from elytron_core.ids import SpaceId
 _SAMPLE = 8
 """Of the writes never looked at before, so many are sent again: each must answer as it did."""
 _PAGE = 1_000
+_REPEATABLE = {Verb.ADD, Verb.TURNS, Verb.SHARED}
+"""What has a key or host ids, so that it can be sent again."""
 
 
 @dataclass(slots=True)
@@ -148,6 +150,8 @@ def _compare(item: Item, seen: _Seen | None, found: Findings) -> None:
             item.fate = Fate.ABSENT
         case Fate.TRIED, _Seen():
             item.fate, item.id = Fate.KEPT, seen.id
+            if item.is_refused:
+                found.wrong.append(f"{item.verb} {item.token} is there although its writer was told that it is not")
         case Fate.FORGETTING, _Seen():
             item.fate = Fate.FORGOTTEN if seen.forgotten else Fate.KEPT
         case (Fate.KEPT | Fate.FORGOTTEN | Fate.FORGETTING), None:
@@ -175,7 +179,7 @@ async def _resend(memory: elytron.MemoryRuntime, book: Book, found: Findings, ch
         assert item.id is not None
         await memory.erase(elytron.MemoryEraseRequest(scope=item.place.scope, ids=(item.id,)))
         item.fate = Fate.ERASED
-    once = {item.group: item for item in book.items.values() if item.is_fresh and item.verb in {Verb.ADD, Verb.TURNS}}
+    once = {item.group: item for item in book.items.values() if item.is_fresh and item.verb in _REPEATABLE}
     absent = [item for item in once.values() if item.fate is Fate.ABSENT]
     whole = [item for item in once.values() if all(each.fate is Fate.KEPT for each in book.group(item.token))]
     for item in [*absent, *chance.sample(whole, min(_SAMPLE, len(whole)))]:
