@@ -1,6 +1,8 @@
 """What is printed cannot steer a terminal, and errors end a run with their own code."""
 
+import io
 import json
+import sys
 from collections.abc import Callable
 
 import click
@@ -9,7 +11,8 @@ import pytest
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
 from elytron_cli.exits import exit_code
-from elytron_cli.output import json_text, line, safe
+from elytron_cli.output import Output, json_text, line, safe
+from elytron_cli.progress import Bar
 from elytron_cli.refusal import Refused
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem
@@ -87,3 +90,40 @@ def test_exit_codes_of_different_kinds_are_apart() -> None:
              "store_corrupt", "key_missing")  # fmt: skip
     codes = [FAILURES[kind].exit for kind in kinds]
     assert codes == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]
+
+
+class Terminal(io.StringIO):
+    """Text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_at_a_terminal_a_bar_shows_progress_and_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with Bar("importing", shown=True) as bar:
+        bar.at(50, 100)
+        bar.at(100, 100)
+    assert "importing" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_where_nobody_looks_there_is_no_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, shown: bool
+) -> None:
+    if not shown:
+        monkeypatch.setattr(sys, "stderr", Terminal())
+    with Bar("importing", shown=shown) as bar:
+        bar.at(1, 2)
+    assert capsys.readouterr().err == ""
+
+
+def test_at_a_terminal_errors_and_reports_are_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    assert exit_code(raising(NotFound(what="memory", name="x\x1b")), as_json=None) == 3
+    assert terminal.getvalue().startswith("elytron: no memory ")
+    assert "\x1b" not in terminal.getvalue()
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert not Output().is_json
+    assert Output(as_json=True).is_json

@@ -2,11 +2,14 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import elytron
 
 LINES = b"".join(json.dumps({"role": "user", "content": f"message {number}"}).encode() + b"\n" for number in range(300))
 RUN = "from elytron_cli.main import run; run()"
@@ -18,12 +21,14 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return kept | {"XDG_DATA_HOME": str(tmp_path / "data")}
 
 
-def start(folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
+def start(
+    folder: Path, environment: dict[str, str], *arguments: str, standard_input: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", RUN, *arguments],
         cwd=folder,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        stdin=standard_input,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -91,3 +96,19 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path, environmen
     assert process.stderr is not None
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+def test_at_a_terminal_the_erasure_of_everything_is_asked_about_first(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    with elytron.open(tmp_path / "m.db") as memory:
+        memory.add("tea")
+    for answer, code, left in ((b"n\n", 130, True), (b"y\n", 0, False)):
+        terminal, theirs = pty.openpty()
+        os.write(terminal, answer)
+        process = start(tmp_path, environment, "--store", "m.db", "erase", "--all", standard_input=theirs)
+        assert finish(process)[0] == code
+        os.close(theirs)
+        os.close(terminal)
+        with elytron.open(tmp_path / "m.db") as memory:
+            assert memory.inspect().exists is left

@@ -1,6 +1,7 @@
 """The operations over HTTP: reports as JSON, errors as problems, nothing of a request in any of them."""
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 from elytron import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.failures import FAILURES
+from elytron_adapter.envelope import Queued
+from elytron_adapter.failures import FAILURES, rejection
 from elytron_adapter.policy import anyone
 from elytron_adapter.registry import OPERATIONS, AnyOperation, Role
 from elytron_core import limits
+from elytron_core.errors import MissingExtra, StoreBusy
 from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
@@ -233,3 +236,39 @@ async def test_an_error_nobody_foresaw_tells_nothing(runtime: MemoryRuntime) -> 
         response = await client.get("/readyz")
     assert told(response) == (500, "internal")
     assert CANARY not in response.text
+
+
+def test_what_is_queued_is_202_and_names_its_job() -> None:
+    from elytron_http_shell.responses import rendered
+
+    response = rendered(Queued(request_id="r", job="j1"))
+    assert (response.status_code, json.loads(bytes(response.body))["job"]) == (202, "j1")
+
+
+def test_a_busy_store_says_when_to_come_again() -> None:
+    from elytron_http_shell.responses import rendered
+
+    response = rendered(rejection(StoreBusy(engine="sqlite", waited_s=30), request_id="r"))
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+
+
+def test_without_the_extra_one_line_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "elytron_http_shell.routes", None)
+    with pytest.raises(
+        MissingExtra, match=r"pip install 'elytron\[server\]'"
+    ):
+        create_app(Dispatcher.__new__(Dispatcher))
+
+
+async def test_the_guard_lets_a_server_start_and_stop_the_application(runtime: MemoryRuntime) -> None:
+    told: list[str] = []
+    messages = iter(["lifespan.startup", "lifespan.shutdown"])
+
+    async def receive() -> dict[str, Any]:
+        return {"type": next(messages)}
+
+    async def send(message: Any) -> None:
+        told.append(message["type"])
+
+    await create_app(runtime)({"type": "lifespan"}, receive, send)
+    assert told == ["lifespan.startup.complete", "lifespan.shutdown.complete"]

@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 document of the routes, derived from the registry."""
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 from pydantic import BaseModel
@@ -66,7 +66,7 @@ def document() -> Json:
         }
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Elytron", "version": _version(), "summary": "Governed memory for AI agents."},
+        "info": {"title": "Elytron", "version": version("elytron"), "summary": "Governed memory for AI agents."},
         "paths": paths | _watching(problems),
         "components": {"schemas": schemas["$defs"]},
     }
@@ -87,10 +87,3 @@ def _watching(problems: Json) -> Json:
 
 def _response(description: str, schema: Any, *, media_type: str = "application/json") -> Json:
     return {"description": description, "content": {media_type: {"schema": schema}}}
-
-
-def _version() -> str:
-    try:
-        return version("elytron")
-    except PackageNotFoundError:
-        return "0"
