@@ -225,9 +225,21 @@ def test_what_stands_above_is_not_recalled_again() -> None:
         )
     )
     assert section(made, SectionName.RECENT).included == ("m1", "m2")
-    assert section(made, SectionName.RECALLED).included == ("m0",)
+    assert section(made, SectionName.RECALLED).included == ("s1", "m0"), "a standing procedure is only its title"
     assert section(made, SectionName.RECALLED).dropped == ()
     assert made.block.count("And to you") == 1
+
+
+def test_no_more_is_recalled_than_was_asked_for() -> None:
+    inputs = ProjectionInputs(
+        system_max_len=4_000,
+        recent=(message("m1", "Good morning"),),
+        recalled=(recalled("m1", "Good morning"), recalled("r1", "one"), recalled("r2", "two")),
+        recall_limit=1,
+    )
+    made = build(inputs)
+    assert section(made, SectionName.RECALLED).included == ("r1",)
+    assert not made.truncated
 
 
 def test_a_message_that_found_no_room_above_may_still_be_recalled() -> None:

@@ -2,6 +2,9 @@
 
 import asyncio
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +46,14 @@ def test_a_closed_one_refuses_and_closes_again() -> None:
     memory.close()
     with pytest.raises(StoreClosed):
         memory.add("Hello")
+
+
+def test_a_program_that_forgets_to_close_ends_all_the_same(tmp_path: Path) -> None:
+    program = "import elytron; memory = elytron.open('m.db').sync(); memory.add('kept'); memory.recall('kept')"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, timeout=60, check=True)
+    assert done.returncode == 0
+    with elytron.open(tmp_path / "m.db") as memory:
+        assert [item.text for item in memory.get_all().items] == ["kept"]
 
 
 def test_a_failed_opening_raises_and_leaves_no_thread() -> None:

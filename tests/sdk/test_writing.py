@@ -232,3 +232,16 @@ async def test_message_shapes_that_hosts_use_are_taken(memory: elytron.MemoryRun
         ("user", "dated", "Bob", 1_740_909_600_000),
     ]
     assert (await memory.list()).items[0].metadata == {"room": 3}
+
+
+async def test_secrets_are_blacked_out_before_anything_is_stored(memory: elytron.MemoryRuntime) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    said = await talk(memory, (Role.USER, f"my token is {secret}"), (Role.ASSISTANT, "noted"), host_id="t")
+    known = await believe(memory, "token", f"it is {secret}")
+    taught = await learn(memory, "login", f"1. Open the site.\n2. Paste {secret}.")
+    assert [sum(report.scrubbed.values()) for report in (said, known, taught)] == [1, 1, 1]
+    for item in (await memory.list()).items:
+        assert secret not in item.text
+    assert (await memory.add("nothing to hide")).scrubbed == {}
+    again = await talk(memory, (Role.USER, f"my token is {secret}"), (Role.ASSISTANT, "noted"), host_id="t")
+    assert again.decisions[0].outcome is Outcome.DUPLICATE

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from elytron.context import OperationContext
 from elytron.hits import fact_hit, skill_hit, turn_hit
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit, RecallOutcome
 from elytron_core.ids import TurnId
@@ -13,7 +12,7 @@ from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.policy import ranking
 from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
-from elytron_core.ports.store import Document
+from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import Scope
 from elytron_index import Candidate, Candidates, Filters, IndexQuery
 from elytron_index.space import SpaceIndex
@@ -21,12 +20,12 @@ from elytron_index.space import SpaceIndex
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
 EXTRA = 16
-"""Candidates beyond the limit that are read, so that erased or vanished ones leave no hole."""
+"""Candidates beyond the limit, so that vanished ones leave no hole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Hits, best first, before any limit cut them; `available` counts what passed the filters and matched."""
+    """Hits, best first; `considered` passed the filters, `available` of these matched."""
 
     outcome: RecallOutcome
     hits: tuple[RecallHit, ...] = ()
@@ -38,7 +37,7 @@ class Gathered:
 async def gather(
     ctx: OperationContext, scope: Scope, query: str, filters: RecallFilters, /, *, limit: int
 ) -> Gathered:
-    """Return at least the best `limit` hits for `query`, where there are so many."""
+    """Return the best `limit` hits for `query`, fewer where fewer answer."""
     if await ctx.spaces.find(scope.space) is None:
         return Gathered(RecallOutcome.EMPTY_SPACE)
     index = await ctx.folds.current(scope.space)
@@ -46,18 +45,21 @@ async def gather(
         return Gathered(RecallOutcome.EMPTY_QUERY, sequence=index.watermark)
     now = ctx.clock.now()
     held = index.planes()
-    planes = [plane for plane in filters.planes or tuple(Plane) if held.get(plane)]
-    found = {plane: _search(index, query, filters, plane, now, limit=_wanted(plane, limit)) for plane in planes}
-    documents = await _read(ctx, scope, [found[plane] for plane in planes])
-    hits = [
-        *_turns(found.get(Plane.TRANSCRIPT), documents),
-        *_facts(found.get(Plane.LONG_TERM), documents, scope, query, now),
-        *_skills(found.get(Plane.PROCEDURAL), documents, scope, query, now),
+    found = {
+        plane: _search(index, query, filters, plane, now, limit=_wanted(plane, limit))
+        for plane in filters.planes or tuple(Plane)
+        if held.get(plane)
+    }
+    ranked = [
+        *_turns(found.get(Plane.TRANSCRIPT)),
+        *await _facts(ctx, scope, query, found.get(Plane.LONG_TERM), now),
+        *await _skills(ctx, scope, query, found.get(Plane.PROCEDURAL), now),
     ]
-    hits.sort(key=lambda hit: (-hit.score, -(hit.at or 0), hit.id))
+    ranked.sort(key=lambda item: (-item.score, -item.at, item.key, item.part))
+    hits = await _hits(ctx, scope, ranked, limit)
     return Gathered(
         RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_RELEVANT,
-        tuple(hits),
+        hits,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
         sequence=index.watermark,
@@ -103,63 +105,87 @@ def _search(
     return index.search(IndexQuery(text=query, limit=limit, filters=index_filters(filters, plane, now), now=now))
 
 
-async def _read(
-    ctx: OperationContext, scope: Scope, found: Sequence[Candidates]
-) -> dict[str, Document]:
-    refs = list(dict.fromkeys(candidate.unit.ref for part in found for candidate in part.found))
-    documents: dict[str, Document] = {}
-    for start in range(0, len(refs), limits.SCAN_MAX):
-        for document in await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX]):
-            if document is not None:
-                documents[document.ref.key] = document
-    return documents
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A memory with its place in the order; its hit is made when it is known to be shown."""
+
+    score: float
+    at: int
+    key: str
+    part: int
+    hit: RecallHit | Candidate
 
 
-def _turns(found: Candidates | None, documents: dict[str, Document]) -> list[RecallHit]:
-    if found is None or not found.found:
+def _turns(found: Candidates | None) -> list[_Ranked]:
+    """Return the turns found; the best is worth the share of the query's words it holds, the others in proportion."""
+    if found is None or not found.found or found.found[0].score <= 0:
         return []
-    hits: list[RecallHit] = []
     best = found.found[0]
-    for candidate in found.found:
-        document = documents.get(candidate.unit.ref.key)
-        if document is None:
-            continue
-        turn = transcript.Turn.from_bytes(document.body)
-        if turn.is_recallable(candidate.unit.part):
-            turn_id = TurnId(document.ref.key)
-            # The best turn is worth the share of the query's words it holds; the others follow in proportion.
-            score = best.signals.coverage * max(candidate.score, 0.0) / best.score if best.score > 0 else 0.0
-            hits.append(turn_hit(turn_id, turn, candidate.unit.part, score=score, signals=_signals(candidate)))
-    return hits
-
-
-def _facts(
-    found: Candidates | None, documents: dict[str, Document], scope: Scope, query: str, now: Instant
-) -> list[RecallHit]:
-    if found is None or not found.found:
-        return []
-    keys = dict.fromkeys(candidate.unit.ref.key for candidate in found.found)
-    facts = [long_term.Fact.from_bytes(documents[key].body) for key in keys if key in documents]
-    asked = FactQuery(text=query, terms=found.terms, chat=scope.conversation_key.conversation, now=now)
-    scored = [item for item in score_facts(facts, asked) if item.match > 0]
+    worth = best.signals.coverage / best.score
     return [
-        fact_hit(item.fact, score=ranking.common_scale(item.match), signals=item.signals)
-        for item in diversify(scored, FACTS_SCORED)
+        _Ranked(max(item.score, 0.0) * worth, item.unit.at, item.unit.ref.key, item.unit.part, item)
+        for item in found.found
     ]
 
 
-def _skills(
-    found: Candidates | None, documents: dict[str, Document], scope: Scope, query: str, now: Instant
-) -> list[RecallHit]:
-    if found is None or not found.found:
+async def _facts(
+    ctx: OperationContext, scope: Scope, query: str, found: Candidates | None, now: Instant
+) -> list[_Ranked]:
+    documents = await _read(ctx, scope, found)
+    if found is None or not documents:
         return []
-    keys = dict.fromkeys(candidate.unit.ref.key for candidate in found.found)
-    skills = [procedural.Skill.from_bytes(documents[key].body) for key in keys if key in documents]
+    facts = [long_term.Fact.from_bytes(document.body) for document in documents.values()]
     asked = FactQuery(text=query, terms=found.terms, chat=scope.conversation_key.conversation, now=now)
-    return [
+    scored = diversify([item for item in score_facts(facts, asked) if item.match > 0], FACTS_SCORED)
+    hits = [
+        fact_hit(item.fact, score=ranking.common_scale(item.match), signals=item.signals) for item in scored
+    ]
+    return [_Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+
+
+async def _skills(
+    ctx: OperationContext, scope: Scope, query: str, found: Candidates | None, now: Instant
+) -> list[_Ranked]:
+    documents = await _read(ctx, scope, found)
+    if found is None or not documents:
+        return []
+    skills = [procedural.Skill.from_bytes(document.body) for document in documents.values()]
+    asked = FactQuery(text=query, terms=found.terms, chat=scope.conversation_key.conversation, now=now)
+    hits = [
         skill_hit(item.skill, score=ranking.common_scale(item.match), signals=item.signals)
         for item in score_skills(skills, asked)
     ]
+    return [_Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+
+
+async def _read(ctx: OperationContext, scope: Scope, found: Candidates | None) -> dict[Ref, Document]:
+    """Return the documents of candidates; those that vanished since they were indexed are left out."""
+    refs = list(dict.fromkeys(candidate.unit.ref for candidate in found.found)) if found is not None else []
+    documents = await ctx.store.get(scope.space, refs) if refs else ()
+    return {document.ref: document for document in documents if document is not None}
+
+
+async def _hits(ctx: OperationContext, scope: Scope, ranked: Sequence[_Ranked], limit: int) -> tuple[RecallHit, ...]:
+    """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place."""
+    hits: list[RecallHit] = []
+    start = 0
+    while len(hits) < limit and start < len(ranked):
+        page = ranked[start : start + limit - len(hits)]
+        start += len(page)
+        refs = list(dict.fromkeys(item.hit.unit.ref for item in page if isinstance(item.hit, Candidate)))
+        documents = await ctx.store.get(scope.space, refs) if refs else ()
+        turns = {
+            document.ref: transcript.Turn.from_bytes(document.body) for document in documents if document is not None
+        }
+        for item in page:
+            if isinstance(item.hit, RecallHit):
+                hits.append(item.hit)
+                continue
+            turn = turns.get(item.hit.unit.ref)
+            if turn is not None and turn.is_recallable(item.part):
+                signals = _signals(item.hit)
+                hits.append(turn_hit(TurnId(item.key), turn, item.part, score=item.score, signals=signals))
+    return tuple(hits)
 
 
 def _signals(candidate: Candidate) -> dict[str, float]:

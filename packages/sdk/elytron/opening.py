@@ -80,7 +80,7 @@ class Opening:
 
     def sync(self) -> SyncMemoryRuntime:
         """Open the runtime behind blocking calls; the caller closes it."""
-        return SyncMemoryRuntime(self._open)
+        return SyncMemoryRuntime(self._open())
 
     def __await__(self) -> Generator[Any, None, MemoryRuntime]:
         return self._open().__await__()

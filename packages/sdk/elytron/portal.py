@@ -1,8 +1,10 @@
 """The synchronous face of the runtime: the same operations, the same names, made from the same methods."""
 
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import ExitStack
-from functools import partial, wraps
+import asyncio
+import atexit
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from threading import Thread
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -21,7 +23,7 @@ def blocking(
 
     @wraps(method)
     def call(self: "SyncMemoryRuntime", /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.run(partial(method, self.runtime, *args, **kwargs))
+        return self.run(method(self.runtime, *args, **kwargs))
 
     return call
 
@@ -30,31 +32,39 @@ class SyncMemoryRuntime:
     """A MemoryRuntime whose calls wait for their answer.
 
     The runtime lives in an event loop on a thread of its own, so the calls work anywhere: in a script, beneath a
-    running loop, in a notebook. `with elytron.open(...) as memory` opens and closes it.
+    running loop, in a notebook. `with elytron.open(...) as memory` opens and closes it; one that was never closed is
+    closed when the interpreter ends.
     """
 
-    def __init__(self, opening: Callable[[], Awaitable[MemoryRuntime]], /) -> None:
-        from anyio.from_thread import start_blocking_portal
-
-        self._stack = ExitStack()
-        self._portal = self._stack.enter_context(start_blocking_portal("asyncio", name="elytron"))
+    def __init__(self, opening: Coroutine[Any, Any, MemoryRuntime], /) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="elytron", daemon=True)
+        self._thread.start()
         self._open = True
         try:
-            self.runtime = self._portal.call(opening)
+            self.runtime = self.run(opening)
         except BaseException:
             self._shut()
             raise
+        atexit.register(self.close)
 
     @property
     def scope(self) -> Scope | None:
         """Return the scope of calls that name none."""
         return self.runtime.scope
 
-    def run(self, call: Callable[[], Awaitable[R]], /) -> R:
+    def run(self, call: Coroutine[Any, Any, R], /) -> R:
         """Run `call` where the runtime lives and return its result. Raises StoreClosed after `close`."""
         if not self._open:
+            call.close()
             raise StoreClosed
-        return self._portal.call(call)
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # An interrupt reaches the waiting thread alone: stop what it waited for.
+            future.cancel()
+            raise
 
     write = blocking(MemoryRuntime.write)
     add = blocking(MemoryRuntime.add)
@@ -88,7 +98,10 @@ class SyncMemoryRuntime:
 
     def _shut(self) -> None:
         self._open = False
-        self._stack.close()
+        atexit.unregister(self.close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     def __enter__(self) -> Self:
         return self

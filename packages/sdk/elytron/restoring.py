@@ -10,7 +10,7 @@ from elytron.fingerprints import document_line, state_fingerprint
 from elytron.spaces import REF
 from elytron.writes.facts import write_facts
 from elytron.writes.skills import write_skills
-from elytron.writes.transcripts import write_turns
+from elytron.writes.transcripts import ChangedTurn, write_turns
 from elytron_core.contracts.moving import ImportMode, MemoryImportReport
 from elytron_core.contracts.writing import (
     FactDraft,
@@ -146,7 +146,7 @@ Write = TranscriptWrite | LongTermExtraction | Procedural
 async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest) -> MemoryWriteReport:
     match request.write:
         case TranscriptWrite() as turns:
-            return await write_turns(ctx, scope, request, turns)
+            return await write_turns(ctx, scope, request, turns, changed=ChangedTurn.KEEP_FIRST)
         case LongTermExtraction() as facts:
             return await write_facts(ctx, scope, request, facts)
         case Procedural() as skills:

@@ -17,7 +17,7 @@ from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryInsp
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 
-_LIBRARIES = ("pydantic", "numpy", "cryptography", "httpx")
+_LIBRARIES = ("pydantic", "numpy", "cryptography", "click")
 
 
 class VersionReport(Value):

@@ -80,5 +80,5 @@ class MemoryProjectionReport(Value):
 
     @property
     def selected_ids(self) -> tuple[str, ...]:
-        """Return the ids of all memories in the block."""
-        return tuple(memory for section in self.sections for memory in section.included)
+        """Return the ids of all memories in the block, each once."""
+        return tuple(dict.fromkeys(memory for section in self.sections for memory in section.included))

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.contracts.scoped import IdempotencyKey, Reason, ScopedRequest
-from elytron_core.ids import FactId, SkillId, TurnId
+from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.scope import Name
@@ -120,7 +120,8 @@ class WriteDecision(Value):
     """One written thing: what it is known by now, what was done, and why."""
 
     plane: str
-    id: TurnId | FactId | SkillId | None = None
+    id: str | None = None
+    """By which the memory is read, forgotten and erased: a turn's id, a fact's id, a skill's name."""
     outcome: Outcome
     verdict: Verdict = Verdict.ACCEPT
     reason: str = ""
@@ -137,6 +138,8 @@ class MemoryWriteReport(Value):
     changed: bool
     duplicated: bool = False
     """The idempotency key had been used: this is the first answer again."""
+    scrubbed: dict[str, int] = {}
+    """How many credentials and payment numbers of each kind were blacked out before storing."""
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from elytron_core import limits
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.projecting import MissReason, Pressure, ProjectionSection, SectionName
 from elytron_core.contracts.recalling import Plane
@@ -106,6 +107,8 @@ class ProjectionInputs(Value):
     skills: tuple[StandingSkill, ...] = ()
     recent: tuple[RecentMessage, ...] = ()
     recalled: tuple[RecalledItem, ...] = ()
+    recall_limit: int = limits.RECALL_MAX
+    """How many recalled memories are shown at most, beside those that stand in the block already."""
     space_is_empty: bool = False
 
 
@@ -206,18 +209,18 @@ def _fill_all(inputs: ProjectionInputs, *, room: int, fence: int) -> tuple[_Fill
         SectionName.SKILLS, _seen(map(_skill_line, inputs.skills)), room=share[SectionName.SKILLS] + facts.left
     )
     messages = _seen(map(_recent_line, inputs.recent))
-    standing = {*facts.included, *skills.included}
-    items = [line for line in _seen(map(_recalled_line, inputs.recalled)) if line.id not in standing]
+    # A standing fact says it all; a standing procedure only that there is one.
+    items = [line for line in _seen(map(_recalled_line, inputs.recalled)) if line.id not in facts.included]
     left = max(room - len(facts.text) - len(skills.text) - fence, 0)
     # Messages have their share for sure, recalled memories the rest, and then each what the other left over.
     said = {line.id for line in messages}
     first = _fill(
         SectionName.RECALLED,
-        [line for line in items if line.id not in said],
+        [line for line in items if line.id not in said][: inputs.recall_limit],
         room=left - (min(share[SectionName.RECENT], left) if messages else 0),
     )
     recent = _fill(SectionName.RECENT, messages, room=left - len(first.text))
-    unsaid = [line for line in items if line.id not in recent.included]
+    unsaid = [line for line in items if line.id not in recent.included][: inputs.recall_limit]
     return facts, skills, recent, _fill(SectionName.RECALLED, unsaid, room=left - len(recent.text))
 
 

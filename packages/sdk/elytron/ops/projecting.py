@@ -1,17 +1,17 @@
 """Projection: the bounded block a model may see."""
 
 from elytron.context import OperationContext
-from elytron.filtering import fact_passes
+from elytron.filtering import fact_passes, message_passes, skill_passes, wants
 from elytron.gathering import gather
-from elytron_core import limits
 from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit, RecallOutcome
+from elytron_core.contracts.recalling import Plane, RecallHit, RecallOutcome
 from elytron_core.ids import TurnId
-from elytron_core.planes import long_term, transcript
+from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.policy import projection
 from elytron_core.scope import Scope
 
 STANDING_FACTS = 24
+STANDING_SKILLS = 16
 STANDING_SCANNED = 1_000
 MARK_BYTES = 12
 KIND_ORDER = (
@@ -29,20 +29,19 @@ KIND_ORDER = (
 async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) -> MemoryProjectionReport:
     """Build the block for the query: standing facts, skills, what was said last, and what was recalled."""
     scope = ctx.scope_of(request)
-    limit = max(request.recall_limit, 1)
+    # What stands in the block already is not recalled twice, so more is gathered than will be shown.
+    limit = max(request.recall_limit, 1) + request.recent_messages_limit + STANDING_FACTS
     gathered = await gather(ctx, scope, request.user_query, request.filters, limit=limit)
-    recent = await _recent(ctx, scope, request.recent_messages_limit)
-    standing = await _standing(ctx, scope)
-    shown = {item.id for item in recent} | {fact.id for fact in standing}
-    recalled = [hit for hit in gathered.hits if hit.plane is not Plane.PROCEDURAL and hit.id not in shown]
+    recent = await _recent(ctx, scope, request)
     built = projection.build(
         projection.ProjectionInputs(
             system_max_len=request.system_max_len,
             pressure=request.pressure,
-            facts=standing,
-            skills=tuple(_skill(hit) for hit in gathered.hits if hit.plane is Plane.PROCEDURAL),
+            facts=await _standing_facts(ctx, scope, request),
+            skills=await _standing_skills(ctx, scope, request),
             recent=recent,
-            recalled=tuple(_recalled(hit) for hit in recalled[: request.recall_limit]),
+            recalled=tuple(_recalled(hit) for hit in gathered.hits),
+            recall_limit=request.recall_limit,
             space_is_empty=gathered.outcome is RecallOutcome.EMPTY_SPACE,
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
@@ -63,24 +62,23 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
     )
 
 
-def _skill(hit: RecallHit) -> projection.StandingSkill:
-    return projection.StandingSkill(id=hit.id, title=hit.title or hit.id, summary=hit.text)
-
-
 def _recalled(hit: RecallHit) -> projection.RecalledItem:
     return projection.RecalledItem(
         id=hit.id, plane=hit.plane, text=hit.text, speaker=hit.speaker or hit.role, at=hit.at, score=hit.score
     )
 
 
-async def _recent(ctx: OperationContext, scope: Scope, limit: int) -> tuple[projection.RecentMessage, ...]:
-    """Return the conversation's last `limit` messages, oldest first."""
+async def _recent(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
+) -> tuple[projection.RecentMessage, ...]:
+    """Return the conversation's last messages that pass the filters, oldest first."""
     record = await ctx.spaces.find(scope.space)
-    if record is None or limit == 0:
+    limit = request.recent_messages_limit
+    if record is None or limit == 0 or not wants(request.filters, Plane.TRANSCRIPT):
         return ()
     tag = record.conversation_tag(scope.conversation_key)
     documents = await ctx.store.scan(
-        scope.space, transcript.TURNS, prefix=f"{tag}.", limit=min(limit, limits.SCAN_MAX), descending=True
+        scope.space, transcript.TURNS, prefix=f"{tag}.", limit=limit, descending=True
     )
     messages: list[projection.RecentMessage] = []
     for document in reversed(documents):
@@ -94,21 +92,42 @@ async def _recent(ctx: OperationContext, scope: Scope, limit: int) -> tuple[proj
                 at=transcript.said_at(turn, message),
             )
             for part, message in enumerate(turn.messages)
-            if turn.is_recallable(part)
+            if message_passes(turn, part, request.filters)
         ]
     return tuple(messages[-limit:])
 
 
-async def _standing(ctx: OperationContext, scope: Scope) -> tuple[projection.StandingFact, ...]:
+async def _standing_facts(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
+) -> tuple[projection.StandingFact, ...]:
     """Return the facts that stand in every block, in an order that changes only when they do."""
+    if not wants(request.filters, Plane.LONG_TERM):
+        return ()
     documents = await ctx.store.scan(scope.space, long_term.FACTS, limit=STANDING_SCANNED, descending=True)
     now = ctx.clock.now()
     facts = [long_term.Fact.from_bytes(document.body) for document in documents]
-    current = [fact for fact in facts if fact_passes(fact, RecallFilters(), now)]
+    current = [fact for fact in facts if fact_passes(fact, request.filters, now)]
     current.sort(key=lambda fact: (KIND_ORDER.index(fact.kind), fact.topic, fact.id))
     return tuple(
         projection.StandingFact(
             id=fact.id, kind=fact.kind, topic=fact.topic, content=fact.content, at=fact.observed_at
         )
         for fact in current[:STANDING_FACTS]
+    )
+
+
+async def _standing_skills(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
+) -> tuple[projection.StandingSkill, ...]:
+    """Return the titles of the procedures there are, in an order that changes only when they do."""
+    if not wants(request.filters, Plane.PROCEDURAL):
+        return ()
+    documents = await ctx.store.scan(scope.space, procedural.SKILLS, limit=STANDING_SCANNED)
+    skills = [procedural.Skill.from_bytes(document.body) for document in documents]
+    shown = sorted(
+        (skill for skill in skills if skill_passes(skill, request.filters)), key=lambda skill: (skill.topic, skill.name)
+    )
+    return tuple(
+        projection.StandingSkill(id=skill.name, title=skill.title, summary=skill.summary)
+        for skill in shown[:STANDING_SKILLS]
     )

@@ -11,9 +11,9 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
     """Find what answers the query; say what a bound cut off."""
     scope = ctx.scope_of(request)
     gathered = await gather(ctx, scope, request.query, request.filters, limit=request.limit)
-    hits = gathered.hits[: request.limit]
+    hits = gathered.hits
     clipped: list[Clip] = []
-    beyond = max(gathered.available, len(gathered.hits)) - len(hits)
+    beyond = gathered.available - len(hits)
     if beyond > 0 and len(hits) == request.limit:
         clipped.append(Clip(what="hits", reason=ClipReason.LIMIT, limit=request.limit, dropped=beyond))
     if request.max_tokens is not None:

@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from elytron.context import OperationContext
+from elytron.scrubbing import scrub_write
 from elytron.writes.facts import write_facts
 from elytron.writes.skills import write_skills
 from elytron.writes.transcripts import write_turns
@@ -16,14 +17,16 @@ from elytron_core.contracts.writing import (
 
 
 async def write(ctx: OperationContext, request: MemoryWriteRequest, /) -> MemoryWriteReport:
-    """Admit what the request holds and commit it as one batch."""
+    """Black out secrets, admit what the request holds and commit it as one batch."""
     scope = ctx.scope_of(request)
-    match request.write:
-        case TranscriptWrite() as turns:
-            return await write_turns(ctx, scope, request, turns)
-        case LongTermExtraction() as facts:
-            return await write_facts(ctx, scope, request, facts)
-        case Procedural() as skills:
-            return await write_skills(ctx, scope, request, skills)
+    write, scrubbed = scrub_write(request.write)
+    match write:
+        case TranscriptWrite():
+            report = await write_turns(ctx, scope, request, write)
+        case LongTermExtraction():
+            report = await write_facts(ctx, scope, request, write)
+        case Procedural():
+            report = await write_skills(ctx, scope, request, write)
         case _:
-            assert_never(request.write)
+            assert_never(write)
+    return report.model_copy(update={"scrubbed": scrubbed}) if scrubbed else report

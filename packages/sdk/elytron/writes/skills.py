@@ -48,7 +48,7 @@ async def _plan(ctx: OperationContext, scope: Scope, write: Procedural, record: 
         if current is not None and item.observed_at is not None and item.observed_at < current.observed_at:
             older = "an older observation than the one that is kept"
             decisions.append(
-                WriteDecision(plane=Plane.PROCEDURAL, id=current.id, outcome=Outcome.SKIPPED, reason=older, name=name)
+                WriteDecision(plane=Plane.PROCEDURAL, id=current.name, outcome=Outcome.SKIPPED, reason=older, name=name)
             )
             continue
         outcome = judgement.outcome
@@ -61,7 +61,7 @@ async def _plan(ctx: OperationContext, scope: Scope, write: Procedural, record: 
         decisions.append(
             WriteDecision(
                 plane=Plane.PROCEDURAL,
-                id=record.skill_tag(name) if outcome in {Outcome.STORED, Outcome.UPDATED, Outcome.CONFIRMED} else None,
+                id=name if judgement.verdict is Verdict.ACCEPT else None,
                 outcome=outcome,
                 verdict=judgement.verdict,
                 reason=judgement.reason,

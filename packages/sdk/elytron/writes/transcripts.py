@@ -1,6 +1,7 @@
 """Turns become evidence: numbered in their conversation, each host id once."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from functools import partial
 
 from elytron.context import OperationContext
@@ -27,17 +28,33 @@ from elytron_core.scope import Scope
 SPEAKERS_KEPT = 32
 
 
+class ChangedTurn(StrEnum):
+    """What is done with a turn whose host id is known with other content."""
+
+    REFUSE = "refuse"
+    KEEP_FIRST = "keep_first"
+
+
 async def write_turns(
-    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: TranscriptWrite, /
+    ctx: OperationContext,
+    scope: Scope,
+    request: MemoryWriteRequest,
+    write: TranscriptWrite,
+    /,
+    *,
+    changed: ChangedTurn = ChangedTurn.REFUSE,
 ) -> MemoryWriteReport:
     """Commit the turns of `write` behind what their conversation holds, all or none.
 
-    A turn whose host id is already there with the same content is a duplicate; with other content, TurnConflict.
+    A turn whose host id is already there with the same content is a duplicate; with other content, it is a TurnConflict
+    or left as it was, as `changed` says.
     """
-    return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write))
+    return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write, changed))
 
 
-async def _plan(ctx: OperationContext, scope: Scope, write: TranscriptWrite, record: SpaceRecord) -> Planned:
+async def _plan(
+    ctx: OperationContext, scope: Scope, write: TranscriptWrite, changed: ChangedTurn, record: SpaceRecord
+) -> Planned:
     key = scope.conversation_key
     tag = record.conversation_tag(key)
     names = {
@@ -62,9 +79,7 @@ async def _plan(ctx: OperationContext, scope: Scope, write: TranscriptWrite, rec
         digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
         name = known.get(draft.host_id) if draft.host_id is not None else None
         if name is not None:
-            if name.digest != digest:
-                raise TurnConflict(turn=draft.host_id or "")
-            decisions.append(_decision(Outcome.DUPLICATE, name.turn, draft, "this turn is already there"))
+            decisions.append(_known_turn(name, digest, draft, changed))
             continue
         turn_id = transcript.turn_id(tag, sequence)
         turn = _turn(scope, draft, messages, sequence=sequence, now=now, origin=write.origin)
@@ -82,6 +97,17 @@ async def _plan(ctx: OperationContext, scope: Scope, write: TranscriptWrite, rec
         ctx.heads.expect(scope.space, tag, grown, revision + 1)
     report = MemoryWriteReport(space=scope.space, decisions=tuple(decisions), sequence=0, changed=bool(stored))
     return Planned(changes, report, about, requires if stored else ())
+
+
+def _known_turn(
+    name: transcript.TurnName, digest: str, draft: TurnDraft, changed: ChangedTurn
+) -> WriteDecision:
+    """Return the decision on a turn whose host id is there. Raises TurnConflict as `changed` says."""
+    if name.digest == digest:
+        return _decision(Outcome.DUPLICATE, name.turn, draft, "this turn is already there")
+    if changed is ChangedTurn.KEEP_FIRST:
+        return _decision(Outcome.DUPLICATE, name.turn, draft, "a turn of this id is already there, and was kept")
+    raise TurnConflict(turn=draft.host_id or "")
 
 
 async def _known(

@@ -35,7 +35,8 @@ async def renew_data_key(keyring: Keyring, space: SpaceId, /) -> None:
             await keyring.inner.commit(batch(keyring.clock, Put(kept.ref, newer.to_bytes(), kept.revision)))
         except Conflict:
             continue
-        return await _raise_guard(keyring, space)
+        await _raise_guard(keyring, space)
+        return
 
 
 async def rewrap(keyring: Keyring, /) -> int:

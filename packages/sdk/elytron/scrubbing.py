@@ -1,0 +1,53 @@
+"""Credentials and payment numbers are blacked out of every write before anything of it is stored."""
+
+from collections import Counter
+from typing import assert_never
+
+from elytron_core.contracts.writing import LongTermExtraction, Procedural, TranscriptWrite, TurnDraft
+from elytron_core.policy.secrets import scrub
+
+Write = TranscriptWrite | LongTermExtraction | Procedural
+
+
+def scrub_write(write: Write, /) -> tuple[Write, dict[str, int]]:
+    """Return `write` without the secrets that `policy.secrets` knows, and how many of each kind there were."""
+    found: Counter[str] = Counter()
+    match write:
+        case TranscriptWrite():
+            turns = tuple(_turn(turn, found) for turn in write.turns)
+            write = write.model_copy(update={"turns": turns}) if found else write
+        case LongTermExtraction():
+            facts = tuple(
+                draft.model_copy(update={"content": _text(draft.content, found)}) for draft in write.facts
+            )
+            write = write.model_copy(update={"facts": facts}) if found else write
+        case Procedural():
+            skills = tuple(
+                skill.model_copy(
+                    update={"summary": _text(skill.summary, found), "content": _text(skill.content, found)}
+                )
+                for skill in write.writes
+            )
+            write = write.model_copy(update={"writes": skills}) if found else write
+        case _:
+            assert_never(write)
+    return write, dict(sorted(found.items()))
+
+
+def _turn(turn: TurnDraft, found: Counter[str]) -> TurnDraft:
+    """Return the turn itself where there is nothing to black out."""
+    texts = [_text(message.text, found) for message in turn.messages]
+    if all(text is message.text for text, message in zip(texts, turn.messages, strict=True)):
+        return turn
+    messages = [
+        message.model_copy(update={"text": text}) for text, message in zip(texts, turn.messages, strict=True)
+    ]
+    return turn.model_copy(update={"messages": tuple(messages)})
+
+
+def _text(text: str, found: Counter[str]) -> str:
+    scrubbed = scrub(text)
+    if not scrubbed.found:
+        return text
+    found.update(scrubbed.found)
+    return scrubbed.text
