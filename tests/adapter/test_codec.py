@@ -8,8 +8,9 @@ import pytest
 from elytron_adapter import codec
 from elytron_adapter.registry import OPERATIONS, AnyOperation, by_name
 from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import HistoryEvent, HistoryItem, MemoryHistoryReport
 from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters
-from elytron_core.contracts.writing import MemoryWriteReport
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge
 from elytron_core.scope import Scope
 
@@ -112,8 +113,9 @@ def test_what_is_wrong_is_named_and_never_repeated(case: str) -> None:
 
 
 def test_a_report_is_written_without_fields_that_have_no_value() -> None:
-    report = MemoryWriteReport(space="ada", decisions=(), sequence=3, changed=False)
-    assert codec.encode(report) == b'{"space":"ada","decisions":[],"sequence":3,"changed":false,"duplicated":false}'
+    item = HistoryItem(id="m", event=HistoryEvent.ADDED, at=Instant(5))
+    report = MemoryHistoryReport(space="ada", id="m", items=(item,))
+    assert codec.encode(report) == (b'{"space":"ada","id":"m","items":[{"id":"m","event":"added","at":5,"reason":""}]}')
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)

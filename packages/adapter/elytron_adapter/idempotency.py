@@ -5,7 +5,7 @@ changes (forget, correct, erase, import) leave a receipt behind their effect, ke
 `limits.IDEMPOTENCY_KEEP_MS`; nothing of it is exported. What that means:
 
 - a crash between effect and receipt lets a repeat run again. These operations can bear that: what is forgotten,
-  erased, corrected or imported already is found so, and changes nothing;
+  erased or imported already is found so and changes nothing; a fact that is corrected is closed and takes no more;
 - calls with one key at the same time wait for each other in one process; in two processes both may run, and both get
   the answer of the one that came first;
 - a call that changed nothing (a dry run, too) and the erasure of a whole space leave no receipt;
