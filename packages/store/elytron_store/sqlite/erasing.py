@@ -7,7 +7,7 @@ from elytron_store.rules import ERASURE_REF
 from elytron_store.sqlite import blobs, rows
 from elytron_store.sqlite.connection import transaction
 from elytron_store.sqlite.driver import Access, Held, Raw, patiently
-from elytron_store.sqlite.schema import OF_SPACE, TABLES, create_table
+from elytron_store.sqlite.schema import OF_SPACE, PAGE_BYTES, TABLES, create_table
 from elytron_store.sqlite.writing import Group
 
 _NAMED = (
@@ -35,8 +35,9 @@ def purge(raw: Raw, access: Access, erasure: Erasure, vacuum_bytes: int, /) -> N
     memory where the file is small, in the file where it is not. Of the latter's tables those with blobs are left out
     unless a whole space goes: their bytes lie on pages of their own, which are overwritten as they are freed.
     """
-    pages, size = raw.execute("PRAGMA page_count").fetchone()[0], raw.execute("PRAGMA page_size").fetchone()[0]
-    if pages * size <= vacuum_bytes:
+    # Even a look at the page count needs a lock, which a commit of others holds where there is no WAL.
+    pages: int = patiently(lambda: raw.execute("PRAGMA page_count").fetchone()[0], wait_s=access.busy_wait_s)
+    if pages * PAGE_BYTES <= vacuum_bytes:
         patiently(lambda: raw.execute("VACUUM"), wait_s=access.busy_wait_s)
     else:
         kept: set[str] = set() if erasure.whole_space else {"chunks", "quarantine"}
