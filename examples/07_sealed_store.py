@@ -38,7 +38,7 @@ with tempfile.TemporaryDirectory() as folder:
     with elytron.open(store / "memory.db", space="ada", keys=keys) as memory:
         sealed = memory.runtime.context.store
         assert isinstance(sealed, SealedStore)
-        print("keys put under the new key:", memory.run(sealed.rotate_key_encryption))
+        print("keys put under the new key:", memory.run(sealed.rotate_key_encryption()))
         print("still recalled:", memory.recall("safe").outcome)
 
         erased = memory.erase(elytron.MemoryEraseRequest(whole_space="ada", reason="asked for"))

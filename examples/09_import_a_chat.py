@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 import elytron
-from elytron.flows.importing import import_transcript
 from elytron_core.clock import as_datetime
 
 CHAT = [
@@ -21,10 +20,10 @@ async def main(folder: Path) -> None:
     chat.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in CHAT), encoding="utf-8")
 
     async with elytron.open(folder / "memory.db", space="family") as memory:
-        told = await import_transcript(memory, chat)
+        told = await elytron.import_transcript(memory, chat)
         print(f"{told.format}: {told.stored} of {told.messages} messages stored")
 
-        again = await import_transcript(memory, chat)
+        again = await elytron.import_transcript(memory, chat)
         print(f"once more: {again.stored} stored, {again.duplicates} were there")
 
         for question in ("When does the roofer come?", "屋顶"):

@@ -1,0 +1,43 @@
+"""Hold each package to its floor of covered branches. Reads the JSON report of coverage; exits 1 below a floor.
+
+    python .ci/coverage_floors.py coverage.json
+"""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+FLOORS = {"core": 95.0, "sdk": 95.0, "adapter": 95.0}
+"""Where what is right is decided; the other packages have `FLOOR`."""
+FLOOR = 90.0
+
+
+def main(report: Path) -> int:
+    """Print one line per package; return how many are below their floor, 1 at the most."""
+    files = json.loads(report.read_text(encoding="utf-8"))["files"]
+    counts: dict[str, Counter[str]] = {}
+    for name, found in files.items():
+        parts = Path(name).parts
+        if "packages" in parts:
+            package = parts[parts.index("packages") + 1]
+            kept = {key: value for key, value in found["summary"].items() if isinstance(value, int)}
+            counts.setdefault(package, Counter()).update(kept)
+    below = 0
+    for package, count in sorted(counts.items()):
+        floor = FLOORS.get(package, FLOOR)
+        branches = share(count["covered_branches"], count["num_branches"])
+        lines = share(count["covered_lines"], count["num_statements"])
+        below += branches < floor
+        verdict = "ok" if branches >= floor else "TOO LOW"
+        print(f"{package:12} branches {branches:6.2f} % (floor {floor:.0f})  lines {lines:6.2f} %  {verdict}")
+    return min(below, 1) if counts else 1
+
+
+def share(part: int, whole: int) -> float:
+    """Return what share of `whole` the `part` is, in per cent."""
+    return 100.0 * part / whole if whole else 100.0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

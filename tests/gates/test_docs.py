@@ -1,0 +1,154 @@
+"""Pages are true: their Python runs, their commands exist, and their tables are the code's."""
+
+import ast
+import asyncio
+import inspect
+import re
+import shlex
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pytest
+from tests.gates.tree import ROOT, pages, shown
+
+from elytron.runtime import MemoryRuntime
+from elytron_adapter.failures import FAILURES
+from elytron_cli.app import cli
+from elytron_core import errors
+
+PAGES = {shown(page): page for page in pages()}
+_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_OTHER_COMMAND = frozenset({"|", ">", ">>", "&&", ";", "<"})
+
+
+class Block(NamedTuple):
+    """A fenced block: what its fence says, where its first line stands, and its text."""
+
+    info: str
+    line: int
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(found[1].strip(), text.count("\n", 0, found.start(2)) + 1, found[2]) for found in _FENCE.finditer(text)
+    ]
+
+
+WITH_PYTHON = {name: page for name, page in PAGES.items() if any(block.info == "python" for block in blocks(page))}
+WITH_COMMANDS = {name: page for name, page in PAGES.items() if any(block.info == "console" for block in blocks(page))}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_fence_says_python_and_nothing_more(name: str) -> None:
+    told = {block.info for block in blocks(PAGES[name]) if block.info.startswith("py")}
+    assert told <= {"python"}
+
+
+@pytest.mark.parametrize("name", WITH_PYTHON)
+def test_the_python_of_a_page_runs_from_top_to_bottom(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook at the top of a checkout: in one namespace, with `await` where a page has it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    with asyncio.Runner() as runner:
+        for block in blocks(WITH_PYTHON[name]):
+            if block.info == "python":
+                # Lines are counted as on the page, so that a failure names the place to look at.
+                code = compile("\n" * (block.line - 1) + block.text, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                if (awaited := eval(code, namespace)) is not None:
+                    runner.run(awaited)
+
+
+@pytest.mark.parametrize("name", WITH_COMMANDS)
+def test_every_command_of_a_page_exists_with_its_options(name: str) -> None:
+    wrong = [f"{name}:{line}: {problem}" for line, words in commands(WITH_COMMANDS[name]) for problem in check(words)]
+    assert wrong == []
+
+
+def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the commands that a page shows at a prompt, with the line each stands on."""
+    for block in blocks(page):
+        if block.info != "console":
+            continue
+        text = block.text.replace("\\\n", " ")
+        for number, line in enumerate(text.splitlines(), block.line):
+            if line.startswith("$ "):
+                for words in _split(line[2:]):
+                    yield number, words
+
+
+def _split(line: str) -> Iterator[list[str]]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    words: list[str] = []
+    for word in lexer:
+        if word in _OTHER_COMMAND:
+            yield words
+            words = []
+        else:
+            words.append(word)
+    yield words
+
+
+def check(words: list[str]) -> list[str]:
+    """Return what is wrong with a command of ours; another's is none of our business."""
+    if "elytron" in words and not words[0].startswith("pip"):
+        return _check_elytron(words[words.index("elytron") + 1 :])
+    if "python" in words and words[-1] != "python":
+        target = words[words.index("python") + 1 :]
+        if target[0] == "-m" and target[1].startswith("benchmarks"):
+            return [] if find_spec(target[1]) else [f"there is no module {target[1]}"]
+        if target[0].endswith(".py"):
+            return [] if (ROOT / target[0]).exists() else [f"there is no file {target[0]}"]
+    return []
+
+
+def _check_elytron(arguments: list[str]) -> list[str]:
+    command: click.Command = cli
+    try:
+        while True:
+            context = click.Context(command, info_name=command.name)
+            given, rest, _ = command.make_parser(context).parse_args(list(arguments))
+            for parameter in command.params:
+                value = given.get(parameter.name or "")
+                if not parameter.value_is_missing(value):
+                    parameter.type_cast_value(context, value)
+                elif parameter.required:
+                    return [f"{command.name} lacks {parameter.name}"]
+            if not isinstance(command, click.Group) or not rest:
+                return [] if not rest else [f"{command.name} takes no {rest[0]!r}"]
+            _, found, arguments = command.resolve_command(context, rest)
+            if found is None:
+                return [f"there is no command {rest[0]!r}"]
+            command = found
+    except click.ClickException as error:
+        return [error.format_message()]
+
+
+def test_the_table_of_errors_is_the_tree_of_errors() -> None:
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (yes|no) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    classes = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.ElytronError)]
+    assert {row[0]: row[1:] for row in rows} == {
+        kind.key: (
+            kind.__name__,
+            "yes" if kind.retryable else "no",
+            str(FAILURES[kind.key].status),
+            str(FAILURES[kind.key].exit),
+        )
+        for kind in classes
+    }
+
+
+def test_every_call_of_the_runtime_has_its_place_in_the_docs() -> None:
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    calls = [name for name, _ in inspect.getmembers(MemoryRuntime, inspect.isfunction) if not name.startswith("_")]
+    assert [name for name in calls if f"`{name}" not in text] == []
