@@ -76,9 +76,10 @@ def test_the_entry_point_and_the_help_load_little(tmp_path: Path, environment: d
     script = (
         "import sys, elytron_cli.main\n"
         "assert not {'click', 'pydantic', 'numpy', 'elytron'} & set(sys.modules)\n"
-        "sys.argv = ['elytron', '--help']\n"
-        "try: elytron_cli.main.run()\n"
-        "except SystemExit as end: assert not end.code\n"
+        "for word in ('--help', 'version'):\n"
+        "    sys.argv = ['elytron', word]\n"
+        "    try: elytron_cli.main.run()\n"
+        "    except SystemExit as end: assert not end.code\n"
         "heavy = {'pydantic', 'numpy', 'elytron', 'cryptography', 'starlette'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )

@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "project": ("recalling:project", "Show the block a model would see."),
     "recall": ("recalling:recall", "Find what answers a question."),
     "replay": ("replaying:replay", "Show a conversation's turns, or tell fixtures to stores."),
-    "version": ("doctor:version", "Print the version."),
+    "version": ("version:version", "Print the version."),
 }
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from elytron_adapter.envelope import Rejected
-from elytron_core.model import Value
-
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from elytron_adapter.envelope import Rejected
+    from elytron_core.model import Value
 
 _PLAIN = "\n\xa0\u3000\u200c\u200d"
 """Not counted as printable, but harmless: line ends, two kinds of space, and the joiners of emoji and some scripts."""
@@ -26,7 +26,7 @@ def line(text: str, /) -> str:
     return safe(" ".join(text.split()))
 
 
-def json_text(value: Value, /) -> str:
+def json_text(value: "Value", /) -> str:
     """Return `value` as JSON that is safe to print."""
     text = json.dumps(value.model_dump(mode="json", exclude_none=True), ensure_ascii=False, indent=2)
     return "".join(char if _is_plain(char) else _json_escape(char) for char in text)
@@ -55,14 +55,14 @@ class Output:
         """Whether reports are printed as JSON."""
         return self.as_json if self.as_json is not None else not sys.stdout.isatty()
 
-    def report(self, value: Value, render: Callable[["Console"], None], /) -> None:
+    def report(self, value: "Value", render: Callable[["Console"], None], /) -> None:
         """Print `value` as JSON, or let `render` show it."""
         if self.is_json:
             print(json_text(value))
             return
         render(console())
 
-    def error(self, rejected: Rejected, /) -> None:
+    def error(self, rejected: "Rejected", /) -> None:
         """Print what went wrong on stderr."""
         as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
         if as_json:

@@ -20,12 +20,6 @@ from elytron_core.model import Value
 _LIBRARIES = ("pydantic", "numpy", "cryptography", "click")
 
 
-class VersionReport(Value):
-    """The version of the distribution."""
-
-    version: str
-
-
 class ConfigItem(Value):
     """A setting and where it came from; secrets are masked."""
 
@@ -59,14 +53,6 @@ class DoctorReport(Value):
     versions: dict[str, str]
     sqlite: SqliteReport
     store: StoreReport
-
-
-@command("version")
-@common
-def version() -> None:
-    """Print the version."""
-    report = VersionReport(version=version_of("elytron"))
-    output().report(report, lambda console: console.print(f"elytron {report.version}"))
 
 
 @command("doctor")
