@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from benchmarks.rigs.traffic import Place, Verb
-
 from elytron_core.errors import StoreFull
 
 
@@ -82,8 +81,8 @@ class Book:
                     self._keep(self.items[part], known)
             case ["err", verb, token, key] if key in self._tolerates:
                 if key == StoreFull.key and verb not in {Verb.FORGET, Verb.ERASE, Verb.RECALL}:
-                    for part in _parts(verb, token):
-                        self.items[part].is_refused = True
+                    for item in [self.items[part] for part in _parts(verb, token) if part in self.items]:
+                        item.is_refused = True
             case ["err", verb, token, key]:
                 self.errors.append(f"{verb} of {token} was answered {key}")
             case _:

@@ -17,7 +17,7 @@ from benchmarks.rigs.traffic import Plan
 P = ParamSpec("P")
 
 READY = "ready"
-_SIGNS = {READY, "rest"}
+_SIGNS = {READY, "closing", "rest"}
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["benchmarks.rigs.children", "benchmarks.rigs.warm"])
 
@@ -78,14 +78,25 @@ class Child:
 
         Return whether it is still there and said what was waited for.
         """
+        if until is not None:
+            return self.hear(seconds, until) is not None
         deadline = time.monotonic() + seconds
-        sign = None if until is None else f"{until}\n".encode()
         while (left := deadline - time.monotonic()) > 0:
-            if sign is not None and sign in self._heard:
-                return True
             if select.select([self._pipe], [], [], left)[0] and not self._take():
                 return False
-        return sign is None
+        return True
+
+    def hear(self, seconds: float, /, *signs: str) -> str | None:
+        """Return the first of the lines `signs` that it has said within `seconds`; None where it says none of them."""
+        deadline = time.monotonic() + seconds
+        while True:
+            said = self._heard.decode().split("\n")[:-1]
+            found = [sign for sign in signs if sign in said]
+            if found:
+                return found[0]
+            left = deadline - time.monotonic()
+            if left <= 0 or (select.select([self._pipe], [], [], left)[0] and not self._take()):
+                return None
 
     def go_on(self) -> None:
         """Let it go on where it rests."""

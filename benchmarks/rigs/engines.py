@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import elytron
 from elytron_core.clock import SystemClock
+from elytron_core.ids import RandomIds
 from elytron_core.ports.store import Store
 from elytron_store import Durability, open_store
 from elytron_store.sealed.providers import LocalKeys
+from elytron_store.sealed.store import SealedStore
 from elytron_store.sqlite.driver import Library, library
 from elytron_store.sqlite.store import SqliteStore
 
@@ -53,8 +55,12 @@ async def _open(engine: Engine, folder: Path, weakness: Weakness) -> Store:
             if weakness is Weakness.OFF:
                 used = _never_syncing(used)
             return await SqliteStore.open(folder / "rollback.db", clock=clock, library=used, durability=durability)
-        case Engine.SQLITE, Weakness.OFF:
-            return await SqliteStore.open(folder / "store.db", clock=clock, library=_never_syncing(library()))
+        case (Engine.SQLITE | Engine.SEALED), Weakness.OFF:
+            used = _never_syncing(library())
+            inner = await SqliteStore.open(folder / "store.db", clock=clock, library=used, sealed=keys is not None)
+            if keys is None:
+                return inner
+            return await SealedStore.open(inner, keys=keys, ids=RandomIds(clock), clock=clock)
         case (Engine.SQLITE | Engine.SEALED), _:
             return await open_store(f"sqlite://{folder}/store.db", clock=clock, durability=durability, keys=keys)
 

@@ -28,7 +28,6 @@ from benchmarks.rigs.engines import Engine, Weakness, open_memory
 from benchmarks.rigs.images import Disk, Disks
 from benchmarks.rigs.traffic import Plan
 from benchmarks.rigs.verify import Findings, verify
-
 from elytron_core.errors import ElytronError
 
 _STORE_ITEMS = 1_500

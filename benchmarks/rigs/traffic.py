@@ -65,6 +65,8 @@ class Plan:
     """How many calls each task makes."""
     rounds: int = 1
     """How often the store is opened, used and closed."""
+    script: tuple[Verb, ...] = ()
+    """The verbs that each task uses, in this order; empty: chance decides."""
     shared: str = ""
     """What begins the tokens that several children write; empty: none does."""
 
@@ -143,8 +145,9 @@ class _Task:
 
     async def run(self) -> None:
         verbs, weights = list(USUAL), list(USUAL.values())
-        for number in range(self._plan.calls):
-            verb = self._random.choices(verbs, weights)[0]
+        script = self._plan.script
+        for number in range(len(script) or self._plan.calls):
+            verb = script[number] if script else self._random.choices(verbs, weights)[0]
             if verb in {Verb.FORGET, Verb.ERASE, Verb.RECALL} and not self._own:
                 verb = Verb.ADD
             place = Place(

@@ -5,10 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import elytron
 from benchmarks.rigs.book import Book, Fate, Item
 from benchmarks.rigs.traffic import Verb, text_of, token_of, write
-
-import elytron
 from elytron_core.ids import SpaceId
 
 _SAMPLE = 8

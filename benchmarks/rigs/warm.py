@@ -6,9 +6,8 @@ which has no threads: a process with threads must not fork.
 
 import asyncio
 
-from benchmarks.rigs import traffic
-
 import elytron
+from benchmarks.rigs import traffic
 from elytron_store.file import store as file_store
 from elytron_store.sqlite import store as sqlite_store
 
