@@ -151,7 +151,7 @@ def _try(engine: Engine, home: Path, fault: Fault, outcome: Outcome, chance: ran
     book.read(before + after)
     outcome.acknowledged += book.acknowledged
     outcome.refused += len(refused)
-    found = Findings(wrong=list(_false_answers(fault, before, after)))
+    found = Findings(wrong=list(false_answers(fault, before, after)))
     # SQLite syncs the folder of a new journal file and does not ask how that went; the file engine does ask.
     must_tell = [path for path in untold if engine is Engine.FILE or not Path(path).is_dir()]
     if fault.calls == _SYNCS and must_tell and not refused:
@@ -164,7 +164,7 @@ def _try(engine: Engine, home: Path, fault: Fault, outcome: Outcome, chance: ran
     return bool(struck or refused) or not found.ok
 
 
-def _false_answers(fault: Fault, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+def false_answers(fault: Fault, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
     """Yield what the answers themselves show to be broken promises."""
     has_failed = False
     for line in before:

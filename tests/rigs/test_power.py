@@ -1,0 +1,12 @@
+"""The power rig says why where it cannot run, and runs nothing then."""
+
+import pytest
+from benchmarks.rigs import images, power
+
+
+def test_where_no_image_can_be_mounted_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(images, "why_not", lambda: "mounting an image needs root")
+    assert power.main(["--cuts", "1"]) == 0
+    assert capsys.readouterr().out == "power: not run: mounting an image needs root\n"
