@@ -80,7 +80,7 @@ async def test_batches_are_bounded(
 
 
 class Counting:
-    """A runtime's writes, counted, and failing after some of them."""
+    """A runtime's commits, counted, and failing after some of them; rehearsals are let through."""
 
     def __init__(self, memory: MemoryRuntime, *, most: int | None = None) -> None:
         self._memory = memory
@@ -92,6 +92,8 @@ class Counting:
         return self._memory.scope
 
     async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
+        if request.dry_run:
+            return await self._memory.write(request)
         if self.commits == self._most:
             raise StoreUnavailable("the disk went away")
         self.commits += 1

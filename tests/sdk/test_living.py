@@ -138,6 +138,8 @@ async def test_the_same_calls_give_the_same_state_on_every_store(tmp_path: Path)
 async def test_what_is_no_store_is_refused_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(StoreUrlInvalid, match=r"sqlite:///path\.db"):
         await elytron.open("redis://somewhere")
+    with pytest.raises(InvalidInput, match="space"):
+        elytron.open("memory:", space="a\nb")
     with pytest.raises(StoreUnavailable):
         await elytron.open(f"{tmp_path}/missing/folder/memory.db")
     foreign = tmp_path / "foreign.db"

@@ -223,3 +223,19 @@ async def test_a_missing_archive_and_a_folder_are_refused(memory: elytron.Memory
         await memory.import_archive(tmp_path / "none.elytron")
     with pytest.raises(UnreadableFile, match="cannot be read"):
         await memory.import_archive(tmp_path)
+
+
+async def test_a_space_can_be_imported_into_itself_and_nothing_is_there_twice(
+    memory: elytron.MemoryRuntime, tmp_path: Path
+) -> None:
+    await lived(memory)
+    await memory.export(tmp_path / "a.elytron")
+    before = (await memory.inspect()).state_fingerprint
+    report = await memory.import_archive(
+        elytron.MemoryImportRequest(path=str(tmp_path / "a.elytron"), mode=ImportMode.BOOTSTRAP)
+    )
+    assert report.imported == {}
+    assert report.skipped["turns"] == 3
+    after = (await memory.inspect()).documents
+    assert after["turns"] == 3
+    assert before

@@ -245,3 +245,17 @@ async def test_secrets_are_blacked_out_before_anything_is_stored(memory: elytron
     assert (await memory.add("nothing to hide")).scrubbed == {}
     again = await talk(memory, (Role.USER, f"my token is {secret}"), (Role.ASSISTANT, "noted"), host_id="t")
     assert again.decisions[0].outcome is Outcome.DUPLICATE
+
+
+async def test_a_rehearsed_write_says_what_it_would_do_and_stores_nothing(memory: elytron.MemoryRuntime) -> None:
+    write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(elytron.Message(text="Hello"),), host_id="t"),))
+    rehearsed = await memory.write(elytron.MemoryWriteRequest(write=write, dry_run=True, idempotency_key="k"))
+    assert (rehearsed.dry_run, rehearsed.changed, rehearsed.ids) == (True, False, ())
+    assert rehearsed.decisions[0].outcome is Outcome.STORED
+    assert (await memory.inspect()).exists is False
+    assert not (await memory.write(elytron.MemoryWriteRequest(write=write, idempotency_key="k"))).duplicated
+    again = await memory.write(elytron.MemoryWriteRequest(write=write, dry_run=True))
+    assert again.decisions[0].outcome is Outcome.DUPLICATE
+    other = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(elytron.Message(text="Bye"),), host_id="t"),))
+    with pytest.raises(TurnConflict):
+        await memory.write(elytron.MemoryWriteRequest(write=other, dry_run=True))

@@ -5,6 +5,7 @@ from os import PathLike, fspath
 from types import TracebackType
 from typing import Any
 
+from elytron import plain
 from elytron.context import OperationContext
 from elytron.folding import Folds
 from elytron.heads import Heads
@@ -124,5 +125,5 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable or PermissionRefused.
     """
     if scope is None and space is not None:
-        scope = Scope(space=SpaceId(space))
+        scope = plain.scope_of(None, user_id=space)
     return Opening(store, scope=scope, keys=keys, clock=clock, ids=ids, index_bytes=index_bytes)

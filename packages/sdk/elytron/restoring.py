@@ -1,7 +1,7 @@
 """What an archive does to a space: all of it into an empty one, or what is new into a lived-in one."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 
 from elytron.archive import DOCUMENTS, JOURNAL, ArchiveReader
@@ -27,7 +27,7 @@ from elytron_core.errors import Conflict, UnreadableFile
 from elytron_core.ids import SpaceId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
-from elytron_core.ports.store import Batch, Document, Entry, Erasure, JournalEntry, Put
+from elytron_core.ports.store import Batch, Document, Entry, Erasure, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
 
 BATCH = 1_000
@@ -119,11 +119,10 @@ async def bootstrap(
     imported: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     sequence = 0
-    for plane, write, target in _writes(scope, reader):
-        if dry_run:
-            imported[plane] += _size(write)
-            continue
-        request = MemoryWriteRequest(scope=target, write=write)
+    known = await _known_turns(ctx, scope, reader)
+    skipped.update({transcript.TURNS: len(known)})
+    for plane, write, target in _writes(scope, reader, known):
+        request = MemoryWriteRequest(scope=target, write=write, dry_run=dry_run)
         report = await _commit(ctx, target, request)
         stored = sum(1 for decision in report.decisions if decision.outcome in _KEPT)
         imported[plane] += stored
@@ -153,18 +152,18 @@ async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteReque
             return await write_skills(ctx, scope, request, skills)
 
 
-def _size(write: Write) -> int:
-    match write:
-        case TranscriptWrite(turns=turns):
-            return len(turns)
-        case LongTermExtraction(facts=facts):
-            return len(facts)
-        case Procedural(writes=writes):
-            return len(writes)
+async def _known_turns(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[str]:
+    """Return the keys of the archive's turns that this very space holds: keyed tags never meet by chance."""
+    keys = [document.ref.key for document in reader.documents() if document.ref.collection == transcript.TURNS]
+    known: set[str] = set()
+    for start in range(0, len(keys), BATCH):
+        refs = [Ref(transcript.TURNS, key) for key in keys[start : start + BATCH]]
+        known |= {document.ref.key for document in await ctx.store.get(scope.space, refs) if document is not None}
+    return known
 
 
-def _writes(scope: Scope, reader: ArchiveReader) -> Iterator[tuple[str, Write, Scope]]:
-    """Yield the archive as writes: turns by conversation, then facts, then skills."""
+def _writes(scope: Scope, reader: ArchiveReader, known: Collection[str]) -> Iterator[tuple[str, Write, Scope]]:
+    """Yield the archive as writes, without the turns in `known`: turns by conversation, then facts, then skills."""
     pending: list[TurnDraft] = []
     key: ConversationKey | None = None
     facts: list[FactDraft] = []
@@ -174,7 +173,7 @@ def _writes(scope: Scope, reader: ArchiveReader) -> Iterator[tuple[str, Write, S
             case transcript.TURNS:
                 turn = transcript.Turn.from_bytes(document.body)
                 draft = _draft(document, turn)
-                if draft is None:
+                if draft is None or document.ref.key in known:
                     continue
                 own = ConversationKey(turn.channel, turn.conversation)
                 if pending and (own != key or len(pending) == TURNS_PER_WRITE):

@@ -91,6 +91,8 @@ class MemoryWriteRequest(ScopedRequest):
 
     write: Annotated[TranscriptWrite | LongTermExtraction | Procedural, Field(discriminator="kind")]
     idempotency_key: IdempotencyKey | None = None
+    dry_run: bool = False
+    """Judge everything, store nothing: the report says what a write now would do, but for the ids."""
 
 
 class Verdict(StrEnum):
@@ -138,6 +140,7 @@ class MemoryWriteReport(Value):
     changed: bool
     duplicated: bool = False
     """The idempotency key had been used: this is the first answer again."""
+    dry_run: bool = False
     scrubbed: dict[str, int] = {}
     """How many credentials and payment numbers of each kind were blacked out before storing."""
 

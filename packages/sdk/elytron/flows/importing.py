@@ -105,6 +105,8 @@ async def import_transcript(
     with transcript:
         home = _home(scope, file)
         seen = await asyncio.to_thread(_read_through, transcript, home)
+        for batch in _batches(transcript.messages(home)):
+            await memory.write(_request(scope, batch, dry_run=True))
         stored = duplicates = sequence = 0
         batches = _batches(transcript.messages(home)) if not dry_run else iter(())
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
@@ -165,10 +167,11 @@ def _batches(messages: Iterator[Said]) -> Iterator[_Batch]:
         yield _Batch(key, tuple(turns))
 
 
-def _request(scope: Scope, batch: _Batch) -> MemoryWriteRequest:
+def _request(scope: Scope, batch: _Batch, *, dry_run: bool = False) -> MemoryWriteRequest:
     where = {"channel": batch.conversation.channel, "conversation": batch.conversation.conversation, "chat": None}
     return MemoryWriteRequest(
         scope=scope.model_copy(update=where),
+        dry_run=dry_run,
         write=TranscriptWrite(
             turns=tuple(said.turn for said in batch.turns),
             origin=Origin.IMPORTED,

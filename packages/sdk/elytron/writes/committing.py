@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from elytron.context import OperationContext
 from elytron.records import Changes
 from elytron.spaces import opening_changes
-from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, Outcome
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import SpaceRecord
@@ -41,6 +41,9 @@ async def commit(
         attempt += 1
         record, is_new = await ctx.spaces.found_or_new(space)
         planned = await plan(record)
+        if request.dry_run:
+            ctx.heads.drop_space(space)
+            return _rehearsed(planned.report)
         if not planned.changes and request.idempotency_key is None:
             return planned.report
         try:
@@ -55,6 +58,16 @@ async def commit(
             ctx.heads.drop_space(space)
             raise
         return _answer(ctx, space, planned.report, committed)
+
+
+def _rehearsed(report: MemoryWriteReport) -> MemoryWriteReport:
+    """Return the report of a write that was only judged; what was not stored has no id yet."""
+    kept = {Outcome.CONFIRMED, Outcome.DUPLICATE, Outcome.SKIPPED}
+    decisions = tuple(
+        decision if decision.outcome in kept else decision.model_copy(update={"id": None})
+        for decision in report.decisions
+    )
+    return report.model_copy(update={"decisions": decisions, "changed": False, "dry_run": True})
 
 
 def _batch(
