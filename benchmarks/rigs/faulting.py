@@ -148,7 +148,8 @@ class Injection:
         self._log = Path(name)
         when = f"{fault.amount}+" if fault.is_lasting else str(fault.amount)
         what = ["-e", f"trace={fault.calls}", "-e", f"inject={fault.calls}:error={fault.error}:when={when}"]
-        self._strace = subprocess.Popen(["strace", "-f", "-y", "-qq", "-o", name, *what, "-p", str(pid)])
+        command = ["strace", "-f", "-y", "-qq", "-o", name, *what, "-p", str(pid)]
+        self._strace = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + _ATTACHING_S
         status = Path(f"/proc/{pid}/status")
         while "TracerPid:\t0\n" in status.read_text():
