@@ -122,7 +122,7 @@ _RULES: Final = (
     ),
     _Rule(
         "github_token",
-        ("gh", "github_pat_"),
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         re.compile(_START + r"(?:gh[pousr]_[A-Za-z0-9]{36,}+|github_pat_[A-Za-z0-9_]{22,}+)"),
     ),
     _Rule("gitlab_token", ("glpat-",), re.compile(_START + r"glpat-[A-Za-z0-9_-]{20,}+")),
@@ -164,6 +164,8 @@ _RULES: Final = (
         _is_card,
     ),
 )
+_HINTS: Final = re.compile("|".join(sorted({re.escape(need) for rule in _RULES for need in rule.needs} | {"[0-9]{2}"})))
+"""What no text without a secret need have: a text without any hint is done with at one look."""
 _IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})")
 
 
@@ -171,6 +173,8 @@ def scrub(text: str, /) -> Scrubbed:
     """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
     found: dict[str, int] = {}
     small = text.lower()
+    if _HINTS.search(small) is None:
+        return Scrubbed(text=text, found=found)
     for rule in _RULES:
         if any(need in small for need in rule.needs):
             text = rule.pattern.sub(partial(_blacked_out, rule=rule, found=found), text)

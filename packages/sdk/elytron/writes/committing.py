@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from elytron.context import OperationContext
 from elytron.records import Changes
 from elytron.spaces import opening_changes
-from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, Outcome
+from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, Outcome, WriteDecision
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Ref, Require
+from elytron_core.ports.store import Action, Batch, Entry, Idempotency, Ref, Require
 
 ATTEMPTS = 64
 
@@ -20,9 +20,15 @@ class Planned:
     """A write ready to commit. `about` is what its journal line names where nothing changes."""
 
     changes: Changes
-    report: MemoryWriteReport
+    decisions: tuple[WriteDecision, ...]
     about: Ref
     requires: tuple[Require, ...] = ()
+
+    def report(self, space: SpaceId, /, *, sequence: int = 0) -> MemoryWriteReport:
+        """Return the receipt of the write once it stands at `sequence`."""
+        return MemoryWriteReport(
+            space=space, decisions=self.decisions, sequence=sequence, changed=bool(self.changes), scrubbed={}
+        )
 
 
 Plan = Callable[[SpaceRecord], Awaitable[Planned]]
@@ -43,9 +49,9 @@ async def commit(
         planned = await plan(record)
         if request.dry_run:
             ctx.heads.drop_space(space)
-            return _rehearsed(planned.report)
+            return _rehearsed(planned.report(space))
         if not planned.changes and request.idempotency_key is None:
-            return planned.report
+            return planned.report(space)
         try:
             committed = await ctx.store.commit(_batch(ctx, space, request, record, planned, is_new=is_new))
         except Conflict as conflict:
@@ -57,7 +63,11 @@ async def commit(
         except BaseException:
             ctx.heads.drop_space(space)
             raise
-        return _answer(ctx, space, planned.report, committed)
+        if not committed.replayed:
+            return planned.report(space, sequence=committed.last)
+        ctx.heads.drop_space(space)
+        first = MemoryWriteReport.from_bytes(committed.answer)
+        return first.model_copy(update={"sequence": committed.last, "duplicated": True})
 
 
 def _rehearsed(report: MemoryWriteReport) -> MemoryWriteReport:
@@ -83,7 +93,7 @@ def _batch(
     idempotency = None
     if request.idempotency_key is not None:
         digest = record.digest(request.write.to_bytes())
-        idempotency = Idempotency(request.idempotency_key, digest, planned.report.to_bytes())
+        idempotency = Idempotency(request.idempotency_key, digest, planned.report(space).to_bytes())
     return Batch(
         space=space,
         at=ctx.clock.now(),
@@ -92,13 +102,3 @@ def _batch(
         requires=(*requires, *planned.requires),
         idempotency=idempotency,
     )
-
-
-def _answer(
-    ctx: OperationContext, space: SpaceId, report: MemoryWriteReport, committed: Committed
-) -> MemoryWriteReport:
-    if not committed.replayed:
-        return report.model_copy(update={"sequence": committed.last})
-    ctx.heads.drop_space(space)
-    first = MemoryWriteReport.from_bytes(committed.answer)
-    return first.model_copy(update={"sequence": committed.last, "duplicated": True})

@@ -36,10 +36,8 @@ async def _plan(ctx: OperationContext, scope: Scope, write: LongTermExtraction, 
     await book.read(ctx, scope, write)
     now = ctx.clock.now()
     decisions = tuple(_admit(ctx, scope, draft, book, now) for draft in write.facts)
-    changed = bool(book.changes)
-    report = MemoryWriteReport(space=scope.space, decisions=decisions, sequence=0, changed=changed)
     first = write.facts[0]
-    return Planned(book.changes, report, Ref(long_term.SLOTS, record.slot_tag(first.fact_kind, first.topic)))
+    return Planned(book.changes, decisions, Ref(long_term.SLOTS, record.slot_tag(first.fact_kind, first.topic)))
 
 
 class _Slots:

@@ -68,8 +68,7 @@ async def _plan(ctx: OperationContext, scope: Scope, write: Procedural, record: 
                 name=name,
             )
         )
-    report = MemoryWriteReport(space=scope.space, decisions=tuple(decisions), sequence=0, changed=bool(changes))
-    return Planned(changes, report, next(iter(refs.values())))
+    return Planned(changes, tuple(decisions), next(iter(refs.values())))
 
 
 def _name(write: RuntimeSkillWrite) -> str:

@@ -95,8 +95,7 @@ async def _plan(
         grown = _grown(head, stored, scope, write)
         changes.put(about, grown, expects=revision, action=None)
         ctx.heads.expect(scope.space, tag, grown, revision + 1)
-    report = MemoryWriteReport(space=scope.space, decisions=tuple(decisions), sequence=0, changed=bool(stored))
-    return Planned(changes, report, about, requires if stored else ())
+    return Planned(changes, tuple(decisions), about, requires if stored else ())
 
 
 def _known_turn(
@@ -148,6 +147,7 @@ def _turn(
         project=scope.project,
         tags=draft.tags,
         metadata=draft.metadata,
+        forgotten={},
     )
 
 
