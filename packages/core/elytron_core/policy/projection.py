@@ -192,7 +192,9 @@ def build(inputs: ProjectionInputs, *, mark: str) -> Projection:
         budget=budget,
         stable_chars=len(stable),
         sections=(
-            ProjectionSection(name=SectionName.POLICY, chars=policy_chars, budget=min(budget, len(POLICY))),
+            ProjectionSection(
+                name=SectionName.POLICY, chars=policy_chars, budget=max(policy_chars, min(budget, len(POLICY)))
+            ),
             *(section.report() for section in filled),
         ),
         truncated=cut,
