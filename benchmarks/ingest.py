@@ -20,6 +20,7 @@ import elytron
 from elytron_store.sqlite.driver import library
 
 BATCH = 500
+WRITES_UNDER_WAY = 3
 ROUNDS = 3
 
 
@@ -31,19 +32,25 @@ def texts(count: int) -> list[str]:
     return [" ".join(dice.choices(words, weights, k=dice.randint(10, 35))) for _ in range(count)]
 
 
+def turn(number: int, text: str) -> elytron.TurnDraft:
+    """Return a turn as a host would send it, with an id of its own."""
+    message = elytron.Message.model_validate({"text": text, "speaker": ("Ada", "Bob")[number % 2]})
+    return elytron.TurnDraft(messages=(message,), host_id=f"t{number}")
+
+
 async def through_the_api(path: Path, said: list[str]) -> tuple[float, float]:
     """Return the seconds for storing, and for storing, indexing and the first recall."""
     async with elytron.open(path, space="bench") as memory:
         began = time.perf_counter()
+        under_way: list[asyncio.Task[elytron.MemoryWriteReport]] = []
         for start in range(0, len(said), BATCH):
-            turns = tuple(
-                elytron.TurnDraft(
-                    messages=(elytron.Message.model_validate({"text": text, "speaker": ("Ada", "Bob")[place % 2]}),),
-                    host_id=f"t{start + place}",
-                )
-                for place, text in enumerate(said[start : start + BATCH])
-            )
-            await memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=turns)))
+            turns = tuple(turn(start + place, text) for place, text in enumerate(said[start : start + BATCH]))
+            request = elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=turns))
+            under_way.append(asyncio.create_task(memory.write(request)))
+            # One batch is made ready while another is on its way to the disk.
+            if len(under_way) == WRITES_UNDER_WAY:
+                await under_way.pop(0)
+        await asyncio.gather(*under_way)
         stored = time.perf_counter() - began
         await memory.recall(said[-1][:40])
         return stored, time.perf_counter() - began
@@ -52,8 +59,9 @@ async def through_the_api(path: Path, said: list[str]) -> tuple[float, float]:
 def raw(path: Path, said: list[str]) -> float:
     """Return the seconds raw sqlite3 takes for rows and FTS5 in batches of the same size, each committed durably."""
     connection = library().connect(str(path), wait_s=5.0)
-    for statement in ("pragma journal_mode=wal", "pragma synchronous=full", "create table m(id integer primary key, b)"):
-        connection.execute(statement)
+    connection.execute("pragma journal_mode=wal")
+    connection.execute("pragma synchronous=full")
+    connection.execute("create table m(id integer primary key, b)")
     connection.execute("create virtual table f using fts5(b, content='m', content_rowid='id', tokenize='porter')")
     began = time.perf_counter()
     for start in range(0, len(said), BATCH):

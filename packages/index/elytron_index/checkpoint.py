@@ -60,15 +60,15 @@ def dump(state: State, watermark: int, /) -> bytes:
     return _HEADER.pack(_MAGIC, FORMAT, analysis.VERSION, _sum(len(words), body), len(words)) + body
 
 
-def load(data: bytes, analyser: Analyser, /) -> tuple[State, int] | None:
+def load(data: bytes | bytearray, analyser: Analyser, /) -> tuple[State, int] | None:
     """Return the state and watermark of a checkpoint; None where it is damaged or of another version."""
     if len(data) < _HEADER.size:
         return None
     magic, version, analysed, expected, words_size = _HEADER.unpack_from(data)
-    body = data[_HEADER.size :]
+    body = memoryview(data)[_HEADER.size :]
     if (magic, version, analysed) != (_MAGIC, FORMAT, analysis.VERSION) or _sum(words_size, body) != expected:
         return None
-    told = json.loads(body[:words_size])
+    told = json.loads(bytes(body[:words_size]))
     reader = _Reader(body, words_size, told["sizes"])
     state = State(analyser)
     names = state.names
@@ -97,7 +97,7 @@ def load(data: bytes, analyser: Analyser, /) -> tuple[State, int] | None:
 class _Reader:
     """Takes one array after the other out of a checkpoint's body."""
 
-    def __init__(self, body: bytes, at: int, sizes: list[int]) -> None:
+    def __init__(self, body: memoryview, at: int, sizes: list[int]) -> None:
         self._body = body
         self._at = at
         self._sizes = iter(sizes)
@@ -108,5 +108,5 @@ class _Reader:
         return found
 
 
-def _sum(words_size: int, body: bytes) -> bytes:
+def _sum(words_size: int, body: bytes | memoryview) -> bytes:
     return checksum(words_size.to_bytes(8, "little"), body)

@@ -95,7 +95,7 @@ class SpaceIndex:
         return checkpoint.dump(self._state, self._watermark)
 
     @classmethod
-    def from_bytes(cls, data: bytes, analyser: Analyser, /) -> "SpaceIndex | None":
+    def from_bytes(cls, data: bytes | bytearray, analyser: Analyser, /) -> "SpaceIndex | None":
         """Return the index that `data` is a checkpoint of; None where it is damaged or of another version."""
         loaded = checkpoint.load(data, analyser)
         if loaded is None:

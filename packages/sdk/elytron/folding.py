@@ -82,8 +82,10 @@ class Folds:
 
     async def _load(self, space: SpaceId) -> _Held:
         """Return the index that the checkpoint holds, or an empty one where there is none that can be trusted."""
+        data = bytearray()
         try:
-            data = b"".join([chunk async for chunk in self._store.read_blob(space, CHECKPOINT)])
+            async for chunk in self._store.read_blob(space, CHECKPOINT):
+                data += chunk
         except (NotFound, StoreCorrupt):
             return _Held(SpaceIndex(self._analyser))
         index = SpaceIndex.from_bytes(data, self._analyser)

@@ -7,7 +7,7 @@ it is an English-looking word. Scripts written without spaces become pairs of ch
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from elytron_core import limits
@@ -101,7 +101,12 @@ class Analyser:
         return [folded for token in _tokens(text) for folded in _PIECE.findall(_fold(token))]
 
     def _learn(self, token: str) -> tuple[str, ...]:
-        terms = tuple(term[:_TERM_CHARS] for term in self._take_apart(token))
+        if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):
+            # Most words are plain ones, and have nothing to be taken apart.
+            found: Iterable[str] = self._simple(token.lower())
+        else:
+            found = self._take_apart(token)
+        terms = tuple(term[:_TERM_CHARS] for term in found)
         if len(token) <= _CACHED_CHARS:
             if len(self._kept) >= _CACHE_WORDS:
                 self._kept.clear()

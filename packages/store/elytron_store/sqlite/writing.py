@@ -10,6 +10,9 @@ from elytron_store.sqlite.driver import ERRORS, Access, Raw, translate
 
 Outcome = Committed | ElytronError
 
+_MANY = 8
+"""From so many new documents on, writing them together is cheaper than looking each up before."""
+
 _HEAD = 'SELECT sequence, "check" FROM heads WHERE space = ?'
 _MOVE_HEAD = (
     "INSERT INTO heads VALUES (?, ?, ?) "
@@ -142,16 +145,36 @@ class Group:
     def _change(self, batch: Batch) -> None:
         """Write the documents of `batch`. Raises Conflict before anything is written.
 
-        The first write finds out for itself whether its precondition holds; all others are looked up before it.
+        The first write finds out for itself whether its precondition holds; all others are looked up before it. Many
+        new documents are written first and together, which finds out for all of them.
         """
         changes: tuple[Put | Delete, ...] = (*batch.puts, *batch.deletes) if batch.deletes else batch.puts
-        for change in changes[1:]:
+        new: tuple[Put, ...] = ()
+        if len(batch.puts) >= _MANY:
+            new = tuple(put for put in batch.puts if put.expects == 0)
+            changes = (*(put for put in batch.puts if put.expects), *batch.deletes)
+        for change in changes if new else changes[1:]:
             self._require(batch.space, change.ref, change.expects)
         for demand in batch.requires:
             self._require(batch.space, demand.ref, demand.revision)
+        if new:
+            self._insert(batch.space, new)
         for change in changes:
             if not self._write(batch.space, change):
                 raise _conflict(change.ref, change.expects, self._revision(batch.space, change.ref))
+
+    def _insert(self, space: str, puts: Sequence[Put]) -> None:
+        """Write new documents, all or none. Raises Conflict where one of them is there."""
+        made = [(space, *put.ref, put.body, rows.check_of(space, *put.ref, 1, body=put.body)) for put in puts]
+        self._cursor.execute("SAVEPOINT batch")
+        self._cursor.executemany(_INSERT, made)
+        whole = self._cursor.rowcount == len(made)
+        if not whole:
+            self._cursor.execute("ROLLBACK TO batch")
+        self._cursor.execute("RELEASE batch")
+        if not whole:
+            for put in puts:
+                self._require(space, put.ref, 0)
 
     def _write(self, space: str, change: Put | Delete) -> bool:
         """Write one change; return whether its precondition held."""
