@@ -22,6 +22,7 @@ COLLECTIONS = (
 """Every collection of a space: what exports, fingerprints and erasures walk."""
 KEY = "0"
 TAG_DIGITS = 24
+TAGS_KEPT = 1_000
 
 
 class SpaceRecord(Value):
@@ -38,8 +39,18 @@ class SpaceRecord(Value):
         """Return the keyed tag of `parts` for `purpose`: hex digits."""
         return canonical.tag(self._key, purpose, *parts, size=TAG_DIGITS)
 
+    @cached_property
+    def _conversations(self) -> dict[ConversationKey, ConversationTag]:
+        """The tags made so far; each write of a conversation asks for its own."""
+        return {}
+
     def conversation_tag(self, key: ConversationKey, /) -> ConversationTag:
-        return ConversationTag(self.tag("conversation", *key))
+        known = self._conversations.get(key)
+        if known is None:
+            if len(self._conversations) >= TAGS_KEPT:
+                self._conversations.clear()
+            known = self._conversations[key] = ConversationTag(self.tag("conversation", *key))
+        return known
 
     def turn_name_tag(self, key: ConversationKey, host_id: str, /) -> str:
         return self.tag("turn", *key, host_id)
