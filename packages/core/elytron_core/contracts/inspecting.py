@@ -53,14 +53,6 @@ class StoreCheck(Value):
     clipped: bool = False
 
 
-class Capability(Value):
-    """One operation and whether it can be used here."""
-
-    operation: str
-    visible: bool
-    mutates: bool
-
-
 class MemoryInspectionReport(Value):
     """What a space holds. Fingerprints are equal for equal content on every store."""
 
@@ -78,7 +70,6 @@ class MemoryInspectionReport(Value):
     index_bytes: int
     state_fingerprint: str
     event_fingerprint: str
-    capabilities: tuple[Capability, ...] = ()
     store_check: StoreCheck | None = None
 
 
