@@ -20,7 +20,7 @@ import elytron
 from elytron_store.sqlite.driver import library
 
 BATCH = 500
-WRITES_UNDER_WAY = 3
+WRITES_UNDER_WAY = 2
 ROUNDS = 3
 
 

@@ -1,14 +1,14 @@
 """Keeping each space's index in step with its journal, whoever wrote to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from elytron.units import INDEXED, units_of
+from elytron.units import INDEXED, Recallable, units_of, units_of_value
 from elytron_core import limits
 from elytron_core.errors import NotFound, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, JournalEntry, Store
+from elytron_core.ports.store import Action, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change
 from elytron_index.cache import IndexCache
@@ -17,6 +17,8 @@ from elytron_index.space import SpaceIndex
 CHECKPOINT = "c0"
 """The blob that holds a space's index checkpoint."""
 PAGE = 1_000
+FED_AT_ONCE = 256
+"""So many documents that this runtime wrote are folded together, without waiting for a recall."""
 
 
 @dataclass(slots=True)
@@ -26,6 +28,15 @@ class _Held:
     index: SpaceIndex
     mark: JournalEntry | None = None
     saved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """What a commit of this runtime wrote, kept until it is folded: its first sequence, last entry, and units."""
+
+    first: int
+    mark: JournalEntry
+    written: Mapping[Ref, Recallable]
 
 
 class Folds:
@@ -40,6 +51,7 @@ class Folds:
         self._analyser = Analyser()
         self._cache = IndexCache(max_bytes)
         self._held: dict[SpaceId, _Held] = {}
+        self._fed: dict[SpaceId, list[Fed]] = {}
         self._locks: dict[SpaceId, asyncio.Lock] = {}
 
     async def current(self, space: SpaceId, /) -> SpaceIndex:
@@ -47,27 +59,63 @@ class Folds:
         async with self._locks.setdefault(space, asyncio.Lock()):
             return await self._bring_up(space, self._held.get(space) or await self._load(space))
 
+    def feed(self, space: SpaceId, fed: Fed, /) -> None:
+        """Take note of what was just committed, so that the fold need not read it from the store again.
+
+        It may be incomplete: what does not join on to what is held or noted is left to the journal. Much of it is
+        folded at once, so that little waits.
+        """
+        held = self._held.get(space)
+        waiting = self._fed.get(space, [])
+        newest = waiting[-1].mark if waiting else held.mark if held is not None else None
+        if fed.first != (newest.sequence + 1 if newest is not None else 1):
+            self._fed.pop(space, None)
+            return
+        self._fed[space] = [*waiting, fed]
+        if sum(len(one.written) for one in self._fed[space]) < FED_AT_ONCE or self._is_locked(space):
+            return
+        held = held or _Held(SpaceIndex(self._analyser))
+        self._drain(space, held)
+        self._keep(space, held)
+
     async def rebuild(self, space: SpaceId, /) -> SpaceIndex:
         """Return the index of `space` made from its journal alone, whatever a checkpoint says."""
         async with self._locks.setdefault(space, asyncio.Lock()):
             return await self._bring_up(space, _Held(SpaceIndex(self._analyser)))
 
+    def _is_locked(self, space: SpaceId) -> bool:
+        lock = self._locks.get(space)
+        return lock is not None and lock.locked()
+
+    def _drain(self, space: SpaceId, held: _Held) -> None:
+        """Fold what was fed and joins on to what is held."""
+        for fed in self._fed.pop(space, ()):
+            if fed.first == (held.mark.sequence + 1 if held.mark is not None else 1):
+                changes = [Change(ref, units_of_value(ref, value)) for ref, value in fed.written.items()]
+                held.index.apply(changes, watermark=fed.mark.sequence)
+                held.mark = fed.mark
+
+    def _keep(self, space: SpaceId, held: _Held) -> None:
+        self._held[space] = held
+        for evicted in self._cache.put(space, held.index):
+            self._held.pop(evicted, None)
+
     async def _bring_up(self, space: SpaceId, held: _Held) -> SpaceIndex:
+        self._drain(space, held)
         held, erased = await self._fold(space, held)
         seen = 0
         while erased > seen:
             # What was erased must leave no word behind, neither in memory nor in the next checkpoint.
             seen = erased
             held, erased = await self._fold(space, _Held(SpaceIndex(self._analyser)))
-        self._held[space] = held
-        for evicted in self._cache.put(space, held.index):
-            self._held.pop(evicted, None)
+        self._keep(space, held)
         return held.index
 
     def drop(self, space: SpaceId, /) -> None:
         """Let go of the index of `space`; the next use makes it anew."""
         self._cache.drop(space)
         self._held.pop(space, None)
+        self._fed.pop(space, None)
 
     async def checkpoint(self, /) -> int:
         """Store every held index that has grown since it was stored; return how many were."""

@@ -1,5 +1,8 @@
 """Documents as the store takes them: a typed value, its place, its journal line."""
 
+from collections.abc import Mapping
+
+from elytron.units import Recallable
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Entry, Put, Ref
@@ -12,11 +15,14 @@ class Changes:
         self._record = record
         self._puts: dict[Ref, Put] = {}
         self._entries: list[Entry] = []
+        self._recallable: dict[Ref, Recallable] = {}
 
     def put(self, ref: Ref, value: Value, /, *, expects: int, action: Action | None) -> bytes:
         """Write `value` at `ref`, now at revision `expects`; with `action`, the journal says so. Return its bytes."""
         body = value.to_bytes()
         self._puts[ref] = Put(ref, body, expects)
+        if isinstance(value, Recallable):
+            self._recallable[ref] = value
         if action is not None:
             self._entries.append(Entry(action, ref, self._record.digest(body)))
         return body
@@ -28,6 +34,11 @@ class Changes:
     @property
     def entries(self) -> tuple[Entry, ...]:
         return tuple(self._entries)
+
+    @property
+    def recallable(self) -> Mapping[Ref, Recallable]:
+        """What of the batch can be recalled."""
+        return self._recallable
 
     def __bool__(self) -> bool:
         return bool(self._puts)

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import assert_never
 
 from elytron_core.contracts.writing import LongTermExtraction, Procedural, TranscriptWrite, TurnDraft
-from elytron_core.policy.secrets import scrub
+from elytron_core.policy.secrets import is_suspect, scrub
 
 Write = TranscriptWrite | LongTermExtraction | Procedural
 
@@ -46,6 +46,8 @@ def _turn(turn: TurnDraft, found: Counter[str]) -> TurnDraft:
 
 
 def _text(text: str, found: Counter[str]) -> str:
+    if not is_suspect(text):
+        return text
     scrubbed = scrub(text)
     if not scrubbed.found:
         return text

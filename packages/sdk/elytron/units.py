@@ -1,26 +1,41 @@
 """What of a stored document can be recalled: each plane's documents cut into index units."""
 
-from collections.abc import Callable
+from typing import assert_never
 
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes import long_term, procedural, transcript
-from elytron_core.ports.store import Document
+from elytron_core.ports.store import Document, Ref
 from elytron_index import Unit
 
 PARTS = 1_024
 """Places in a thread's order that each turn takes; more than a turn has messages."""
 
 
+Recallable = transcript.Turn | long_term.Fact | procedural.Skill
+
+
 def units_of(document: Document, /) -> tuple[Unit, ...]:
     """Return the units of a document; none where nothing in it may be recalled."""
-    return INDEXED[document.ref.collection](document)
+    return units_of_value(document.ref, INDEXED[document.ref.collection].from_bytes(document.body))
 
 
-def _turn(document: Document) -> tuple[Unit, ...]:
-    turn = transcript.Turn.from_bytes(document.body)
-    thread = transcript.tag_of(TurnId(document.ref.key))
+def units_of_value(ref: Ref, value: Recallable, /) -> tuple[Unit, ...]:
+    """Return the units of what is stored at `ref`."""
+    match value:
+        case transcript.Turn():
+            return _turn(ref, value)
+        case long_term.Fact():
+            return _fact(ref, value)
+        case procedural.Skill():
+            return _skill(ref, value)
+        case _:
+            assert_never(value)
+
+
+def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
+    thread = transcript.tag_of(TurnId(ref.key))
     parts = (
         ("agent", turn.agent),
         ("app", turn.app),
@@ -31,7 +46,7 @@ def _turn(document: Document) -> tuple[Unit, ...]:
     scope = tuple((name, value) for name, value in parts if value is not None)
     return tuple(
         Unit(
-            ref=document.ref,
+            ref=ref,
             part=part,
             plane=Plane.TRANSCRIPT,
             text=message.text,
@@ -49,24 +64,23 @@ def _turn(document: Document) -> tuple[Unit, ...]:
     )
 
 
-def _fact(document: Document) -> tuple[Unit, ...]:
-    fact = long_term.Fact.from_bytes(document.body)
+def _fact(ref: Ref, fact: long_term.Fact) -> tuple[Unit, ...]:
     if fact.state is long_term.State.FORGOTTEN:
         return ()
-    held = _fact_unit(document, fact, part=0, valid_to=None, recorded_at=fact.recorded_at, closed_at=fact.closed_at)
+    held = _fact_unit(ref, fact, part=0, valid_to=None, recorded_at=fact.recorded_at, closed_at=fact.closed_at)
     if fact.state is not long_term.State.SUPERSEDED:
         bounded = _fact_unit(
-            document, fact, part=0, valid_to=fact.valid_to, recorded_at=fact.recorded_at, closed_at=fact.closed_at
+            ref, fact, part=0, valid_to=fact.valid_to, recorded_at=fact.recorded_at, closed_at=fact.closed_at
         )
         return (bounded,)
     # Before the change was known it was believed to hold on; since then, to have held until `valid_to`.
     known_since = fact.closed_at or fact.recorded_at
-    ended = _fact_unit(document, fact, part=1, valid_to=fact.valid_to, recorded_at=known_since, closed_at=None)
+    ended = _fact_unit(ref, fact, part=1, valid_to=fact.valid_to, recorded_at=known_since, closed_at=None)
     return (held, ended)
 
 
 def _fact_unit(
-    document: Document,
+    ref: Ref,
     fact: long_term.Fact,
     *,
     part: int,
@@ -75,7 +89,7 @@ def _fact_unit(
     closed_at: Instant | None,
 ) -> Unit:
     return Unit(
-        ref=document.ref,
+        ref=ref,
         part=part,
         plane=Plane.LONG_TERM,
         text=fact.content,
@@ -88,12 +102,11 @@ def _fact_unit(
     )
 
 
-def _skill(document: Document) -> tuple[Unit, ...]:
-    skill = procedural.Skill.from_bytes(document.body)
+def _skill(ref: Ref, skill: procedural.Skill) -> tuple[Unit, ...]:
     if not skill.is_recallable:
         return ()
     unit = Unit(
-        ref=document.ref,
+        ref=ref,
         part=0,
         plane=Plane.PROCEDURAL,
         text=f"{skill.summary}\n{skill.procedure}",
@@ -104,8 +117,9 @@ def _skill(document: Document) -> tuple[Unit, ...]:
     return (unit,)
 
 
-INDEXED: dict[str, Callable[[Document], tuple[Unit, ...]]] = {
-    transcript.TURNS: _turn,
-    long_term.FACTS: _fact,
-    procedural.SKILLS: _skill,
+INDEXED: dict[str, type[Recallable]] = {
+    transcript.TURNS: transcript.Turn,
+    long_term.FACTS: long_term.Fact,
+    procedural.SKILLS: procedural.Skill,
 }
+"""Which collections are recalled, and what their documents hold."""

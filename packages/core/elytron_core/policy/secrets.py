@@ -170,23 +170,25 @@ _DIGITS: Final = re.compile("[0-9][0-9]")
 _IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})")
 
 
-def scrub(text: str, /) -> Scrubbed:
-    """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
-    found: dict[str, int] = {}
+def is_suspect(text: str, /) -> bool:
+    """Tell whether a text has a hint of a secret; where it has none, `scrub` finds nothing."""
     small = text.lower()
-    if not _is_suspect(small):
-        return Scrubbed(text=text, found=found)
-    for rule in _RULES:
-        if any(need in small for need in rule.needs):
-            text = rule.pattern.sub(partial(_blacked_out, rule=rule, found=found), text)
-    return Scrubbed(text=_without_ibans(text, found), found=found)
-
-
-def _is_suspect(small: str) -> bool:
     for hint in _HINTS:
         if hint in small:
             return True
     return _DIGITS.search(small) is not None
+
+
+def scrub(text: str, /) -> Scrubbed:
+    """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
+    found: dict[str, int] = {}
+    if not is_suspect(text):
+        return Scrubbed(text=text, found=found)
+    small = text.lower()
+    for rule in _RULES:
+        if any(need in small for need in rule.needs):
+            text = rule.pattern.sub(partial(_blacked_out, rule=rule, found=found), text)
+    return Scrubbed(text=_without_ibans(text, found), found=found)
 
 
 def _blacked_out(match: re.Match[str], *, rule: _Rule, found: dict[str, int]) -> str:

@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
+from elytron.folding import Fed
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, Outcome, WriteDecision
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Entry, Idempotency, Ref, Require
+from elytron_core.ports.store import Action, Batch, Entry, Idempotency, JournalEntry, Ref, Require
 
 ATTEMPTS = 64
 
@@ -52,8 +53,9 @@ async def commit(
             return _rehearsed(planned.report(space))
         if not planned.changes and request.idempotency_key is None:
             return planned.report(space)
+        batch = _batch(ctx, space, request, record, planned, is_new=is_new)
         try:
-            committed = await ctx.store.commit(_batch(ctx, space, request, record, planned, is_new=is_new))
+            committed = await ctx.store.commit(batch)
         except Conflict as conflict:
             ctx.spaces.forget(space)
             ctx.heads.drop_space(space)
@@ -64,6 +66,9 @@ async def commit(
             ctx.heads.drop_space(space)
             raise
         if not committed.replayed:
+            last = batch.entries[-1]
+            mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
+            ctx.folds.feed(space, Fed(committed.first, mark, planned.changes.recallable))
             return planned.report(space, sequence=committed.last)
         ctx.heads.drop_space(space)
         first = MemoryWriteReport.from_bytes(committed.answer)
