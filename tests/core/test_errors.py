@@ -46,8 +46,8 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     ),
     (
         errors.InvalidJson(problem="is not UTF-8"),
-        "JSON is not UTF-8",
-        {"field": "JSON", "problem": "is not UTF-8"},
+        "the JSON is not UTF-8",
+        {"field": "the JSON", "problem": "is not UTF-8"},
     ),
     (
         errors.ScopeMissing(operation="erase", way_out="give a scope"),

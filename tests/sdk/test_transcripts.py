@@ -109,7 +109,7 @@ class TestJsonLines:
         "a half-written last line": (
             lines(MINA) + b'{"role": "user", "content": "s3cre',
             2,
-            "JSON is not JSON at line 1",
+            "the JSON cannot be parsed at line 1",
         ),
         "bytes that are not UTF-8": (
             lines(MINA, MINA) + b'{"role": "user", "content": "\xff"}',
@@ -290,7 +290,7 @@ UNKNOWN = {
     "a zip": (b"PK\x03\x04rest", "is packed"),
     "an empty list": (b"[]", "holds no messages"),
     "a list of numbers": (b"[1]", "none of the transcripts"),
-    "a cut list": (b'[{"role": "user"', "is not JSON at line 1"),
+    "a cut list": (b'[{"role": "user"', "cannot be parsed at line 1"),
     "another object over several lines": (b'{\n"s3cret": 1}', "none of the transcripts"),
     "a number": (b"7", "neither JSON nor JSON Lines"),
 }

@@ -66,7 +66,7 @@ class InvalidJson(InvalidInput):
     key = "invalid_json"
 
     def __init__(self, *, problem: str) -> None:
-        super().__init__(field="JSON", problem=problem)
+        super().__init__(field="the JSON", problem=problem)
 
 
 class ScopeMissing(InvalidInput):

@@ -33,7 +33,7 @@ def parse(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits
     try:
         value: Json = _decoder.decode(text)
     except json.JSONDecodeError as error:
-        raise InvalidJson(problem=f"is not JSON at line {error.lineno}, column {error.colno}") from None
+        raise InvalidJson(problem=f"cannot be parsed at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise InvalidJson(problem=f"is nested deeper than {depth}") from None
     if data.count(b"{") + data.count(b"[") > depth:
