@@ -19,6 +19,7 @@ from elytron_core.errors import (
     StoreUrlInvalid,
 )
 from elytron_core.ids import SeededIds
+from elytron_store import Durability
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -147,3 +148,18 @@ async def test_what_is_no_store_is_refused_with_a_way_out(tmp_path: Path) -> Non
     with pytest.raises(StoreForeign):
         await elytron.open(foreign)
     assert foreign.read_text().startswith("this is a letter")
+
+
+async def test_a_store_that_was_handed_in_stays_open_for_its_owner() -> None:
+    store = MemoryStore()
+    async with elytron.open(store, space="ada") as memory:
+        await memory.add("I like tea")
+    async with elytron.open(store, space="ada") as memory:
+        assert await texts(memory, "tea") == ["I like tea"]
+    await store.close()
+
+
+async def test_a_store_can_be_told_to_be_less_careful(path: str) -> None:
+    async with elytron.open(path, durability=Durability.NORMAL) as memory:
+        await memory.add("I like tea")
+        assert await texts(memory, "tea") == ["I like tea"]

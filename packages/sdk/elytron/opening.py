@@ -18,7 +18,7 @@ from elytron_core.ids import Ids, RandomIds, SpaceId
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
-from elytron_store import open_store
+from elytron_store import Durability, open_store
 from elytron_store.opening import parse_url
 
 DEFAULT_SPACE = "default"
@@ -41,6 +41,7 @@ class Opening:
         clock: Clock | None,
         ids: Ids | None,
         index_bytes: int,
+        durability: Durability,
     ) -> None:
         self._store = store
         self._scope = scope
@@ -48,13 +49,16 @@ class Opening:
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         self._index_bytes = index_bytes
+        self._durability = durability
         self._async: MemoryRuntime | None = None
         self._sync: SyncMemoryRuntime | None = None
 
     async def _open(self) -> MemoryRuntime:
         if isinstance(self._store, str | PathLike):
             url = fspath(self._store)
-            store = await open_store(url, clock=self._clock, keys=self._keys, ids=self._ids)
+            store = await open_store(
+                url, clock=self._clock, keys=self._keys, ids=self._ids, durability=self._durability
+            )
             engine = parse_url(url).engine
         else:
             store, engine = self._store, "given"
@@ -76,6 +80,7 @@ class Opening:
             spaces=spaces,
             heads=heads,
             folds=Folds(store, forget=forget, max_bytes=self._index_bytes),
+            owns_store=isinstance(self._store, str | PathLike),
             default_scope=self._scope,
         )
 
@@ -117,13 +122,15 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     clock: Clock | None = None,
     ids: Ids | None = None,
     index_bytes: int = limits.INDEX_CACHE_BYTES,
+    durability: Durability = Durability.FULL,
 ) -> Opening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
     Calls that name no scope use `scope`, else the space `space`; with `space=None` every call must name one. `keys`
-    opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. When it is opened it raises
-    StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable or PermissionRefused.
+    opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite
+    store may lose the last acknowledged writes in a power cut. A Store that is handed in stays open, for who opened it
+    closes it. Opening raises StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable or PermissionRefused.
     """
     if scope is None and space is not None:
         scope = plain.scope_of(None, user_id=space)
-    return Opening(store, scope=scope, keys=keys, clock=clock, ids=ids, index_bytes=index_bytes)
+    return Opening(store, scope=scope, keys=keys, clock=clock, ids=ids, index_bytes=index_bytes, durability=durability)

@@ -42,5 +42,6 @@ async def close(ctx: OperationContext, request: MemoryCloseRequest, /) -> Memory
         # A checkpoint saves time at the next opening and nothing else; closing must not fail for want of one.
         written = 0
     finally:
-        await ctx.store.close()
+        if ctx.owns_store:
+            await ctx.store.close()
     return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason, checkpoints_written=written)
