@@ -65,7 +65,7 @@ def test_a_file_is_loaded_from_its_path(tmp_path: Path) -> None:
 
 
 def test_what_is_not_json_is_refused_with_its_place() -> None:
-    with pytest.raises(UnreadableFile, match="not JSON at line 2"):
+    with pytest.raises(UnreadableFile, match="cannot be parsed at line 2"):
         parse(b"{\n", name="tea.json")
 
 
