@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.hits import fact_hit, skill_hit, turn_hit
@@ -97,6 +98,8 @@ def _wanted(plane: Plane, limit: int) -> int:
             return FACTS_SCORED
         case Plane.PROCEDURAL:
             return SKILLS_SCORED
+        case _:
+            assert_never(plane)
 
 
 def _search(

@@ -1,6 +1,7 @@
 """Finding a memory by its id: turn, turn#part, fact id, or a skill's name."""
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.hits import fact_hit, skill_hit, turn_hit
@@ -64,6 +65,8 @@ def plane_of(memory: Memory, /) -> Plane:
             return Plane.LONG_TERM
         case SkillMemory():
             return Plane.PROCEDURAL
+        case _:
+            assert_never(memory)
 
 
 async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory | None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import islice
+from typing import assert_never
 
 from elytron.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.context import OperationContext
@@ -150,6 +151,8 @@ async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteReque
             return await write_facts(ctx, scope, request, facts)
         case Procedural() as skills:
             return await write_skills(ctx, scope, request, skills)
+        case _:
+            assert_never(request.write)
 
 
 async def _known_turns(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[str]:

@@ -1,5 +1,7 @@
 """The verbs that change or remove: forget (reversible), correct (history kept), erase (physically gone)."""
 
+from typing import assert_never
+
 from elytron.context import OperationContext
 from elytron.erasing import erase_memories, erase_space
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, must_find, plane_of
@@ -138,6 +140,8 @@ def _hidden(
                 return None
             because = request.reason or "forgotten"
             return long_term.close(fact, at=now, because=because, state=long_term.State.FORGOTTEN)
+        case _:
+            assert_never(memory)
 
 
 def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | None:
@@ -153,6 +157,8 @@ def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | Non
             return fact.model_copy(
                 update={"state": long_term.State.ACTIVE, "closed_at": None, "closed_because": None}
             )
+        case _:
+            assert_never(memory)
 
 
 def _with_forgotten(

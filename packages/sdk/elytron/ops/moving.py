@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from pathlib import Path
+from typing import assert_never
 
 from elytron.archive import ArchiveReader, ArchiveWriter
 from elytron.context import OperationContext
@@ -44,6 +45,8 @@ async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /)
                 return await full_restore(ctx, scope, reader, dry_run=request.dry_run)
             case ImportMode.BOOTSTRAP:
                 return await bootstrap(ctx, scope, reader, dry_run=request.dry_run)
+            case _:
+                assert_never(request.mode)
 
 
 async def _export(ctx: OperationContext, scope: Scope, path: Path) -> MemoryExportReport | None:

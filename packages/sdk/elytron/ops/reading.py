@@ -1,6 +1,7 @@
 """Reading memories by id, as a list, and through time."""
 
 from collections.abc import AsyncIterator
+from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.filtering import fact_passes, message_passes, skill_passes, wants
@@ -62,6 +63,8 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
             items = _of_skill(request.id, skill)
         case FactMemory(fact=fact):
             items = [item for version in await _versions(ctx, scope, fact) for item in _of_fact(version)]
+        case _:
+            assert_never(memory)
     return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
 
 
@@ -115,6 +118,8 @@ def _hits(document: Document, plane: Plane, filters: RecallFilters, now: Instant
         case Plane.PROCEDURAL:
             skill = procedural.Skill.from_bytes(document.body)
             return [(0, skill_hit(skill))] if skill_passes(skill, filters) else []
+        case _:
+            assert_never(plane)
 
 
 def _of_message(memory: str, turn: transcript.Turn, part: int) -> list[HistoryItem]:
