@@ -150,15 +150,6 @@ async def test_what_is_no_store_is_refused_with_a_way_out(tmp_path: Path) -> Non
     assert foreign.read_text().startswith("this is a letter")
 
 
-async def test_a_store_that_was_handed_in_stays_open_for_its_owner() -> None:
-    store = MemoryStore()
-    async with elytron.open(store, space="ada") as memory:
-        await memory.add("I like tea")
-    async with elytron.open(store, space="ada") as memory:
-        assert await texts(memory, "tea") == ["I like tea"]
-    await store.close()
-
-
 async def test_a_store_can_be_told_to_be_less_careful(path: str) -> None:
     async with elytron.open(path, durability=Durability.NORMAL) as memory:
         await memory.add("I like tea")

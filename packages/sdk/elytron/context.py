@@ -24,8 +24,6 @@ class OperationContext:
     spaces: Spaces
     heads: Heads
     folds: Folds
-    owns_store: bool = True
-    """Whether closing the runtime closes the store: not where the caller opened it."""
     default_scope: Scope | None = None
     closing: list[str] = field(default_factory=list[str])
     """Why the runtime was closed; empty while it is open."""

@@ -80,7 +80,6 @@ class Opening:
             spaces=spaces,
             heads=heads,
             folds=Folds(store, forget=forget, max_bytes=self._index_bytes),
-            owns_store=isinstance(self._store, str | PathLike),
             default_scope=self._scope,
         )
 
@@ -128,8 +127,8 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
 
     Calls that name no scope use `scope`, else the space `space`; with `space=None` every call must name one. `keys`
     opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite
-    store may lose the last acknowledged writes in a power cut. A Store that is handed in stays open, for who opened it
-    closes it. Opening raises StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable or PermissionRefused.
+    store may lose the last acknowledged writes in a power cut. A Store that is handed in is closed with the
+    runtime. Opening raises StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable or PermissionRefused.
     """
     if scope is None and space is not None:
         scope = plain.scope_of(None, user_id=space)

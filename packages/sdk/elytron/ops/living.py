@@ -42,6 +42,5 @@ async def close(ctx: OperationContext, request: MemoryCloseRequest, /) -> Memory
         # A checkpoint saves time at the next opening and nothing else; closing must not fail for want of one.
         written = 0
     finally:
-        if ctx.owns_store:
-            await ctx.store.close()
+        await ctx.store.close()
     return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason, checkpoints_written=written)
