@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from elytron.registry import OPERATIONS, AnyOperation, by_name
 from elytron_adapter import codec
-from elytron_adapter.registry import OPERATIONS, AnyOperation, by_name
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem, MemoryHistoryReport

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from elytron import MemoryRuntime
+from elytron.registry import OPERATIONS, AnyOperation, Role
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Accepted, Auth, Duplicated, Envelope, Rejected, Response, Transport
 from elytron_adapter.policy import anyone
-from elytron_adapter.registry import OPERATIONS, AnyOperation, Role
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.inspecting import MemoryInspectionRequest
 from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallOutcome

@@ -1,11 +1,14 @@
 """The registry is the one list of operations, and it is true."""
 
+import inspect
 import typing
 
 import pytest
 
-from elytron import MemoryRuntime
-from elytron_adapter.registry import OPERATIONS, AnyOperation, Repeat, by_name, by_request
+from elytron import SyncMemoryRuntime
+from elytron.context import OperationContext
+from elytron.faces import MemoryFace
+from elytron.registry import OPERATIONS, AnyOperation, Repeat, by_name, by_request
 from elytron_core.errors import Unsupported
 from elytron_core.scope import Scope
 
@@ -29,14 +32,29 @@ def test_an_operation_is_found_by_what_it_takes() -> None:
         by_request(Scope.model_construct())
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_types_are_those_of_the_runtimes_method(operation: AnyOperation) -> None:
-    hints = typing.get_type_hints(operation.call)
+def types_of(call: object) -> tuple[object, object]:
+    hints = typing.get_type_hints(call)
     report = hints.pop("return")
-    taken = next(iter(hints.values()))
-    assert report is operation.report
-    assert taken is operation.request or operation.request in typing.get_args(taken)
-    assert getattr(MemoryRuntime, operation.call.__name__) is operation.call
+    return next(iter(hints.values()), None), report
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_types_are_those_of_its_function(operation: AnyOperation) -> None:
+    hints = typing.get_type_hints(operation.perform)
+    assert list(hints.values()) == [OperationContext, operation.request, operation.report]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_every_face_of_a_memory_has_a_call_for_it(operation: AnyOperation) -> None:
+    calls = [call for name, call in inspect.getmembers(MemoryFace, inspect.isfunction) if not name.startswith("_")]
+    takers = [
+        call.__name__
+        for call in calls
+        for taken, report in [types_of(call)]
+        if report is operation.report and (taken is operation.request or operation.request in typing.get_args(taken))
+    ]
+    assert takers
+    assert all(hasattr(SyncMemoryRuntime, name) for name in takers)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)

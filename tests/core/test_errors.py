@@ -29,7 +29,7 @@ def test_the_picture_of_the_tree_is_true() -> None:
     }
     keyed = {name: key for name, (_, key) in drawn.items() if key is not None}
     assert keyed == {name: built[name].key for name in keyed}
-    assert set(drawn) - set(keyed) == {"ElytronError", "StoreError", "SealError"}
+    assert set(drawn) - set(keyed) == {"ElytronError", "StoreError", "SealError", "ModelError"}
 
 
 def test_every_class_has_a_key_of_its_own() -> None:
@@ -95,6 +95,15 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     ),
     (errors.LimitExceeded(what="tags", limit=32), "tags: at most 32", {"what": "tags", "limit": 32}),
     (errors.PayloadTooLarge(limit=9), "bytes of JSON: at most 9", {"what": "bytes of JSON", "limit": 9}),
+    (
+        errors.RateLimited(limit=600, retry_after_s=3),
+        "more than 600 calls a minute: try again in 3 s",
+        {"retry_after_s": 3},
+    ),
+    (errors.Unauthorized(), "no credential that is known here: send `Authorization: Bearer <key>`", {}),
+    (errors.ModelUnavailable("no answer"), "no answer", {}),
+    (errors.ModelRefused("no vectors"), "no vectors", {}),
+    (errors.Unreachable("no answer"), "no answer", {}),
     (errors.PermissionRefused("not yours"), "not yours", {}),
     (errors.Unsupported("no such operation"), "no such operation", {}),
     (
@@ -152,13 +161,16 @@ def test_a_message_names_the_thing_and_the_way_out(
 
 
 def test_every_error_that_is_raised_has_its_example() -> None:
-    branches = {errors.ElytronError, errors.StoreError, errors.SealError}
+    branches = {errors.ElytronError, errors.StoreError, errors.SealError, errors.ModelError}
     assert {type(error) for error, _, _ in EVERY} == set(classes()) - branches
 
 
 def test_trying_again_helps_where_others_were_in_the_way() -> None:
     assert {found.key for found in classes() if found.retryable} == {
         "conflict",
+        "rate_limited",
+        "model_unavailable",
+        "unreachable",
         "store_unavailable",
         "store_busy",
         "store_full",

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
+from elytron.registry import OPERATIONS, Repeat
 from elytron_adapter.failures import FAILURES
-from elytron_adapter.registry import OPERATIONS, Repeat
 
 pytestmark = pytest.mark.anyio
 

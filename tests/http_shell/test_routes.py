@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from elytron import MemoryRuntime
+from elytron.registry import OPERATIONS, AnyOperation, Role
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Queued
 from elytron_adapter.failures import FAILURES, rejection
 from elytron_adapter.policy import anyone
-from elytron_adapter.registry import OPERATIONS, AnyOperation, Role
 from elytron_core import limits
 from elytron_core.errors import MissingExtra, StoreBusy
 from elytron_http_shell import create_app

@@ -21,9 +21,9 @@ def test_two_calls_are_enough() -> None:
 
 def test_every_operation_has_its_blocking_twin() -> None:
     def calls(kind: type) -> set[str]:
-        return {name for name, value in vars(kind).items() if inspect.isfunction(value) and not name.startswith("_")}
+        return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
-    asynchronous = calls(elytron.MemoryRuntime)
+    asynchronous = calls(elytron.MemoryRuntime) - {"operate"}
     assert calls(elytron.SyncMemoryRuntime) - {"run"} == asynchronous
     for name in asynchronous - {"close"}:
         blocking = getattr(elytron.SyncMemoryRuntime, name)

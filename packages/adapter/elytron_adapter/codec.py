@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from elytron_adapter.registry import AnyOperation
+from elytron.registry import AnyOperation
 from elytron_core import limits
 from elytron_core.model import Value, invalid
 from elytron_core.strict_json import parse

@@ -4,13 +4,13 @@ import logging
 import traceback
 from typing import assert_never
 
+from elytron.registry import AnyOperation, by_name
 from elytron.runtime import MemoryRuntime
 from elytron_adapter import codec
 from elytron_adapter.envelope import Envelope, Rejected, Response
 from elytron_adapter.failures import rejection
 from elytron_adapter.idempotency import Repeats
 from elytron_adapter.policy import Policy, operators_are_local
-from elytron_adapter.registry import AnyOperation, by_name
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.model import Value
 

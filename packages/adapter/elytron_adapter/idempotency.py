@@ -15,14 +15,12 @@ changes (forget, correct, erase, import) leave a receipt behind their effect, ke
 import asyncio
 from weakref import WeakValueDictionary
 
+from elytron.registry import AnyOperation, Repeat
 from elytron.runtime import MemoryRuntime
 from elytron.spaces import REF
 from elytron_adapter.envelope import Accepted, Duplicated, Envelope
-from elytron_adapter.registry import AnyOperation, Repeat
 from elytron_core import canonical
-from elytron_core.contracts.control import MemoryControlReport
-from elytron_core.contracts.moving import MemoryImportReport
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.scoped import Changing, ScopedRequest
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput
 from elytron_core.ids import SpaceId
@@ -47,7 +45,7 @@ class Repeats:
         match operation.repeat:
             case Repeat.STORE:
                 assert isinstance(request, MemoryWriteRequest)
-                report = await operation.call(self._runtime, _with_key(request, envelope))
+                report = await operation.perform(self._runtime.context, _with_key(request, envelope))
                 assert isinstance(report, MemoryWriteReport)
                 answer = Duplicated if report.duplicated else Accepted
                 return answer(request_id=envelope.request_id, report=report)
@@ -55,7 +53,7 @@ class Repeats:
                 assert isinstance(request, ScopedRequest)
                 return await self._once(operation, request, envelope, envelope.idempotency_key)
             case _:
-                report = await operation.call(self._runtime, request)
+                report = await operation.perform(self._runtime.context, request)
                 return Accepted(request_id=envelope.request_id, report=report)
 
     async def _once(self, operation: AnyOperation, request: ScopedRequest, envelope: Envelope, key: str) -> Answer:
@@ -64,7 +62,7 @@ class Repeats:
         async with self._turn((space, *name)):
             kept = await self._look_up(space, name, request)
             if kept is None:
-                report = await operation.call(self._runtime, request)
+                report = await operation.perform(self._runtime.context, request)
                 kept = await self._keep(space, name, request, report)
                 if kept is None:
                     return Accepted(request_id=envelope.request_id, report=report)
@@ -81,7 +79,7 @@ class Repeats:
 
     async def _keep(self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest, report: Value) -> bytes | None:
         """Keep `report` as the answer of `name`; return the first answer where another process was there before."""
-        assert isinstance(report, MemoryControlReport | MemoryImportReport)
+        assert isinstance(report, Changing)
         if not report.changed:
             return None
         committed = await self._commit(space, name, request, answer=report.to_bytes(), requires=1)

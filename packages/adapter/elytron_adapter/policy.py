@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from elytron.registry import AnyOperation, Role
 from elytron_adapter.envelope import LOCAL, Envelope
-from elytron_adapter.registry import AnyOperation, Role
 from elytron_core.model import Value
 
 Policy = Callable[[Envelope, AnyOperation, Value], str | None]

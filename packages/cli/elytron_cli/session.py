@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import elytron
+from elytron.registry import by_request
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import (
@@ -20,7 +21,6 @@ from elytron_adapter.envelope import (
     SourceKind,
     Transport,
 )
-from elytron_adapter.registry import by_request
 from elytron_cli.config import Settings, default_store
 from elytron_cli.refusal import Refused
 from elytron_cli.values import valid

@@ -11,7 +11,9 @@
     │   ├── IdempotencyConflict   idempotency_conflict       same key, other body
     │   └── TurnConflict          turn_conflict              same turn id, other content
     ├── LimitExceeded             limit_exceeded
-    │   └── PayloadTooLarge       payload_too_large          more bytes than one request or file may have
+    │   ├── PayloadTooLarge       payload_too_large          more bytes than one request or file may have
+    │   └── RateLimited           rate_limited               more calls than a caller may make now (retryable)
+    ├── Unauthorized              unauthorized               no credential, or none that is known here
     ├── PermissionRefused         permission_refused
     ├── Unsupported               unsupported                an operation, engine or extra that is not there
     │   └── MissingExtra          missing_extra
@@ -24,10 +26,14 @@
     │   ├── StoreForeign          store_foreign              not a store of ours, or of another kind
     │   ├── StoreNewer            store_newer                written by a newer version
     │   └── StoreCorrupt          store_corrupt              damaged bytes were found and not served
-    └── SealError
-        ├── KeyMissing            key_missing                no key, or not the one that sealed this
-        ├── KeyDestroyed          key_destroyed              the space was erased by destroying its key
-        └── SealBroken            seal_broken                a record was altered, moved or cut
+    ├── SealError
+    │   ├── KeyMissing            key_missing                no key, or not the one that sealed this
+    │   ├── KeyDestroyed          key_destroyed              the space was erased by destroying its key
+    │   └── SealBroken            seal_broken                a record was altered, moved or cut
+    ├── ModelError
+    │   ├── ModelUnavailable      model_unavailable          a model cannot be reached now (retryable)
+    │   └── ModelRefused          model_refused              a model will not answer this, or not as it must
+    └── Unreachable               unreachable                a server of ours does not answer (retryable)
 
 Messages name the thing and the way out; they never hold a value that may be secret.
 """
@@ -162,6 +168,25 @@ class PayloadTooLarge(LimitExceeded):
         super().__init__(what="bytes of JSON", limit=limit)
 
 
+class RateLimited(LimitExceeded):
+    key = "rate_limited"
+    retryable = True
+
+    def __init__(self, *, limit: int, retry_after_s: int) -> None:
+        ElytronError.__init__(self, f"more than {limit} calls a minute: try again in {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+    def details(self) -> dict[str, str | int]:
+        return {"retry_after_s": self.retry_after_s}
+
+
+class Unauthorized(ElytronError):
+    key = "unauthorized"
+
+    def __init__(self) -> None:
+        super().__init__("no credential that is known here: send `Authorization: Bearer <key>`")
+
+
 class PermissionRefused(ElytronError):
     key = "permission_refused"
 
@@ -269,3 +294,21 @@ class SealBroken(SealError):
 
     def details(self) -> dict[str, str | int]:
         return {"what": self.what}
+
+
+class ModelError(ElytronError):
+    key = "model_error"
+
+
+class ModelUnavailable(ModelError):
+    key = "model_unavailable"
+    retryable = True
+
+
+class ModelRefused(ModelError):
+    key = "model_refused"
+
+
+class Unreachable(ElytronError):
+    key = "unreachable"
+    retryable = True

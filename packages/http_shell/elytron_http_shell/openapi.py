@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from elytron.registry import OPERATIONS, AnyOperation, Repeat
 from elytron_adapter.failures import FAILURES
-from elytron_adapter.registry import OPERATIONS, AnyOperation, Repeat
 from elytron_http_shell.problems import MEDIA_TYPE, Problem
 
 Json = dict[str, Any]

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from elytron.registry import OPERATIONS, AnyOperation
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Envelope, Rejected, Transport
 from elytron_adapter.failures import INTERNAL, METHOD_NOT_ALLOWED, UNSUPPORTED_MEDIA_TYPE, failure, rejection
-from elytron_adapter.registry import OPERATIONS, AnyOperation
 from elytron_core.errors import ElytronError, PayloadTooLarge
 from elytron_http_shell.guard import Guard, standing
 from elytron_http_shell.openapi import document, path_of

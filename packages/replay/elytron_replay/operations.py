@@ -5,8 +5,8 @@ import json
 from pydantic import JsonValue
 
 from elytron import MemoryRuntime
+from elytron.registry import OPERATIONS, by_name
 from elytron_adapter import codec
-from elytron_adapter.registry import OPERATIONS, by_name
 from elytron_core.model import Value
 
 MANDATORY = ("write", "recall", "project", "inspect")
@@ -23,5 +23,5 @@ async def call(runtime: MemoryRuntime, name: str, request: dict[str, JsonValue],
     """Do the operation `name` as a transport would and return its report as JSON. Raises what the operation raises."""
     operation = by_name(name)
     decoded = codec.decode(operation, json.dumps(request).encode())
-    report: Value = await operation.call(runtime, decoded)
+    report: Value = await runtime.operate(decoded, operation.report)
     return report.model_dump(mode="json")

@@ -1,38 +1,39 @@
 """mem0's delete_all: a user's whole space, or an agent's or run's part of it. A flow of list and erase."""
 
-from elytron import ops, plain
-from elytron.context import OperationContext
+from elytron import plain
+from elytron.faces.face import Face
 from elytron_core import limits
 from elytron_core.contracts.control import (
     ControlDecision,
     MemoryControlReport,
     MemoryEraseRequest,
+    MemoryListReport,
     MemoryListRequest,
 )
 from elytron_core.errors import ScopeMissing
 
 
 async def delete_all(
-    ctx: OperationContext, *, user_id: str | None, agent_id: str | None, run_id: str | None
+    memory: Face, /, *, user_id: str | None, agent_id: str | None, run_id: str | None
 ) -> MemoryControlReport:
     """Erase what the ids name; none named is refused, so that nobody clears everything by leaving something out."""
-    scope = plain.scope_of(ctx.default_scope, user_id=user_id)
+    scope = plain.scope_of(memory.scope, user_id=user_id)
     if scope is None or (user_id is None and agent_id is None and run_id is None):
         raise ScopeMissing(operation="delete_all", way_out="name a user_id, agent_id or run_id, or erase a whole space")
     if agent_id is None and run_id is None:
-        return await ops.erase(ctx, MemoryEraseRequest(scope=scope, whole_space=scope.space))
+        return await memory.operate(MemoryEraseRequest(scope=scope, whole_space=scope.space), MemoryControlReport)
     filters = plain.filters_of(None, agent_id=agent_id, run_id=run_id)
     decisions: list[ControlDecision] = []
     removed: dict[str, int] = {}
     derived: list[str] = []
     sequence = 0
     while True:
-        page = await ops.list_memories(
-            ctx, MemoryListRequest(scope=scope, limit=limits.WRITES_PER_REQUEST, filters=filters)
-        )
+        listing = MemoryListRequest(scope=scope, limit=limits.WRITES_PER_REQUEST, filters=filters)
+        page = await memory.operate(listing, MemoryListReport)
         if not page.items:
             break
-        erased = await ops.erase(ctx, MemoryEraseRequest(scope=scope, ids=tuple(item.id for item in page.items)))
+        erasure = MemoryEraseRequest(scope=scope, ids=tuple(item.id for item in page.items))
+        erased = await memory.operate(erasure, MemoryControlReport)
         decisions += erased.decisions
         derived += erased.derived
         sequence = erased.sequence

@@ -9,8 +9,18 @@ from elytron_core.clock import Clock
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import ScopeMissing
 from elytron_core.ids import Ids
+from elytron_core.ports.models import Embedder, LanguageModel, Reranker
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The models that a runtime was given; each may be missing."""
+
+    language: LanguageModel | None = None
+    embedder: Embedder | None = None
+    reranker: Reranker | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +34,7 @@ class OperationContext:
     spaces: Spaces
     heads: Heads
     folds: Folds
+    models: Models = Models()
     default_scope: Scope | None = None
     closing: list[str] = field(default_factory=list[str])
     """Why the runtime was closed; empty while it is open."""

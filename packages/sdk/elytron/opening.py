@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from elytron import plain
-from elytron.context import OperationContext
+from elytron.context import Models, OperationContext
 from elytron.folding import Folds
 from elytron.heads import Heads
 from elytron.portal import SyncMemoryRuntime
@@ -16,6 +16,7 @@ from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.ids import Ids, RandomIds, SpaceId
 from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.models import Embedder, LanguageModel, Reranker
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
 from elytron_store import Durability, open_store
@@ -42,6 +43,7 @@ class Opening:
         ids: Ids | None,
         index_bytes: int,
         durability: Durability,
+        models: Models,
     ) -> None:
         self._store = store
         self._scope = scope
@@ -50,6 +52,7 @@ class Opening:
         self._ids = ids or RandomIds(self._clock)
         self._index_bytes = index_bytes
         self._durability = durability
+        self._models = models
         self._async: MemoryRuntime | None = None
         self._sync: SyncMemoryRuntime | None = None
 
@@ -80,6 +83,7 @@ class Opening:
             spaces=spaces,
             heads=heads,
             folds=Folds(store, forget=forget, max_bytes=self._index_bytes),
+            models=self._models,
             default_scope=self._scope,
         )
 
@@ -122,6 +126,9 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     ids: Ids | None = None,
     index_bytes: int = limits.INDEX_CACHE_BYTES,
     durability: Durability = Durability.FULL,
+    language_model: LanguageModel | None = None,
+    embedder: Embedder | None = None,
+    reranker: Reranker | None = None,
 ) -> Opening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
@@ -132,4 +139,13 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     """
     if scope is None and space is not None:
         scope = plain.scope_of(None, user_id=space)
-    return Opening(store, scope=scope, keys=keys, clock=clock, ids=ids, index_bytes=index_bytes, durability=durability)
+    return Opening(
+        store,
+        scope=scope,
+        keys=keys,
+        clock=clock,
+        ids=ids,
+        index_bytes=index_bytes,
+        durability=durability,
+        models=Models(language=language_model, embedder=embedder, reranker=reranker),
+    )

@@ -6,37 +6,39 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from threading import Thread
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from elytron.faces import MemoryFace
 from elytron.runtime import MemoryRuntime
 from elytron_core.errors import StoreClosed
 from elytron_core.scope import Scope
 
 P = ParamSpec("P")
 R = TypeVar("R")
+FaceT = TypeVar("FaceT", bound=MemoryFace)
 
 
 def blocking(
-    method: Callable[Concatenate[MemoryRuntime, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate["SyncMemoryRuntime", P], R]:
+    method: Callable[Concatenate[MemoryFace, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate["BlockingMemory[Any]", P], R]:
     """Return `method` as a call that waits for its answer."""
 
     @wraps(method)
-    def call(self: "SyncMemoryRuntime", /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: "BlockingMemory[Any]", /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.run(method(self.runtime, *args, **kwargs))
 
     return call
 
 
-class SyncMemoryRuntime:
-    """A MemoryRuntime whose calls wait for their answer.
+class BlockingMemory(Generic[FaceT]):
+    """A memory whose calls wait for their answer.
 
-    The runtime lives in an event loop on a thread of its own, so the calls work anywhere: in a script, beneath a
+    It lives in an event loop on a thread of its own, so the calls work anywhere: in a script, beneath a
     running loop, in a notebook. `with elytron.open(...) as memory` opens and closes it; one that was never closed is
     closed when the interpreter ends.
     """
 
-    def __init__(self, opening: Coroutine[Any, Any, MemoryRuntime], /) -> None:
+    def __init__(self, opening: Coroutine[Any, Any, FaceT], /) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="elytron", daemon=True)
         self._thread.start()
@@ -66,26 +68,26 @@ class SyncMemoryRuntime:
             future.cancel()
             raise
 
-    write = blocking(MemoryRuntime.write)
-    add = blocking(MemoryRuntime.add)
-    recall = blocking(MemoryRuntime.recall)
-    search = blocking(MemoryRuntime.search)
-    project = blocking(MemoryRuntime.project)
-    get = blocking(MemoryRuntime.get)
-    list = blocking(MemoryRuntime.list)
-    get_all = blocking(MemoryRuntime.get_all)
-    history = blocking(MemoryRuntime.history)
-    forget = blocking(MemoryRuntime.forget)
-    correct = blocking(MemoryRuntime.correct)
-    erase = blocking(MemoryRuntime.erase)
-    delete = blocking(MemoryRuntime.delete)
-    delete_all = blocking(MemoryRuntime.delete_all)
-    inspect = blocking(MemoryRuntime.inspect)
-    replay = blocking(MemoryRuntime.replay)
-    export = blocking(MemoryRuntime.export)
-    import_archive = blocking(MemoryRuntime.import_archive)
-    recover = blocking(MemoryRuntime.recover)
-    _close = blocking(MemoryRuntime.close)
+    write = blocking(MemoryFace.write)
+    add = blocking(MemoryFace.add)
+    recall = blocking(MemoryFace.recall)
+    search = blocking(MemoryFace.search)
+    project = blocking(MemoryFace.project)
+    get = blocking(MemoryFace.get)
+    list = blocking(MemoryFace.list)
+    get_all = blocking(MemoryFace.get_all)
+    history = blocking(MemoryFace.history)
+    forget = blocking(MemoryFace.forget)
+    correct = blocking(MemoryFace.correct)
+    erase = blocking(MemoryFace.erase)
+    delete = blocking(MemoryFace.delete)
+    delete_all = blocking(MemoryFace.delete_all)
+    inspect = blocking(MemoryFace.inspect)
+    replay = blocking(MemoryFace.replay)
+    export = blocking(MemoryFace.export)
+    import_archive = blocking(MemoryFace.import_archive)
+    recover = blocking(MemoryFace.recover)
+    _close = blocking(MemoryFace.close)
 
     def close(self) -> None:
         """Finish what was accepted and let go of the store and the thread; a second close does nothing."""
@@ -110,3 +112,7 @@ class SyncMemoryRuntime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class SyncMemoryRuntime(BlockingMemory[MemoryRuntime]):
+    """A MemoryRuntime whose calls wait for their answer."""

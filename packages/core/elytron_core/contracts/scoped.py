@@ -1,7 +1,7 @@
 """What every request and report has in common."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -14,6 +14,14 @@ class ScopedRequest(Request):
     """A request about one space. Without a scope, the runtime's own is used; where it has none, ScopeMissing."""
 
     scope: Scope | None = None
+
+
+@runtime_checkable
+class Changing(Protocol):
+    """A report that says whether anything was changed; what changed nothing needs no receipt."""
+
+    @property
+    def changed(self) -> bool: ...
 
 
 class ClipReason(StrEnum):

@@ -1,0 +1,87 @@
+"""The ports to models: one writes, one embeds, one compares. All are optional; without them, rules do the work."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Speaker(StrEnum):
+    """Who speaks in a prompt."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a prompt."""
+
+    speaker: Speaker
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a model wrote, and what it cost: `cost` is in millionths of the provider's currency, 0 where unknown."""
+
+    text: str
+    model: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: int = 0
+
+
+class LanguageModel(Protocol):
+    """Writes text to a prompt."""
+
+    @property
+    def name(self) -> str:
+        """Return the model's id, as reports show it; not secret."""
+        ...
+
+    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
+        """Return what the model writes. `schema` is the JSON Schema, as JSON text, that its answer is to fit.
+
+        Raises ModelUnavailable where it cannot be reached now, ModelRefused where it will not answer this.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderInfo:
+    """Which vectors an embedder gives. `model` is kept with every vector; only vectors of one model are compared."""
+
+    model: str
+    dimensions: int
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    @property
+    def info(self) -> EmbedderInfo:
+        """Return which vectors it gives."""
+        ...
+
+    async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
+        """Return one vector per text, in order. Raises ModelUnavailable, ModelRefused."""
+        ...
+
+    async def embed_query(self, text: str, /) -> Sequence[float]:
+        """Return the vector of a query. Raises ModelUnavailable, ModelRefused."""
+        ...
+
+
+class Reranker(Protocol):
+    """Says how well texts answer a query, having read both together."""
+
+    @property
+    def name(self) -> str:
+        """Return the model's id, as reports show it; not secret."""
+        ...
+
+    async def rerank(self, query: str, texts: Sequence[str], /) -> Sequence[float]:
+        """Return a score per text, in order, higher for better. Raises ModelUnavailable, ModelRefused."""
+        ...

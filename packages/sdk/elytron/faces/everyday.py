@@ -1,0 +1,185 @@
+"""The everyday calls: the typed request, or plain values, and the names that mem0's users know."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+from elytron import plain
+from elytron.clearing import delete_all
+from elytron.faces.face import Face
+from elytron_core import limits
+from elytron_core.contracts import control, inspecting, moving, projecting, recalling, writing
+
+
+class EverydayFace(Face):
+    """Write, recall, project, control, look, move and end."""
+
+    async def write(self, request: writing.MemoryWriteRequest, /) -> writing.MemoryWriteReport:
+        """Store evidence, facts or procedures as one durable batch. Raises TurnConflict, IdempotencyConflict."""
+        return await self.operate(request, writing.MemoryWriteReport)
+
+    async def add(
+        self,
+        messages: plain.Messages,
+        /,
+        *,
+        speaker: str | None = None,
+        at: plain.When | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        conversation: str | None = None,
+        idempotency_key: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> writing.MemoryWriteReport:
+        """Store a text or messages as evidence, each message a turn of its own; it can be recalled at once."""
+        turns = plain.turns_of(messages, speaker=speaker, at=at, tags=tags, metadata=metadata)
+        scope = plain.scope_of(
+            self.scope, user_id=user_id, agent_id=agent_id, run_id=run_id, conversation=conversation
+        )
+        write = writing.TranscriptWrite(turns=turns)
+        return await self.write(
+            writing.MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key)
+        )
+
+    async def recall(
+        self,
+        query: str | recalling.MemoryRecallRequest,
+        /,
+        *,
+        limit: int = limits.RECALL_DEFAULT,
+        max_tokens: int | None = None,
+        filters: recalling.RecallFilters | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> recalling.MemoryRecallReport:
+        """Find what answers the query, best first, from the whole space or what the filters leave of it."""
+        if isinstance(query, str):
+            query = recalling.MemoryRecallRequest(
+                scope=plain.scope_of(self.scope, user_id=user_id),
+                query=query,
+                limit=limit,
+                max_tokens=max_tokens,
+                filters=plain.filters_of(filters, agent_id=agent_id, run_id=run_id),
+            )
+        return await self.operate(query, recalling.MemoryRecallReport)
+
+    search = recall
+
+    async def project(
+        self,
+        query: str | projecting.MemoryProjectionRequest,
+        /,
+        *,
+        max_chars: int = limits.PROJECTION_CHARS_DEFAULT,
+        user_id: str | None = None,
+    ) -> projecting.MemoryProjectionReport:
+        """Build the bounded block that a model may see for this query."""
+        if isinstance(query, str):
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            query = projecting.MemoryProjectionRequest(scope=scope, user_query=query, system_max_len=max_chars)
+        return await self.operate(query, projecting.MemoryProjectionReport)
+
+    async def get(
+        self, memory: str | control.MemoryGetRequest, /, *, user_id: str | None = None
+    ) -> recalling.RecallHit:
+        """Read one memory by its id. Raises NotFound."""
+        if isinstance(memory, str):
+            memory = control.MemoryGetRequest(scope=plain.scope_of(self.scope, user_id=user_id), id=memory)
+        return await self.operate(memory, recalling.RecallHit)
+
+    async def list(self, request: control.MemoryListRequest | None = None, /) -> control.MemoryListReport:
+        """Read memories a page at a time."""
+        return await self.operate(request or control.MemoryListRequest(), control.MemoryListReport)
+
+    async def get_all(
+        self,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        filters: recalling.RecallFilters | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> control.MemoryListReport:
+        """Read memories a page at a time, by mem0's name."""
+        return await self.list(
+            control.MemoryListRequest(
+                scope=plain.scope_of(self.scope, user_id=user_id),
+                limit=limit,
+                cursor=cursor,
+                filters=plain.filters_of(filters, agent_id=agent_id, run_id=run_id),
+            )
+        )
+
+    async def history(
+        self, memory: str | control.MemoryHistoryRequest, /, *, user_id: str | None = None
+    ) -> control.MemoryHistoryReport:
+        """Read what happened to a memory, oldest first. Raises NotFound."""
+        if isinstance(memory, str):
+            memory = control.MemoryHistoryRequest(scope=plain.scope_of(self.scope, user_id=user_id), id=memory)
+        return await self.operate(memory, control.MemoryHistoryReport)
+
+    async def forget(self, request: control.MemoryForgetRequest, /) -> control.MemoryControlReport:
+        """Hide memories from recall and projection; `undo` brings them back."""
+        return await self.operate(request, control.MemoryControlReport)
+
+    async def correct(self, request: control.MemoryCorrectRequest, /) -> control.MemoryControlReport:
+        """Replace a fact's content; the old version stays in history. Raises NotFound."""
+        return await self.operate(request, control.MemoryControlReport)
+
+    async def erase(self, request: control.MemoryEraseRequest, /) -> control.MemoryControlReport:
+        """Remove memories, or the whole space, physically. Raises ScopeMissing where nothing is named."""
+        return await self.operate(request, control.MemoryControlReport)
+
+    async def delete(self, memory: str, /, *, user_id: str | None = None) -> control.MemoryControlReport:
+        """Erase one memory, by mem0's name. Raises NotFound."""
+        await self.get(memory, user_id=user_id)
+        scope = plain.scope_of(self.scope, user_id=user_id)
+        return await self.erase(control.MemoryEraseRequest(scope=scope, ids=(memory,)))
+
+    async def delete_all(
+        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> control.MemoryControlReport:
+        """Erase a user's space, or an agent's or run's part of it, by mem0's name. Raises ScopeMissing without any."""
+        return await delete_all(self, user_id=user_id, agent_id=agent_id, run_id=run_id)
+
+    async def inspect(
+        self, request: inspecting.MemoryInspectionRequest | None = None, /
+    ) -> inspecting.MemoryInspectionReport:
+        """Say what the space holds, with fingerprints; with `check`, whether its store is sound."""
+        return await self.operate(request or inspecting.MemoryInspectionRequest(), inspecting.MemoryInspectionReport)
+
+    async def replay(
+        self, request: str | inspecting.MemoryReplayRequest | None = None, /
+    ) -> inspecting.MemoryReplayReport:
+        """Read a conversation's turn ledger a page at a time; a text names the conversation."""
+        if isinstance(request, str):
+            request = inspecting.MemoryReplayRequest(chat_id=request)
+        return await self.operate(request or inspecting.MemoryReplayRequest(), inspecting.MemoryReplayReport)
+
+    async def export(self, target: str | PathLike[str] | moving.MemoryExportRequest, /) -> moving.MemoryExportReport:
+        """Write the whole space to one archive file."""
+        if not isinstance(target, moving.MemoryExportRequest):
+            target = moving.MemoryExportRequest(path=fspath(target))
+        return await self.operate(target, moving.MemoryExportReport)
+
+    async def import_archive(
+        self, source: str | PathLike[str] | moving.MemoryImportRequest, /
+    ) -> moving.MemoryImportReport:
+        """Read an archive file into the space: exactly into an empty one, or what is new (see ImportMode)."""
+        if not isinstance(source, moving.MemoryImportRequest):
+            source = moving.MemoryImportRequest(path=fspath(source))
+        return await self.operate(source, moving.MemoryImportReport)
+
+    async def recover(
+        self, request: inspecting.MemoryRecoverRequest | None = None, /
+    ) -> inspecting.MemoryLifecycleReport:
+        """Check the store and build the space's index anew from its journal."""
+        return await self.operate(request or inspecting.MemoryRecoverRequest(), inspecting.MemoryLifecycleReport)
+
+    async def close(self, request: inspecting.MemoryCloseRequest | None = None, /) -> inspecting.MemoryLifecycleReport:
+        """Finish what was accepted and let go of the store; a second close does nothing."""
+        return await self.operate(request or inspecting.MemoryCloseRequest(), inspecting.MemoryLifecycleReport)

@@ -1,0 +1,22 @@
+"""What every face stands on: a request is performed, here or elsewhere, and its report comes back."""
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+from elytron_core.model import Value
+from elytron_core.scope import Scope
+
+ReportT = TypeVar("ReportT", bound=Value)
+
+
+class Face(ABC):
+    """Calls of one family. Each builds a typed request and hands it to `operate`; no call does work of its own."""
+
+    @property
+    @abstractmethod
+    def scope(self) -> Scope | None:
+        """Return the scope of calls that name none."""
+
+    @abstractmethod
+    async def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
+        """Perform the operation that takes `request` and return what it reports. Raises Unsupported."""

@@ -1,0 +1,54 @@
+"""What is said of an operation, once."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from elytron.context import OperationContext
+from elytron_core.contracts.inspecting import MemoryCloseRequest
+from elytron_core.model import Request, Value
+
+RequestT = TypeVar("RequestT", bound=Request | MemoryCloseRequest)
+ReportT = TypeVar("ReportT", bound=Value)
+
+
+class Role(StrEnum):
+    """Whose business an operation is."""
+
+    MEMBER = "member"
+    """Whoever may use the space."""
+    OPERATOR = "operator"
+    """Who runs the machine: it reads or writes its files, or ends the runtime."""
+
+
+class Repeat(StrEnum):
+    """What keeps a repeated call, under one idempotency key, from acting twice."""
+
+    HARMLESS = "harmless"
+    """Nothing has to: it changes no memory."""
+    STORE = "store"
+    """The store: the key travels with the request into its commit."""
+    RECEIPT = "receipt"
+    """A receipt, written after the effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[RequestT, ReportT]):
+    """One operation: what it takes, what it gives, the function that performs it, and what may be said of it.
+
+    `operator_fields` are fields of the request that only an operator may set.
+    """
+
+    name: str
+    request: type[RequestT]
+    report: type[ReportT]
+    perform: Callable[[OperationContext, RequestT], Awaitable[ReportT]]
+    summary: str
+    mutates: bool = False
+    role: Role = Role.MEMBER
+    repeat: Repeat = Repeat.HARMLESS
+    operator_fields: frozenset[str] = frozenset()
+
+
+AnyOperation = Operation[Any, Any]

@@ -1,0 +1,38 @@
+"""The operations that every host uses: write, recall, project, control, look, move, end."""
+
+from elytron import ops
+from elytron.registry.declaring import AnyOperation, Operation, Repeat, Role
+from elytron_core.contracts import control, inspecting, moving, projecting, recalling, writing
+
+EVERYDAY: tuple[AnyOperation, ...] = (
+    Operation("write", writing.MemoryWriteRequest, writing.MemoryWriteReport, ops.write,
+              "Store evidence, facts or procedures.", mutates=True, repeat=Repeat.STORE),
+    Operation("recall", recalling.MemoryRecallRequest, recalling.MemoryRecallReport, ops.recall,
+              "Find what answers a query, best first."),
+    Operation("project", projecting.MemoryProjectionRequest, projecting.MemoryProjectionReport, ops.project,
+              "Build the bounded block that a model may see."),
+    Operation("inspect", inspecting.MemoryInspectionRequest, inspecting.MemoryInspectionReport, ops.inspect,
+              "Say what a space holds.", operator_fields=frozenset({"check", "repair"})),
+    Operation("replay", inspecting.MemoryReplayRequest, inspecting.MemoryReplayReport, ops.replay,
+              "Read a conversation's turns in order."),
+    Operation("export", moving.MemoryExportRequest, moving.MemoryExportReport, ops.export,
+              "Write the space to an archive file.", role=Role.OPERATOR),
+    Operation("import", moving.MemoryImportRequest, moving.MemoryImportReport, ops.import_archive,
+              "Read an archive file into the space.", mutates=True, role=Role.OPERATOR, repeat=Repeat.RECEIPT),
+    Operation("get", control.MemoryGetRequest, recalling.RecallHit, ops.get,
+              "Read one memory by its id."),
+    Operation("list", control.MemoryListRequest, control.MemoryListReport, ops.list_memories,
+              "Read memories in the order in which they were stored."),
+    Operation("history", control.MemoryHistoryRequest, control.MemoryHistoryReport, ops.history,
+              "Read what happened to one memory."),
+    Operation("forget", control.MemoryForgetRequest, control.MemoryControlReport, ops.forget,
+              "Hide memories from recall; can be undone.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("correct", control.MemoryCorrectRequest, control.MemoryControlReport, ops.correct,
+              "Replace a fact's content; history stays.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("erase", control.MemoryEraseRequest, control.MemoryControlReport, ops.erase,
+              "Remove memories physically.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("recover", inspecting.MemoryRecoverRequest, inspecting.MemoryLifecycleReport, ops.recover,
+              "Check a space and rebuild its index.", mutates=True, role=Role.OPERATOR),
+    Operation("close", inspecting.MemoryCloseRequest, inspecting.MemoryLifecycleReport, ops.close,
+              "End the runtime.", mutates=True, role=Role.OPERATOR),
+)  # fmt: skip

@@ -1,0 +1,27 @@
+"""Every operation, and how one is found."""
+
+from elytron.registry.declaring import AnyOperation
+from elytron.registry.everyday import EVERYDAY
+from elytron_core.errors import Unsupported
+from elytron_core.model import Value
+
+OPERATIONS: tuple[AnyOperation, ...] = (*EVERYDAY,)
+
+_BY_NAME = {operation.name: operation for operation in OPERATIONS}
+_BY_REQUEST = {operation.request: operation for operation in OPERATIONS}
+
+
+def by_name(name: str, /) -> AnyOperation:
+    """Return the operation called `name`. Raises Unsupported."""
+    operation = _BY_NAME.get(name)
+    if operation is None:
+        raise Unsupported(f"there is no such operation; there are {', '.join(_BY_NAME)}")
+    return operation
+
+
+def by_request(request: Value, /) -> AnyOperation:
+    """Return the operation that takes `request`. Raises Unsupported."""
+    operation = _BY_REQUEST.get(type(request))
+    if operation is None:
+        raise Unsupported(f"no operation takes a {type(request).__name__}")
+    return operation
