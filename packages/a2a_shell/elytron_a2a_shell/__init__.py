@@ -1,0 +1,1 @@
+"""The operations as an A2A agent."""

@@ -1,0 +1,37 @@
+"""Who calls, as a credential proves it, and what his kind may do."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from elytron_core.ids import SpaceId
+
+
+class PrincipalKind(StrEnum):
+    """What a principal is."""
+
+    OPERATOR = "operator"
+    """Runs the server: every space, every operation, users and keys."""
+    USER = "user"
+    """Has one space, and every member's operation in it."""
+    DEVICE = "device"
+    """Acts for a user: his space, member's operations, no erasure of the whole space."""
+    DEVELOPER = "developer"
+    """Whoever reaches a server in loopback development mode: an operator without a credential."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller. `id` names him in audits and keys his receipts; `space` is the one that he may use, None: any."""
+
+    id: str
+    kind: PrincipalKind
+    space: SpaceId | None = None
+
+
+class Authenticator(Protocol):
+    """Tells who holds a credential. Shells hand in what came over the wire and never look inside."""
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        """Return whose `Authorization` header value this is. Raises Unauthorized, one and the same for every reason."""
+        ...

@@ -1,0 +1,1 @@
+"""The Memory Gateway: users and keys, resources, sessions, search scopes, overrides."""

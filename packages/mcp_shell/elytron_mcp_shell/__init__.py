@@ -1,0 +1,1 @@
+"""The operations as an MCP server, over stdio and streamable HTTP."""
