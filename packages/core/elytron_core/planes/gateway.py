@@ -1,0 +1,116 @@
+"""What a Memory Gateway keeps beside the memories: users, sessions, edits, resources and attachments."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.scope import Name
+
+USERS = "gateway_users"
+SESSIONS = "gateway_sessions"
+EDITS = "gateway_edits"
+RESOURCES = "gateway_resources"
+TWINS = "gateway_twins"
+ATTACHMENTS = "gateway_attachments"
+BACKLOG = "gateway_backlog"
+
+OF_A_SPACE = (SESSIONS, EDITS, RESOURCES, TWINS, ATTACHMENTS, BACKLOG)
+"""The collections that lie in a user's own spaces; users stand in the gateway's."""
+
+
+class User(Value):
+    """A user of the gateway. His key is derived from `generation` and a secret, and is stored nowhere."""
+
+    user_id: Name
+    created_at: Instant
+    generation: int = 1
+    """Grows with each rotation, which ends the key before."""
+    revoked_at: Instant | None = None
+    spaces: tuple[str, ...] = ()
+    """Every memory space that he has written to."""
+
+
+class Session(Value):
+    """A session that its user has written to. `flushed` of its `messages` were handed to extraction."""
+
+    session_id: Name
+    messages: int = 0
+    flushed: int = 0
+    edits: int = 0
+    created_at: Instant
+    updated_at: Instant
+
+
+class EditKind(StrEnum):
+    """How a memory was edited."""
+
+    OVERRIDE = "override"
+    TOMBSTONE = "tombstone"
+
+
+class Edit(Value):
+    """What stands over a memory: another text, or that it is not to be shown. The memory itself stays as it was."""
+
+    kind: EditKind
+    memory_id: Name
+    session_id: Name
+    text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] = ""
+    told_by: str | None = None
+    """The memory that holds an override's text, so that search finds it by its own words."""
+    reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+    at: Instant
+
+
+class ResourceStatus(StrEnum):
+    """How far a resource has come."""
+
+    PENDING = "pending"
+    """Recorded; its bytes or its text are not in yet."""
+    EXTRACTED = "extracted"
+    FAILED = "failed"
+    """The record stands, its text could not be taken in; sending it again tries once more."""
+
+
+class Resource(Value):
+    """A file or document that a user gave. Its text lies in its session, its bytes in the blob of its key."""
+
+    resource_id: Name
+    title: Annotated[str, Field(max_length=limits.TOPIC_CHARS)] = ""
+    description: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    file_name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    mime: Annotated[str, Field(max_length=limits.NAME_CHARS)]
+    size: int = 0
+    source: Annotated[str, Field(max_length=limits.URI_CHARS)] = ""
+    """Where an external resource was read from."""
+    status: ResourceStatus = ResourceStatus.PENDING
+    problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+    chunks: int = 0
+    twin: str = ""
+    """The key of the look-up that finds equal content."""
+    created_at: Instant
+    updated_at: Instant
+
+
+class Twin(Value):
+    """Which resource has a content, so that equal content is kept once."""
+
+    resource_id: Name
+
+
+class Attachment(Value):
+    """A file that came with a message. `memory_id` is the message; the bytes lie in the blob of its key."""
+
+    memory_id: Name
+    session_id: Name
+    upload_id: Name | None = None
+    kind: Name
+    name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    ext: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    mime: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    size: int = 0
+    uri: Annotated[str, Field(max_length=limits.URI_CHARS)] = ""
+    at: Instant

@@ -1,0 +1,117 @@
+"""The ids of the gateway: users, apps, projects, and sessions in their three formats."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, PermissionRefused
+from elytron_core.ids import SpaceId
+from elytron_core.scope import Name
+
+ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$"
+"""Letters, digits and `_.@-`, not beginning with a dot; so none can look like a path or hold a separator."""
+Id = Annotated[str, Field(min_length=1, max_length=limits.GATEWAY_ID_CHARS, pattern=ID_PATTERN)]
+SessionId = Annotated[Name, Field(min_length=3)]
+DEFAULT = "default"
+RESERVED = "elytron"
+"""No user's id begins so: the gateway's own space does."""
+_ID = re.compile(ID_PATTERN)
+_RESOURCE_ID = re.compile(r"r_[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A user in one of his apps and projects. Each has a memory space of its own, so nothing is read across."""
+
+    user: str
+    app: str = DEFAULT
+    project: str = DEFAULT
+
+    @property
+    def space(self) -> SpaceId:
+        """Return the memory space: the user's own for the default app and project."""
+        if self.app == DEFAULT and self.project == DEFAULT:
+            return SpaceId(self.user)
+        return SpaceId(f"{self.user}/{self.app}/{self.project}")
+
+
+class SessionKind(StrEnum):
+    """What a session holds."""
+
+    CHAT = "chat"
+    RESOURCE = "resource"
+    MEMORY_EDIT = "memory_edit"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionName:
+    """A session's id, taken apart. `user` stands in the ids of resources and edits, `name` in those of chats."""
+
+    kind: SessionKind
+    name: str = ""
+    user: str | None = None
+
+    def __str__(self) -> str:
+        parts = (self.kind.value, self.user, self.name)
+        return ":".join(part for part in parts if part)
+
+
+def chat(conversation: str, /) -> str:
+    """Return the id of a chat's session."""
+    return str(SessionName(SessionKind.CHAT, conversation))
+
+
+def resource(user: str, resource_id: str, /) -> str:
+    """Return the id of a resource's session."""
+    return str(SessionName(SessionKind.RESOURCE, resource_id, user))
+
+
+def memory_edit(user: str, /) -> str:
+    """Return the id of the session that holds a user's corrections."""
+    return str(SessionName(SessionKind.MEMORY_EDIT, user=user))
+
+
+def uri(user: str, resource_id: str, /) -> str:
+    """Return the address of a resource."""
+    return f"resource://{user}/{resource_id}"
+
+
+def parse(session_id: str, /) -> SessionName:
+    """Return the parts of a session's id. Raises InvalidInput where it has none of the three formats."""
+    kind, _, rest = session_id.partition(":")
+    user, _, name = rest.partition(":")
+    match kind:
+        case "chat" if rest:
+            return SessionName(SessionKind.CHAT, rest)
+        case "resource" if _ID.fullmatch(user) and _RESOURCE_ID.fullmatch(name):
+            return SessionName(SessionKind.RESOURCE, name, user)
+        case "memory_edit" if _ID.fullmatch(rest):
+            return SessionName(SessionKind.MEMORY_EDIT, user=rest)
+        case _:
+            formats = "chat:{conversation_id}, resource:{user_id}:{resource_id} or memory_edit:{user_id}"
+            raise InvalidInput(field="session_id", problem=f"is not {formats}")
+
+
+def owned(session_id: str, owner: Owner, /) -> SessionName:
+    """Return the parts of a session that is `owner`'s. Raises PermissionRefused where it names another user.
+
+    A chat's id names no user: each owner has the chats that he wrote to, and no id of his reaches another's.
+    """
+    name = parse(session_id)
+    if name.user is not None and name.user != owner.user:
+        raise PermissionRefused("this session is not owned by the user")
+    return name
+
+
+def require_user_id(user_id: str, /) -> str:
+    """Return `user_id`. Raises InvalidInput where it is not an id, or is kept for the gateway itself."""
+    if not _ID.fullmatch(user_id) or len(user_id) > limits.GATEWAY_ID_CHARS:
+        problem = f"is not 1 to {limits.GATEWAY_ID_CHARS} letters, digits and _.@-, beginning with none of .@"
+        raise InvalidInput(field="user_id", problem=problem)
+    if user_id.lower().startswith(RESERVED):
+        raise InvalidInput(field="user_id", problem=f"begins with {RESERVED!r}, which is kept for the gateway")
+    return user_id

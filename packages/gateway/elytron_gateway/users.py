@@ -1,0 +1,129 @@
+"""Users and their keys. A key is derived from a secret, so that the same one can be given again and none is stored."""
+
+import base64
+import hmac
+from collections.abc import AsyncIterator, Callable
+
+from elytron.context import OperationContext
+from elytron_core import canonical
+from elytron_core.errors import Conflict, NotFound, Unauthorized
+from elytron_core.ids import SpaceId
+from elytron_core.planes.gateway import USERS, User
+from elytron_gateway.names import RESERVED, require_user_id
+from elytron_gateway.shelves import Kept, Shelf, commit, record_of
+
+SPACE = SpaceId(f"{RESERVED}.gateway")
+PREFIX = "uk_"
+ATTEMPTS = 8
+_DIGITS = 48
+
+
+Change = Callable[[User], dict[str, object]]
+
+
+class Users:
+    """The users of a gateway. `secret` keys their keys; without one, the secret of the gateway's own space does.
+
+    A store then holds nothing from which a key could be read, but with its own secret all from which one could be
+    made: seal the store, or keep `secret` elsewhere.
+    """
+
+    def __init__(self, ctx: OperationContext, /, *, secret: bytes | None = None) -> None:
+        self._ctx = ctx
+        self._secret = secret
+        self._users = Shelf(ctx, USERS, User)
+
+    async def create(self, user_id: str, /) -> tuple[User, str]:
+        """Return a user and his key; one who is there already is returned as he is, with the same key.
+
+        A revoked user gets a new key. Raises InvalidInput for what is no user id.
+        """
+        require_user_id(user_id)
+        key = await self._place(user_id)
+        for attempt in range(1, ATTEMPTS + 1):
+            kept = await self._users.get(SPACE, key)
+            if kept is not None and kept.value.revoked_at is None:
+                return kept.value, await self._key(kept.value)
+            user = (
+                User(user_id=user_id, created_at=self._ctx.clock.now())
+                if kept is None
+                else kept.value.model_copy(update={"revoked_at": None, "generation": kept.value.generation + 1})
+            )
+            expects = kept.revision if kept is not None else 0
+            try:
+                await commit(self._ctx, SPACE, self._users.put(key, user, expects=expects))
+            except Conflict:
+                if attempt == ATTEMPTS:
+                    raise
+                continue
+            return user, await self._key(user)
+        raise AssertionError("unreachable")
+
+    async def authenticate(self, user_id: str, user_key: str, /) -> User:
+        """Return the user that the key belongs to. Raises Unauthorized, alike for every reason."""
+        kept = await self._users.get(SPACE, await self._place(user_id)) if user_id else None
+        user = kept.value if kept is not None else User(user_id=user_id or "nobody", created_at=self._ctx.clock.now())
+        # The key is derived and compared for unknown users too, so that time tells nobody who exists.
+        fits = hmac.compare_digest((await self._key(user)).encode(), user_key.encode("utf-8", "replace"))
+        if kept is None or not fits or user.revoked_at is not None:
+            raise Unauthorized
+        return user
+
+    async def rotate(self, user_id: str, /) -> str:
+        """Return a new key of the user, whose memory stays; the old one ends. Raises NotFound."""
+        user = await self._change(user_id, lambda user: {"generation": user.generation + 1, "revoked_at": None})
+        return await self._key(user)
+
+    async def revoke(self, user_id: str, /) -> None:
+        """End the user's key; his memory stays. Raises NotFound."""
+        now = self._ctx.clock.now()
+        await self._change(user_id, lambda user: {"revoked_at": now, "generation": user.generation + 1})
+
+    async def enters(self, user: User, space: SpaceId, /) -> None:
+        """Remember that the user writes to `space`, so that all of his can be counted and erased."""
+        if space in user.spaces:
+            return
+        await self._change(user.user_id, lambda user: {"spaces": tuple(sorted({*user.spaces, space}))})
+
+    async def find(self, user_id: str, /) -> User:
+        """Return the user. Raises NotFound."""
+        return (await self._kept(user_id)).value
+
+    async def all(self) -> AsyncIterator[User]:
+        """Yield every user."""
+        async for kept in self._users.all(SPACE):
+            yield kept.value
+
+    async def remove(self, user_id: str, /) -> None:
+        """Take the user himself away; his spaces are erased before. Raises NotFound."""
+        kept = await self._kept(user_id)
+        await commit(self._ctx, SPACE, self._users.remove(kept))
+
+    async def _kept(self, user_id: str) -> Kept[User]:
+        kept = await self._users.get(SPACE, await self._place(user_id))
+        if kept is None:
+            raise NotFound(what="user", name=user_id)
+        return kept
+
+    async def _change(self, user_id: str, change: Change) -> User:
+        for attempt in range(1, ATTEMPTS + 1):
+            kept = await self._kept(user_id)
+            user = kept.value.model_copy(update=change(kept.value))
+            if user == kept.value:
+                return user
+            try:
+                await commit(self._ctx, SPACE, self._users.put(kept.key, user, expects=kept.revision))
+            except Conflict:
+                if attempt == ATTEMPTS:
+                    raise
+                continue
+            return user
+        raise AssertionError("unreachable")
+
+    async def _place(self, user_id: str) -> str:
+        return (await record_of(self._ctx, SPACE)).tag("gateway user", user_id)
+
+    async def _key(self, user: User) -> str:
+        secret = self._secret or bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
+        tag = canonical.tag(secret[:64], "gateway user key", user.user_id, str(user.generation), size=_DIGITS)
+        return PREFIX + base64.urlsafe_b64encode(bytes.fromhex(tag)).decode("ascii").rstrip("=")

@@ -1,0 +1,281 @@
+"""The requests and answers of the gateway, field by field as its API reference writes them."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from elytron_core import limits
+from elytron_core.model import Request, Value
+from elytron_core.planes.gateway import EditKind, ResourceStatus
+from elytron_core.scope import Name
+from elytron_gateway.names import DEFAULT, Id, SessionId
+
+Text = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
+Short = Annotated[str, Field(max_length=limits.NAME_CHARS)]
+ItemType = Literal["text", "image", "audio", "doc", "pdf", "html", "email"]
+Scope = Literal["current_chat", "resources", "all_user_memory"]
+
+
+class Credentials(Request):
+    """Who asks. They may stand in the body, as here, or in the headers `Authorization` and `X-User-Id`."""
+
+    user_id: Short = ""
+    user_key: Annotated[str, Field(max_length=limits.NAME_CHARS, repr=False)] = ""
+
+
+class Placed(Credentials):
+    """A request about one app and project."""
+
+    app_id: Id = DEFAULT
+    project_id: Id = DEFAULT
+
+
+class UserRequest(Request):
+    """Make a user, or give the key of one who is there."""
+
+    user_id: Short
+
+
+class UserAnswer(Value):
+    """A user and his key."""
+
+    user_id: str
+    user_key: Annotated[str, Field(repr=False)]
+
+
+class ToolCall(Request):
+    """A call that an assistant made; its shape is the host's."""
+
+    id: Short
+    type: Short = "function"
+    function: dict[Name, JsonValue] = {}
+
+
+class ContentItem(Request):
+    """One part of a message. It holds its content in exactly one of `text`, `uri`, `base64` and `upload_id`."""
+
+    type: ItemType
+    text: Text | None = None
+    uri: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)] | None = None
+    base64: str | None = None
+    upload_id: Name | None = None
+    ext: Annotated[str, Field(pattern=r"^[A-Za-z0-9]{1,16}$")] | None = None
+    name: Short = ""
+    extras: dict[Name, JsonValue] = {}
+
+    @model_validator(mode="after")
+    def _holds_one(self) -> Self:
+        held = (self.text, self.uri, self.base64, self.upload_id)
+        if sum(item is not None for item in held) != 1:
+            raise ValueError("takes exactly one of text, uri, base64 and upload_id")
+        if self.type == "text" and self.text is None:
+            raise ValueError("of type text has no text")
+        if self.base64 is not None and self.ext is None:
+            raise ValueError("with base64 needs ext")
+        return self
+
+
+class WireMessage(Request):
+    """One message, as a host sends it."""
+
+    sender_id: Name
+    sender_name: Name | None = None
+    role: Literal["user", "assistant", "tool"]
+    timestamp: Annotated[int, Field(gt=0, le=limits.LATEST_MS)]
+    content: Text | Annotated[tuple[ContentItem, ...], Field(min_length=1, max_length=limits.GATEWAY_ITEMS)]
+    tool_calls: Annotated[tuple[ToolCall, ...], Field(max_length=limits.GATEWAY_ITEMS)] = ()
+    tool_call_id: Short | None = None
+
+    @model_validator(mode="after")
+    def _tools_fit(self) -> Self:
+        if self.role == "tool" and not self.tool_call_id:
+            raise ValueError("of role tool needs tool_call_id")
+        if self.role != "assistant" and self.tool_calls:
+            raise ValueError("of a role other than assistant has tool_calls")
+        return self
+
+
+Messages = Annotated[tuple[WireMessage, ...], Field(min_length=1, max_length=limits.GATEWAY_MESSAGES)]
+
+
+class AddRequest(Placed):
+    """Add messages to a session."""
+
+    session_id: SessionId
+    messages: Messages
+    defer_extraction: bool = False
+
+
+class AttachmentAnswer(Value):
+    """A file that came with a message, and the memory that it belongs to."""
+
+    attachment_id: str
+    memory_id: str
+    upload_id: str | None = None
+    type: str
+    name: str = ""
+    size: int = 0
+
+
+class AddAnswer(Value):
+    """How many messages were added. `attachments` says what became of files and items that are no text."""
+
+    session_id: str
+    message_count: int
+    status: Literal["accumulated", "extracted", "queued"]
+    attachments: tuple[AttachmentAnswer, ...] = ()
+
+
+class FlushRequest(Placed):
+    """Hand what was added to a session to extraction."""
+
+    session_id: SessionId
+
+
+class FlushAnswer(Value):
+    """Whether there was anything new."""
+
+    session_id: str
+    status: Literal["extracted", "no_extraction"]
+
+
+class SearchRequest(Placed):
+    """Search a user's memory. Without `scope`: resources, and with a conversation id that chat too."""
+
+    query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
+    conversation_id: Name | None = None
+    scope: Annotated[tuple[Scope, ...], Field(max_length=3)] = ()
+    top_k: Annotated[int, Field(ge=1, le=limits.GATEWAY_TOP_K)] = limits.GATEWAY_TOP_K_DEFAULT
+
+    @model_validator(mode="after")
+    def _has_its_chat(self) -> Self:
+        if "current_chat" in self.scope and self.conversation_id is None:
+            raise ValueError("with scope current_chat needs conversation_id")
+        return self
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """Return the scopes to search, each once."""
+        if self.scope:
+            return tuple(dict.fromkeys(self.scope))
+        return ("current_chat", "resources") if self.conversation_id is not None else ("resources",)
+
+
+class SearchResult(Value):
+    """One memory found. `raw` is what the upstream said of it."""
+
+    id: str
+    session_id: str | None
+    text: str
+    score: float
+    source_scope: Scope
+    resource_id: str | None = None
+    resource_uri: str | None = None
+    title: str | None = None
+    page: int | None = None
+    heading: str | None = None
+    overridden: bool = False
+    raw: dict[str, Any] = {}
+
+
+class SearchAnswer(Value):
+    """The results of every scope in one order, best first."""
+
+    results: tuple[SearchResult, ...] = ()
+
+
+class EditRequest(Placed):
+    """Name a memory of a session, from a search result."""
+
+    memory_id: Name
+    session_id: SessionId
+
+
+class OverrideRequest(EditRequest):
+    """Let search show another text for a memory."""
+
+    text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
+
+
+class DeleteRequest(EditRequest):
+    """Let search no longer show a memory; with `purge`, erase it for good."""
+
+    reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+    purge: bool = False
+
+
+class EditAnswer(Value):
+    """What now stands over a memory; `purged` says that it is physically gone."""
+
+    memory_id: str
+    session_id: str
+    kind: EditKind | None
+    text: str = ""
+    reason: str = ""
+    updated_at: int = 0
+    purged: bool = False
+
+
+class EditsAnswer(Value):
+    """Every override and tombstone of the user's app and project."""
+
+    edits: tuple[EditAnswer, ...]
+
+
+class ExternalRequest(Placed):
+    """Take in a resource from an address that the server may read."""
+
+    uri: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)]
+    title: Annotated[str, Field(max_length=limits.TOPIC_CHARS)] = ""
+    description: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+
+
+class ResourceAnswer(Value):
+    """A resource as its user sees it."""
+
+    resource_id: str
+    session_id: str
+    uri: str
+    status: ResourceStatus
+    title: str = ""
+    description: str = ""
+    file_name: str = ""
+    mime: str = ""
+    size: int = 0
+    source: str = ""
+    chunks: int = 0
+    problem: str = ""
+    created_at: int = 0
+    updated_at: int = 0
+
+
+class ResourcesAnswer(Value):
+    """Resources; none where there are none, or where the one asked for is missing or another's."""
+
+    resources: tuple[ResourceAnswer, ...] = ()
+
+
+class DeletedAnswer(Value):
+    """A resource that is gone."""
+
+    resource_id: str
+    deleted: bool = True
+
+
+class HealthAnswer(Value):
+    """Whether the gateway answers, and whether what lies behind it does."""
+
+    status: Literal["ok", "degraded"]
+    upstream: str
+    backlog: int = 0
+
+
+class UsageAnswer(Value):
+    """What a user holds, over all of his apps and projects."""
+
+    user_id: str
+    spaces: int
+    messages: int
+    resources: int
+    resource_bytes: int
+    revoked: bool = False
