@@ -21,6 +21,10 @@ FACT_CHARS = 4_000
 SKILL_CHARS = 64_000
 REASON_CHARS = 400
 METADATA_BYTES = 16_384
+LABEL_CHARS = 400
+ATTRIBUTE_CHARS = 4_096
+
+URI_CHARS = 2_048
 
 # Lists
 MESSAGES_PER_TURN = 500
@@ -29,6 +33,11 @@ WRITES_PER_REQUEST = 500
 TAGS = 32
 KEYWORDS = 16
 CITATIONS = 32
+TOOL_OBSERVATIONS = 64
+HOST_REFS = 32
+ATTRIBUTES = 64
+ALIASED_SUBJECTS = 256
+"""Subjects that one chat's alias knows; the one that committed longest ago goes first."""
 FILTER_VALUES = 100
 PAGE_MAX = 1_000
 RECALL_MAX = 1_000
@@ -37,6 +46,35 @@ PROJECTION_CHARS_MAX = 1_000_000
 PROJECTION_CHARS_DEFAULT = 4_096
 RECENT_MESSAGES_MAX = 200
 RECENT_MESSAGES_DEFAULT = 8
+
+# Planes
+GARDEN_BYTES = 8 * 1024
+GARDEN_DOCUMENTS = 16
+"""Private documents of one conversation."""
+CAPSULE_TEXT_CHARS = 600
+CAPSULE_ITEM_CHARS = 240
+CAPSULE_ITEMS = 8
+CAPSULES_PER_CONVERSATION = 16
+CAPSULES_PER_SPACE = 96
+CAPSULES_CONSIDERED = 12
+CAPSULES_SELECTED = 3
+CAPSULE_BLOCK_CHARS = 900
+EXECUTION_TEXT_CHARS = 600
+EXECUTION_ITEM_CHARS = 240
+EXECUTION_ITEMS = 4
+SUMMARY_CHARS = 8_000
+NOTE_CHARS = 32_000
+MOUNT_CHARS = 600
+CANDIDATES_WAITING = 1_000
+"""Open candidates of one space; what comes beyond is refused."""
+CANDIDATE_FACT_BYTES = 240
+CANDIDATE_TOPIC_CHARS = 40
+CANDIDATE_KEYWORDS = 8
+CANDIDATE_KEYWORD_CHARS = 24
+CANDIDATE_CITATIONS = 6
+CANDIDATE_CITATION_CHARS = 96
+FACTS_STANDING = 96
+"""Facts that may stand at once; what is beyond answers when it is asked for."""
 
 # Store
 DOCUMENT_BYTES = 8 * 1024 * 1024
@@ -76,8 +114,162 @@ IMPORT_LINE_BYTES = 8 * 1024 * 1024
 TRANSCRIPT_JSON_BYTES = 256 * 1024 * 1024
 """A transcript that is one JSON document and so is read as a whole; JSON Lines have no bound but the line's."""
 HTTP_BODY_BYTES = 1024 * 1024
+HTTP_HEADER_BYTES = 32 * 1024
+HTTP_BODY_WAIT_S = 30.0
+"""How long a request's body may take to arrive."""
+HTTP_ARCHIVE_BYTES = 1024 * 1024 * 1024
+"""An archive that is sent or fetched over HTTP."""
 ARCHIVE_BYTES = 8 * 1024 * 1024 * 1024
+
+# Gateway
+GATEWAY_ID_CHARS = 128
+"""A user's, app's or project's id."""
+GATEWAY_MESSAGES = 500
+GATEWAY_ITEMS = 100
+"""Content items of one message."""
+GATEWAY_TOP_K = 100
+GATEWAY_TOP_K_DEFAULT = 8
+GATEWAY_EDITS = 10_000
+"""Overrides and tombstones of one space."""
+GATEWAY_RESOURCES = 10_000
+"""Resources of one space."""
+RESOURCE_BYTES = 50 * 1024 * 1024
+RESOURCE_TEXT_CHARS = 20_000_000
+RESOURCE_CHUNK_CHARS = 1_200
+RESOURCE_CHUNKS = 20_000
+EXTRACTION_CPU_S = 30
+EXTRACTION_WAIT_S = 60.0
+EXTRACTION_MEMORY_BYTES = 1024 * 1024 * 1024
+GATEWAY_TIMEOUT_S = 120.0
+
+# Models and maintenance
+MODEL_CALLS_PER_DAY = 2_000
+MODEL_TOKENS_PER_DAY = 5_000_000
+MODEL_TIMEOUT_S = 60.0
+MODEL_ATTEMPTS = 3
+MODEL_WAIT_MAX_S = 8.0
+"""The longest wait between two attempts of one call."""
+MODEL_ANSWER_CHARS = 200_000
+"""More of an answer than this is not read."""
+MODEL_ANSWER_TOKENS = 1_200
+EXTRACTION_ITEMS = 4
+EXTRACTION_CHARS = 12_000
+"""How much of a turn an extraction is shown; a longer one is cut at its end."""
+EXTRACTION_CONTEXT = 4
+"""Earlier messages that an extraction may read to know what is meant."""
+EXTRACTION_KNOWN = 24
+"""Standing facts that an extraction is shown, so that it keeps their topics."""
+MAINTAIN_TURNS = 64
+"""Turns that one job, or one call of maintain, looks at."""
+MAINTAIN_BEYOND = 1_024
+JOBS_ACTIVE = 256
+JOBS_KEPT = 512
+"""Jobs that are over and can still be looked at."""
+JOBS_RUN_MAX = 256
+JOB_ATTEMPTS = 8
+JOB_LEASE_MS = 10 * 60 * 1000
+JOB_WAIT_MS = 15 * 1000
+JOB_WAIT_MAX_MS = 6 * 3600 * 1000
+JOB_STALL_MS = 30 * 60 * 1000
+"""A job that is due for longer than this says that nobody works on the queue."""
+SPENDING_DAYS = 31
+WORKER_PAUSE_S = 2.0
+CASSETTE_CALLS = 10_000
 
 # Index
 INDEX_CACHE_BYTES = 256 * 1024 * 1024
 VECTOR_DIMENSIONS = 8_192
+
+# Serving
+CALLS_PER_MINUTE = 12_000
+"""Of one user or device; operators and developers are not counted."""
+RATE_RETRY_S = 5
+CALLS_RUNNING = 64
+CALLS_RUNNING_EACH = 32
+CALLS_WAITING = 1_024
+CALLS_WAITING_EACH = 256
+CALL_WAIT_S = 10.0
+"""How long a call waits for its place before it is told to come again."""
+IDEMPOTENCY_WAIT_S = 5.0
+"""How long a repeat waits for the first call under its key before it is told that this one still runs."""
+ACCESS_KEYS = 100_000
+ACCESS_KEYS_CACHED = 10_000
+ACCESS_CACHE_MS = 2_000
+"""How long a key that was looked up is trusted: a revoked one is refused after this at the latest."""
+WEBHOOK_WINDOW_MS = 5 * 60 * 1000
+"""How far a webhook's time may be from the server's."""
+SHUTDOWN_S = 20
+"""How long a server that ends waits for what it accepted."""
+
+# Procedures, agent skills and tools
+LINEAGE_NODES = 8
+STRATEGY_DIFFS = 8
+DIFF_CHARS = 600
+SUPERSEDED_NAMES = 16
+SKILLS_COMPARED = 2_000
+"""With so many skills of its space a new one is compared for likeness, and so many are looked through in one pass."""
+SKILLS_PER_OUTCOME = 32
+OUTCOME_NOTE_CHARS = 160
+AGENT_SKILL_DIRS = 16
+AGENT_SKILLS = 500
+"""SKILL.md files that all directories together may give."""
+AGENT_SKILL_FILE_BYTES = 256 * 1024
+AGENT_SKILL_NAME_CHARS = 200
+AGENT_SKILL_DESCRIPTION_CHARS = 2_000
+AGENT_SKILL_RESOURCES = 1_000
+"""Files beside one SKILL.md that are counted."""
+AGENT_SKILL_ENTRIES = 20_000
+"""Names in all directories together that one scan looks at."""
+AGENT_SKILL_DEPTH = 6
+AGENT_SKILL_SKIPS = 100
+AGENT_SKILL_RESCAN_MS = 60_000
+"""For so long recall takes agent skill directories to be as they were last seen."""
+TOOL_REGISTRIES = 32
+"""Registries of one space."""
+TOOLS_PER_REGISTRY = 1_000
+TOOL_TAGS = 32
+FINGERPRINT_CHARS = 128
+FEEDBACK_OBSERVATIONS = 64
+TOOL_SUMMARY_CHARS = 2_000
+TOOL_REASON_CHARS = 400
+TOOL_EXPERIENCES = 2_000
+"""Experiences of one space that hints are looked for in."""
+TOOL_HINTS = 8
+TOOL_REJECTIONS = 64
+
+# Remote clients
+REMOTE_CONNECT_S = 10.0
+REMOTE_ANSWER_S = 60.0
+"""How long a client waits for the next bytes of an answer."""
+REMOTE_ATTEMPTS = 4
+"""How often a client sends what it may send again: reads, and writes under an idempotency key."""
+REMOTE_BACKOFF_S = 0.1
+REMOTE_BACKOFF_MAX_S = 5.0
+REMOTE_CONNECTIONS = 64
+REMOTE_REPORT_BYTES = 64 * 1024 * 1024
+
+# Streams
+FRAME_BYTES = 1024 * 1024
+FRAME_DEPTH = JSON_DEPTH + 1
+FRAMES_AT_ONCE = 64
+"""Commands of one WebSocket that run together; further frames are not read until one is done."""
+FRAMES_WAITING = 256
+"""Frames that may wait for a slow reader before he is cut off."""
+FRAMES_WAITING_BYTES = 8 * 1024 * 1024
+FRAME_SEND_S = 20.0
+"""How long one frame may take to leave before its reader counts as gone."""
+SUBSCRIPTIONS = 64
+"""Subscriptions of one WebSocket."""
+STREAMS_PER_PRINCIPAL = 64
+STREAM_RECHECK_S = 5.0
+"""How often a stream's credential is looked at again, so that a revoked one ends it."""
+EVENTS_POLL_S = 1.0
+"""How often the journal is looked at for what other processes committed; this one's commits are told at once."""
+EVENTS_PAGE = 500
+EVENTS_BACKLOG = 100_000
+"""Older entries are not streamed: a reader further behind is told of the gap."""
+EVENTS_HEARTBEAT_S = 15.0
+EVENTS_RETRY_MS = 2_000
+EVENT_ID_CHARS = 40
+EVENT_SESSION_S = 3_600.0
+EVENT_SESSIONS = 1_000

@@ -27,6 +27,13 @@ class SkillSource(StrEnum):
     PROGRAMMABLE = "programmable"
 
 
+class SkillOrigin(StrEnum):
+    """Whether somebody gave the skill or the runtime came by it."""
+
+    LEARNED = "learned"
+    USER_PROVIDED = "user_provided"
+
+
 class SkillState(StrEnum):
     """Where a skill is in its life."""
 
@@ -34,6 +41,54 @@ class SkillState(StrEnum):
     STALE = "stale"
     LOW_VALUE = "low_value"
     RETIRED = "retired"
+
+
+class ReuseOutcome(StrEnum):
+    """How it went when a skill or a tool was used."""
+
+    SUCCEEDED = "succeeded"
+    MISMATCH = "mismatch"
+    NEUTRAL = "neutral"
+
+
+class LineageStatus(StrEnum):
+    """What became of one revision of a skill."""
+
+    ACTIVE = "active"
+    SUPERSEDED = "superseded"
+    RETIRED = "retired"
+
+
+class LineageNode(Value):
+    """One revision of a skill, or of one that was merged into it. `digest` is keyed by the space's secret."""
+
+    name: Name
+    revision: int
+    digest: str
+    status: LineageStatus
+    at: Instant
+    """When that revision was written."""
+
+
+class StrategyChange(StrEnum):
+    """Which part of a skill a revision changed."""
+
+    SUMMARY_REVISION = "summary_revision"
+    PROCEDURE_REFINEMENT = "procedure_refinement"
+    DOCTRINE_REVISION = "doctrine_revision"
+    """Its topic or title: what it is for."""
+
+
+class StrategyDiff(Value):
+    """What one revision changed; of long texts the lines that differ, clipped."""
+
+    change: StrategyChange
+    at: Instant
+    revision: int
+    """The revision that the change made."""
+    before: str
+    after: str
+    reason: str = ""
 
 
 class Skill(Value):
@@ -55,7 +110,36 @@ class Skill(Value):
     forgotten_at: Instant | None = None
     state: SkillState = SkillState.ACTIVE
     revision_count: int = 1
+    revision_pending: bool = False
+    """It did not fit when it was last used, and has neither succeeded nor been revised since."""
+    use_count: int = 0
+    validated_count: int = 0
+    mismatch_count: int = 0
+    last_used_at: Instant | None = None
+    last_outcome_at: Instant | None = None
+    last_outcome_note: str = ""
+    supersedes: tuple[Name, ...] = ()
+    """The skills that were merged into it."""
+    superseded_by: Name | None = None
+    predecessors: tuple[LineageNode, ...] = ()
+    """Its earlier revisions and those of the skills merged into it, oldest first."""
+    diffs: tuple[StrategyDiff, ...] = ()
+    """What its latest revisions changed, oldest first."""
 
     @property
     def is_recallable(self) -> bool:
         return self.enabled and self.forgotten_at is None and self.state is not SkillState.RETIRED
+
+    @property
+    def origin(self) -> SkillOrigin:
+        return SkillOrigin.USER_PROVIDED if self.source is SkillSource.MANUAL else SkillOrigin.LEARNED
+
+    @property
+    def content(self) -> str:
+        """Return the texts by which two revisions are the same."""
+        return "\n".join((self.topic, self.title, self.summary, self.procedure))
+
+
+def full_name(name: str, /) -> str:
+    """Return `name` with the prefix of runtime skills."""
+    return name if name.startswith(NAME_PREFIX) else NAME_PREFIX + name

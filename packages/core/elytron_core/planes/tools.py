@@ -1,0 +1,143 @@
+"""The plane of tool experience: which of a host's tools there are, and what using them has taught.
+
+A host keeps, checks and executes its tools. Memory holds compact descriptions with fingerprints and what was learned
+under them; it never sees a schema or a result.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.scope import Name
+
+REGISTRIES = "tool_registries"
+EXPERIENCES = "tool_experiences"
+
+Fingerprint = Annotated[str, Field(min_length=1, max_length=limits.FINGERPRINT_CHARS, pattern=r"^[!-~]+$")]
+Tags = Annotated[tuple[Name, ...], Field(max_length=limits.TOOL_TAGS)]
+
+
+class RegistryOwner(StrEnum):
+    """Who keeps the tools of a registry."""
+
+    HOST_RUNTIME = "host_runtime"
+    AGENT_TOOLS = "agent_tools"
+    REQUEST_SCOPED_GATEWAY = "request_scoped_gateway"
+
+
+class RegistryScope(StrEnum):
+    """For what part of the host's world a registry holds."""
+
+    GLOBAL = "global"
+    OWNER = "owner"
+    PROJECT = "project"
+    WORKSPACE = "workspace"
+    CONVERSATION = "conversation"
+
+
+NAMED_SCOPES = frozenset({RegistryScope.PROJECT, RegistryScope.WORKSPACE, RegistryScope.CONVERSATION})
+"""Scopes of which there are many, so that `scope_id` says which."""
+
+
+class _Scoped(Value):
+    registry_id: Name
+    scope: RegistryScope = RegistryScope.GLOBAL
+    scope_id: Name | None = None
+    """Which project, workspace or conversation; for the other scopes nothing."""
+
+    @model_validator(mode="after")
+    def _scope_is_named(self) -> "_Scoped":
+        if (self.scope in NAMED_SCOPES) != (self.scope_id is not None):
+            raise ValueError("scope_id is given for a project, workspace or conversation, and for nothing else")
+        return self
+
+
+class AgentToolRegistryRef(_Scoped):
+    """Which registry, and in which state of it: the fingerprint that the host has in hand."""
+
+    fingerprint: Fingerprint
+
+
+class AgentToolDescriptor(Value):
+    """A tool in brief: what it is called and which contract it now has, not the contract itself."""
+
+    tool_id: Name
+    display_name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    version: Name | None = None
+    schema_fingerprint: Fingerprint
+    descriptor_fingerprint: Fingerprint | None = None
+    """The fingerprint of this description; computed where it is left out."""
+    permission_tags: Tags = ()
+    risk_tags: Tags = ()
+    tool_groups: Tags = ()
+    disabled: bool = False
+
+
+class AgentToolRegistrySnapshot(_Scoped):
+    """All tools of one registry at one time."""
+
+    namespace: Name
+    owner: RegistryOwner = RegistryOwner.HOST_RUNTIME
+    fingerprint: Fingerprint
+    tools: Annotated[tuple[AgentToolDescriptor, ...], Field(max_length=limits.TOOLS_PER_REGISTRY)]
+
+    @property
+    def ref(self) -> AgentToolRegistryRef:
+        return AgentToolRegistryRef(
+            registry_id=self.registry_id, scope=self.scope, scope_id=self.scope_id, fingerprint=self.fingerprint
+        )
+
+    def tool(self, tool_id: str, /) -> AgentToolDescriptor | None:
+        """Return the tool of this id."""
+        return next((tool for tool in self.tools if tool.tool_id == tool_id), None)
+
+
+class KeptRegistry(Value):
+    """A registry as stored."""
+
+    snapshot: AgentToolRegistrySnapshot
+    registered_at: Instant
+
+
+class ExperienceConfidence(StrEnum):
+    """How sure an experience is."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class ExperienceStatus(StrEnum):
+    """Whether an experience may be hinted at."""
+
+    CANDIDATE = "candidate"
+    """One success that waits to be repeated: nothing is said of it."""
+    ACTIVE = "active"
+
+
+class ToolExperience(Value):
+    """What using one tool, under one contract, for one kind of task has taught. Counts and short words, no results."""
+
+    registry_id: Name
+    tool_id: Name
+    schema_fingerprint: Fingerprint
+    task_signature: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    reason: Annotated[str, Field(max_length=limits.TOOL_REASON_CHARS)] = ""
+    guidance: Annotated[str, Field(max_length=limits.TOOL_REASON_CHARS)] = ""
+    """An operator's word on how to use it."""
+    success_count: int = 0
+    failure_count: int = 0
+    mismatch_count: int = 0
+    confidence: ExperienceConfidence = ExperienceConfidence.LOW
+    status: ExperienceStatus = ExperienceStatus.CANDIDATE
+    created_at: Instant
+    updated_at: Instant
+
+
+def experience_key(registry_tag: str, experience_tag: str, /) -> str:
+    """Return the key of an experience: those of one registry stand together."""
+    return f"{registry_tag}.{experience_tag}"
