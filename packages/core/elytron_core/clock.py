@@ -10,6 +10,8 @@ from elytron_core.errors import InvalidInput
 Instant = NewType("Instant", int)
 """Milliseconds since 1970-01-01T00:00:00Z."""
 
+DAY_MS = 24 * 3600 * 1000
+
 
 @runtime_checkable
 class Clock(Protocol):

@@ -6,10 +6,24 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from elytron_core import limits
+from elytron_core.contracts.governing import CandidatesWrite
+from elytron_core.contracts.planes import (
+    CapsulesWrite,
+    ExecutionWrite,
+    GardenWrite,
+    NotesWrite,
+    SubjectsWrite,
+    SummaryWrite,
+)
 from elytron_core.contracts.scoped import IdempotencyKey, Reason, ScopedRequest
 from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes.actors import ActorAttribution
+from elytron_core.planes.attributes import Attribute
+from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.host_refs import HostOpaqueRef
+from elytron_core.planes.long_term import FactOperation
 from elytron_core.scope import Name
 
 
@@ -21,6 +35,15 @@ class TurnDraft(Value):
     delivery: transcript.Delivery = transcript.Delivery.DELIVERED
     tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
     metadata: transcript.Metadata = {}
+    source: transcript.TurnSource | None = None
+    actor: ActorAttribution | None = None
+    tool_observations: Annotated[
+        tuple[transcript.ToolObservation, ...], Field(max_length=limits.TOOL_OBSERVATIONS)
+    ] = ()
+    host_refs: Annotated[tuple[HostOpaqueRef, ...], Field(max_length=limits.HOST_REFS)] = ()
+    external_content_used: bool = False
+    candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    attributes: Annotated[tuple[Attribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
 
 
 class TranscriptWrite(Value):
@@ -30,13 +53,6 @@ class TranscriptWrite(Value):
     turns: Annotated[tuple[TurnDraft, ...], Field(min_length=1, max_length=limits.TURNS_PER_COMMIT)]
     origin: transcript.Origin = transcript.Origin.HOST
     title: Name | None = None
-
-
-class FactOperation(StrEnum):
-    """What an extraction asks for."""
-
-    UPSERT = "upsert"
-    DELETE = "delete"
 
 
 class FactDraft(Value):
@@ -86,22 +102,22 @@ class Procedural(Value):
     source: procedural.SkillSource = procedural.SkillSource.MANUAL
 
 
-class MemoryWriteRequest(ScopedRequest):
-    """Store evidence, facts or procedures. With `idempotency_key`, a repeat gets the first answer, no change."""
+PlaneWrite = CapsulesWrite | ExecutionWrite | SummaryWrite | NotesWrite | GardenWrite | SubjectsWrite
+"""What keeps one document per matter, conversation or name: written over, never doubled."""
 
-    write: Annotated[TranscriptWrite | LongTermExtraction | Procedural, Field(discriminator="kind")]
+
+class MemoryWriteRequest(ScopedRequest):
+    """Store evidence, beliefs, candidates, or what the other planes keep.
+
+    With `idempotency_key`, a repeat gets the first answer, no change.
+    """
+
+    write: Annotated[
+        TranscriptWrite | LongTermExtraction | Procedural | CandidatesWrite | PlaneWrite, Field(discriminator="kind")
+    ]
     idempotency_key: IdempotencyKey | None = None
     dry_run: bool = False
     """Judge everything, store nothing: the report says what a write now would do, but for the ids."""
-
-
-class Verdict(StrEnum):
-    """What admission said."""
-
-    ACCEPT = "accept"
-    REJECT = "reject"
-    DEFER = "defer"
-    HANDOFF = "handoff"
 
 
 class Outcome(StrEnum):

@@ -50,6 +50,13 @@ class Authority(StrEnum):
     ASSISTANT_SELF_CLAIM = "assistant_self_claim"
 
 
+class FactOperation(StrEnum):
+    """What a proposal asks for."""
+
+    UPSERT = "upsert"
+    DELETE = "delete"
+
+
 class Confidence(StrEnum):
     """How sure the writer is."""
 

@@ -3,11 +3,9 @@
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from elytron_core.clock import Instant
+from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
 from elytron_core.planes import long_term
-
-DAY_MS: Final = 24 * 3600 * 1000
 
 
 class Pace(StrEnum):

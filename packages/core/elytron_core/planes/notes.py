@@ -1,0 +1,45 @@
+"""The plane of daily notes: what a day held, archive evidence beside the transcript."""
+
+from enum import StrEnum
+from typing import Annotated, NewType
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.scope import Name
+
+NOTES = "notes"
+NoteId = NewType("NoteId", str)
+ID_WORD = "note"
+
+NoteText = Annotated[str, Field(min_length=1, max_length=limits.NOTE_CHARS)]
+Period = Annotated[str, Field(pattern=r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$")]
+"""A day ("2026-08-03") or a month ("2026-08")."""
+
+
+class NoteGrain(StrEnum):
+    """How long a time a note covers."""
+
+    DAY = "day"
+    MONTH = "month"
+
+
+class DailyNote(Value):
+    """What one day, or one month of days rolled up, held in a conversation; one per period."""
+
+    id: NoteId
+    period: Period
+    text: NoteText
+    citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    channel: Name
+    conversation: Name
+    observed_at: Instant
+    recorded_at: Instant
+    updated_at: Instant
+    forgotten_at: Instant | None = None
+
+    @property
+    def grain(self) -> NoteGrain:
+        return NoteGrain.MONTH if len(self.period) == len("2026-08") else NoteGrain.DAY
