@@ -111,6 +111,11 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         "the MCP server needs the extra 'mcp': pip install 'elytron[mcp]'",
         {"extra": "mcp"},
     ),
+    (
+        errors.UnsupportedMedia(allowed=("text/plain",)),
+        "a file of this kind is not taken in; there are text/plain",
+        {},
+    ),
     (errors.StoreUnavailable("cannot be opened"), "cannot be opened", {}),
     (
         errors.StoreBusy(engine="sqlite", waited_s=30.4),

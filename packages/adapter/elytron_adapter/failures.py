@@ -8,6 +8,9 @@ from elytron_core.errors import ElytronError
 INTERNAL = "internal"
 METHOD_NOT_ALLOWED = "method_not_allowed"
 UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+REQUEST_TIMEOUT = "request_timeout"
+PRECONDITION_FAILED = "precondition_failed"
+HEADERS_TOO_LARGE = "headers_too_large"
 EXIT_OK = 0
 EXIT_DAMAGE = 13
 EXIT_INTERRUPTED = 130
@@ -34,13 +37,16 @@ FAILURES: dict[str, Failure] = {
     "conflict": Failure(409, -32021, 4, "Conflict"),
     "idempotency_conflict": Failure(422, -32022, 4, "Idempotency key used for another request"),
     "turn_conflict": Failure(409, -32023, 4, "Turn id used for another turn"),
+    "still_running": Failure(409, -32024, 4, "Still running"),
     "limit_exceeded": Failure(422, -32030, 7, "Limit exceeded"),
     "payload_too_large": Failure(413, -32031, 7, "Payload too large"),
     "rate_limited": Failure(429, -32032, 7, "Too many requests"),
+    "overloaded": Failure(503, -32033, 9, "Overloaded"),
     "unauthorized": Failure(401, -32042, 5, "Unauthorized"),
     "permission_refused": Failure(403, -32040, 5, "Permission refused"),
     "unsupported": Failure(422, -32601, 8, "Unsupported"),
     "missing_extra": Failure(501, -32041, 8, "Not installed"),
+    "unsupported_media": Failure(415, -32043, 8, "Unsupported media type"),
     "store_error": Failure(500, -32050, 11, "Store error"),
     "store_unavailable": Failure(503, -32051, 9, "Store unavailable"),
     "store_busy": Failure(503, -32052, 9, "Store busy"),
@@ -60,6 +66,9 @@ FAILURES: dict[str, Failure] = {
     "unreachable": Failure(503, -32083, 9, "Unreachable"),
     METHOD_NOT_ALLOWED: Failure(405, -32070, 1, "Method not allowed"),
     UNSUPPORTED_MEDIA_TYPE: Failure(415, -32071, 1, "Unsupported media type"),
+    REQUEST_TIMEOUT: Failure(408, -32072, 9, "Request too slow"),
+    PRECONDITION_FAILED: Failure(412, -32073, 4, "Precondition failed"),
+    HEADERS_TOO_LARGE: Failure(431, -32074, 7, "Headers too large"),
 }
 
 

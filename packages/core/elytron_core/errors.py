@@ -9,14 +9,17 @@
     ├── NotFound                  not_found
     ├── Conflict                  conflict                   a precondition no longer holds
     │   ├── IdempotencyConflict   idempotency_conflict       same key, other body
+    │   ├── StillRunning          still_running              the first call under this key is not done yet (retryable)
     │   └── TurnConflict          turn_conflict              same turn id, other content
     ├── LimitExceeded             limit_exceeded
     │   ├── PayloadTooLarge       payload_too_large          more bytes than one request or file may have
     │   └── RateLimited           rate_limited               more calls than a caller may make now (retryable)
+    ├── Overloaded                overloaded                 no place for another call now (retryable)
     ├── Unauthorized              unauthorized               no credential, or none that is known here
     ├── PermissionRefused         permission_refused
     ├── Unsupported               unsupported                an operation, engine or extra that is not there
-    │   └── MissingExtra          missing_extra
+    │   ├── MissingExtra          missing_extra
+    │   └── UnsupportedMedia      unsupported_media          a file of a kind that is not taken in
     ├── StoreError
     │   ├── StoreUnavailable      store_unavailable          cannot be opened, read or written now (retryable)
     │   │   └── StoreBusy         store_busy                 others held it longer than the wait allows
@@ -137,6 +140,16 @@ class IdempotencyConflict(Conflict):
         return {}
 
 
+class StillRunning(Conflict):
+    key = "still_running"
+
+    def __init__(self) -> None:
+        ElytronError.__init__(self, "the first call under this idempotency key still runs: ask again with the same key")
+
+    def details(self) -> dict[str, str | int]:
+        return {}
+
+
 class TurnConflict(Conflict):
     key = "turn_conflict"
     retryable = False
@@ -180,6 +193,14 @@ class RateLimited(LimitExceeded):
         return {"retry_after_s": self.retry_after_s}
 
 
+class Overloaded(ElytronError):
+    key = "overloaded"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("there are more calls than can be answered now: try again in a moment")
+
+
 class Unauthorized(ElytronError):
     key = "unauthorized"
 
@@ -204,6 +225,14 @@ class MissingExtra(Unsupported):
 
     def details(self) -> dict[str, str | int]:
         return {"extra": self.extra}
+
+
+class UnsupportedMedia(Unsupported):
+    key = "unsupported_media"
+
+    def __init__(self, *, allowed: tuple[str, ...]) -> None:
+        super().__init__(f"a file of this kind is not taken in; there are {', '.join(allowed)}")
+        self.allowed = allowed
 
 
 class StoreError(ElytronError):
