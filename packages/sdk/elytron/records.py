@@ -5,17 +5,18 @@ from collections.abc import Mapping
 from elytron.units import Recallable
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Entry, Put, Ref
+from elytron_core.ports.store import Action, Delete, Entry, Put, Ref
 
 
 class Changes:
-    """The puts and entries of one batch, collected; a document is put once, with its last value."""
+    """The puts, deletes and entries of one batch, collected; a document is put once, with its last value."""
 
     def __init__(self, record: SpaceRecord, /) -> None:
         self._record = record
         self._puts: dict[Ref, Put] = {}
         self._entries: list[Entry] = []
         self._recallable: dict[Ref, Recallable] = {}
+        self._deletes: dict[Ref, Delete] = {}
 
     def put(self, ref: Ref, value: Value, /, *, expects: int, action: Action | None) -> bytes:
         """Write `value` at `ref`, now at revision `expects`; with `action`, the journal says so. Return its bytes."""
@@ -27,9 +28,25 @@ class Changes:
             self._entries.append(Entry(action, ref, self._record.digest(body)))
         return body
 
+    def delete(self, ref: Ref, /, *, expects: int) -> None:
+        """Remove what stands at `ref`, now at revision `expects`; the journal says so."""
+        self._deletes[ref] = Delete(ref, expects)
+        self._entries.append(Entry(Action.DELETE, ref))
+
+    def join(self, other: "Changes", /) -> None:
+        """Take in the changes of another part of the same write; both touch other documents."""
+        self._puts |= other._puts
+        self._deletes |= other._deletes
+        self._entries += other._entries
+        self._recallable |= other._recallable
+
     @property
     def puts(self) -> tuple[Put, ...]:
         return tuple(self._puts.values())
+
+    @property
+    def deletes(self) -> tuple[Delete, ...]:
+        return tuple(self._deletes.values())
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -41,4 +58,4 @@ class Changes:
         return self._recallable
 
     def __bool__(self) -> bool:
-        return bool(self._puts)
+        return bool(self._puts or self._deletes)

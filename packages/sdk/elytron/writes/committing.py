@@ -68,7 +68,8 @@ async def commit(
         if not committed.replayed:
             last = batch.entries[-1]
             mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
-            ctx.folds.feed(space, Fed(committed.first, mark, planned.changes.recallable))
+            if not planned.changes.deletes:  # what goes is left to the journal
+                ctx.folds.feed(space, Fed(committed.first, mark, planned.changes.recallable))
             return planned.report(space, sequence=committed.last)
         ctx.heads.drop_space(space)
         first = MemoryWriteReport.from_bytes(committed.answer)
@@ -104,6 +105,7 @@ def _batch(
         at=ctx.clock.now(),
         entries=(*entries, *(planned.changes.entries or (Entry(Action.WRITE, planned.about),))),
         puts=(*puts, *planned.changes.puts),
+        deletes=planned.changes.deletes,
         requires=(*requires, *planned.requires),
         idempotency=idempotency,
     )

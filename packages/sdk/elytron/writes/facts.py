@@ -28,10 +28,13 @@ async def write_facts(
     ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: LongTermExtraction, /
 ) -> MemoryWriteReport:
     """Judge each draft in order, later ones against what earlier ones leave, and commit what was accepted."""
-    return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write))
+    return await commit(ctx, scope.space, request, partial(plan_facts, ctx, scope, write))
 
 
-async def _plan(ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord) -> Planned:
+async def plan_facts(
+    ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /
+) -> Planned:
+    """Return what writing these drafts now would change, and what becomes of each."""
     book = _Slots(record)
     await book.read(ctx, scope, write)
     now = ctx.clock.now()

@@ -27,10 +27,11 @@ async def write_skills(
     ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Procedural, /
 ) -> MemoryWriteReport:
     """Judge each procedure and commit what was accepted; a known name is updated, another made."""
-    return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write))
+    return await commit(ctx, scope.space, request, partial(plan_skills, ctx, scope, write))
 
 
-async def _plan(ctx: OperationContext, scope: Scope, write: Procedural, record: SpaceRecord) -> Planned:
+async def plan_skills(ctx: OperationContext, scope: Scope, write: Procedural, record: SpaceRecord, /) -> Planned:
+    """Return what writing these procedures now would change, and what becomes of each."""
     refs = {_name(item): Ref(procedural.SKILLS, record.skill_tag(_name(item))) for item in write.writes}
     documents = await ctx.store.get(scope.space, tuple(refs.values()))
     known = {
