@@ -172,9 +172,9 @@ def turn(
 
 
 def test_a_hidden_or_erased_message_is_not_recalled_nor_any_of_a_turn_put_away() -> None:
-    assert [turn().is_recallable(part) for part in range(4)] == [True, False, False, True]
+    assert [turn(*SPOKEN).is_recallable(part) for part in range(4)] == [True, False, False, True]
     for lifecycle in transcript.Lifecycle:
-        assert turn(lifecycle=lifecycle).is_recallable(0) is (lifecycle is transcript.Lifecycle.ACTIVE)
+        assert turn(*SPOKEN, lifecycle=lifecycle).is_recallable(0) is (lifecycle is transcript.Lifecycle.ACTIVE)
 
 
 def test_a_message_was_said_when_its_host_says_else_when_it_was_recorded() -> None:

@@ -192,7 +192,6 @@ CALL_WAIT_S = 10.0
 """How long a call waits for its place before it is told to come again."""
 IDEMPOTENCY_WAIT_S = 5.0
 """How long a repeat waits for the first call under its key before it is told that this one still runs."""
-ACCESS_KEYS = 100_000
 ACCESS_KEYS_CACHED = 10_000
 ACCESS_CACHE_MS = 2_000
 """How long a key that was looked up is trusted: a revoked one is refused after this at the latest."""

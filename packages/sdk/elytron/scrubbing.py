@@ -36,6 +36,7 @@ def scrub_write(write: Write, /) -> tuple[Write, dict[str, int]]:
 
 def _turn(turn: TurnDraft, found: Counter[str]) -> TurnDraft:
     """Return the turn itself where there is nothing to black out."""
+    turn = _beside(turn, found)
     texts = [_text(message.text, found) for message in turn.messages]
     if all(text is message.text for text, message in zip(texts, turn.messages, strict=True)):
         return turn
@@ -43,6 +44,24 @@ def _turn(turn: TurnDraft, found: Counter[str]) -> TurnDraft:
         message.model_copy(update={"text": text}) for text, message in zip(texts, turn.messages, strict=True)
     ]
     return turn.model_copy(update={"messages": tuple(messages)})
+
+
+def _beside(turn: TurnDraft, found: Counter[str]) -> TurnDraft:
+    """Return the turn with what stands beside its messages blacked out: observations, labels, attributes."""
+    if not (turn.tool_observations or turn.host_refs or turn.attributes):
+        return turn
+    observed = [item.model_copy(update={"summary": _text(item.summary, found)}) for item in turn.tool_observations]
+    refs = [
+        ref.model_copy(update={"label": _text(ref.label, found)}) if ref.label is not None else ref
+        for ref in turn.host_refs
+    ]
+    attributes = [
+        item.model_copy(update={"value": _text(item.value, found)}) if isinstance(item.value, str) else item
+        for item in turn.attributes
+    ]
+    return turn.model_copy(
+        update={"tool_observations": tuple(observed), "host_refs": tuple(refs), "attributes": tuple(attributes)}
+    )
 
 
 def _text(text: str, found: Counter[str]) -> str:

@@ -6,7 +6,24 @@ from elytron_core import canonical
 from elytron_core.clock import Instant
 from elytron_core.ids import ConversationTag, SkillId
 from elytron_core.model import Value
-from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes import (
+    attributes,
+    candidates,
+    continuity,
+    derived_refs,
+    embedding,
+    execution,
+    garden,
+    gateway,
+    jobs,
+    long_term,
+    notes,
+    procedural,
+    subjects,
+    summaries,
+    tools,
+    transcript,
+)
 from elytron_core.scope import ConversationKey
 
 SPACE = "space"
@@ -15,9 +32,27 @@ COLLECTIONS = (
     transcript.CONVERSATIONS,
     transcript.TURNS,
     transcript.TURN_NAMES,
+    transcript.CHAT_ALIASES,
+    attributes.TURN_ATTRIBUTES,
+    derived_refs.DERIVED_REFS,
     long_term.FACTS,
     long_term.SLOTS,
     procedural.SKILLS,
+    tools.REGISTRIES,
+    tools.EXPERIENCES,
+    embedding.VECTORS,
+    embedding.EMBEDDING,
+    candidates.CANDIDATES,
+    continuity.CAPSULES,
+    execution.EXECUTION,
+    summaries.SUMMARIES,
+    notes.NOTES,
+    garden.GARDEN,
+    subjects.SUBJECTS,
+    subjects.SUBJECT_EDGES,
+    subjects.SOUL_BINDINGS,
+    *gateway.OF_A_SPACE,
+    *jobs.OF_A_SPACE,
 )
 """Every collection of a space: what exports, fingerprints and erasures walk."""
 KEY = "0"
@@ -55,11 +90,30 @@ class SpaceRecord(Value):
     def turn_name_tag(self, key: ConversationKey, host_id: str, /) -> str:
         return self.tag("turn", *key, host_id)
 
+    def alias_tag(self, channel: str, chat: str, /) -> str:
+        return self.tag("chat", channel, chat)
+
+    def attribute_tag(self, key: str, part: int | None, /) -> str:
+        return self.tag("attribute", key, "" if part is None else str(part))
+
+    def derived_tag(self, plane: str, store_key: str, /) -> str:
+        return self.tag("derived", plane, store_key)
+
     def slot_tag(self, kind: long_term.Kind, topic: str, /) -> str:
         return self.tag("slot", kind.value, long_term.topic_key(topic))
 
     def skill_tag(self, name: str, /) -> SkillId:
         return SkillId(self.tag("skill", name))
+
+    def registry_tag(self, registry_id: str, /) -> str:
+        return self.tag("tool_registry", registry_id)
+
+    def experience_key(self, registry_id: str, tool_id: str, schema: str, task: str, /) -> str:
+        tag = self.tag("tool_experience", registry_id, tool_id, schema, task)
+        return tools.experience_key(self.registry_tag(registry_id), tag)
+
+    def model_tag(self, model: str) -> str:
+        return self.tag("model", model)
 
     def digest(self, body: bytes, /) -> str:
         """Return the keyed digest of a document's body, as journals may show it."""

@@ -9,24 +9,20 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.model import Value
+from elytron_core.planes.actors import ActorAttribution
+from elytron_core.planes.evidence import RESTRICTED, EvidenceAuthority, authority_of_role
+from elytron_core.planes.host_refs import HostOpaqueRef
+from elytron_core.planes.roles import Role
 from elytron_core.scope import ConversationKey, Name
 
 TURNS = "turns"
 CONVERSATIONS = "conversations"
 TURN_NAMES = "turn_names"
+CHAT_ALIASES = "chat_aliases"
 
 MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 At = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
 Metadata = dict[Name, str | int | float | bool | None]
-
-
-class Role(StrEnum):
-    """In which role a message was given to a model or by one."""
-
-    USER = "user"
-    ASSISTANT = "assistant"
-    SYSTEM = "system"
-    TOOL = "tool"
 
 
 class Delivery(StrEnum):
@@ -49,6 +45,14 @@ class Lifecycle(StrEnum):
     RAW_DELETED = "raw_deleted"
 
 
+class Redaction(StrEnum):
+    """How much of a turn's raw text is left, whatever may be shown of it."""
+
+    RAW_AVAILABLE = "raw_available"
+    MASKED = "masked"
+    RAW_DELETED = "raw_deleted"
+
+
 class Origin(StrEnum):
     """How a turn came in."""
 
@@ -63,6 +67,33 @@ class Message(Value):
     text: MessageText
     speaker: Name | None = None
     at: At | None = None
+    authority: EvidenceAuthority | None = None
+    """On whose word it stands; without it, its role says so."""
+
+    @property
+    def stands_on(self) -> EvidenceAuthority:
+        return self.authority if self.authority is not None else authority_of_role(self.role)
+
+
+class TurnSource(Value):
+    """Where a turn came from, in the host's words."""
+
+    ingress: Name | None = None
+    provider: Name | None = None
+    protocol: Name | None = None
+    endpoint: Annotated[str, Field(max_length=limits.URI_CHARS)] | None = None
+    model_alias: Name | None = None
+    model_resolved: Name | None = None
+    request_id: Name | None = None
+
+
+class ToolObservation(Value):
+    """That a tool was used and what came of it, in short; never its raw result."""
+
+    observation_id: Name
+    tool_name: Name
+    summary: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    external_content: bool = False
 
 
 class Turn(Value):
@@ -86,10 +117,30 @@ class Turn(Value):
     """Which messages are hidden from recall, and since when."""
     erased: tuple[int, ...] = ()
     """Which messages are gone; their places stay, so that later ones keep their ids."""
+    source: TurnSource | None = None
+    actor: ActorAttribution | None = None
+    tool_observations: tuple[ToolObservation, ...] = ()
+    host_refs: tuple[HostOpaqueRef, ...] = ()
+    external_content_used: bool = False
+    candidate_ids: tuple[Name, ...] = ()
+    redaction: Redaction = Redaction.RAW_AVAILABLE
 
     def is_recallable(self, part: int, /) -> bool:
-        """Tell whether a message may be recalled: neither hidden, nor gone, nor in a turn put away."""
-        return self.lifecycle is Lifecycle.ACTIVE and part not in self.forgotten and part not in self.erased
+        """Tell whether a message may be recalled: neither hidden, nor gone, nor restricted, nor in a turn put away."""
+        return (
+            self.lifecycle is Lifecycle.ACTIVE
+            and part not in self.forgotten
+            and part not in self.erased
+            and self.messages[part].authority not in RESTRICTED
+        )
+
+    def is_readable(self, part: int, /) -> bool:
+        """Tell whether a message may be read by its id: its text is there, not masked, and not restricted."""
+        return (
+            self.redaction is Redaction.RAW_AVAILABLE
+            and part not in self.erased
+            and self.messages[part].authority not in RESTRICTED
+        )
 
     @property
     def is_emptied(self) -> bool:
@@ -122,6 +173,14 @@ class Conversation(Value):
         return ConversationKey(self.channel, self.conversation)
 
 
+class ChatAlias(Value):
+    """Which conversation a chat is for each subject: the one committed last under that chat."""
+
+    channel: Name
+    chat: Name
+    conversations: dict[Name, Name] = {}
+
+
 def turn_id(tag: ConversationTag, sequence: int, /) -> TurnId:
     """Return the id, and document key, of a conversation's turn; ids sort in the order of the conversation."""
     return TurnId(f"{tag}.{sequence:012x}")
@@ -130,6 +189,11 @@ def turn_id(tag: ConversationTag, sequence: int, /) -> TurnId:
 def tag_of(turn: TurnId, /) -> ConversationTag:
     """Return the conversation part of a turn's id."""
     return ConversationTag(turn.partition(".")[0])
+
+
+def sequence_of(turn: TurnId, /) -> int:
+    """Return a turn's place in its conversation, as its id says it."""
+    return int(turn.partition(".")[2], 16)
 
 
 def said_at(turn: Turn, message: Message, /) -> Instant:

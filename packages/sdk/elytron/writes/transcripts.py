@@ -1,9 +1,11 @@
 """Turns become evidence: numbered in their conversation, each host id once."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
+from elytron.aliases import put_alias, read_alias
 from elytron.context import OperationContext
 from elytron.records import Changes
 from elytron.writes.committing import Planned, commit
@@ -18,9 +20,10 @@ from elytron_core.contracts.writing import (
     Verdict,
     WriteDecision,
 )
-from elytron_core.errors import TurnConflict
+from elytron_core.errors import Conflict, InvalidInput, TurnConflict
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
+from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute, attribute_key
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
@@ -35,6 +38,14 @@ class ChangedTurn(StrEnum):
     KEEP_FIRST = "keep_first"
 
 
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What a write asks beside storing its turns."""
+
+    changed: ChangedTurn
+    sequence: int | None
+
+
 async def write_turns(
     ctx: OperationContext,
     scope: Scope,
@@ -43,17 +54,22 @@ async def write_turns(
     /,
     *,
     changed: ChangedTurn = ChangedTurn.REFUSE,
+    sequence: int | None = None,
 ) -> MemoryWriteReport:
     """Commit the turns of `write` behind what their conversation holds, all or none.
 
     A turn whose host id is already there with the same content is a duplicate; with other content, it is a TurnConflict
-    or left as it was, as `changed` says.
+    or left as it was, as `changed` says. With `sequence`, the first new turn must become that one of its conversation.
     """
-    return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write, changed))
+    return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write, _Rules(changed, sequence)))
 
 
 async def _plan(
-    ctx: OperationContext, scope: Scope, write: TranscriptWrite, changed: ChangedTurn, record: SpaceRecord
+    ctx: OperationContext,
+    scope: Scope,
+    write: TranscriptWrite,
+    rules: _Rules,
+    record: SpaceRecord,
 ) -> Planned:
     key = scope.conversation_key
     tag = record.conversation_tag(key)
@@ -63,6 +79,7 @@ async def _plan(
         if turn.host_id is not None
     }
     known = await _known(ctx, scope, names)
+    alias = await read_alias(ctx, scope, record)
     head, revision, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
     now = ctx.clock.now()
@@ -79,11 +96,14 @@ async def _plan(
         digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
         name = known.get(draft.host_id) if draft.host_id is not None else None
         if name is not None:
-            decisions.append(_known_turn(name, digest, draft, changed))
+            decisions.append(_known_turn(name, digest, draft, rules.changed))
             continue
+        if not stored and rules.sequence not in {None, sequence}:
+            raise Conflict(what="the conversation's next turn", expected=rules.sequence or 0, found=sequence)
         turn_id = transcript.turn_id(tag, sequence)
         turn = _turn(scope, draft, messages, sequence=sequence, now=now, origin=write.origin)
         changes.put(Ref(transcript.TURNS, turn_id), turn, expects=0, action=Action.WRITE)
+        _put_attributes(changes, record, turn_id, turn, draft)
         if draft.host_id is not None:
             known[draft.host_id] = transcript.TurnName(turn=turn_id, digest=digest)
             changes.put(names[draft.host_id], known[draft.host_id], expects=0, action=None)
@@ -94,8 +114,34 @@ async def _plan(
     if stored:
         grown = _grown(head, stored, scope, write)
         changes.put(about, grown, expects=revision, action=None)
+        if alias is not None:
+            put_alias(changes, record, *alias)
         ctx.heads.expect(scope.space, tag, grown, revision + 1)
     return Planned(changes, tuple(decisions), about, requires if stored else ())
+
+
+def _put_attributes(
+    changes: Changes, record: SpaceRecord, turn_id: TurnId, turn: transcript.Turn, draft: TurnDraft
+) -> None:
+    """Add the turn's attributes to the batch. Raises InvalidInput for one that is not the turn's."""
+    seen: set[str] = set()
+    for attribute in draft.attributes:
+        if attribute.part is not None and attribute.part >= len(turn.messages):
+            raise InvalidInput(field="attributes", problem="name a message that the turn does not keep")
+        if attribute.value_bytes > attribute.max_value_bytes:
+            raise InvalidInput(field="attributes", problem="have a value that is longer than its own bound")
+        key = attribute_key(turn_id, record.attribute_tag(attribute.key, attribute.part))
+        if key in seen:
+            raise InvalidInput(field="attributes", problem="say one key twice")
+        seen.add(key)
+        kept = TurnAttribute(
+            **attribute.model_dump(),
+            turn=turn_id,
+            channel=turn.channel,
+            conversation=turn.conversation,
+            written_at=turn.recorded_at,
+        )
+        changes.put(Ref(TURN_ATTRIBUTES, key), kept, expects=0, action=None)
 
 
 def _known_turn(
@@ -148,6 +194,12 @@ def _turn(
         tags=draft.tags,
         metadata=draft.metadata,
         forgotten={},
+        source=draft.source,
+        actor=draft.actor,
+        tool_observations=draft.tool_observations,
+        host_refs=draft.host_refs,
+        external_content_used=draft.external_content_used,
+        candidate_ids=draft.candidate_ids,
     )
 
 

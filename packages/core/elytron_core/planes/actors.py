@@ -1,0 +1,29 @@
+"""Who had a part in a turn. The parts are kept side by side and never taken for one another."""
+
+from elytron_core.model import Value
+from elytron_core.scope import Name
+
+
+class ActorAttribution(Value):
+    """Who spoke, whom the memory is about, who acted, whose memory was mounted, through which agent, and why.
+
+    Each is the host's own id; a part that is not known stays empty.
+    """
+
+    speaker_id: Name | None = None
+    speaker_kind: Name | None = None
+    """What the speaker is, in the host's words: subject, human, assistant, tool."""
+    subject_id: Name | None = None
+    actor_subject_id: Name | None = None
+    mounted_subject_id: Name | None = None
+    agent_id: Name | None = None
+    triggered_by: Name | None = None
+
+    def speaking(self, speaker: str | None, /) -> "ActorAttribution":
+        """Return the attribution of a message of this turn that `speaker` said; the other parts are the turn's."""
+        return self if speaker is None else self.model_copy(update={"speaker_id": speaker})
+
+    @property
+    def outward(self) -> "ActorAttribution":
+        """What a conversation's participants may know: who spoke."""
+        return ActorAttribution(speaker_id=self.speaker_id, speaker_kind=self.speaker_kind)

@@ -1,0 +1,83 @@
+"""Which memories rest on which turns: the structured links that lifecycle and repair read."""
+
+import re
+from enum import StrEnum
+
+from elytron_core.clock import Instant
+from elytron_core.ids import TurnId
+from elytron_core.model import Value
+from elytron_core.planes.evidence import EvidenceAuthority
+from elytron_core.scope import ConversationKey, Name, Space
+
+DERIVED_REFS = "derived_refs"
+
+_TURN = re.compile(r"[0-9a-f]{24}\.[0-9a-f]{12}")
+_PART = re.compile(r"[0-9]{1,3}")
+_SCHEME = "transcript:"
+
+
+class TranscriptEvidenceRef(Value):
+    """A turn, or one message of it, as evidence. `turn_id` and `message_id` are the memory's own ids."""
+
+    memory_space_id: Space
+    channel_id: Name
+    conversation_id: Name
+    turn_id: TurnId
+    message_id: str | None = None
+    subject_id: Name | None = None
+    authority: EvidenceAuthority | None = None
+
+    @property
+    def conversation(self) -> ConversationKey:
+        return ConversationKey(self.channel_id, self.conversation_id)
+
+    @property
+    def citation(self) -> str:
+        """The text that people are shown; nothing is decided by reading it."""
+        place = f"{_SCHEME}{self.memory_space_id}/{self.channel_id}/{self.conversation_id}#turn={self.turn_id}"
+        return place if self.message_id is None else f"{place}#message={self.message_id}"
+
+
+class DerivedMemoryPlane(StrEnum):
+    """Where a memory stands that rests on a transcript."""
+
+    LONG_TERM = "long_term"
+    SHARED_FACT = "shared_fact"
+    PROCEDURAL_SKILL = "procedural_skill"
+    TASK_LEARNING = "task_learning"
+    ARCHIVE_EVIDENCE = "archive_evidence"
+    PRIVATE_GARDEN = "private_garden"
+    SOUL_CANDIDATE_HANDOFF = "soul_candidate_handoff"
+
+
+class DerivedMemoryRef(Value):
+    """A memory and the evidence it rests on. `store_key` is the memory's id in its plane."""
+
+    plane: DerivedMemoryPlane
+    store_key: str
+    source: TranscriptEvidenceRef
+    created_at: Instant
+    subject_id: Name | None = None
+
+
+def derived_key(turn: TurnId, tag: str, /) -> str:
+    """Return the document key of a link; what rests on one turn stands together."""
+    return f"{turn}.{tag}"
+
+
+def cited_turn(citation: str, /) -> tuple[TurnId, int | None] | None:
+    """Return the turn that `citation` names, and which message of it; None where it names no turn of ours.
+
+    A turn's id, a message's id (`turn#part`) and a display citation are understood.
+    """
+    rest = citation
+    if citation.startswith(_SCHEME):
+        _, found, rest = citation.rpartition("#turn=")
+        if not found:
+            return None
+        turn, _, message = rest.partition("#message=")
+        rest = message or turn
+    turn, _, part = rest.partition("#")
+    if not _TURN.fullmatch(turn) or (part and not _PART.fullmatch(part)):
+        return None
+    return TurnId(turn), int(part) if part else None

@@ -1,0 +1,48 @@
+"""The transcript: governed commits, views, the life of raw text, repair."""
+
+from elytron.aliases import home
+from elytron.context import OperationContext
+from elytron.scrubbing import scrub_write
+from elytron.writes.transcripts import write_turns
+from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest
+from elytron_core.contracts.writing import MemoryWriteRequest, Outcome, TranscriptWrite
+from elytron_core.ids import TurnId
+from elytron_core.planes import transcript
+
+
+async def commit_transcript(
+    ctx: OperationContext, request: MemoryTranscriptCommitRequest, /
+) -> MemoryTranscriptCommitReport:
+    """Commit one turn as evidence. Raises TurnConflict, Conflict where it would not be the turn that it must become."""
+    scope = await home(ctx, ctx.scope_of(request))
+    write, scrubbed = scrub_write(TranscriptWrite(turns=(request.delta.draft(),), title=request.title))
+    assert isinstance(write, TranscriptWrite)
+    written = await write_turns(
+        ctx,
+        scope,
+        MemoryWriteRequest(
+            scope=scope, write=write, idempotency_key=request.idempotency_key, dry_run=request.dry_run
+        ),
+        write,
+        sequence=request.delta.sequence,
+    )
+    (decision,) = written.decisions
+    turn = TurnId(decision.id) if decision.id is not None else None
+    channel, conversation = scope.conversation_key
+    kept = transcript.evidence_of(request.delta.messages, request.delta.delivery)
+    return MemoryTranscriptCommitReport(
+        space=scope.space,
+        channel=channel,
+        conversation=conversation,
+        host_turn_id=request.delta.turn_id,
+        turn_id=turn,
+        sequence=transcript.sequence_of(turn) if turn is not None else 0,
+        message_ids=tuple(transcript.message_id(turn, part) for part in range(len(kept))) if turn is not None else (),
+        committed=turn is not None,
+        changed=written.changed,
+        duplicated=written.duplicated or decision.outcome is Outcome.DUPLICATE,
+        dry_run=written.dry_run,
+        skipped_reason=decision.reason if decision.outcome is not Outcome.STORED else "",
+        scrubbed=scrubbed,
+        journal_sequence=written.sequence,
+    )
