@@ -8,17 +8,20 @@ import pytest
 from elytron import MemoryRuntime
 from elytron.registry import OPERATIONS, AnyOperation, Role
 from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.envelope import Accepted, Auth, Duplicated, Envelope, Rejected, Response, Transport
+from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Rejected, Response, Transport
 from elytron_adapter.policy import anyone
+from elytron_adapter.principals import PrincipalKind
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.inspecting import MemoryInspectionRequest
 from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallOutcome
 from elytron_core.contracts.writing import MemoryWriteReport
 from elytron_core.errors import InvalidInput
+from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 
 pytestmark = pytest.mark.anyio
 
+USER = Auth(authenticated=True, kind=AuthKind.BEARER, principal="u1", role=PrincipalKind.USER, space=SpaceId("ada"))
 WRITE = b'{"write": {"kind": "transcript", "turns": [{"messages": [{"text": "We moved to Lisbon."}]}]}}'
 
 
@@ -80,15 +83,28 @@ async def test_from_elsewhere_an_operators_operations_are_refused(
     dispatcher: Dispatcher, operation: AnyOperation
 ) -> None:
     payload = b'{"path": "/nowhere/x"}' if operation.name in {"export", "import"} else b"{}"
-    answer = await dispatcher.dispatch(envelope(operation.name, payload, transport=Transport.HTTP))
+    answer = await dispatcher.dispatch(envelope(operation.name, payload, transport=Transport.HTTP, auth=USER))
     refused = isinstance(answer, Rejected) and answer.error_key == "permission_refused"
-    assert refused == (operation.role is Role.OPERATOR)
+    if operation.role is Role.OPERATOR:
+        assert refused or key_of(answer) == "invalid_input"
+    else:
+        assert not refused
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+async def test_from_elsewhere_a_call_without_a_principal_does_nothing(
+    dispatcher: Dispatcher, operation: AnyOperation
+) -> None:
+    payload = b'{"path": "/nowhere/x"}' if operation.name in {"export", "import"} else b"{}"
+    answer = await dispatcher.dispatch(envelope(operation.name, payload, transport=Transport.HTTP))
+    assert key_of(answer) in {"unauthorized", "invalid_input"}
 
 
 async def test_from_elsewhere_an_operators_fields_are_refused(dispatcher: Dispatcher) -> None:
-    checked = await dispatcher.dispatch(envelope("inspect", b'{"check": true}', transport=Transport.HTTP))
+    remote = {"transport": Transport.HTTP, "auth": USER}
+    checked = await dispatcher.dispatch(envelope("inspect", b'{"check": true}', **remote))
     assert key_of(checked) == "permission_refused"
-    plain = await dispatcher.dispatch(envelope("inspect", b'{"check": false}', transport=Transport.HTTP))
+    plain = await dispatcher.dispatch(envelope("inspect", b'{"check": false}', **remote))
     assert isinstance(plain, Accepted)
     local = await dispatcher.dispatch(envelope("inspect", b'{"check": true}', transport=Transport.CLI))
     assert isinstance(local, Accepted)

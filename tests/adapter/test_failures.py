@@ -6,8 +6,11 @@ from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import (
     EXIT_OK,
     FAILURES,
+    HEADERS_TOO_LARGE,
     INTERNAL,
     METHOD_NOT_ALLOWED,
+    PRECONDITION_FAILED,
+    REQUEST_TIMEOUT,
     UNSUPPORTED_MEDIA_TYPE,
     failure,
     rejection,
@@ -23,7 +26,14 @@ def tree(root: type[ElytronError]) -> Iterator[type[ElytronError]]:
 
 def test_the_table_has_exactly_the_keys_of_the_error_tree_and_of_the_transports() -> None:
     keys = {error.key for error in tree(ElytronError) if error.__module__ == "elytron_core.errors"}
-    assert set(FAILURES) == keys | {METHOD_NOT_ALLOWED, UNSUPPORTED_MEDIA_TYPE}
+    of_transports = {
+        METHOD_NOT_ALLOWED,
+        UNSUPPORTED_MEDIA_TYPE,
+        REQUEST_TIMEOUT,
+        PRECONDITION_FAILED,
+        HEADERS_TOO_LARGE,
+    }
+    assert set(FAILURES) == keys | of_transports
 
 
 def test_every_row_is_an_error_in_each_protocol() -> None:

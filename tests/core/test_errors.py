@@ -96,6 +96,12 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     (errors.LimitExceeded(what="tags", limit=32), "tags: at most 32", {"what": "tags", "limit": 32}),
     (errors.PayloadTooLarge(limit=9), "bytes of JSON: at most 9", {"what": "bytes of JSON", "limit": 9}),
     (
+        errors.StillRunning(),
+        "the first call under this idempotency key still runs: ask again with the same key",
+        {},
+    ),
+    (errors.Overloaded(), "there are more calls than can be answered now: try again in a moment", {}),
+    (
         errors.RateLimited(limit=600, retry_after_s=3),
         "more than 600 calls a minute: try again in 3 s",
         {"retry_after_s": 3},
@@ -174,6 +180,8 @@ def test_trying_again_helps_where_others_were_in_the_way() -> None:
     assert {found.key for found in classes() if found.retryable} == {
         "conflict",
         "rate_limited",
+        "overloaded",
+        "still_running",
         "model_unavailable",
         "unreachable",
         "store_unavailable",

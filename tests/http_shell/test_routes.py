@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.http_shell.conftest import Keys, bearer
 
 from elytron import MemoryRuntime
 from elytron.registry import OPERATIONS, AnyOperation, Role
@@ -14,6 +15,7 @@ from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Queued
 from elytron_adapter.failures import FAILURES, rejection
 from elytron_adapter.policy import anyone
+from elytron_adapter.principals import Development
 from elytron_core import limits
 from elytron_core.errors import MissingExtra, StoreBusy
 from elytron_http_shell import create_app
@@ -65,9 +67,11 @@ async def test_every_operation_has_its_route(client: httpx.AsyncClient, operatio
     [("export", {"path": "/nowhere/x"}), ("import", {"path": "/nowhere/x"}), ("recover", {}), ("close", {})],
 )
 async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
-    client: httpx.AsyncClient, operation: str, body: dict[str, str]
+    server: httpx.AsyncClient, keys: Keys, operation: str, body: dict[str, str]
 ) -> None:
-    assert told(await client.post(f"/v1/{operation}", json=body)) == (403, "permission_refused")
+    for key in (keys.user, keys.device):
+        response = await server.post(f"/v1/{operation}", json=body, headers=bearer(key))
+        assert told(response) == (403, "permission_refused")
     assert {found.name for found in OPERATIONS if found.role is Role.OPERATOR} == {
         "export",
         "import",
@@ -77,7 +81,7 @@ async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
 
 
 async def test_a_dispatcher_brings_its_own_policy(runtime: MemoryRuntime) -> None:
-    transport = httpx.ASGITransport(create_app(Dispatcher(runtime, policy=anyone)))
+    transport = httpx.ASGITransport(create_app(Dispatcher(runtime, policy=anyone), authenticator=Development()))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         assert (await client.post("/v1/recover", json={})).status_code == 200
 
@@ -115,7 +119,7 @@ async def test_a_body_without_a_declared_length_is_cut_off_at_its_bound(client: 
 
 
 async def test_a_declared_length_beyond_the_bound_is_refused_before_the_body_is_read(runtime: MemoryRuntime) -> None:
-    app = create_app(runtime, body_bytes=10)
+    app = create_app(runtime, authenticator=Development(), body_bytes=10)
     answers: list[Any] = []
 
     async def receive() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from elytron_adapter import codec
 from elytron_adapter.envelope import Envelope, Rejected, Response
 from elytron_adapter.failures import rejection
 from elytron_adapter.idempotency import Repeats
-from elytron_adapter.policy import Policy, operators_are_local
+from elytron_adapter.policy import Policy, by_role, within
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.model import Value
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 class Dispatcher:
     """Answers envelopes from one runtime, which its opener closes. Many calls may run at once."""
 
-    def __init__(self, runtime: MemoryRuntime, /, *, policy: Policy = operators_are_local) -> None:
+    def __init__(self, runtime: MemoryRuntime, /, *, policy: Policy = by_role) -> None:
         self._runtime = runtime
         self._policy = policy
         self._repeats = Repeats(runtime)
@@ -50,7 +50,7 @@ class Dispatcher:
 
     async def _answer(self, envelope: Envelope) -> Response:
         operation = by_name(envelope.operation)
-        request = _request(operation, envelope.payload)
+        request = within(envelope.auth, _request(operation, envelope.payload))
         refusal = self._policy(envelope, operation, request)
         if refusal is not None:
             raise PermissionRefused(refusal)

@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SerializeAsAny
 
+from elytron_adapter.principals import PrincipalKind
 from elytron_core import limits
 from elytron_core.contracts.scoped import IdempotencyKey
 from elytron_core.model import Request, Value
-from elytron_core.scope import Name
+from elytron_core.scope import Name, Space
 
 
 class Transport(StrEnum):
@@ -56,11 +57,16 @@ class AuthKind(StrEnum):
 
 
 class Auth(Value):
-    """What the shell found out about the caller. `principal` comes from a credential alone, never from a payload."""
+    """What the shell found out about the caller, from a credential alone and never from a payload.
+
+    `role` says what he may do; `space` is the one space that he may use, None: any.
+    """
 
     authenticated: bool = False
     kind: AuthKind = AuthKind.NONE
     principal: Name | None = None
+    role: PrincipalKind | None = None
+    space: Space | None = None
 
 
 class Envelope(Request):

@@ -1,26 +1,70 @@
-"""Who may do what. A policy looks at a decoded call and says why not, or nothing."""
+"""Who may do what. A policy looks at a decoded call and says why not, or nothing. What no rule allows is refused."""
 
 from collections.abc import Callable
+from typing import assert_never
 
 from elytron.registry import AnyOperation, Role
-from elytron_adapter.envelope import LOCAL, Envelope
+from elytron_adapter.envelope import LOCAL, Auth, Envelope
+from elytron_adapter.principals import SYSTEM_SPACE, PrincipalKind
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.errors import PermissionRefused, Unauthorized
 from elytron_core.model import Value
+from elytron_core.scope import Scope
 
 Policy = Callable[[Envelope, AnyOperation, Value], str | None]
 """Returns the reason of a refusal, or None where the call may go on."""
 
+_FOREIGN = "this credential is for one space: leave the scope out, or name that space"
 
-def operators_are_local(envelope: Envelope, operation: AnyOperation, request: Value, /) -> str | None:
-    """Refuse what is an operator's business to calls from elsewhere: it touches this machine's files or runtime."""
-    if envelope.transport in LOCAL:
-        return None
-    if operation.role is Role.OPERATOR:
-        return f"{operation.name!r} is an operator's: use it on the machine itself"
-    asked = sorted(name for name in operation.operator_fields if getattr(request, name))
-    if asked:
-        return f"{operation.name!r} with {', '.join(asked)} is an operator's: use it on the machine itself"
-    return None
+
+def by_role(envelope: Envelope, operation: AnyOperation, request: Value, /) -> str | None:
+    """Refuse what the caller's kind may not do. Raises Unauthorized for a call from elsewhere without a principal.
+
+    A call from this machine's own user, in process or by the command, may do everything.
+    """
+    match envelope.auth.role:
+        case None:
+            if envelope.transport in LOCAL:
+                return None
+            raise Unauthorized
+        case PrincipalKind.OPERATOR | PrincipalKind.DEVELOPER:
+            return None
+        case PrincipalKind.USER:
+            return _beyond_members(operation, request)
+        case PrincipalKind.DEVICE:
+            if isinstance(request, MemoryEraseRequest) and request.whole_space is not None:
+                return "a device does not erase its user's whole space: use the user's own key"
+            return _beyond_members(operation, request)
+        case _:
+            assert_never(envelope.auth.role)
 
 
 def anyone(envelope: Envelope, operation: AnyOperation, request: Value, /) -> None:
     """Refuse nothing: for a shell that has decided already, or a machine of one's own."""
+
+
+def within(auth: Auth, request: Value, /) -> Value:
+    """Return `request` in the space that `auth` is bound to, where it is bound.
+
+    Raises PermissionRefused for another space, in the same words whether there is such a space or not.
+    """
+    if not isinstance(request, ScopedRequest):
+        return request
+    asked = request.scope
+    if asked is not None and asked.space == SYSTEM_SPACE:
+        raise PermissionRefused(_FOREIGN if auth.space is not None else "this space is the server's own")
+    if auth.space is None or (asked is not None and asked.space == auth.space):
+        return request
+    if asked is not None:
+        raise PermissionRefused(_FOREIGN)
+    return request.model_copy(update={"scope": Scope(space=auth.space)})
+
+
+def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
+    if operation.role is Role.OPERATOR:
+        return f"{operation.name!r} is an operator's: use an operator's key, or the machine itself"
+    asked = sorted(name for name in operation.operator_fields if getattr(request, name))
+    if asked:
+        return f"{operation.name!r} with {', '.join(asked)} is an operator's: use an operator's key"
+    return None

@@ -6,6 +6,9 @@ from typing import Protocol
 
 from elytron_core.ids import SpaceId
 
+SYSTEM_SPACE = SpaceId("elytron:system")
+"""Where a server keeps what belongs to no user: its access keys. No request reaches it."""
+
 
 class PrincipalKind(StrEnum):
     """What a principal is."""
@@ -35,3 +38,14 @@ class Authenticator(Protocol):
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return whose `Authorization` header value this is. Raises Unauthorized, one and the same for every reason."""
         ...
+
+
+DEVELOPER = Principal(id="developer", kind=PrincipalKind.DEVELOPER)
+
+
+class Development:
+    """Takes everybody for the developer whose machine it is. For loopback alone, and only where it was asked for."""
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:  # noqa: ARG002 - whatever was sent
+        """Return the developer."""
+        return DEVELOPER

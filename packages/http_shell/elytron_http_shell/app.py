@@ -1,5 +1,6 @@
 """The ASGI application: the operations over HTTP, each a route of its own."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from elytron_core import limits
@@ -10,28 +11,40 @@ if TYPE_CHECKING:
 
     from elytron.runtime import MemoryRuntime
     from elytron_adapter.dispatch import Dispatcher
+    from elytron_adapter.entry import Entrance
+    from elytron_adapter.principals import Authenticator
+    from elytron_http_shell.routes import Family
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 def create_app(
-    memory: "Dispatcher | MemoryRuntime",
+    memory: "Entrance | Dispatcher | MemoryRuntime",
     /,
     *,
+    authenticator: "Authenticator | None" = None,
     hosts: frozenset[str] = LOOPBACK,
     body_bytes: int = limits.HTTP_BODY_BYTES,
+    further: "Iterable[Family]" = (),
 ) -> "Starlette":
     """Return the application that answers from `memory`, which its opener closes.
 
-    Requests must name one of `hosts` as their host, and as their origin where a browser sends one, so that no web
-    page reaches a memory on this machine ("*" takes any). Bodies are cut off at `body_bytes` before they are read.
+    Callers are who `authenticator` says; without one, the access keys in the store say it, and who has none is let in
+    nowhere. An Entrance brings its own. Requests must name one of `hosts` as their host, and as their origin where a
+    browser sends one, so that no web page reaches a memory on this machine ("*" takes any). Bodies are cut off at
+    `body_bytes` before they are read. `further` families of routes stand beside the operations.
     Raises MissingExtra without the extra "server".
     """
     try:
         from elytron_http_shell.routes import application
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
+    from elytron_adapter.access import AccessKeys
     from elytron_adapter.dispatch import Dispatcher
+    from elytron_adapter.entry import Entrance
 
-    dispatcher = memory if isinstance(memory, Dispatcher) else Dispatcher(memory)
-    return application(dispatcher, hosts=hosts, body_bytes=body_bytes)
+    if not isinstance(memory, Entrance):
+        dispatcher = memory if isinstance(memory, Dispatcher) else Dispatcher(memory)
+        known = authenticator or AccessKeys(dispatcher.runtime.context)
+        memory = Entrance(dispatcher, authenticator=known)
+    return application(memory, hosts=hosts, body_bytes=body_bytes, further=further)

@@ -6,14 +6,17 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elytron_adapter.failures import rejection
+from elytron_adapter.envelope import Rejected
+from elytron_adapter.failures import HEADERS_TOO_LARGE, rejection
+from elytron_core import limits
 from elytron_core.errors import PermissionRefused
 from elytron_core.ids import Ids
-from elytron_http_shell.responses import refused
+from elytron_http_shell.responses import turn_away
 
 REQUEST_ID = "X-Request-ID"
 ANY_HOST = "*"
 _TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+_STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
 
 
 class Guard:
@@ -25,7 +28,7 @@ class Guard:
         self._ids = ids
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -34,15 +37,23 @@ class Guard:
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def answer(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in _STARTS:
                 MutableHeaders(scope=message).update(standing(request_id))
             await send(message)
 
-        if not self._is_ours(headers):
-            told = PermissionRefused("this host or origin is not served here")
-            await refused(rejection(told, request_id=request_id))(scope, receive, answer)
+        refusal = self._refusal(headers, request_id)
+        if refusal is not None:
+            await turn_away(refusal, scope, receive, answer)
             return
         await self._app(scope, receive, answer)
+
+    def _refusal(self, headers: Headers, request_id: str) -> Rejected | None:
+        if sum(len(name) + len(value) for name, value in headers.raw) > limits.HTTP_HEADER_BYTES:
+            reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
+            return Rejected(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
+        if not self._is_ours(headers):
+            return rejection(PermissionRefused("this host or origin is not served here"), request_id=request_id)
+        return None
 
     def _is_ours(self, headers: Headers) -> bool:
         if ANY_HOST in self._hosts:

@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from elytron_adapter import codec
 from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected
@@ -10,6 +11,9 @@ from elytron_adapter.envelope import Response as Answer
 from elytron_http_shell.problems import MEDIA_TYPE, RETRY_AFTER_S, problem
 
 REPLAYED = "Idempotent-Replayed"
+CLOSED_UNAUTHORIZED = 4401
+CLOSED_REFUSED = 4403
+_HANDSHAKE_ANSWER = "websocket.http.response"
 
 
 def rendered(answer: Answer, /) -> Response:
@@ -31,6 +35,25 @@ def refused(rejected: Rejected, /, *, headers: dict[str, str] | None = None) -> 
     """Return the problem document for `rejected`, with a hint when to come again where that can help."""
     document = problem(rejected)
     told = dict(headers or {})
-    if document.status == 503 and document.retryable:
-        told["Retry-After"] = str(RETRY_AFTER_S)
+    if (document.retryable and document.status in {429, 503}) or document.code == "still_running":
+        told["Retry-After"] = str(document.details.get("retry_after_s", RETRY_AFTER_S))
+    if document.status == 401:
+        told["WWW-Authenticate"] = 'Bearer realm="elytron"'
     return Response(codec.encode(document), status_code=document.status, media_type=MEDIA_TYPE, headers=told)
+
+
+async def turn_away(rejected: Rejected, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request, or a WebSocket's handshake, with the problem document for `rejected`."""
+    answer = refused(rejected)
+    if scope["type"] == "http":
+        await answer(scope, receive, send)
+        return
+    if _HANDSHAKE_ANSWER not in scope.get("extensions", {}):
+        code = CLOSED_UNAUTHORIZED if answer.status_code == 401 else CLOSED_REFUSED
+        await send({"type": "websocket.close", "code": code, "reason": rejected.error_key})
+        return
+
+    async def as_handshake(message: Message) -> None:
+        await send({**message, "type": f"websocket.{message['type']}"})
+
+    await answer({**scope, "type": "http"}, receive, as_handshake)

@@ -125,6 +125,7 @@ _RULES: Final = (
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         re.compile(_START + r"(?:gh[pousr]_[A-Za-z0-9]{36,}+|github_pat_[A-Za-z0-9_]{22,}+)"),
     ),
+    _Rule("api_key", ("ely_",), re.compile(_START + r"ely_(?:operator|user|device)_[0-9a-f]{16}_[0-9a-f]{64}")),
     _Rule("gitlab_token", ("glpat-",), re.compile(_START + r"glpat-[A-Za-z0-9_-]{20,}+")),
     _Rule("aws_key", ("akia", "asia"), re.compile(_START + r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
     _Rule("slack_token", ("xox",), re.compile(_START + r"xox[abceoprs]-(?=[A-Za-z-]{0,20}[0-9])[A-Za-z0-9-]{10,}+")),

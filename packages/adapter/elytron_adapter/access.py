@@ -1,0 +1,276 @@
+"""Access keys: made once, shown once, kept as keyed digests in the store's system space, known again by them."""
+
+import hmac
+import re
+from collections import OrderedDict
+from typing import Annotated, Final, Self
+
+from pydantic import Field, model_validator
+
+from elytron.context import OperationContext
+from elytron.spaces import opening_changes
+from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
+from elytron_core import canonical, limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.scoped import Cursor, PageLimit
+from elytron_core.errors import Conflict, InvalidInput, NotFound, Unauthorized
+from elytron_core.model import Request, Value
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_core.scope import Name, Space
+
+ACCESS_KEYS: Final = "access_keys"
+KEY_ID = re.compile(r"[0-9a-f]{16}")
+_KEY = re.compile(r"ely_(operator|user|device)_([0-9a-f]{16})_([0-9a-f]{64})")
+_SECRET_BYTES = 32
+_NOBODY = "0" * 64
+_TRIES = 16
+
+
+class AccessKey(Value):
+    """A key as it is kept: whose it is and the keyed digest of its secret, which tells nothing of it."""
+
+    id: str
+    kind: PrincipalKind
+    space: Space | None = None
+    label: Name
+    digest: str
+    created_at: Instant
+    rotations: int = 0
+    rotated_at: Instant | None = None
+    revoked_at: Instant | None = None
+
+
+class AccessKeyReport(Value):
+    """A key as it is shown: everything but what opens anything. `fingerprint` changes when the key does."""
+
+    id: str
+    kind: PrincipalKind
+    space: str | None = None
+    label: str
+    fingerprint: str
+    created_at: Instant
+    rotated_at: Instant | None = None
+    revoked_at: Instant | None = None
+
+
+class AccessKeyIssued(Value):
+    """A new key. `key` is shown this once; `webhook_secret` signs webhooks under `access.id`."""
+
+    access: AccessKeyReport
+    key: str
+    webhook_secret: str
+
+
+class AccessKeyList(Value):
+    """A page of keys, in the order of their ids."""
+
+    items: tuple[AccessKeyReport, ...]
+    next_cursor: str | None = None
+
+
+class AccessAddRequest(Request):
+    """Make a key. A user's or device's is for one space, an operator's for the whole server."""
+
+    kind: PrincipalKind
+    space: Space | None = None
+    label: Name
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        match self.kind:
+            case PrincipalKind.DEVELOPER:
+                raise ValueError("a developer has no key: he is whoever reaches a server in development mode")
+            case PrincipalKind.OPERATOR:
+                if self.space is not None:
+                    raise ValueError("an operator's key is for no single space")
+            case PrincipalKind.USER | PrincipalKind.DEVICE:
+                if self.space is None or self.space == SYSTEM_SPACE:
+                    raise ValueError("a user's or device's key needs a space of theirs")
+        return self
+
+
+class AccessKeyRequest(Request):
+    """Name a key by its id."""
+
+    id: Annotated[str, Field(pattern=f"^{KEY_ID.pattern}$")]
+
+
+class AccessListRequest(Request):
+    """Ask for a page of keys."""
+
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class AccessKeys:
+    """The access keys of a store, and who holds them. A change made elsewhere is seen after two seconds."""
+
+    def __init__(self, context: OperationContext, /) -> None:
+        self._context = context
+        self._seen: OrderedDict[str, tuple[Instant, AccessKey | None]] = OrderedDict()
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        """Return whose key the header holds. Raises Unauthorized, with one and the same word for every reason."""
+        scheme, _, given = (authorization or "").partition(" ")
+        found = _KEY.fullmatch(given.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            raise Unauthorized
+        record = await self._context.spaces.find(SYSTEM_SPACE)
+        key = await self._look_up(found[2])
+        expected = key.digest if key is not None and key.revoked_at is None else _NOBODY
+        if record is None or not hmac.compare_digest(_digest(record, *found.groups()), expected):
+            raise Unauthorized
+        assert key is not None
+        return _principal(key)
+
+    async def signer(self, key_id: str, /) -> tuple[Principal, str]:
+        """Return whose key `key_id` is and the secret that its holder signs with. Raises Unauthorized."""
+        record = await self._context.spaces.find(SYSTEM_SPACE)
+        key = await self._look_up(key_id) if KEY_ID.fullmatch(key_id) else None
+        if record is None or key is None or key.revoked_at is not None:
+            raise Unauthorized
+        return _principal(key), _webhook_secret(record, key)
+
+    async def add(self, request: AccessAddRequest, /) -> AccessKeyIssued:
+        """Make a key and show it, this once."""
+        context = self._context
+        for _ in range(_TRIES):
+            record, is_new = await context.spaces.found_or_new(SYSTEM_SPACE)
+            key_id, secret = context.ids.secret(8).hex(), context.ids.secret(_SECRET_BYTES).hex()
+            key = AccessKey(
+                id=key_id,
+                kind=request.kind,
+                space=request.space,
+                label=request.label,
+                digest=_digest(record, request.kind, key_id, secret),
+                created_at=context.clock.now(),
+            )
+            if await self._put(key, record, expects=0, is_new=is_new):
+                return _issued(key, secret, record)
+        raise Conflict(what="access keys", expected=0, found=1)
+
+    async def rotate(self, request: AccessKeyRequest, /) -> AccessKeyIssued:
+        """Give a key a new secret; the old one opens nothing from now on. Raises NotFound, also for a revoked one."""
+        for _ in range(_TRIES):
+            record, key, revision = await self._kept(request.id)
+            if key.revoked_at is not None:
+                raise NotFound(what="access key", name=request.id)
+            secret = self._context.ids.secret(_SECRET_BYTES).hex()
+            turned = key.model_copy(
+                update={
+                    "digest": _digest(record, key.kind, key.id, secret),
+                    "rotations": key.rotations + 1,
+                    "rotated_at": self._context.clock.now(),
+                }
+            )
+            if await self._put(turned, record, expects=revision):
+                return _issued(turned, secret, record)
+        raise Conflict(what="access key", expected=0, found=1)
+
+    async def revoke(self, request: AccessKeyRequest, /) -> AccessKeyReport:
+        """Let a key open nothing any more. A second time changes nothing. Raises NotFound."""
+        for _ in range(_TRIES):
+            record, key, revision = await self._kept(request.id)
+            if key.revoked_at is not None:
+                return _shown(key)
+            ended = key.model_copy(update={"revoked_at": self._context.clock.now()})
+            if await self._put(ended, record, expects=revision):
+                return _shown(ended)
+        raise Conflict(what="access key", expected=0, found=1)
+
+    async def list(self, request: AccessListRequest | None = None, /) -> AccessKeyList:
+        """Return a page of the keys, revoked ones too."""
+        asked = request or AccessListRequest()
+        if asked.cursor is not None and not KEY_ID.fullmatch(asked.cursor):
+            raise InvalidInput(field="cursor", problem="is not one that a page of keys gave")
+        found = await self._context.store.scan(
+            SYSTEM_SPACE, ACCESS_KEYS, after=asked.cursor or "", limit=asked.limit
+        )
+        keys = [AccessKey.from_bytes(document.body) for document in found]
+        more = keys[-1].id if len(keys) == asked.limit else None
+        return AccessKeyList(items=tuple(map(_shown, keys)), next_cursor=more)
+
+    async def has_operator(self) -> bool:
+        """Tell whether somebody may run this server from elsewhere."""
+        page: AccessKeyList | None = None
+        while page is None or page.next_cursor is not None:
+            page = await self.list(AccessListRequest(cursor=page.next_cursor if page is not None else None))
+            if any(key.kind is PrincipalKind.OPERATOR and key.revoked_at is None for key in page.items):
+                return True
+        return False
+
+    async def _look_up(self, key_id: str) -> AccessKey | None:
+        """Return the key as it was seen a moment ago, or as it is."""
+        now = self._context.clock.now()
+        seen = self._seen.get(key_id)
+        if seen is not None and 0 <= now - seen[0] < limits.ACCESS_CACHE_MS:
+            return seen[1]
+        (document,) = await self._context.store.get(SYSTEM_SPACE, (Ref(ACCESS_KEYS, key_id),))
+        key = AccessKey.from_bytes(document.body) if document is not None else None
+        self._seen[key_id] = (now, key)
+        self._seen.move_to_end(key_id)
+        if len(self._seen) > limits.ACCESS_KEYS_CACHED:
+            self._seen.popitem(last=False)
+        return key
+
+    async def _kept(self, key_id: str) -> tuple[SpaceRecord, AccessKey, int]:
+        record = await self._context.spaces.find(SYSTEM_SPACE)
+        (document,) = await self._context.store.get(SYSTEM_SPACE, (Ref(ACCESS_KEYS, key_id),))
+        if record is None or document is None:
+            raise NotFound(what="access key", name=key_id)
+        return record, AccessKey.from_bytes(document.body), document.revision
+
+    async def _put(self, key: AccessKey, record: SpaceRecord, *, expects: int, is_new: bool = False) -> bool:
+        """Tell whether `key` was committed; where somebody was there before, it has to be made anew."""
+        ref, body = Ref(ACCESS_KEYS, key.id), key.to_bytes()
+        puts, requires, entries = opening_changes(record, is_new=is_new)
+        batch = Batch(
+            space=SYSTEM_SPACE,
+            at=self._context.clock.now(),
+            puts=(*puts, Put(ref, body, expects)),
+            requires=requires,
+            entries=(*entries, Entry(Action.OPERATOR, ref, record.digest(body))),
+        )
+        try:
+            await self._context.store.commit(batch)
+        except Conflict:
+            self._context.spaces.forget(SYSTEM_SPACE)
+            return False
+        self._seen.pop(key.id, None)
+        return True
+
+
+def _digest(record: SpaceRecord, *parts: str) -> str:
+    """Return the digest of a key's kind, id and secret, keyed by the system space's own secret."""
+    return canonical.tag(bytes.fromhex(record.secret), "access key", *parts, size=64)
+
+
+def _webhook_secret(record: SpaceRecord, key: AccessKey) -> str:
+    """Return the secret that a key's holder signs webhooks with; derived, so that it lies nowhere."""
+    return canonical.tag(bytes.fromhex(record.secret), "webhook secret", key.id, str(key.rotations), size=64)
+
+
+def _principal(key: AccessKey) -> Principal:
+    return Principal(id=key.id, kind=key.kind, space=key.space)
+
+
+def _shown(key: AccessKey) -> AccessKeyReport:
+    return AccessKeyReport(
+        id=key.id,
+        kind=key.kind,
+        space=key.space,
+        label=key.label,
+        fingerprint=key.digest[:12],
+        created_at=key.created_at,
+        rotated_at=key.rotated_at,
+        revoked_at=key.revoked_at,
+    )
+
+
+def _issued(key: AccessKey, secret: str, record: SpaceRecord) -> AccessKeyIssued:
+    return AccessKeyIssued(
+        access=_shown(key),
+        key=f"ely_{key.kind}_{key.id}_{secret}",
+        webhook_secret=_webhook_secret(record, key),
+    )

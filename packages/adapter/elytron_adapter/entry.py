@@ -1,0 +1,76 @@
+"""Where every transport enters: from a credential to a principal, from what came over the wire to an answer."""
+
+import asyncio
+
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.envelope import Auth, AuthKind, Envelope, Response, Source, Transport
+from elytron_adapter.failures import rejection
+from elytron_adapter.principals import Authenticator, Principal, PrincipalKind
+from elytron_adapter.shedding import Shedding, Unshed
+from elytron_core.errors import ElytronError
+from elytron_core.model import Value
+
+
+class Entrance:
+    """Lets callers in, each as who his credential says, and answers their calls under the limits of the server.
+
+    One is shared by all shells of a process, so that a principal's limits hold over all of them.
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher, /, *, authenticator: Authenticator, shedding: Shedding | None = None
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.closing = asyncio.Event()
+        """Set when the server begins to end: streams and sockets say goodbye."""
+        self._authenticator = authenticator
+        self._shedding = shedding or Unshed()
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        """Return whose `Authorization` header value this is. Raises Unauthorized.
+
+        A shell that keeps a connection asks again with the same value: keys are revoked while it is open.
+        """
+        return await self._authenticator.authenticate(authorization)
+
+    async def call(
+        self,
+        principal: Principal,
+        /,
+        *,
+        transport: Transport,
+        operation: str,
+        request_id: str,
+        payload: bytes | Value,
+        idempotency_key: str | None = None,
+        audit_id: str | None = None,
+        source: Source | None = None,
+        kind: AuthKind = AuthKind.BEARER,
+    ) -> Response:
+        """Return the answer to one call of `principal`; whatever went wrong comes back as Rejected."""
+        try:
+            envelope = Envelope(
+                request_id=request_id,
+                transport=transport,
+                operation=operation,
+                source=source or Source(),
+                auth=auth_of(principal, kind=kind),
+                idempotency_key=idempotency_key,
+                audit_id=audit_id,
+                payload=payload,
+            )
+            async with self._shedding.place(principal):
+                return await self.dispatcher.dispatch(envelope)
+        except ElytronError as error:
+            return rejection(error, request_id=request_id)
+
+
+def auth_of(principal: Principal, /, *, kind: AuthKind = AuthKind.BEARER) -> Auth:
+    """Return what an envelope says of `principal`."""
+    return Auth(
+        authenticated=True,
+        kind=AuthKind.LOCAL if principal.kind is PrincipalKind.DEVELOPER else kind,
+        principal=principal.id,
+        role=principal.kind,
+        space=principal.space,
+    )

@@ -1,0 +1,180 @@
+"""What keeps a server answering when more is asked of it than it can do: rates, fair places, and an early no."""
+
+import asyncio
+from collections import deque
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_core import limits
+from elytron_core.errors import MissingExtra, Overloaded, RateLimited
+
+
+class Shedding(Protocol):
+    """Gives each call its place, or refuses it."""
+
+    def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:
+        """Return the place of a call of `principal`, waited for at entering.
+
+        Entering raises RateLimited where the principal called too often, Overloaded where there is no place.
+        """
+        ...
+
+
+class Unshed:
+    """Gives a place to every call at once: for a machine of one's own."""
+
+    def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:  # noqa: ARG002 - anybody
+        """Return a place that is free."""
+        return _FREE
+
+
+class _Free:
+    async def __aenter__(self) -> None:
+        return
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+
+_FREE = _Free()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a server takes on. `calls_per_minute` holds for users and devices, 0: any number."""
+
+    calls_per_minute: int = limits.CALLS_PER_MINUTE
+    running: int = limits.CALLS_RUNNING
+    running_each: int = limits.CALLS_RUNNING_EACH
+    waiting: int = limits.CALLS_WAITING
+    waiting_each: int = limits.CALLS_WAITING_EACH
+    wait_s: float = limits.CALL_WAIT_S
+
+
+class FairPlaces:
+    """So many calls run at once, of them so many of one principal; the others wait, and principals take turns.
+
+    Who calls a thousand times therefore waits behind his own calls, and not everybody behind his.
+    """
+
+    def __init__(self, bounds: Bounds | None = None, /) -> None:
+        self._bounds = bounds or Bounds()
+        self._rates = _Rates(self._bounds.calls_per_minute) if self._bounds.calls_per_minute else None
+        self._running: dict[str, int] = {}
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self.running = 0
+        self.waiting = 0
+
+    def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:
+        """Return the place of a call of `principal`."""
+        return _Place(self, principal)
+
+    async def take(self, principal: Principal, /) -> None:
+        """Wait for a place. Raises RateLimited, Overloaded."""
+        if self._rates is not None and principal.kind in {PrincipalKind.USER, PrincipalKind.DEVICE}:
+            self._rates.count(principal.id)
+        if self.waiting == 0 and self._is_free_for(principal.id):
+            self._start(principal.id)
+            return
+        queue = self._waiting.get(principal.id)
+        if self.waiting >= self._bounds.waiting or (queue is not None and len(queue) >= self._bounds.waiting_each):
+            raise Overloaded
+        await self._wait(principal.id)
+
+    def leave(self, principal: Principal, /) -> None:
+        """Give a place back, and give it to whoever's turn it is."""
+        self.running -= 1
+        left = self._running[principal.id] - 1
+        if left:
+            self._running[principal.id] = left
+        else:
+            del self._running[principal.id]
+        self._admit()
+
+    async def _wait(self, name: str) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(name, deque()).append(turn)
+        self.waiting += 1
+        self._admit()
+        try:
+            async with asyncio.timeout(self._bounds.wait_s):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self.leave(Principal(id=name, kind=PrincipalKind.USER))  # it was given a place as it gave up
+            else:
+                self._forget(name, turn)
+            if isinstance(error, TimeoutError):
+                raise Overloaded from None
+            raise
+
+    def _admit(self) -> None:
+        """Start those whose turn it is: one of each principal after another, in the order in which they came."""
+        for name in list(self._waiting):
+            while self._is_free_for(name) and (queue := self._waiting.get(name)):
+                turn = queue.popleft()
+                self.waiting -= 1
+                del self._waiting[name]
+                if queue:
+                    self._waiting[name] = queue  # behind the others
+                if turn.cancelled():
+                    continue
+                self._start(name)
+                turn.set_result(None)
+                break
+
+    def _forget(self, name: str, turn: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(name)
+        if queue is not None and turn in queue:
+            queue.remove(turn)
+            self.waiting -= 1
+            if not queue:
+                del self._waiting[name]
+
+    def _is_free_for(self, name: str) -> bool:
+        bounds = self._bounds
+        return self.running < bounds.running and self._running.get(name, 0) < bounds.running_each
+
+    def _start(self, name: str) -> None:
+        self.running += 1
+        self._running[name] = self._running.get(name, 0) + 1
+
+
+class _Place:
+    __slots__ = ("_places", "_principal")
+
+    def __init__(self, places: FairPlaces, principal: Principal, /) -> None:
+        self._places = places
+        self._principal = principal
+
+    async def __aenter__(self) -> None:
+        await self._places.take(self._principal)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._places.leave(self._principal)
+
+
+class _Rates:
+    """Counts each principal's calls in a sliding minute."""
+
+    def __init__(self, most: int, /) -> None:
+        try:
+            from limits import RateLimitItemPerMinute
+            from limits.storage import MemoryStorage
+            from limits.strategies import SlidingWindowCounterRateLimiter
+        except ImportError as error:
+            raise MissingExtra(extra="server", purpose="a limit of calls per minute") from error
+        self._most = most
+        self._item = RateLimitItemPerMinute(most)
+        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+
+    def count(self, name: str) -> None:
+        if not self._limiter.hit(self._item, name):
+            raise RateLimited(limit=self._most, retry_after_s=limits.RATE_RETRY_S)

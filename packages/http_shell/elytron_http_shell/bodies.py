@@ -1,0 +1,64 @@
+"""Reading what was sent, within its bounds of size and time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope
+
+from elytron_core import limits
+from elytron_core.errors import PayloadTooLarge
+
+
+async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
+    """Return the body, or stop reading at its bound; what the client says of its length is not trusted.
+
+    Raises PayloadTooLarge, and HTTPException for a body that takes too long.
+    """
+    require_length(scope, limit=limit)
+    whole = bytearray()
+    try:
+        async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
+            while True:
+                message = await _next(receive)
+                whole += message.get("body", b"")
+                if len(whole) > limit:
+                    raise PayloadTooLarge(limit=limit)
+                if not message.get("more_body", False):
+                    return bytes(whole)
+    except TimeoutError:
+        raise HTTPException(408) from None
+
+
+async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncIterator[bytes]:
+    """Yield the body piece by piece, each within the wait for a body. Raises as `body` does."""
+    require_length(scope, limit=limit)
+    size, more = 0, True
+    while more:
+        try:
+            async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
+                message = await _next(receive)
+        except TimeoutError:
+            raise HTTPException(408) from None
+        piece: bytes = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise PayloadTooLarge(limit=limit)
+        yield piece
+        more = message.get("more_body", False)
+
+
+def require_length(scope: Scope, /, *, limit: int) -> None:
+    """Raise PayloadTooLarge where the declared length is beyond `limit`, or is none."""
+    declared = Headers(scope=scope).get("content-length", "0")
+    if not declared.isascii() or not declared.isdecimal() or len(declared) > 18 or int(declared) > limit:
+        raise PayloadTooLarge(limit=limit)
+
+
+async def _next(receive: Receive) -> Message:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    return message
