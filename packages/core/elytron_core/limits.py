@@ -124,6 +124,7 @@ ARCHIVE_BYTES = 8 * 1024 * 1024 * 1024
 # Gateway
 GATEWAY_ID_CHARS = 128
 """A user's, app's or project's id."""
+GATEWAY_SESSION_CHARS = 180
 GATEWAY_MESSAGES = 500
 GATEWAY_ITEMS = 100
 """Content items of one message."""
@@ -179,6 +180,24 @@ CASSETTE_CALLS = 10_000
 # Index
 INDEX_CACHE_BYTES = 256 * 1024 * 1024
 VECTOR_DIMENSIONS = 8_192
+
+# Embedding
+EMBED_TEXT_CHARS = 8_000
+"""What of a memory's text is embedded; encoders of their own read less."""
+EMBED_BATCH_TEXTS = 64
+"""So many texts go to an embedder in one call."""
+EMBED_TEXTS_PER_CALL = 10_000
+"""So many texts one call of `embed` or `switch_model` may work through; the next one goes on."""
+EMBED_QUERY_WAIT_S = 2.0
+"""So long recall waits for a query's vector; then it goes on by words alone."""
+EMBED_QUERIES_KEPT = 256
+EMBED_PAUSE_MS = 30_000
+"""So long nothing is embedded on its own after an embedder failed."""
+EMBED_CLOSE_WAIT_S = 2.0
+"""So long closing lets an embedding pass finish; what is left waits for the next runtime."""
+EMBED_REFUSED_KEPT = 10_000
+EMBED_MODELS = 4
+"""Models whose vectors one space may hold at a time."""
 
 # Serving
 CALLS_PER_MINUTE = 12_000

@@ -8,6 +8,8 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.contracts.scoped import Clip, ScopedRequest
+from elytron_core.contracts.skills import AgentSkillHit
+from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
 
 
@@ -28,6 +30,8 @@ class MemoryProjectionRequest(ScopedRequest):
     recall_limit: Annotated[int, Field(ge=0, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
     pressure: Pressure = Pressure.NORMAL
     filters: RecallFilters = RecallFilters()
+    tool_registry_refs: RegistryRefs = ()
+    """The host's tool registries that hints are asked for; without any, all that the space knows."""
 
 
 class SectionName(StrEnum):
@@ -36,6 +40,10 @@ class SectionName(StrEnum):
     POLICY = "policy"
     FACTS = "facts"
     SKILLS = "skills"
+    AGENT_SKILLS = "agent_skills"
+    """Skills in the host's directories that fit the query: names and descriptions."""
+    AGENT_TOOLS = "agent_tools"
+    """Tools that have served before: what experience says of them, no schemas."""
     RECENT = "recent"
     RECALLED = "recalled"
 
@@ -77,6 +85,9 @@ class MemoryProjectionReport(Value):
     limited_by: tuple[Clip, ...] = ()
     miss_reason: MissReason | None = None
     sequence: int = 0
+    agent_skill_hits: tuple[AgentSkillHit, ...] = ()
+    agent_tool_hints: tuple[AgentToolHint, ...] = ()
+    tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
 
     @property
     def selected_ids(self) -> tuple[str, ...]:

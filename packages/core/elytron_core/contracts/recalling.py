@@ -8,6 +8,8 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.scoped import Clip, ScopedRequest
+from elytron_core.contracts.skills import AgentSkillHit
+from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
 from elytron_core.scope import Name
@@ -16,11 +18,19 @@ Values = Annotated[tuple[Name, ...], Field(max_length=limits.FILTER_VALUES)]
 
 
 class Plane(StrEnum):
-    """The kinds of memory that recall reads."""
+    """The kinds of memory. Private garden, subjects and candidates are read by id and by their own operations alone."""
 
     TRANSCRIPT = "transcript"
     LONG_TERM = "long_term"
     PROCEDURAL = "procedural"
+    CONTINUITY = "continuity"
+    EXECUTION = "execution"
+    SUMMARY = "summary"
+    ARCHIVE = "archive"
+    """Daily and monthly notes."""
+    PRIVATE_GARDEN = "private_garden"
+    SUBJECT = "subject"
+    CANDIDATE = "candidate"
 
 
 class RecallFilters(Value):
@@ -51,6 +61,8 @@ class MemoryRecallRequest(ScopedRequest):
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     filters: RecallFilters = RecallFilters()
+    tool_registry_refs: RegistryRefs = ()
+    """The host's tool registries that hints are asked for; without any, all that the space knows."""
 
 
 class RecallOutcome(StrEnum):
@@ -93,3 +105,8 @@ class MemoryRecallReport(Value):
     considered: int = 0
     sequence: int = 0
     clipped: tuple[Clip, ...] = ()
+    agent_skill_hits: tuple[AgentSkillHit, ...] = ()
+    """Skills in the host's directories that fit the query, best first; no memories, and never executed."""
+    agent_tool_hints: tuple[AgentToolHint, ...] = ()
+    """Tools that have served before; not routing and no permission."""
+    tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()

@@ -16,6 +16,7 @@ from elytron_core.contracts.planes import (
     SummaryWrite,
 )
 from elytron_core.contracts.scoped import IdempotencyKey, Reason, ScopedRequest
+from elytron_core.contracts.tools import AgentToolUsageFeedbackWrite
 from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.planes import long_term, procedural, transcript
@@ -113,7 +114,13 @@ class MemoryWriteRequest(ScopedRequest):
     """
 
     write: Annotated[
-        TranscriptWrite | LongTermExtraction | Procedural | CandidatesWrite | PlaneWrite, Field(discriminator="kind")
+        TranscriptWrite
+        | LongTermExtraction
+        | Procedural
+        | AgentToolUsageFeedbackWrite
+        | CandidatesWrite
+        | PlaneWrite,
+        Field(discriminator="kind"),
     ]
     idempotency_key: IdempotencyKey | None = None
     dry_run: bool = False

@@ -137,7 +137,7 @@ class Skill(Value):
     @property
     def content(self) -> str:
         """Return the texts by which two revisions are the same."""
-        return "\n".join((self.topic, self.title, self.summary, self.procedure))
+        return f"{self.topic}\n{self.title}\n{self.summary}\n{self.procedure}"
 
 
 def full_name(name: str, /) -> str:

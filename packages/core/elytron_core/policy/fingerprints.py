@@ -48,7 +48,7 @@ def descriptor_fingerprint(tool: AgentToolDescriptor, /) -> str:
 
 
 def registry_fingerprint(snapshot: AgentToolRegistrySnapshot, /) -> str:
-    """Return the fingerprint of a registry, whatever the snapshot says of its own; the order of tools is no part of it."""
+    """Return the fingerprint of a registry, whatever the snapshot says of its own; tools may stand in any order."""
     tools = sorted((tool.tool_id, tool.schema_fingerprint, descriptor_fingerprint(tool)) for tool in snapshot.tools)
     scope = _scope(snapshot.scope, snapshot.scope_id)
     head = (snapshot.registry_id, snapshot.namespace, _owner(snapshot.owner), scope)

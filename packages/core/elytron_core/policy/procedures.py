@@ -77,10 +77,16 @@ def flaw(text: str, /) -> str | None:
     """Return why `text` is no procedure to keep, or None where it is one."""
     if wording.is_blank(text):
         return EMPTY
-    lines = [line for line in text.splitlines() if line.strip()]
-    if _is_payload(text) or sum(map(_is_raw, lines)) >= RAW_SHARE * len(lines):
+    if is_raw(text):
         return RAW
+    lines = [line for line in text.splitlines() if line.strip()]
     return None if len(lines) > 1 or _instructs(text) else WEAK
+
+
+def is_raw(text: str, /) -> bool:
+    """Tell whether `text` is a payload or a log: what was printed, not what somebody says of it."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return bool(lines) and (_is_payload(text) or sum(map(_is_raw_line, lines)) >= RAW_SHARE * len(lines))
 
 
 def _is_payload(text: str) -> bool:
@@ -99,7 +105,7 @@ def _is_payload(text: str) -> bool:
     return True
 
 
-def _is_raw(line: str) -> bool:
+def _is_raw_line(line: str) -> bool:
     return _LOG_LINE.match(line) is not None
 
 

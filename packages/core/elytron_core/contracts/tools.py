@@ -1,0 +1,212 @@
+"""A host's tools: registries of them, feedback of their use, and hints from what use has taught."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.scoped import Reason, ScopedRequest
+from elytron_core.model import Value
+from elytron_core.planes import tools, transcript
+from elytron_core.planes.procedural import ReuseOutcome
+from elytron_core.scope import Name
+
+RegistryRefs = Annotated[tuple[tools.AgentToolRegistryRef, ...], Field(max_length=limits.TOOL_REGISTRIES)]
+
+
+class AgentToolRegistryUpsertRequest(ScopedRequest):
+    """Register a snapshot, or put it in the place of the one of the same id."""
+
+    snapshot: tools.AgentToolRegistrySnapshot
+
+
+class RegistryRefusal(StrEnum):
+    """Why a snapshot was not taken."""
+
+    FINGERPRINT_MISMATCH = "agent_tool_registry_fingerprint_mismatch"
+    DESCRIPTOR_MISMATCH = "agent_tool_descriptor_fingerprint_mismatch"
+    DUPLICATE_TOOL = "agent_tool_id_duplicate"
+    FORBIDDEN_BY_PROFILE = "agent_tool_registry_forbidden_by_profile"
+    TOO_MANY = "agent_tool_registries_too_many"
+
+
+class AgentToolRegistryUpsertReport(Value):
+    """What became of a snapshot. `fingerprint` is the one that was computed from it."""
+
+    space: str
+    registry_id: str
+    accepted: bool
+    changed: bool
+    refused: RegistryRefusal | None = None
+    reason: str = ""
+    fingerprint: str
+    replaced_fingerprint: str | None = None
+    """The fingerprint of the snapshot that stood there before, where it was another."""
+    sequence: int = 0
+
+
+class AgentToolRegistryListRequest(ScopedRequest):
+    """Read every registry of the space."""
+
+
+class AgentToolRegistryReport(Value):
+    """What is known of tools, counted."""
+
+    registries: int = 0
+    tools: int = 0
+    disabled_tools: int = 0
+    governed_experiences: int = 0
+    candidate_experiences: int = 0
+    """Single successes that wait to be repeated."""
+    stale_experiences: int = 0
+    """Governed ones whose registry, tool or schema is no longer there."""
+    forbidden_by_profile: bool = False
+
+
+class AgentToolRegistryListReport(Value):
+    """The registries of a space, by id."""
+
+    space: str
+    registries: tuple[tools.AgentToolRegistrySnapshot, ...]
+    report: AgentToolRegistryReport
+
+
+class AgentToolRegistryGetRequest(ScopedRequest):
+    """Read one registry."""
+
+    registry_id: Name
+
+
+class AgentToolRegistryGetReport(Value):
+    """One registry as it was registered."""
+
+    space: str
+    registry: tools.AgentToolRegistrySnapshot
+    registered_at: Instant
+
+
+class AgentToolRegistryDeleteRequest(ScopedRequest):
+    """Remove a registry. What was learned of its tools stays, and gives no hints while it is gone."""
+
+    registry_id: Name
+
+
+class AgentToolRegistryDeleteReport(Value):
+    """Whether there was such a registry."""
+
+    space: str
+    registry_id: str
+    changed: bool
+    sequence: int = 0
+
+
+class ToolOutcome(StrEnum):
+    """How one execution ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    PARTIAL = "partial"
+    CANCELLED = "cancelled"
+
+
+class AgentToolObservation(Value):
+    """One execution of a tool in brief: never its result, its arguments or its schema."""
+
+    observation_id: Name | None = None
+    tool_id: Name
+    schema_fingerprint: tools.Fingerprint
+    outcome: ToolOutcome
+    task_signature: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    """What kind of task it was, in the host's own words; tasks alike teach together."""
+    summary: Annotated[str, Field(max_length=limits.TOOL_SUMMARY_CHARS)] = ""
+    error_code: Name | None = None
+    private_content_used: bool = False
+    completed_at: transcript.At | None = None
+
+
+class AgentToolUsageFeedback(Value):
+    """What a host saw of its tools while it made one reply."""
+
+    registry_ref: tools.AgentToolRegistryRef
+    observations: Annotated[tuple[AgentToolObservation, ...], Field(max_length=limits.FEEDBACK_OBSERVATIONS)] = ()
+    user_visible_result_summary: Annotated[str, Field(max_length=limits.TOOL_SUMMARY_CHARS)] | None = None
+    reuse_outcome: ReuseOutcome = ReuseOutcome.NEUTRAL
+    operator_note: Reason | None = None
+
+
+class AgentToolUsageFeedbackWrite(Value):
+    """Feedback that governed experience may be made of."""
+
+    kind: Literal["agent_tool_usage_feedback"] = "agent_tool_usage_feedback"
+    feedback: AgentToolUsageFeedback
+
+
+class ExperienceDecision(StrEnum):
+    """What governance says of feedback."""
+
+    ACCEPTED_AS_EVIDENCE = "accepted_as_evidence"
+    DEFERRED_UNTIL_REPEATED = "deferred_until_repeated"
+    REJECTED_BY_PRIVACY = "rejected_by_privacy"
+    REJECTED_BY_SCHEMA_DRIFT = "rejected_by_schema_drift"
+    REJECTED_BY_LOW_CONFIDENCE = "rejected_by_low_confidence"
+
+
+class AgentToolHint(Value):
+    """A tool that has served before. It is no permission: the host checks, confirms and executes."""
+
+    registry_id: str
+    registry_ref: tools.AgentToolRegistryRef
+    tool_id: str
+    display_name: str = ""
+    schema_fingerprint: str
+    experience_id: str
+    reason: str
+    guidance: str = ""
+    confidence: tools.ExperienceConfidence
+    success_count: int
+    failure_count: int
+    updated_at: Instant
+    permission_tags: tuple[str, ...] = ()
+    risk_tags: tuple[str, ...] = ()
+    host_execution_required: Literal[True] = True
+
+
+class HintRejection(StrEnum):
+    """Why an experience, or a whole registry, gives no hint."""
+
+    REGISTRY_NOT_FOUND = "agent_tool_registry_not_found"
+    REGISTRY_FINGERPRINT_MISMATCH = "agent_tool_registry_fingerprint_mismatch"
+    TOOL_NOT_IN_REGISTRY = "agent_tool_not_in_registry"
+    DISABLED = "agent_tool_disabled_by_registry"
+    STALE_SCHEMA = "agent_tool_experience_stale_schema"
+
+
+class AgentToolRejection(Value):
+    """An experience that was there and gives no hint now; without a tool, all of its registry."""
+
+    registry_id: str
+    tool_id: str | None = None
+    experience_id: str | None = None
+    reason: HintRejection
+
+
+class ExperienceReason(StrEnum):
+    """What stands behind the hints."""
+
+    NO_GOVERNED_TOOL_EXPERIENCE = "no_governed_tool_experience"
+    GOVERNED_TOOL_EXPERIENCE_AVAILABLE = "governed_tool_experience_available"
+
+
+class ToolExperienceStatus(Value):
+    """Whether there are hints. Without them the host decides by itself which tools a model is shown."""
+
+    reason: ExperienceReason = ExperienceReason.NO_GOVERNED_TOOL_EXPERIENCE
+    available: bool = False
+    host_fallback_required: bool = True
+    cold_start_selection_used: Literal[False] = False
+    registry_refs_checked: int = 0
+    governed_experience_candidates: int = 0
+    rejected: tuple[AgentToolRejection, ...] = ()
+    budget_limited: bool = False
