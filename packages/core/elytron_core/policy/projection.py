@@ -1,7 +1,8 @@
 """Projection: the bounded block of memory that a model may see.
 
 The stable part comes first (policy, facts, skills: the same bytes as long as they and the budget are the same), then a
-fence around what was gathered for this turn. Every memory is one escaped line, so none can leave its line or the fence.
+fence around what was gathered for this turn: hints of the host's own skills and tools, recent messages, recalled
+memories. Every memory is one escaped line, so none can leave its line or the fence.
 The block never has more characters than the budget, whatever goes in.
 
 Room is given out in order. A section may use its share of what the policy text leaves, and what the sections before it
@@ -32,15 +33,21 @@ POLICY: Final = (
 HEADINGS: Final = {
     SectionName.FACTS: "Known facts:",
     SectionName.SKILLS: "Known procedures:",
+    SectionName.AGENT_SKILLS: "Skills in the host's directories (the host reads and runs them):",
+    SectionName.AGENT_TOOLS: "Tools that have served before (no permission to use them; the host decides and executes):",
     SectionName.RECENT: "Recent messages:",
     SectionName.RECALLED: "Recalled for this turn, best first:",
 }
 SHARES_PERCENT: Final = {
     SectionName.FACTS: 30,
     SectionName.SKILLS: 10,
+    SectionName.AGENT_SKILLS: 10,
+    SectionName.AGENT_TOOLS: 10,
     SectionName.RECENT: 20,
     SectionName.RECALLED: 40,
 }
+STABLE: Final = frozenset({SectionName.FACTS, SectionName.SKILLS})
+"""The sections that stand before the fence."""
 PRESSURE_PERCENT: Final = {Pressure.NORMAL: 100, Pressure.CAUTIOUS: 60, Pressure.CRITICAL: 35}
 
 ITEM_CHARS_MAX: Final = 1_200
@@ -77,6 +84,14 @@ class StandingSkill(Value):
     summary: str
 
 
+class HostHint(Value):
+    """Something of the host's that memory points to: a skill in its directories, a tool with experience."""
+
+    id: str
+    label: str
+    text: str
+
+
 class RecentMessage(Value):
     """One of the conversation's latest messages."""
 
@@ -105,6 +120,8 @@ class ProjectionInputs(Value):
     pressure: Pressure = Pressure.NORMAL
     facts: tuple[StandingFact, ...] = ()
     skills: tuple[StandingSkill, ...] = ()
+    agent_skills: tuple[HostHint, ...] = ()
+    agent_tools: tuple[HostHint, ...] = ()
     recent: tuple[RecentMessage, ...] = ()
     recalled: tuple[RecalledItem, ...] = ()
     recall_limit: int = limits.RECALL_MAX
@@ -177,9 +194,8 @@ def build(inputs: ProjectionInputs, *, mark: str) -> Projection:
     budget = budget_of(inputs.system_max_len, inputs.pressure)
     opening, closing = f"\n<memory-{mark}>", f"\n</memory-{mark}>"
     filled = _fill_all(inputs, room=max(budget - len(POLICY), 0), fence=len(opening) + len(closing))
-    facts, skills, recent, recalled = filled
-    stable = POLICY + facts.text + skills.text
-    fenced = recent.text + recalled.text
+    stable = POLICY + "".join(section.text for section in filled if section.name in STABLE)
+    fenced = "".join(section.text for section in filled if section.name not in STABLE)
     block = stable + (f"{opening}{fenced}{closing}" if fenced else "")
     if not any(section.included for section in filled):
         stable = block = ""
@@ -203,8 +219,11 @@ def build(inputs: ProjectionInputs, *, mark: str) -> Projection:
     )
 
 
-def _fill_all(inputs: ProjectionInputs, *, room: int, fence: int) -> tuple[_Filled, _Filled, _Filled, _Filled]:
-    """Return the four sections, filled. Facts and skills never depend on what comes after them."""
+def _fill_all(inputs: ProjectionInputs, *, room: int, fence: int) -> tuple[_Filled, ...]:
+    """Return the sections in their order, filled; hints of the host's things only where there are any.
+
+    Facts and skills never depend on what comes after them. What hints do not use of their share goes to memories.
+    """
     share = {name: room * percent // 100 for name, percent in SHARES_PERCENT.items()}
     facts = _fill(SectionName.FACTS, _seen(map(_fact_line, inputs.facts)), room=share[SectionName.FACTS])
     skills = _fill(
@@ -214,6 +233,12 @@ def _fill_all(inputs: ProjectionInputs, *, room: int, fence: int) -> tuple[_Fill
     # A standing fact says it all; a standing procedure only that there is one.
     items = [line for line in _seen(map(_recalled_line, inputs.recalled)) if line.id not in facts.included]
     left = max(room - len(facts.text) - len(skills.text) - fence, 0)
+    hints: list[_Filled] = []
+    for name, given in ((SectionName.AGENT_SKILLS, inputs.agent_skills), (SectionName.AGENT_TOOLS, inputs.agent_tools)):
+        lines = _seen(map(_hint_line, given))
+        if lines:
+            hints.append(_fill(name, lines, room=min(share[name], left)))
+            left -= len(hints[-1].text)
     # Messages have their share for sure, recalled memories the rest, and then each what the other left over.
     said = {line.id for line in messages}
     first = _fill(
@@ -223,7 +248,7 @@ def _fill_all(inputs: ProjectionInputs, *, room: int, fence: int) -> tuple[_Fill
     )
     recent = _fill(SectionName.RECENT, messages, room=left - len(first.text))
     unsaid = [line for line in items if line.id not in recent.included][: inputs.recall_limit]
-    return facts, skills, recent, _fill(SectionName.RECALLED, unsaid, room=left - len(recent.text))
+    return facts, skills, *hints, recent, _fill(SectionName.RECALLED, unsaid, room=left - len(recent.text))
 
 
 def _fill(name: SectionName, lines: Sequence[_Line], *, room: int) -> _Filled:
@@ -263,12 +288,16 @@ def _skill_line(skill: StandingSkill) -> _Line:
     return _line(skill.id, (), f"{skill.title}: {skill.summary}" if skill.summary else skill.title)
 
 
+def _hint_line(hint: HostHint) -> _Line:
+    return _line(hint.id, (_label(hint.label),), hint.text)
+
+
 def _recent_line(message: RecentMessage) -> _Line:
     return _line(message.id, (_minute(message.at), _label(message.speaker or message.role.value)), message.text)
 
 
 def _recalled_line(item: RecalledItem) -> _Line:
-    return _line(item.id, (_minute(item.at), _label(item.speaker or _PLANE_WORDS[item.plane])), item.text)
+    return _line(item.id, (_minute(item.at), _label(item.speaker or _PLANE_WORDS.get(item.plane, item.plane.value))), item.text)
 
 
 def _line(memory: str, labels: Sequence[str], text: str) -> _Line:

@@ -76,8 +76,8 @@ def score_skills(
 ) -> list[ScoredSkill]:
     """Return up to `limit` recallable skills that match, best first, one per topic.
 
-    `ranks` are skills as full-text search ordered them, best first; its points choose among those that match. Equal points
-    fall to the later update, then the smaller id, so the order never depends on the input's.
+    `ranks` are skills as full-text search ordered them, best first; its points choose among those that match.
+    Equal points fall to the later update, then the smaller id, so the order never depends on the input's.
     """
     asked = read(query, grounding_share=weights.grounding_share)
     places = dict(zip(ranks, weights.full_text, strict=False))
