@@ -31,6 +31,8 @@ class Completion:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: int = 0
+    is_cut: bool = False
+    """Whether it ended at `max_tokens`, so that its end is missing."""
 
 
 class LanguageModel(Protocol):

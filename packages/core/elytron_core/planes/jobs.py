@@ -1,0 +1,178 @@
+"""Work that waits: durable jobs over turns of a conversation, what was done already, and what models have cost.
+
+Nothing here holds a word of what was said: a job names turns by their numbers.
+"""
+
+from enum import StrEnum
+from typing import Annotated, NewType
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.ids import ConversationTag
+from elytron_core.model import Value
+from elytron_core.scope import Name, Scope, Space
+
+JOBS = "jobs"
+QUEUE = "queue"
+MAINTAINED = "maintained"
+SPENDING = "spending"
+OF_A_SPACE = (JOBS, QUEUE, MAINTAINED, SPENDING)
+KEY = "0"
+"""The key of the one queue and of the one book of spending that a space has."""
+
+JobId = NewType("JobId", str)
+
+
+class Pass(StrEnum):
+    """The parts of maintenance, in the order in which they run."""
+
+    SUMMARY = "summary"
+    EXECUTION_STATE = "execution_state"
+    GOVERNANCE = "governance"
+    SKILL_REUSE = "skill_reuse"
+    EXTRACTION = "extraction"
+    HYGIENE = "hygiene"
+    TASK_LEARNING = "task_learning"
+    CAPSULES = "capsules"
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    PENDING = "pending"
+    LEASED = "leased"
+    RETRY_WAITING = "retry_waiting"
+    BLOCKED = "blocked"
+    """The day's budget is used up, or there is no model: it waits for either."""
+    SUCCEEDED = "succeeded"
+    CANCELLED = "cancelled"
+    DEAD_LETTER = "dead_letter"
+    """It failed for good and is kept to be looked at, and to be tried again on request."""
+
+    @property
+    def is_active(self) -> bool:
+        return self not in {JobState.SUCCEEDED, JobState.CANCELLED, JobState.DEAD_LETTER}
+
+
+class Spent(Value):
+    """What calls of a model came to. `cost` is in millionths of the provider's currency, 0 where unknown."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    def plus(self, other: "Spent", /) -> "Spent":
+        """Return both together."""
+        return Spent(
+            calls=self.calls + other.calls,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cost=self.cost + other.cost,
+        )
+
+
+NOTHING = Spent()
+
+
+class Lease(Value):
+    """Who works on a job, and until when nobody else may."""
+
+    holder: str
+    until: Instant
+
+
+class Job(Value):
+    """Maintenance of some turns of one conversation. `done` are the passes that stand already."""
+
+    channel: Name
+    conversation: Name
+    chat: Name | None = None
+    agent: Name | None = None
+    app: Name | None = None
+    project: Name | None = None
+    turns: Annotated[tuple[int, ...], Field(max_length=limits.MAINTAIN_TURNS)]
+    passes: tuple[Pass, ...] = tuple(Pass)
+    state: JobState = JobState.PENDING
+    made_at: Instant
+    updated_at: Instant
+    due_at: Instant
+    attempts: int = 0
+    lease: Lease | None = None
+    done: tuple[Pass, ...] = ()
+    error: str = ""
+    """The key of the error that the last attempt ended with."""
+    spent: Spent = NOTHING
+
+    def scope(self, space: Space, /) -> Scope:
+        """Return where the job's turns were said, in `space`."""
+        return Scope(
+            space=space,
+            agent=self.agent,
+            app=self.app,
+            project=self.project,
+            channel=self.channel,
+            chat=self.chat,
+            conversation=self.conversation,
+        )
+
+
+class QueuedJob(Value):
+    """A job that is not over, as the queue knows it: enough to choose the next one."""
+
+    id: JobId
+    conversation: ConversationTag
+    state: JobState
+    due_at: Instant
+    """When it may next be taken: for a leased one, when its lease ends."""
+
+
+class Queue(Value):
+    """Which jobs a space has: those that are not over, oldest first, and the last that are."""
+
+    active: tuple[QueuedJob, ...] = ()
+    over: tuple[JobId, ...] = ()
+
+
+class Maintained(Value):
+    """Which turns of a conversation were looked at: all up to `through`, and those of `beyond`."""
+
+    through: int = 0
+    beyond: tuple[int, ...] = ()
+
+    def has(self, sequence: int, /) -> bool:
+        """Tell whether the turn was looked at."""
+        return sequence <= self.through or sequence in self.beyond
+
+    def plus(self, sequence: int, /) -> "Maintained":
+        """Return this with one more turn; the oldest gaps close where too many turns lie beyond them."""
+        if self.has(sequence):
+            return self
+        beyond = sorted({*self.beyond, sequence})
+        through = self.through
+        while beyond and (beyond[0] == through + 1 or len(beyond) > limits.MAINTAIN_BEYOND):
+            through = beyond.pop(0)
+        return Maintained(through=through, beyond=tuple(beyond))
+
+
+class DaySpent(Value):
+    """What one day came to, in UTC."""
+
+    day: int
+    """Days since 1970-01-01."""
+    spent: Spent = NOTHING
+    held_calls: int = 0
+    held_tokens: int = 0
+    """What calls under way may still come to; what a killed one held stays counted until the day ends."""
+
+
+class SpendingBook(Value):
+    """The last days on which models were asked, oldest first."""
+
+    days: tuple[DaySpent, ...] = ()

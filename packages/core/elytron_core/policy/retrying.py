@@ -1,0 +1,119 @@
+"""The life of a job: who may take it, what an attempt's end makes of it, and when it is tried again.
+
+Every step is a pure function of the queue, the job and the time; the store's revisions see to it that of two workers
+that plan the same step only one takes it.
+"""
+
+from typing import Final
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.ids import ConversationTag
+from elytron_core.planes.jobs import Job, JobId, JobState, Lease, Queue, QueuedJob
+
+DAY_MS: Final = 24 * 3600 * 1000
+
+
+def claimable(queue: Queue, now: Instant, /) -> QueuedJob | None:
+    """Return the job to take next, or None: due, oldest first, and no other of its conversation under way."""
+    busy = {job.conversation for job in queue.active if job.state is JobState.LEASED and job.due_at > now}
+    return next((job for job in queue.active if job.due_at <= now and job.conversation not in busy), None)
+
+
+def joinable(queue: Queue, conversation: ConversationTag, /) -> QueuedJob | None:
+    """Return the job of a conversation that has not been taken yet, to which more turns can be added."""
+    return next((job for job in queue.active if _waits(job) and job.conversation == conversation), None)
+
+
+def has_room(queue: Queue, /) -> bool:
+    """Tell whether one more job may become active."""
+    return len(queue.active) < limits.JOBS_ACTIVE
+
+
+def taken(job: Job, *, holder: str, at: Instant) -> Job:
+    """Return `job` leased to `holder` from `at` on: nobody else may take it before the lease ends."""
+    lease = Lease(holder=holder, until=Instant(at + limits.JOB_LEASE_MS))
+    attempts = job.attempts + 1
+    return _moved(job, JobState.LEASED, at=at, due_at=lease.until).model_copy(
+        update={"lease": lease, "attempts": attempts}
+    )
+
+
+def renewed(job: Job, *, at: Instant) -> Job:
+    """Return a leased `job` with its lease counted from `at`."""
+    assert job.lease is not None
+    until = Instant(at + limits.JOB_LEASE_MS)
+    lease = job.lease.model_copy(update={"until": until})
+    return job.model_copy(update={"lease": lease, "due_at": until, "updated_at": at})
+
+
+def is_held(job: Job, holder: str, /) -> bool:
+    """Tell whether `holder` has the job still."""
+    return job.state is JobState.LEASED and job.lease is not None and job.lease.holder == holder
+
+
+def succeeded(job: Job, *, at: Instant) -> Job:
+    """Return `job` as done."""
+    return _moved(job, JobState.SUCCEEDED, at=at, error="")
+
+
+def failed(job: Job, *, at: Instant, error: str, retryable: bool, jitter: int) -> Job:
+    """Return `job` after an attempt that failed: waiting longer each time, or given up. `jitter` is 0 to 255."""
+    if not retryable or job.attempts >= limits.JOB_ATTEMPTS:
+        return _moved(job, JobState.DEAD_LETTER, at=at, error=error)
+    return _moved(job, JobState.RETRY_WAITING, at=at, due_at=Instant(at + wait_ms(job.attempts, jitter)), error=error)
+
+
+def blocked(job: Job, *, at: Instant, until: Instant, error: str) -> Job:
+    """Return `job` put aside until `until`; what it could not try was no attempt."""
+    waiting = _moved(job, JobState.BLOCKED, at=at, due_at=until, error=error)
+    return waiting.model_copy(update={"attempts": max(0, job.attempts - 1)})
+
+
+def cancelled(job: Job, *, at: Instant) -> Job:
+    """Return `job` as given up on request."""
+    return _moved(job, JobState.CANCELLED, at=at)
+
+
+def again(job: Job, *, at: Instant) -> Job:
+    """Return `job` to be tried at once, with its attempts counted anew; what it had done stays done."""
+    return _moved(job, JobState.PENDING, at=at, due_at=at, error="").model_copy(update={"attempts": 0})
+
+
+def wait_ms(attempts: int, jitter: int, /) -> int:
+    """Return how long to wait after so many attempts: twice as long each time, up to a bound, less up to a half."""
+    longest = min(limits.JOB_WAIT_MS << max(0, min(attempts, 32) - 1), limits.JOB_WAIT_MAX_MS)
+    return longest - longest * jitter // 512
+
+
+def next_day(at: Instant, /) -> Instant:
+    """Return the beginning of the day, in UTC, after `at`."""
+    return Instant((at // DAY_MS + 1) * DAY_MS)
+
+
+def enqueued(queue: Queue, job_id: JobId, job: Job, conversation: ConversationTag, /) -> tuple[Queue, tuple[JobId, ...]]:
+    """Return `queue` with `job` as it now is, and the ids of jobs long over that it lets go of."""
+    kept = tuple(known for known in queue.active if known.id != job_id)
+    over = tuple(known for known in queue.over if known != job_id)
+    if job.state.is_active:
+        entry = QueuedJob(id=job_id, conversation=conversation, state=job.state, due_at=job.due_at)
+        place = next((at for at, known in enumerate(queue.active) if known.id == job_id), len(kept))
+        return Queue(active=(*kept[:place], entry, *kept[place:]), over=over), ()
+    over = (*over, job_id)
+    return Queue(active=kept, over=over[-limits.JOBS_KEPT :]), over[: -limits.JOBS_KEPT]
+
+
+def _waits(job: QueuedJob) -> bool:
+    return job.state in {JobState.PENDING, JobState.RETRY_WAITING, JobState.BLOCKED}
+
+
+def _moved(job: Job, state: JobState, *, at: Instant, due_at: Instant | None = None, error: str | None = None) -> Job:
+    return job.model_copy(
+        update={
+            "state": state,
+            "updated_at": at,
+            "due_at": due_at if due_at is not None else job.due_at,
+            "lease": None,
+            "error": job.error if error is None else error,
+        }
+    )
