@@ -106,6 +106,11 @@ class Procedural(Value):
 PlaneWrite = CapsulesWrite | ExecutionWrite | SummaryWrite | NotesWrite | GardenWrite | SubjectsWrite
 """What keeps one document per matter, conversation or name: written over, never doubled."""
 
+MemoryWrite = (
+    TranscriptWrite | LongTermExtraction | Procedural | AgentToolUsageFeedbackWrite | CandidatesWrite | PlaneWrite
+)
+"""Everything that can be written."""
+
 
 class MemoryWriteRequest(ScopedRequest):
     """Store evidence, beliefs, candidates, or what the other planes keep.
@@ -113,15 +118,7 @@ class MemoryWriteRequest(ScopedRequest):
     With `idempotency_key`, a repeat gets the first answer, no change.
     """
 
-    write: Annotated[
-        TranscriptWrite
-        | LongTermExtraction
-        | Procedural
-        | AgentToolUsageFeedbackWrite
-        | CandidatesWrite
-        | PlaneWrite,
-        Field(discriminator="kind"),
-    ]
+    write: Annotated[MemoryWrite, Field(discriminator="kind")]
     idempotency_key: IdempotencyKey | None = None
     dry_run: bool = False
     """Judge everything, store nothing: the report says what a write now would do, but for the ids."""

@@ -75,6 +75,8 @@ class State(StrEnum):
     """It was wrong: believed until `closed_at`, and no longer."""
     FORGOTTEN = "forgotten"
     DELETED = "deleted"
+    MERGED = "merged"
+    """Another fact says nearly the same and took its evidence in; it can be brought back."""
 
 
 class Fact(Value):
@@ -103,6 +105,10 @@ class Fact(Value):
     supersedes: FactId | None = None
     superseded_by: FactId | None = None
     chat: Name | None = None
+    lent: tuple[Name, ...] = ()
+    """Of a merged fact: the citations that the other one has from it alone."""
+    confirmed_before: Instant | None = None
+    """Of a merged fact: when the other one had last been confirmed."""
 
     @property
     def is_current(self) -> bool:

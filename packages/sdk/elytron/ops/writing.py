@@ -1,12 +1,23 @@
-"""Write: evidence, facts, procedures."""
+"""Write: evidence, facts, procedures, candidates, and what the other planes keep."""
 
 from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.scrubbing import scrub_write
+from elytron.writes.candidates import write_candidates
 from elytron.writes.facts import write_facts
+from elytron.writes.planes import write_plane
 from elytron.writes.skills import write_skills
 from elytron.writes.transcripts import write_turns
+from elytron_core.contracts.governing import CandidatesWrite
+from elytron_core.contracts.planes import (
+    CapsulesWrite,
+    ExecutionWrite,
+    GardenWrite,
+    NotesWrite,
+    SubjectsWrite,
+    SummaryWrite,
+)
 from elytron_core.contracts.writing import (
     LongTermExtraction,
     MemoryWriteReport,
@@ -27,6 +38,10 @@ async def write(ctx: OperationContext, request: MemoryWriteRequest, /) -> Memory
             report = await write_facts(ctx, scope, request, write)
         case Procedural():
             report = await write_skills(ctx, scope, request, write)
+        case CandidatesWrite():
+            report = await write_candidates(ctx, scope, request, write)
+        case CapsulesWrite() | ExecutionWrite() | SummaryWrite() | NotesWrite() | GardenWrite() | SubjectsWrite():
+            report = await write_plane(ctx, scope, request, write)
         case _:
             assert_never(write)
     return report.model_copy(update={"scrubbed": scrubbed}) if scrubbed else report

@@ -1,0 +1,136 @@
+"""What the planes have in common that keep one document per matter, conversation or name.
+
+Their memories are known by a word and a key (`capsule:3f…`), so that one look-up finds any of them.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from elytron_core.clock import Instant
+from elytron_core.contracts.recalling import Plane
+from elytron_core.planes import (
+    candidates,
+    continuity,
+    execution,
+    garden,
+    notes,
+    subjects,
+    summaries,
+)
+from elytron_core.ports.store import Document, Ref
+
+Kept = (
+    continuity.ContinuityCapsule
+    | execution.ExecutionState
+    | summaries.SessionSummary
+    | notes.DailyNote
+    | garden.GardenDocument
+    | subjects.Subject
+    | candidates.Candidate
+)
+
+
+class Home(NamedTuple):
+    """Where a plane's documents stand, by which word their ids begin, and what they hold."""
+
+    plane: Plane
+    word: str
+    kind: type[Kept]
+
+
+HOMES: dict[str, Home] = {
+    continuity.CAPSULES: Home(Plane.CONTINUITY, continuity.ID_WORD, continuity.ContinuityCapsule),
+    execution.EXECUTION: Home(Plane.EXECUTION, execution.ID_WORD, execution.ExecutionState),
+    summaries.SUMMARIES: Home(Plane.SUMMARY, summaries.ID_WORD, summaries.SessionSummary),
+    notes.NOTES: Home(Plane.ARCHIVE, notes.ID_WORD, notes.DailyNote),
+    garden.GARDEN: Home(Plane.PRIVATE_GARDEN, garden.ID_WORD, garden.GardenDocument),
+    subjects.SUBJECTS: Home(Plane.SUBJECT, subjects.ID_WORD, subjects.Subject),
+    candidates.CANDIDATES: Home(Plane.CANDIDATE, candidates.ID_WORD, candidates.Candidate),
+}
+RECALLED = frozenset({Plane.CONTINUITY, Plane.EXECUTION, Plane.SUMMARY, Plane.ARCHIVE})
+"""The planes among them that recall reads and lists show."""
+_COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMemory:
+    """A stored document of one of these planes."""
+
+    ref: Ref
+    revision: int
+    value: Kept
+
+    @property
+    def plane(self) -> Plane:
+        return HOMES[self.ref.collection].plane
+
+
+def kept(document: Document, /) -> KeptMemory:
+    """Return what a document of one of these planes holds."""
+    return KeptMemory(document.ref, document.revision, HOMES[document.ref.collection].kind.from_bytes(document.body))
+
+
+def id_of(ref: Ref, /) -> str:
+    """Return the memory id of the document at `ref`."""
+    return f"{HOMES[ref.collection].word}:{ref.key}"
+
+
+def place_of(memory_id: str, /) -> Ref | None:
+    """Return where a memory of this id would stand; None where the id is of another form."""
+    word, sign, key = memory_id.partition(":")
+    collection = _COLLECTION_OF_WORD.get(word)
+    return Ref(collection, key) if sign and collection is not None else None
+
+
+def text_of(value: Kept, /) -> str:
+    """Return what the document says."""
+    match value:
+        case continuity.ContinuityCapsule() | execution.ExecutionState():
+            return value.text
+        case summaries.SessionSummary() | notes.DailyNote() | garden.GardenDocument():
+            return value.text
+        case subjects.Subject():
+            return "\n".join(part for part in value.mount.model_dump().values() if part) or value.name
+        case candidates.Candidate():
+            proposal = value.draft.proposal
+            return proposal.text if isinstance(proposal, candidates.GardenProposal) else proposal.content
+
+
+def title_of(value: Kept, /) -> str:
+    """Return what the document is about, in a few words."""
+    match value:
+        case continuity.ContinuityCapsule():
+            return value.topic
+        case execution.ExecutionState():
+            return value.goal
+        case summaries.SessionSummary():
+            return value.conversation
+        case notes.DailyNote():
+            return value.period
+        case garden.GardenDocument() | subjects.Subject():
+            return value.name
+        case candidates.Candidate():
+            return value.draft.proposal.target.value
+
+
+def at_of(value: Kept, /) -> Instant:
+    """Return when the document last changed."""
+    return value.proposed_at if isinstance(value, candidates.Candidate) else value.updated_at
+
+
+def citations_of(value: Kept, /) -> tuple[str, ...]:
+    """Return the turns and other references that the document rests on."""
+    match value:
+        case continuity.ContinuityCapsule():
+            return value.provenance
+        case notes.DailyNote():
+            return value.citations
+        case candidates.Candidate():
+            return value.draft.citations
+        case _:
+            return ()
+
+
+def is_forgotten(value: Kept, /) -> bool:
+    """Tell whether somebody hid the document; subjects and candidates have states instead."""
+    return not isinstance(value, subjects.Subject | candidates.Candidate) and value.forgotten_at is not None

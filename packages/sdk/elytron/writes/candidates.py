@@ -1,0 +1,279 @@
+"""Candidates are judged; accepted ones become beliefs in the same batch, others wait or are refused with a reason."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from elytron.context import OperationContext
+from elytron.keeping import id_of
+from elytron.records import Changes
+from elytron.writes.committing import Planned, commit
+from elytron.writes.facts import plan_facts
+from elytron.writes.skills import plan_skills
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.governing import CandidatesWrite
+from elytron_core.contracts.recalling import Plane
+from elytron_core.contracts.writing import (
+    FactDraft,
+    LongTermExtraction,
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    Outcome,
+    Procedural,
+    RuntimeSkillWrite,
+    WriteDecision,
+)
+from elytron_core.planes import candidates, long_term, procedural, transcript
+from elytron_core.planes.candidates import (
+    Candidate,
+    CandidateDraft,
+    CandidateId,
+    CandidateState,
+    FactProposal,
+    SkillProposal,
+    Verdict,
+)
+from elytron_core.planes.derived_refs import cited_turn
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy import admission, judging, near_duplicates
+from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.scope import Scope
+
+WAITING = {Verdict.DEFER: CandidateState.DEFERRED, Verdict.HANDOFF: CandidateState.HANDED_OFF}
+TOO_MANY = f"{limits.CANDIDATES_WAITING} candidates wait already: resolve some first"
+SAID_ALREADY = "a fact says the same, on the same evidence"
+NEARLY_SAID = "another fact says nearly the same"
+
+_PLANES = {
+    candidates.Target.LONG_TERM: Plane.LONG_TERM,
+    candidates.Target.PROCEDURAL: Plane.PROCEDURAL,
+    candidates.Target.PRIVATE_GARDEN: Plane.PRIVATE_GARDEN,
+    candidates.Target.SOUL: Plane.CANDIDATE,
+    candidates.Target.OPERATOR_DIAGNOSTIC: Plane.CANDIDATE,
+}
+
+
+async def write_candidates(
+    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: CandidatesWrite, /
+) -> MemoryWriteReport:
+    """Judge each candidate and commit what was accepted, and what waits, as one batch."""
+    return await commit(ctx, scope.space, request, partial(plan_candidates, ctx, scope, write))
+
+
+async def plan_candidates(
+    ctx: OperationContext, scope: Scope, write: CandidatesWrite, record: SpaceRecord, /
+) -> Planned:
+    """Return what writing these candidates now would change, and what becomes of each, in their order."""
+    cited = await _cited(ctx, scope, write.candidates)
+    known = await _current_facts(ctx, scope, write.candidates)
+    decisions: list[WriteDecision | None] = []
+    accepted: list[tuple[int, CandidateDraft]] = []
+    waiting: list[tuple[int, CandidateDraft, candidates.Judgement]] = []
+    for place, draft in enumerate(write.candidates):
+        judgement = judging.judge(draft, tuple(cited[name] for name in draft.citations if name in cited))
+        if judgement.verdict is Verdict.ACCEPT:
+            said = _said_already(draft, known)
+            decisions.append(said)
+            if said is None:
+                accepted.append((place, draft))
+        elif judgement.verdict is Verdict.REJECT:
+            decisions.append(_decision(draft, Outcome.REJECTED, judgement))
+        else:
+            decisions.append(None)
+            waiting.append((place, draft, judgement))
+    changes = Changes(record)
+    for place, decision in await _admitted(ctx, scope, accepted, record, changes):
+        decisions[place] = decision
+    for place, decision in await _kept(ctx, scope, waiting, record, changes):
+        decisions[place] = decision
+    made = tuple(decision for decision in decisions if decision is not None)
+    assert len(made) == len(write.candidates)
+    return Planned(changes, made, Ref(candidates.CANDIDATES, record.tag("candidate", "")))
+
+
+async def admit(
+    ctx: OperationContext, scope: Scope, draft: CandidateDraft, record: SpaceRecord, /
+) -> tuple[WriteDecision, Changes]:
+    """Return what becomes of one accepted candidate at its plane's guards, and the changes that make it so."""
+    changes = Changes(record)
+    ((_, decision),) = await _admitted(ctx, scope, [(0, draft)], record, changes)
+    return decision, changes
+
+
+async def _admitted(
+    ctx: OperationContext,
+    scope: Scope,
+    accepted: Sequence[tuple[int, CandidateDraft]],
+    record: SpaceRecord,
+    changes: Changes,
+) -> list[tuple[int, WriteDecision]]:
+    """Put what was accepted into `changes` and return the decisions of their planes, by place."""
+    facts: list[tuple[int, FactDraft]] = []
+    skills: list[tuple[int, RuntimeSkillWrite]] = []
+    for place, draft in accepted:
+        match draft.proposal:
+            case FactProposal() as proposal:
+                facts.append((place, _fact(draft, proposal)))
+            case SkillProposal() as proposal:
+                skills.append((place, _skill(scope, draft, proposal)))
+            case _:
+                raise AssertionError("only facts and procedures are accepted without a decision")
+    made: list[tuple[int, WriteDecision]] = []
+    if facts:
+        planned = await plan_facts(ctx, scope, LongTermExtraction(facts=tuple(draft for _, draft in facts)), record)
+        changes.join(planned.changes)
+        made += zip((place for place, _ in facts), planned.decisions, strict=True)
+    if skills:
+        write = Procedural(writes=tuple(draft for _, draft in skills), source=procedural.SkillSource.EXTRACTION)
+        planned = await plan_skills(ctx, scope, write, record)
+        changes.join(planned.changes)
+        made += zip((place for place, _ in skills), planned.decisions, strict=True)
+    return made
+
+
+async def _kept(
+    ctx: OperationContext,
+    scope: Scope,
+    waiting: Sequence[tuple[int, CandidateDraft, candidates.Judgement]],
+    record: SpaceRecord,
+    changes: Changes,
+) -> list[tuple[int, WriteDecision]]:
+    """Put what waits into `changes`, each candidate once however often it is proposed, and return the decisions."""
+    if not waiting:
+        return []
+    documents = await ctx.store.scan(scope.space, candidates.CANDIDATES, limit=limits.SCAN_MAX)
+    held = {document.ref: (Candidate.from_bytes(document.body), document.revision) for document in documents}
+    over = sorted((kept.proposed_at, ref) for ref, (kept, _) in held.items() if not kept.is_open)
+    room = limits.CANDIDATES_WAITING - len(held)
+    now = ctx.clock.now()
+    made: list[tuple[int, WriteDecision]] = []
+    for place, draft, judgement in waiting:
+        bare = draft.model_copy(update={"judgement": None})
+        ref = Ref(candidates.CANDIDATES, record.tag("candidate", record.digest(bare.to_bytes())))
+        if ref in held:
+            made.append((place, _known(draft, id_of(ref), held[ref][0])))
+            continue
+        if room < 1 and over:
+            _, oldest = over.pop(0)
+            changes.delete(oldest, expects=held.pop(oldest)[1])
+            room += 1
+        if room < 1:
+            full = candidates.Judgement(verdict=Verdict.REJECT, reason=TOO_MANY)
+            made.append((place, _decision(draft, Outcome.REJECTED, full)))
+            continue
+        candidate = _candidate(scope, ref, draft, judgement, now)
+        held[ref] = (candidate, 0)
+        room -= 1
+        changes.put(ref, candidate, expects=0, action=Action.WRITE)
+        made.append((place, _decision(draft, Outcome.DEFERRED, judgement, kept=candidate.id)))
+    return made
+
+
+def _candidate(
+    scope: Scope, ref: Ref, draft: CandidateDraft, judgement: candidates.Judgement, now: Instant
+) -> Candidate:
+    channel, conversation = scope.conversation_key
+    return Candidate(
+        id=CandidateId(id_of(ref)),
+        draft=draft,
+        state=WAITING[judgement.verdict],
+        reason=judgement.reason,
+        proposed_at=now,
+        channel=channel,
+        conversation=conversation,
+    )
+
+
+def _known(draft: CandidateDraft, candidate_id: str, known: Candidate) -> WriteDecision:
+    told = "waits already" if known.is_open else f"was {known.state.value} before"
+    verdict = Verdict.DEFER if known.is_open else Verdict.REJECT
+    judgement = candidates.Judgement(verdict=verdict, reason=f"this very candidate {told}")
+    return _decision(draft, Outcome.DUPLICATE, judgement, kept=candidate_id)
+
+
+def _decision(
+    draft: CandidateDraft, outcome: Outcome, judgement: candidates.Judgement, *, kept: str | None = None
+) -> WriteDecision:
+    return WriteDecision(
+        plane=_PLANES[draft.proposal.target],
+        id=kept,
+        outcome=outcome,
+        verdict=judgement.verdict,
+        reason=judgement.reason,
+    )
+
+
+def _said_already(draft: CandidateDraft, known: Sequence[long_term.Fact]) -> WriteDecision | None:
+    """Return the decision on a fact that is there already, and that this candidate adds no evidence to."""
+    proposal = draft.proposal
+    if not isinstance(proposal, FactProposal) or proposal.operation is long_term.FactOperation.DELETE:
+        return None
+    slot = (proposal.fact_kind, long_term.topic_key(proposal.topic))
+    current = next((fact for fact in known if (fact.kind, long_term.topic_key(fact.topic)) == slot), None)
+    if current is None:
+        like = near_duplicates.likest(proposal.content, proposal.fact_kind, known)
+        return _duplicate(like, NEARLY_SAID) if like is not None else None
+    is_same = admission.says_the_same(proposal.content, current.content)
+    return _duplicate(current, SAID_ALREADY) if is_same and set(draft.citations) <= set(current.citations) else None
+
+
+def _duplicate(fact: long_term.Fact, reason: str) -> WriteDecision:
+    return WriteDecision(plane=Plane.LONG_TERM, id=fact.id, outcome=Outcome.DUPLICATE, reason=reason)
+
+
+def _fact(draft: CandidateDraft, proposal: FactProposal) -> FactDraft:
+    return FactDraft(
+        operation=proposal.operation,
+        fact_kind=proposal.fact_kind,
+        topic=proposal.topic,
+        content=proposal.content,
+        keywords=proposal.keywords,
+        entities=proposal.entities,
+        citations=draft.citations,
+        privacy=draft.privacy,
+        authority=judging.fact_authority(draft.authority),
+        confidence=proposal.confidence,
+        observed_at=proposal.observed_at,
+        valid_from=proposal.valid_from,
+        valid_to=proposal.valid_to,
+    )
+
+
+def _skill(scope: Scope, draft: CandidateDraft, proposal: SkillProposal) -> RuntimeSkillWrite:
+    return RuntimeSkillWrite(
+        name=proposal.name,
+        topic=proposal.topic,
+        title=proposal.title,
+        summary=proposal.summary,
+        content=proposal.content,
+        citations=draft.citations,
+        source_chat_id=scope.conversation_key.conversation,
+        observed_at=proposal.observed_at,
+    )
+
+
+async def _current_facts(ctx: OperationContext, scope: Scope, drafts: Sequence[CandidateDraft]) -> list[long_term.Fact]:
+    """Return the newest facts of the space, where there is a fact to compare them with."""
+    if not any(isinstance(draft.proposal, FactProposal) for draft in drafts):
+        return []
+    documents = await ctx.store.scan(scope.space, long_term.FACTS, limit=limits.SCAN_MAX, descending=True)
+    facts = [long_term.Fact.from_bytes(document.body) for document in documents]
+    return [fact for fact in facts if fact.is_current]
+
+
+async def _cited(ctx: OperationContext, scope: Scope, drafts: Sequence[CandidateDraft]) -> dict[str, judging.Cited]:
+    """Return whose word stands at each citation that names a kept message, and whether it may be read."""
+    named = {name: place for draft in drafts for name in draft.citations if (place := cited_turn(name)) is not None}
+    refs = list(dict.fromkeys(Ref(transcript.TURNS, turn) for turn, _ in named.values()))
+    found: dict[Ref, Document] = {}
+    for start in range(0, len(refs), limits.SCAN_MAX):
+        documents = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
+        found |= {document.ref: document for document in documents if document is not None}
+    cited: dict[str, judging.Cited] = {}
+    for name, (turn_id, part) in named.items():
+        document = found.get(Ref(transcript.TURNS, turn_id))
+        turn = transcript.Turn.from_bytes(document.body) if document is not None else None
+        if turn is not None and (part or 0) < len(turn.messages):
+            role = turn.messages[part or 0].role
+            cited[name] = judging.Cited(role, turn.is_recallable(part or 0))
+    return cited
