@@ -36,6 +36,9 @@ CITATIONS = 32
 TOOL_OBSERVATIONS = 64
 HOST_REFS = 32
 ATTRIBUTES = 64
+REDACTION_ITEMS = 5_000
+"""Redactions that one report names; its audit counts all."""
+DERIVED_REFS_SHOWN = 1_000
 ALIASED_SUBJECTS = 256
 """Subjects that one chat's alias knows; the one that committed longest ago goes first."""
 FILTER_VALUES = 100
@@ -196,8 +199,9 @@ EMBED_PAUSE_MS = 30_000
 EMBED_CLOSE_WAIT_S = 2.0
 """So long closing lets an embedding pass finish; what is left waits for the next runtime."""
 EMBED_REFUSED_KEPT = 10_000
-EMBED_MODELS = 4
-"""Models whose vectors one space may hold at a time."""
+EMBED_THREADS = 64
+MODEL_PACKAGE_BYTES = 256 * 1024 * 1024
+"""What a file of a model's package may be."""
 
 # Serving
 CALLS_PER_MINUTE = 12_000

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from elytron.flows.importing import TranscriptImportReport, import_transcript
     from elytron.opening import Opening, open  # noqa: A004  (the verb of the product)
     from elytron.portal import SyncMemoryRuntime
+    from elytron.remote import Connecting, RemoteMemory, SyncRemoteMemory, connect
     from elytron.runtime import MemoryRuntime
     from elytron_core.contracts.control import (
         MemoryControlReport,
@@ -72,6 +73,7 @@ _HOMES = {
     "elytron.flows.importing": ("TranscriptImportReport", "import_transcript"),
     "elytron.opening": ("Opening", "open"),
     "elytron.portal": ("SyncMemoryRuntime",),
+    "elytron.remote": ("Connecting", "RemoteMemory", "SyncRemoteMemory", "connect"),
     "elytron.runtime": ("MemoryRuntime",),
     "elytron_core.contracts.control": (
         "MemoryControlReport",
@@ -126,6 +128,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Connecting",
     "ElytronError",
     "FactDraft",
     "ImportMode",
@@ -165,12 +168,15 @@ __all__ = [
     "RecallFilters",
     "RecallHit",
     "RecallOutcome",
+    "RemoteMemory",
     "RuntimeSkillWrite",
     "Scope",
     "SyncMemoryRuntime",
+    "SyncRemoteMemory",
     "TranscriptImportReport",
     "TranscriptWrite",
     "TurnDraft",
+    "connect",
     "import_transcript",
     "open",
 ]

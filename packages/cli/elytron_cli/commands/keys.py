@@ -48,6 +48,7 @@ def create(*, file: Path | None) -> None:
 @common
 def rotate() -> None:
     """Add a new key to the key file and put the store's data keys under it; no stored document is touched."""
+    from elytron.announcing import inner
     from elytron_store.sealed.providers import FileKeys
     from elytron_store.sealed.store import SealedStore
 
@@ -57,7 +58,7 @@ def rotate() -> None:
     async def work() -> KeyReport:
         # Opened first: a wrong store must not leave a new key behind.
         async with opened(found) as session:
-            store = session.runtime.context.store
+            store = inner(session.runtime.context.store)
             if not isinstance(store, SealedStore):
                 raise Unsupported("this store is not sealed: there is nothing to rotate")
             current = FileKeys(path).add_key()

@@ -64,8 +64,8 @@ class MemoryInspectionReport(Value):
     conversations: tuple[ConversationSummary, ...]
     conversations_clipped: bool
     speakers: tuple[str, ...]
-    first_at: Instant | None
-    last_at: Instant | None
+    first_at: Instant | None = None
+    last_at: Instant | None = None
     indexed_units: int
     index_bytes: int
     state_fingerprint: str

@@ -1,0 +1,51 @@
+"""The four ways into a memory: `async with` and `await`, `with` and `.sync()`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Generator
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from elytron.faces import MemoryFace
+from elytron.portal import BlockingMemory
+
+FaceT = TypeVar("FaceT", bound=MemoryFace)
+BlockingT = TypeVar("BlockingT", bound=BlockingMemory[Any])
+
+
+class Entering(ABC, Generic[FaceT, BlockingT]):
+    """A memory about to be opened; nothing is opened before. Leaving the block closes it."""
+
+    def __init__(self) -> None:
+        self._async: FaceT | None = None
+        self._sync: BlockingT | None = None
+
+    @abstractmethod
+    def _open(self) -> Coroutine[Any, Any, FaceT]:
+        """Open the memory."""
+
+    @abstractmethod
+    def sync(self) -> BlockingT:
+        """Open the memory behind blocking calls; the caller closes it."""
+
+    def __await__(self) -> Generator[Any, None, FaceT]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> FaceT:
+        self._async = await self._open()
+        return self._async
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._async is not None
+        await self._async.close()
+
+    def __enter__(self) -> BlockingT:
+        self._sync = self.sync()
+        return self._sync
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._sync is not None
+        self._sync.close()

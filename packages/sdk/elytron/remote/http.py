@@ -1,0 +1,109 @@
+"""Calls over HTTP: one request each, connections kept and shared."""
+
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from elytron.remote.address import Address
+from elytron.remote.sse import items
+from elytron.remote.wire import Call, told_of, unreachable
+from elytron_core import limits
+from elytron_core.contracts.streaming import EventId, StreamItem
+from elytron_core.errors import ElytronError, LimitExceeded, MissingExtra, RateLimited, Unsupported
+from elytron_core.scope import Scope
+
+if TYPE_CHECKING:
+    import httpx
+
+_GATEWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+
+
+class HttpTransport:
+    """Posts each operation to its route under `/v1`."""
+
+    def __init__(self, address: Address, /, *, timeout_s: float) -> None:
+        try:
+            import httpx
+        except ImportError as error:
+            raise MissingExtra(extra="client", purpose="a memory on a server") from error
+
+        self._address = address
+        self._client = httpx.AsyncClient(
+            base_url=address.url,
+            headers=address.headers,
+            timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, limits.REMOTE_CONNECT_S)),
+            limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS),
+            # No proxy, certificate or password that somebody put into the environment for another program.
+            trust_env=False,
+        )
+
+    async def call(self, call: Call, /) -> bytes:
+        import httpx
+
+        headers = {"Content-Type": "application/json"}
+        if call.idempotency_key is not None:
+            headers["Idempotency-Key"] = call.idempotency_key
+        try:
+            request = self._client.build_request(
+                "POST", f"/v1/{call.operation.name}", content=call.payload, headers=headers
+            )
+            response = await self._client.send(request, stream=True)
+            try:
+                data = await _body(response)
+            finally:
+                await response.aclose()
+        except (httpx.TransportError, httpx.StreamError) as error:
+            raise unreachable(self._address.origin, type(error).__name__) from None
+        if response.status_code != HTTPStatus.OK:
+            raise self._told(response, data)
+        return data
+
+    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncIterator[StreamItem]:
+        import httpx
+
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after is not None else {})
+        params = {"space": scope.space} if scope is not None else {}
+        silence = httpx.Timeout(limits.REMOTE_CONNECT_S, read=limits.EVENTS_HEARTBEAT_S * 3)
+        try:
+            async with self._client.stream(
+                "GET", "/v1/events", params=params, headers=headers, timeout=silence
+            ) as response:
+                if response.status_code != HTTPStatus.OK:
+                    raise self._told(response, await _body(response))
+                async for item in items(response.aiter_lines()):
+                    yield item
+        except (httpx.TransportError, httpx.StreamError) as error:
+            raise unreachable(self._address.origin, type(error).__name__) from None
+        raise unreachable(self._address.origin, "the stream ended")
+
+    async def watch(self, call: Call, after: int, /) -> AsyncIterator[bytes]:  # noqa: ARG002 - the protocol's
+        raise Unsupported(f"reports of {call.operation.name!r} are streamed over WebSocket: connect to a ws:// address")
+        yield b""  # makes this the iterator that the protocol names
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    def _told(self, response: "httpx.Response", data: bytes) -> ElytronError:
+        """Return what the server says went wrong."""
+        error = told_of(data)
+        if error is None:
+            if response.status_code in _GATEWAY:
+                return unreachable(self._address.origin, f"status {response.status_code}")
+            return Unsupported(
+                f"{self._address.origin} answered with status {response.status_code}, not as an Elytron server does: "
+                "see that the address is right"
+            )
+        named = response.headers.get("retry-after", "")
+        if isinstance(error, RateLimited) and named.isascii() and named.isdecimal():
+            error.retry_after_s = int(named[:6])
+        return error
+
+
+async def _body(response: "httpx.Response") -> bytes:
+    """Return the body, or stop reading at its bound."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > limits.REMOTE_REPORT_BYTES:
+            raise LimitExceeded(what="bytes of an answer", limit=limits.REMOTE_REPORT_BYTES)
+    return bytes(body)

@@ -1,0 +1,127 @@
+"""A memory on a server: the same calls, types, reports and errors as in this process."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+from elytron.faces import MemoryFace
+from elytron.faces.face import ReportT
+from elytron.portal import BlockingMemory
+from elytron.registry import by_request
+from elytron.remote.retrying import pause_s
+from elytron.remote.wire import Call, Transport, call_of, report_of, space_of
+from elytron_core.contracts.inspecting import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
+from elytron_core.contracts.streaming import EventId, Gap, JournalEvent
+from elytron_core.errors import ElytronError, StoreClosed
+from elytron_core.model import Value
+from elytron_core.scope import Scope
+
+T = TypeVar("T")
+
+
+class RemoteMemory(MemoryFace):
+    """Calls a server's memory. Made by `elytron.connect`; many calls may run at once.
+
+    Reads, and writes under an idempotency key, are sent again where the server cannot be reached or asks for patience;
+    other writes are sent once. What stays out of reach raises Unreachable. Without a scope, a call is about the space
+    that the credential opens.
+    """
+
+    def __init__(
+        self, transport: Transport, /, *, scope: Scope | None, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._transport = transport
+        self._scope = scope
+        self._sleep = sleep
+        self._is_closed = False
+
+    @property
+    def scope(self) -> Scope | None:
+        """Return the scope of calls that name none."""
+        return self._scope
+
+    async def operate(self, request: Value, report: type[ReportT], /, *, idempotency_key: str | None = None) -> ReportT:
+        """Perform the operation that takes `request` on the server and return what it reports.
+
+        With `idempotency_key`, any change may be sent again and is done once.
+        """
+        call = call_of(by_request(request), self._scoped(request), idempotency_key=idempotency_key)
+        return report_of(await self._persistently(lambda: self._sent(call), call), report)
+
+    async def events(self, *, after: EventId | int | None = None, scope: Scope | None = None) -> AsyncIterator[
+        JournalEvent | Gap
+    ]:
+        """Yield the entries of the space's journal behind `after` (None: from now on), for as long as it is read.
+
+        In order and at least once; a broken connection is made again and goes on behind the last entry. What cannot
+        be told again comes as a Gap.
+        """
+        place = str(after) if after is not None else None
+        failures = 0
+        while True:
+            try:
+                async for item in self._transport.events(scope or self._scope, place):
+                    failures = 0
+                    if isinstance(item, JournalEvent):
+                        place = item.id
+                    elif item.last >= item.first and item.reason != "erased":
+                        place = str(item.last)
+                    else:
+                        place = "0"
+                    yield item
+            except ElytronError as error:
+                self._require_open()
+                failures += 1
+                pause = pause_s(error, attempt=failures, may_repeat=True, jitter=random.random())  # noqa: S311
+                if pause is None:
+                    raise
+                await self._sleep(pause)
+
+    async def watch(self, request: Value, report: type[ReportT], /, *, after: int = 0) -> AsyncIterator[ReportT]:
+        """Yield the report of a projection, inspection or replay, anew each time its space has grown beyond `after`.
+
+        Needs a ws:// or wss:// address. A broken connection raises Unreachable: watch again.
+        """
+        self._require_open()
+        call = call_of(by_request(request), self._scoped(request), idempotency_key=None)
+        async for data in self._transport.watch(call, after):
+            yield report_of(data, report)
+
+    async def close(self, request: MemoryCloseRequest | None = None, /) -> MemoryLifecycleReport:
+        """Let go of the connection; the server and its memory go on. A second close does nothing."""
+        self._is_closed = True
+        await self._transport.close()
+        return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason if request is not None else "")
+
+    async def _sent(self, call: Call) -> bytes:
+        self._require_open()
+        return await self._transport.call(call)
+
+    async def _persistently(self, send: Callable[[], Awaitable[T]], call: Call) -> T:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await send()
+            except ElytronError as error:
+                jitter = random.random()  # noqa: S311 - spreads callers, hides nothing
+                pause = pause_s(error, attempt=attempt, may_repeat=call.may_repeat, jitter=jitter)
+                if pause is None:
+                    raise
+            await self._sleep(pause)
+
+    def _scoped(self, request: Value) -> Value:
+        """Return `request` with this client's scope, where it has none of its own and takes one."""
+        scope: Any = space_of(request, self._scope)
+        if scope is None or "scope" not in type(request).model_fields or getattr(request, "scope", None) is not None:
+            return request
+        return request.model_copy(update={"scope": scope})
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosed
+
+
+class SyncRemoteMemory(BlockingMemory[RemoteMemory]):
+    """A RemoteMemory whose calls wait for their answer."""

@@ -1,0 +1,236 @@
+"""Calls over one WebSocket: many under way at once, told apart by their ids. Streams have a socket each.
+
+A stream on a socket of its own can be read as slowly as its reader likes: the server waits for it, and no call does.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from elytron.remote.address import Address
+from elytron.remote.failures import error_of
+from elytron.remote.wire import Call, told_of, unreachable
+from elytron_core import limits
+from elytron_core.contracts.streaming import (
+    CloseCode,
+    ErrorEvent,
+    EventId,
+    JournalEvent,
+    LifecycleEvent,
+    OutFrame,
+    Phase,
+    ReportEvent,
+    StreamItem,
+    StreamKind,
+)
+from elytron_core.errors import ElytronError, MissingExtra, StoreClosed, Unauthorized, Unsupported
+from elytron_core.scope import Scope
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+    from websockets.exceptions import ConnectionClosed
+
+_KINDS = {"project": StreamKind.PROJECTION, "inspect": StreamKind.INSPECTION, "replay": StreamKind.REPLAY}
+_FRAME: TypeAdapter[OutFrame] = TypeAdapter(OutFrame)
+# At its finest, the library's log shows headers, and with them the key.
+_quiet = logging.getLogger("elytron.remote.websocket")
+_quiet.setLevel(logging.INFO)
+
+
+class WebSocketTransport:
+    """Keeps one socket to the server for calls, made when it is needed and made again when it broke."""
+
+    def __init__(self, address: Address, /, *, timeout_s: float) -> None:
+        try:
+            # Loaded now, so that its absence is told at once and not at the first call.
+            from websockets.asyncio.client import connect
+        except ImportError as error:
+            raise MissingExtra(extra="client", purpose="a memory on a server") from error
+
+        self._connect = connect
+        self._address = address
+        self._timeout_s = timeout_s
+        self._opening = asyncio.Lock()
+        self._line: _Line | None = None
+        self._is_closed = False
+
+    async def call(self, call: Call, /) -> bytes:
+        line = await self._connected()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await line.ask(f"command.{call.operation.name}", call)
+        except TimeoutError:
+            raise unreachable(self._address.origin, "no answer in time") from None
+
+    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncIterator[StreamItem]:
+        frame: dict[str, Any] = {"type": f"subscribe.{StreamKind.EVENTS}", "id": "events"}
+        if scope is not None:
+            frame["scope"] = scope.model_dump(mode="json", exclude_defaults=True)
+        if after is not None:
+            frame["after"] = after
+        async for event in self._subscribed(json.dumps(frame)):
+            match event:
+                case LifecycleEvent(phase=Phase.GAP, gap=gap) if gap is not None:
+                    yield gap
+                case ReportEvent():
+                    yield JournalEvent.model_validate_json(json.dumps(event.report))
+                case _:
+                    continue
+
+    async def watch(self, call: Call, after: int, /) -> AsyncIterator[bytes]:
+        kind = _KINDS.get(call.operation.name)
+        if kind is None:
+            raise Unsupported(f"reports of {call.operation.name!r} are not streamed: {', '.join(_KINDS)} are")
+        async for event in self._subscribed(_frame(f"subscribe.{kind}", "watch", call, after=after)):
+            if isinstance(event, ReportEvent):
+                yield json.dumps(event.report).encode()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        line, self._line = self._line, None
+        if line is not None:
+            await line.close()
+
+    async def _connected(self) -> "_Line":
+        async with self._opening:
+            if self._is_closed:
+                raise StoreClosed
+            if self._line is None or self._line.is_broken:
+                self._line = _Line(await self._open(), self._address)
+            return self._line
+
+    async def _open(self) -> "ClientConnection":
+        from websockets.exceptions import InvalidHandshake, InvalidStatus
+
+        try:
+            return await self._connect(
+                f"{self._address.url}/v1/ws",
+                additional_headers=self._address.headers,
+                open_timeout=min(self._timeout_s, limits.REMOTE_CONNECT_S),
+                max_size=limits.REMOTE_REPORT_BYTES,
+                compression=None,
+                proxy=None,
+                logger=_quiet,
+            )
+        except InvalidStatus as error:
+            told = told_of(bytes(error.response.body or b""))
+            if told is not None:
+                raise told from None
+            raise unreachable(self._address.origin, f"status {error.response.status_code}") from None
+        except (OSError, TimeoutError, InvalidHandshake, EOFError) as error:
+            raise unreachable(self._address.origin, type(error).__name__) from None
+
+    async def _subscribed(self, frame: str) -> AsyncIterator[ReportEvent | LifecycleEvent]:
+        """Yield what a subscription on a socket of its own sends, until the connection ends, with Unreachable."""
+        from websockets.exceptions import ConnectionClosed
+
+        socket = await self._open()
+        try:
+            await socket.send(frame)
+            while True:
+                match _read(await socket.recv(decode=False)):
+                    case ErrorEvent(error=problem):
+                        raise error_of(problem.code, problem.detail, problem.details)
+                    case event:
+                        yield event
+        except ConnectionClosed as error:
+            raise _ended(error, self._address) from None
+        finally:
+            await socket.close()
+
+
+class _Line:
+    """A socket, the calls that wait for their answers on it, and the task that brings them."""
+
+    def __init__(self, socket: "ClientConnection", address: Address, /) -> None:
+        self._socket = socket
+        self._address = address
+        self._ids = count(1)
+        self._waiting: dict[str, asyncio.Future[bytes]] = {}
+        self.is_broken = False
+        self._reading = asyncio.create_task(self._read())
+
+    async def ask(self, kind: str, call: Call, /) -> bytes:
+        """Send `call` and return its report. Raises what the server says, or Unreachable where the socket breaks."""
+        from websockets.exceptions import ConnectionClosed
+
+        call_id = str(next(self._ids))
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[call_id] = answer
+        try:
+            await self._socket.send(_frame(kind, call_id, call))
+            return await answer
+        except ConnectionClosed as error:
+            raise _ended(error, self._address) from None
+        finally:
+            self._waiting.pop(call_id, None)
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # looked at, should nobody have waited for it any more
+
+    async def close(self) -> None:
+        await self._socket.close()
+        await self._reading
+
+    async def _read(self) -> None:
+        """Bring answers until the socket ends; then nobody's call is left without one."""
+        from websockets.exceptions import ConnectionClosed
+
+        ended: ElytronError = unreachable(self._address.origin, "the connection ended")
+        try:
+            while True:
+                self._bring(_read(await self._socket.recv(decode=False)))
+        except ConnectionClosed as error:
+            ended = _ended(error, self._address)
+        except Unsupported as error:
+            ended = error
+        self.is_broken = True
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(ended)
+        with suppress(ConnectionClosed):
+            await self._socket.close()
+
+    def _bring(self, event: OutFrame) -> None:
+        answer = self._waiting.get(event.id)
+        if answer is None or answer.done():
+            return  # whoever asked has stopped waiting
+        match event:
+            case ReportEvent(outcome="queued"):
+                answer.set_exception(Unsupported("the server will do this later, which this version does not await"))
+            case ReportEvent():
+                answer.set_result(json.dumps(event.report).encode())
+            case ErrorEvent(error=problem):
+                answer.set_exception(error_of(problem.code, problem.detail, problem.details))
+            case LifecycleEvent():
+                return
+
+
+def _frame(kind: str, frame_id: str, call: Call, /, *, after: int | None = None) -> str:
+    """Return the frame that sends `call`; its payload is JSON already."""
+    head: dict[str, str | int] = {"type": kind, "id": frame_id}
+    if call.idempotency_key is not None:
+        head["idempotency_key"] = call.idempotency_key
+    if after is not None:
+        head["after"] = after
+    return f'{json.dumps(head)[:-1]}, "payload": {call.payload.decode()}}}'
+
+
+def _read(data: bytes) -> OutFrame:
+    try:
+        return _FRAME.validate_json(data, strict=True)
+    except ValidationError:
+        raise Unsupported("the server sent a frame that this version does not know: use the same version") from None
+
+
+def _ended(error: "ConnectionClosed", address: Address) -> ElytronError:
+    """Return what a closed socket means: a credential that ended, or a server that is to be tried again."""
+    code = error.rcvd.code if error.rcvd is not None else None
+    if code == CloseCode.UNAUTHORIZED:
+        return Unauthorized()
+    return unreachable(address.origin, f"the connection ended, code {code}" if code else "the connection ended")

@@ -1,0 +1,99 @@
+"""What goes over the wire, whichever wire it is: a call out, a report or a problem back."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from elytron.registry import AnyOperation
+from elytron.remote.failures import error_of
+from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.streaming import EventId, StreamItem
+from elytron_core.errors import ElytronError, Unreachable, Unsupported
+from elytron_core.model import Value
+from elytron_core.scope import Scope
+
+ReportT = TypeVar("ReportT", bound=Value)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operation to be performed elsewhere. `may_repeat`: sent twice, it acts once."""
+
+    operation: AnyOperation
+    payload: bytes
+    idempotency_key: str | None
+    may_repeat: bool
+
+
+class Transport(Protocol):
+    """Carries calls to one server and their answers back. Many may be under way at once."""
+
+    async def call(self, call: Call, /) -> bytes:
+        """Send `call` once and return its report as JSON. Raises what the server says, or Unreachable."""
+        ...
+
+    def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncIterator[StreamItem]:
+        """Yield what is committed behind `after` (None: from now on) until the connection ends, with Unreachable."""
+        ...
+
+    def watch(self, call: Call, after: int, /) -> AsyncIterator[bytes]:
+        """Yield the report of `call` each time its space has grown. Raises Unsupported where this wire cannot."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connections; a second close does nothing."""
+        ...
+
+
+class Told(Value):
+    """A problem document, read leniently: a proxy or a newer server may add fields."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    code: str = Field(max_length=200)
+    detail: str = ""
+    details: dict[str, str | int] = {}
+
+
+def call_of(operation: AnyOperation, request: Value, /, *, idempotency_key: str | None) -> Call:
+    """Return `request` as a call. A change may be repeated where the request or the call names an idempotency key."""
+    within: Any = getattr(request, "idempotency_key", None)
+    return Call(
+        operation=operation,
+        payload=request.__pydantic_serializer__.to_json(request, exclude_none=True),
+        idempotency_key=idempotency_key,
+        may_repeat=not operation.mutates or idempotency_key is not None or within is not None,
+    )
+
+
+def report_of(data: bytes, report: type[ReportT], /) -> ReportT:
+    """Return the report in `data`, read strictly. Raises Unsupported where it is none that this version knows."""
+    try:
+        return report.__pydantic_validator__.validate_json(data, strict=True, self_instance=report.__new__(report))
+    except ValidationError as error:
+        fields = ".".join(str(part) for part in error.errors(include_input=False, include_url=False)[0]["loc"])
+        raise Unsupported(
+            f"the server's {report.__name__} is not one that this version knows (at {fields or 'its start'!r}): "
+            "use the same version on both sides"
+        ) from None
+
+
+def told_of(data: bytes, /) -> ElytronError | None:
+    """Return the error that a problem document tells of, or None where `data` is no such document."""
+    try:
+        told = Told.model_validate_json(data)
+    except ValidationError:
+        return None
+    return error_of(told.code, told.detail, told.details)
+
+
+def unreachable(origin: str, cause: str, /) -> Unreachable:
+    """Return the error for a server that gave no answer; it names neither key nor content."""
+    return Unreachable(f"the server at {origin} does not answer ({cause}): see that it runs, and try again")
+
+
+def space_of(request: Value, scope: Scope | None, /) -> Scope | None:
+    """Return the scope that `request` is about."""
+    return (request.scope if isinstance(request, ScopedRequest) else None) or scope

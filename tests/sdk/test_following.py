@@ -1,0 +1,201 @@
+"""Following a journal: in order, without gaps, from any place, across processes and erasures."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import elytron
+from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRuntime
+from elytron.announcing import AnnouncingStore, inner
+from elytron.following import Journals, follow
+from elytron_core import limits
+from elytron_core.contracts.streaming import EventAction, Gap, GapReason, JournalEvent
+from elytron_core.errors import StoreClosed
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Action, JournalEntry
+from elytron_store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+ADA = SpaceId("ada")
+
+
+def journals(memory: MemoryRuntime, *, poll_s: float = 60.0) -> Journals:
+    return Journals(memory.context.store, memory.context.commits, poll_s=poll_s)
+
+
+async def stream(found: Journals, after: str | None) -> AsyncIterator[JournalEvent | Gap]:
+    async for page in follow(found, ADA, after):
+        for item in (page,) if isinstance(page, Gap) else page:
+            yield item
+
+
+async def taken(found: Journals, after: str | None, count: int) -> list[JournalEvent | Gap]:
+    """Return the next `count` items behind `after`."""
+    items: list[JournalEvent | Gap] = []
+    async with asyncio.timeout(10):
+        async for item in stream(found, after):
+            items.append(item)
+            if len(items) == count:
+                break
+    return items
+
+
+def sequences(items: list[JournalEvent | Gap]) -> list[int]:
+    return [item.sequence for item in items if isinstance(item, JournalEvent)]
+
+
+def test_events_name_the_actions_of_the_journal() -> None:
+    assert set(get_args(EventAction)) == {action.value for action in Action}
+
+
+async def test_entries_come_in_order_and_say_nothing_of_content(memory: MemoryRuntime) -> None:
+    await memory.add("The safe code is 4711.", speaker="Ada")
+    items = await taken(journals(memory), "0", 2)
+    assert sequences(items) == [1, 2]
+    assert "4711" not in str(items)
+    assert "Ada" not in str(items)
+
+
+async def test_what_this_runtime_commits_is_told_at_once(memory: MemoryRuntime) -> None:
+    await memory.add("one")
+    waiting = asyncio.create_task(taken(journals(memory), None, 2))
+    for _ in range(20):
+        await asyncio.sleep(0)  # until it waits at the end
+    await memory.add("two")
+    await memory.add("three")
+    assert sequences(await waiting) == [3, 4]
+
+
+async def test_what_another_process_commits_is_found_by_looking(path: str) -> None:
+    async with elytron.open(path, space="ada") as here, elytron.open(path, space="ada") as there:
+        await here.add("one")
+        found = journals(here, poll_s=0.005)
+        waiting = [asyncio.create_task(taken(found, after, 2)) for after in (None, None, "2")]
+        for number in range(2):
+            await there.add(f"more {number}")
+            await asyncio.sleep(0)
+        assert [sequences(await task) for task in waiting] == [[3, 4]] * 3
+
+
+async def test_an_id_is_where_a_reader_goes_on(memory: MemoryRuntime) -> None:
+    for number in range(5):
+        await memory.add(f"text {number}")
+    found = journals(memory)
+    whole = await taken(found, "0", 6)
+    for place, item in enumerate(whole[:-1], 1):
+        assert isinstance(item, JournalEvent)
+        assert await taken(found, item.id, 6 - place) == whole[place:]
+        assert await taken(found, str(item.sequence), 6 - place) == whole[place:]
+
+
+async def test_pages_join_without_a_gap(memory: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EVENTS_PAGE", 3)
+    for number in range(20):
+        await memory.add(f"text {number}")
+    assert sequences(await taken(journals(memory), "0", 21)) == list(range(1, 22))
+
+
+async def test_the_newest_entry_is_found_without_reading_all(memory: MemoryRuntime) -> None:
+    found = journals(memory)
+    assert await found.last(ADA, 0) is None
+    for number in range(1, 40):
+        await memory.add(f"text {number}")
+        last = await found.last(ADA, 0)
+        assert last is not None
+        assert last.sequence == number + 1
+
+
+class TestGaps:
+    async def test_a_space_that_was_erased_is_told_before_what_came_after(self, memory: MemoryRuntime) -> None:
+        await memory.add(["one", "two", "three"])
+        (first, *_, last) = await taken(journals(memory), "0", 4)
+        assert isinstance(last, JournalEvent)
+        await memory.erase(MemoryEraseRequest(whole_space="ada"))
+        await memory.add(["one", "two", "three", "four"])
+        gap, again = await taken(journals(memory), last.id, 2)
+        assert gap == Gap(space="ada", reason=GapReason.ERASED, first=1, last=last.sequence)
+        assert isinstance(again, JournalEvent)
+        assert again.sequence == 1
+        assert again != first
+
+    async def test_an_erasure_is_told_to_who_was_listening(self, memory: MemoryRuntime) -> None:
+        await memory.add("one")
+        waiting = asyncio.create_task(taken(journals(memory), None, 2))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await memory.erase(MemoryEraseRequest(whole_space="ada"))
+        await memory.add("anew")
+        gap, event = await waiting
+        assert isinstance(gap, Gap)
+        assert isinstance(event, JournalEvent)
+        assert (gap.reason, event.sequence) == (GapReason.ERASED, 1)
+
+    async def test_an_erased_memory_is_no_gap(self, memory: MemoryRuntime) -> None:
+        written = await memory.add("one")
+        waiting = asyncio.create_task(taken(journals(memory), "0", 4))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await memory.erase(MemoryEraseRequest(ids=written.ids))
+        items = await waiting
+        assert sequences(items) == [1, 2, 3, 4]
+
+    async def test_a_place_that_nobody_has_come_to_is_no_place(self, memory: MemoryRuntime) -> None:
+        await memory.add("one")
+        gap, event = await taken(journals(memory), "900", 2)
+        assert isinstance(gap, Gap)
+        assert isinstance(event, JournalEvent)
+        assert (gap.reason, event.sequence) == (GapReason.ERASED, 1)
+
+    async def test_who_is_too_far_behind_is_told_what_he_misses(
+        self, memory: MemoryRuntime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(limits, "EVENTS_BACKLOG", 5)
+        for number in range(10):
+            await memory.add(f"text {number}")
+        gap, *events = await taken(journals(memory), "2", 6)
+        assert gap == Gap(space="ada", reason=GapReason.RETENTION, first=3, last=6)
+        assert sequences(events) == [7, 8, 9, 10, 11]
+
+    async def test_entries_that_a_store_no_longer_has_are_a_gap(self, memory: MemoryRuntime) -> None:
+        await memory.add(["one", "two", "three"])
+
+        class Cut(Journals):
+            async def read(self, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
+                return await super().read(space, max(after, 2), limit)
+
+        gap, event = await taken(Cut(memory.context.store, memory.context.commits), "1", 2)
+        assert gap == Gap(space="ada", reason=GapReason.COMPACTED, first=2, last=2)
+        assert isinstance(event, JournalEvent)
+        assert event.sequence == 3
+
+
+async def test_a_closed_store_ends_the_stream(path: str) -> None:
+    memory = await elytron.open(path, space="ada")
+    await memory.add("one")
+    waiting = asyncio.create_task(taken(journals(memory, poll_s=0.005), None, 1))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await memory.close()
+    with pytest.raises(StoreClosed):
+        await waiting
+
+
+async def test_forgetting_is_an_event_too(memory: MemoryRuntime) -> None:
+    written = await memory.add("one")
+    waiting = asyncio.create_task(taken(journals(memory), None, 1))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await memory.forget(MemoryForgetRequest(ids=written.ids))
+    assert sequences(await waiting) == [3]
+
+
+async def test_the_store_beneath_can_be_reached(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with elytron.open(store) as memory:
+        assert isinstance(memory.context.store, AnnouncingStore)
+        assert inner(memory.context.store) is store
+        assert inner(store) is store
