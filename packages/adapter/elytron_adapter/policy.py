@@ -64,7 +64,7 @@ def within(auth: Auth, request: Value, /) -> Value:
 def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
     if operation.role is Role.OPERATOR:
         return f"{operation.name!r} is an operator's: use an operator's key, or the machine itself"
-    asked = sorted(name for name in operation.operator_fields if getattr(request, name))
+    asked = operation.beyond_members(request)
     if asked:
         return f"{operation.name!r} with {', '.join(asked)} is an operator's: use an operator's key"
     return None

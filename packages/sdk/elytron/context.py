@@ -2,13 +2,20 @@
 
 from dataclasses import dataclass, field
 
+from elytron.announcing import Commits
+from elytron.embedding.encoders import Encoders
 from elytron.folding import Folds
 from elytron.heads import Heads
+from elytron.skill_dirs import SkillDirs
 from elytron.spaces import Spaces
+from elytron.tool_shelf import ToolShelves
 from elytron_core.clock import Clock
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import ScopeMissing
 from elytron_core.ids import Ids
+from elytron_core.planes.profiles import Profile
+from elytron_core.policy.profiles import default_profile
+from elytron_core.policy.spending import Budget
 from elytron_core.ports.models import Embedder, LanguageModel, Reranker
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
@@ -20,6 +27,8 @@ class Models:
 
     language: LanguageModel | None = None
     embedder: Embedder | None = None
+    former_embedder: Embedder | None = None
+    """Made the vectors that recall compares until those of `embedder` are complete."""
     reranker: Reranker | None = None
 
 
@@ -34,7 +43,17 @@ class OperationContext:
     spaces: Spaces
     heads: Heads
     folds: Folds
+    encoders: Encoders
     models: Models = Models()
+    budget: Budget = Budget()
+    """What the language model may cost each space in a day."""
+    commits: Commits = field(default_factory=Commits)
+    """Tells who waits that this runtime has changed a space."""
+    profile: Profile = field(default_factory=default_profile)
+    """What kind of place this is, and its hard limits."""
+    skill_dirs: SkillDirs = field(default_factory=SkillDirs)
+    """The host's directories of agent skills, which are read and nothing else."""
+    tool_shelves: ToolShelves = field(default_factory=ToolShelves)
     default_scope: Scope | None = None
     closing: list[str] = field(default_factory=list[str])
     """Why the runtime was closed; empty while it is open."""

@@ -25,7 +25,8 @@ def blocking(
 
     @wraps(method)
     def call(self: "BlockingMemory[Any]", /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.run(method(self.runtime, *args, **kwargs))
+        # By its name: a face of its own kind may do it in its own way.
+        return self.run(getattr(self.runtime, method.__name__)(*args, **kwargs))
 
     return call
 
@@ -86,7 +87,14 @@ class BlockingMemory(Generic[FaceT]):
     replay = blocking(MemoryFace.replay)
     export = blocking(MemoryFace.export)
     import_archive = blocking(MemoryFace.import_archive)
+    embed = blocking(MemoryFace.embed)
+    switch_model = blocking(MemoryFace.switch_model)
     recover = blocking(MemoryFace.recover)
+    commit_transcript = blocking(MemoryFace.commit_transcript)
+    replay_transcript = blocking(MemoryFace.replay_transcript)
+    export_transcript = blocking(MemoryFace.export_transcript)
+    request_transcript_lifecycle = blocking(MemoryFace.request_transcript_lifecycle)
+    repair_transcript = blocking(MemoryFace.repair_transcript)
     _close = blocking(MemoryFace.close)
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ TURNS = "turns"
 CONVERSATIONS = "conversations"
 TURN_NAMES = "turn_names"
 CHAT_ALIASES = "chat_aliases"
+SEQUENCE_DIGITS = 12
 
 MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 At = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
@@ -183,12 +184,18 @@ class ChatAlias(Value):
 
 def turn_id(tag: ConversationTag, sequence: int, /) -> TurnId:
     """Return the id, and document key, of a conversation's turn; ids sort in the order of the conversation."""
-    return TurnId(f"{tag}.{sequence:012x}")
+    return TurnId(f"{tag}.{sequence:0{SEQUENCE_DIGITS}x}")
 
 
 def tag_of(turn: TurnId, /) -> ConversationTag:
     """Return the conversation part of a turn's id."""
     return ConversationTag(turn.partition(".")[0])
+
+
+def is_turn_of(text: str, tag: ConversationTag, /) -> bool:
+    """Tell whether `text` is the id of a turn that the conversation could have."""
+    start, _, sequence = text.partition(".")
+    return start == tag and len(sequence) == SEQUENCE_DIGITS and set(sequence) <= set("0123456789abcdef")
 
 
 def sequence_of(turn: TurnId, /) -> int:

@@ -3,10 +3,12 @@
 from types import TracebackType
 from typing import Self
 
+from elytron.faces.embedding import EmbeddingFace
 from elytron.faces.everyday import EverydayFace
+from elytron.faces.transcript import TranscriptFace
 
 
-class MemoryFace(EverydayFace):
+class MemoryFace(EverydayFace, EmbeddingFace, TranscriptFace):
     """Every call of a memory, wherever it runs. Leaving the block closes it."""
 
     async def __aenter__(self) -> Self:
@@ -18,4 +20,4 @@ class MemoryFace(EverydayFace):
         await self.close()
 
 
-__all__ = ["EverydayFace", "MemoryFace"]
+__all__ = ["EmbeddingFace", "EverydayFace", "MemoryFace", "TranscriptFace"]

@@ -2,9 +2,24 @@
 
 from elytron.aliases import home
 from elytron.context import OperationContext
+from elytron.living_texts import turn_lives
+from elytron.mending import inspect_links
 from elytron.scrubbing import scrub_write
+from elytron.viewing import read_page
 from elytron.writes.transcripts import write_turns
-from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest
+from elytron_core.contracts.transcript import (
+    MemoryTranscriptCommitReport,
+    MemoryTranscriptCommitRequest,
+    MemoryTranscriptExportReport,
+    MemoryTranscriptExportRequest,
+    MemoryTranscriptLifecycleReport,
+    MemoryTranscriptLifecycleRequest,
+    MemoryTranscriptRepairReport,
+    MemoryTranscriptRepairRequest,
+    MemoryTranscriptReplayReport,
+    MemoryTranscriptReplayRequest,
+    TranscriptReplayView,
+)
 from elytron_core.contracts.writing import MemoryWriteRequest, Outcome, TranscriptWrite
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
@@ -46,3 +61,48 @@ async def commit_transcript(
         scrubbed=scrubbed,
         journal_sequence=written.sequence,
     )
+
+
+async def replay_transcript(
+    ctx: OperationContext, request: MemoryTranscriptReplayRequest, /
+) -> MemoryTranscriptReplayReport:
+    """Return a page of a conversation as one view may see it. Raises InvalidInput for a cursor that no report gave."""
+    page = await read_page(ctx, ctx.scope_of(request), request.view, limit=request.limit, cursor=request.cursor)
+    return MemoryTranscriptReplayReport(
+        slice=page.slice,
+        alias=page.alias,
+        next_cursor=page.next_cursor,
+        has_more=page.next_cursor is not None,
+        profile_budget_applied=page.is_bounded,
+        clipped=page.clipped,
+    )
+
+
+async def export_transcript(
+    ctx: OperationContext, request: MemoryTranscriptExportRequest, /
+) -> MemoryTranscriptExportReport:
+    """Return a page of a conversation as it may leave the house. Raises InvalidInput as a replay does."""
+    view = TranscriptReplayView.EXPORT
+    page = await read_page(ctx, ctx.scope_of(request), view, limit=request.limit, cursor=request.cursor)
+    return MemoryTranscriptExportReport(
+        slice=page.slice,
+        alias=page.alias,
+        next_cursor=page.next_cursor,
+        has_more=page.next_cursor is not None,
+        profile_budget_applied=page.is_bounded,
+        clipped=page.clipped,
+    )
+
+
+async def request_transcript_lifecycle(
+    ctx: OperationContext, request: MemoryTranscriptLifecycleRequest, /
+) -> MemoryTranscriptLifecycleReport:
+    """Archive, restore, mask or delete the raw text of turns, or review what that would touch."""
+    return await turn_lives(ctx, ctx.scope_of(request), request)
+
+
+async def repair_transcript(
+    ctx: OperationContext, request: MemoryTranscriptRepairRequest, /
+) -> MemoryTranscriptRepairReport:
+    """Say which links of the conversation are broken; nothing is changed."""
+    return await inspect_links(ctx, ctx.scope_of(request))

@@ -1,7 +1,7 @@
 """What is said of an operation, once."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -37,7 +37,8 @@ class Repeat(StrEnum):
 class Operation(Generic[RequestT, ReportT]):
     """One operation: what it takes, what it gives, the function that performs it, and what may be said of it.
 
-    `operator_fields` are fields of the request that only an operator may set.
+    `operator_fields` are fields of the request that only an operator may set, `operator_values` values of a field that
+    only he may ask for.
     """
 
     name: str
@@ -49,6 +50,17 @@ class Operation(Generic[RequestT, ReportT]):
     role: Role = Role.MEMBER
     repeat: Repeat = Repeat.HARMLESS
     operator_fields: frozenset[str] = frozenset()
+    operator_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    def beyond_members(self, request: RequestT, /) -> tuple[str, ...]:
+        """Return what of `request` only an operator may ask for."""
+        fields = [name for name in self.operator_fields if getattr(request, name)]
+        values = [
+            f"{name} {getattr(request, name)}"
+            for name, his in self.operator_values.items()
+            if getattr(request, name) in his
+        ]
+        return tuple(sorted((*fields, *values)))
 
 
 AnyOperation = Operation[Any, Any]

@@ -1,11 +1,13 @@
 """Every operation, and how one is found."""
 
 from elytron.registry.declaring import AnyOperation
+from elytron.registry.embedding import EMBEDDING
 from elytron.registry.everyday import EVERYDAY
+from elytron.registry.transcript import TRANSCRIPT
 from elytron_core.errors import Unsupported
 from elytron_core.model import Value
 
-OPERATIONS: tuple[AnyOperation, ...] = (*EVERYDAY,)
+OPERATIONS: tuple[AnyOperation, ...] = (*EVERYDAY, *EMBEDDING, *TRANSCRIPT)
 
 _BY_NAME = {operation.name: operation for operation in OPERATIONS}
 _BY_REQUEST = {operation.request: operation for operation in OPERATIONS}

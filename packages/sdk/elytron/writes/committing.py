@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
+from elytron.embedding.passing import nudge
+from elytron.deriving import link_written
 from elytron.folding import Fed
 from elytron.records import Changes
 from elytron.spaces import opening_changes
@@ -48,6 +50,7 @@ async def commit(
         attempt += 1
         record, is_new = await ctx.spaces.found_or_new(space)
         planned = await plan(record)
+        await link_written(ctx, space, record, planned.changes)
         if request.dry_run:
             ctx.heads.drop_space(space)
             return _rehearsed(planned.report(space))
@@ -70,6 +73,7 @@ async def commit(
             mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
             if not planned.changes.deletes:  # what goes is left to the journal
                 ctx.folds.feed(space, Fed(committed.first, mark, planned.changes.recallable))
+            nudge(ctx, space)
             return planned.report(space, sequence=committed.last)
         ctx.heads.drop_space(space)
         first = MemoryWriteReport.from_bytes(committed.answer)

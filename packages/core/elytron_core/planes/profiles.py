@@ -1,0 +1,75 @@
+"""Profiles: the kinds of place that a memory runs in, and the hard limits of each."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core.model import Value
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class ProfileName(StrEnum):
+    """Where a memory runs."""
+
+    ESP_STANDALONE = "esp-standalone-memory"
+    ESP_SDK = "esp-embedded-sdk"
+    LINUX_DEVICE = "linux-device-standalone-memory"
+    MACOS_STANDALONE = "desktop-macos-standalone-memory"
+    MACOS_SDK = "desktop-macos-embedded-sdk"
+    WINDOWS_SDK = "desktop-windows-embedded-sdk"
+    SERVER_GATEWAY = "server-linux-memory-gateway"
+    SERVER_DEV_FULL = "server-linux-dev-full"
+
+
+class StoreCapacity(Value):
+    """What a store may hold. What is beyond is refused whole, before anything of it is stored."""
+
+    records: Count
+    events: Count
+    blob_bytes: Count
+    snapshot_bytes: Count
+    """All documents together, as a snapshot of the store would hold them."""
+
+
+class TranscriptGovernanceBudget(Value):
+    """How much of a transcript one report may show. It cuts lists; it never shows what a view hides."""
+
+    page_turns: Count
+    host_refs_per_turn: Count
+    attributes_per_turn: Count
+    attribute_value_bytes: Count
+    redaction_items: Count
+    derived_refs: Count
+    repair_issues: Count
+
+
+class ProfileBudget(Value):
+    """The hard limits of a profile."""
+
+    http_body_bytes: Count
+    source_chars: Count
+    """Of one text that is written: a message, a fact, a procedure."""
+    render_chars: Count
+    """Of one projected block."""
+    maintenance_chars: Count
+    """Of one text that maintenance is shown."""
+    runtimes: Count
+    subscriptions: Count
+    hops: Count
+    transcript: TranscriptGovernanceBudget
+
+
+class Profile(Value):
+    """A kind of place with what it is bounded by. Without `capacity`, the store's device is the bound."""
+
+    name: ProfileName
+    budget: ProfileBudget
+    capacity: StoreCapacity | None = None
+    engines: tuple[str, ...] = ()
+    """The engines that a store may have here."""
+
+    @property
+    def is_esp(self) -> bool:
+        return self.name in {ProfileName.ESP_STANDALONE, ProfileName.ESP_SDK}

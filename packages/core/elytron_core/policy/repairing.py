@@ -1,0 +1,162 @@
+"""Whether a conversation's own links hold: turns, what was derived from them, and their attributes."""
+
+import re
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from pydantic import ValidationError
+
+from elytron_core import strict_json
+from elytron_core.contracts.transcript import TranscriptRepairIssue
+from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import TurnId
+from elytron_core.planes.attributes import KEY_PATTERN, TURN_ATTRIBUTES, TurnAttribute
+from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryRef
+from elytron_core.planes.host_refs import HostRefVisibility
+from elytron_core.planes.transcript import TURNS, Turn, sequence_of
+from elytron_core.scope import ConversationKey
+
+_KEY = re.compile(KEY_PATTERN)
+
+
+class _Missing(Enum):
+    """What a link leads to and is not there."""
+
+    TURN = auto()
+    MESSAGE = auto()
+
+
+@dataclass(slots=True)
+class Links:
+    """What has been read of a conversation so far, and what was wrong with it."""
+
+    space: str
+    conversation: ConversationKey
+    issues: list[TranscriptRepairIssue] = field(default_factory=list[TranscriptRepairIssue])
+    turns: dict[TurnId, Turn] = field(default_factory=dict[TurnId, Turn])
+    derived: dict[str, DerivedMemoryRef] = field(default_factory=dict[str, DerivedMemoryRef])
+    _sequences: set[int] = field(default_factory=set[int])
+    _corrupt: set[TurnId] = field(default_factory=set[TurnId])
+
+    def turn(self, key: str, body: bytes, /) -> None:
+        """Check a turn's own record."""
+        turn_id = TurnId(key)
+        try:
+            turn = Turn.model_validate_json(body)
+        except ValidationError:
+            self._corrupt.add(turn_id)
+            self._note(Kind.CORRUPT_RECORD, TURNS, key, turn_id)
+            return
+        self.turns[turn_id] = turn
+        if turn.sequence in self._sequences:
+            self._note(Kind.DUPLICATE_TURN_CURSOR, TURNS, key, turn_id)
+        elif turn.sequence != sequence_of(turn_id) or (turn.channel, turn.conversation) != self.conversation:
+            self._note(Kind.CORRUPT_RECORD, TURNS, key, turn_id)
+        self._sequences.add(turn.sequence)
+
+    def derived_ref(self, key: str, body: bytes, /) -> None:
+        """Check a link from a memory to this conversation; the turns are known by now."""
+        turn_id = _turn_of(key)
+        try:
+            ref = DerivedMemoryRef.model_validate_json(body)
+        except ValidationError:
+            self._note(Kind.CORRUPT_RECORD, DERIVED_REFS, key, turn_id)
+            return
+        self.derived[key] = ref
+        source = ref.source
+        if (
+            source.memory_space_id != self.space
+            or source.conversation != self.conversation
+            or source.turn_id != turn_id
+        ):
+            self._note(Kind.MISMATCHED_SOURCE_KEY, DERIVED_REFS, key, turn_id, ref=ref)
+            return
+        missing = self._missing(turn_id, _part_of(source.message_id))
+        if missing is _Missing.TURN:
+            self._note(Kind.MISSING_SOURCE_TURN, DERIVED_REFS, key, turn_id, ref=ref)
+        elif missing is _Missing.MESSAGE:
+            self._note(
+                Kind.MISSING_SOURCE_MESSAGE, DERIVED_REFS, key, turn_id, message=source.message_id, ref=ref
+            )
+
+    def targets(self, standing: AbstractSet[str], /) -> None:
+        """Check that what the links lead to stands; `standing` are the keys of links whose memory is there."""
+        for key, ref in self.derived.items():
+            if key not in standing:
+                self._note(Kind.ORPHAN_DERIVED_REF, DERIVED_REFS, key, _turn_of(key), ref=ref)
+
+    def attribute(self, key: str, body: bytes, /) -> None:
+        """Check an attribute; the turns are known by now."""
+        turn_id = _turn_of(key)
+        try:
+            found = TurnAttribute.model_validate_json(body)
+        except ValidationError:
+            self._note(_what_is_wrong(body), TURN_ATTRIBUTES, key, turn_id)
+            return
+        if (found.channel, found.conversation) != self.conversation or found.turn != turn_id:
+            self._note(Kind.MISMATCHED_ATTR_SOURCE_KEY, TURN_ATTRIBUTES, key, turn_id)
+            return
+        if found.value_bytes > found.max_value_bytes:
+            self._note(Kind.OVERSIZED_ATTR_VALUE, TURN_ATTRIBUTES, key, turn_id)
+        missing = self._missing(turn_id, found.part)
+        if missing is _Missing.TURN:
+            self._note(Kind.MISSING_ATTR_TARGET_TURN, TURN_ATTRIBUTES, key, turn_id)
+        elif missing is _Missing.MESSAGE:
+            self._note(
+                Kind.MISSING_ATTR_TARGET_MESSAGE, TURN_ATTRIBUTES, key, turn_id, message=f"{turn_id}#{found.part}"
+            )
+
+    def _missing(self, turn_id: TurnId, part: int | None) -> _Missing | None:
+        turn = self.turns.get(turn_id)
+        if turn is None:
+            # A turn that cannot be read is an issue of its own.
+            return None if turn_id in self._corrupt else _Missing.TURN
+        is_there = part is None or (part < len(turn.messages) and part not in turn.erased)
+        return None if is_there else _Missing.MESSAGE
+
+    def _note(
+        self,
+        kind: Kind,
+        collection: str,
+        key: str,
+        turn_id: TurnId,
+        /,
+        *,
+        message: str | None = None,
+        ref: DerivedMemoryRef | None = None,
+    ) -> None:
+        self.issues.append(
+            TranscriptRepairIssue(
+                kind=kind, collection=collection, key=key, turn_id=turn_id, message_id=message, derived_ref=ref
+            )
+        )
+
+
+def _turn_of(key: str) -> TurnId:
+    return TurnId(key.rpartition(".")[0])
+
+
+def _part_of(message: str | None) -> int | None:
+    """Return which message of its turn an id names; the turn's own id is the first."""
+    if message is None:
+        return None
+    part = message.partition("#")[2]
+    return int(part) if part.isascii() and part.isdigit() else 0
+
+
+def _what_is_wrong(body: bytes) -> Kind:
+    """Return what keeps an attribute's record from being one."""
+    try:
+        record = strict_json.parse(body)
+    except InvalidInput:
+        return Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD
+    if not isinstance(record, dict):
+        return Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD
+    key, visibility = record.get("key"), record.get("visibility", HostRefVisibility.INTERNAL)
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        return Kind.INVALID_ATTR_KEY
+    if visibility not in list(HostRefVisibility):
+        return Kind.INVALID_ATTR_VISIBILITY
+    return Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD

@@ -1,0 +1,24 @@
+"""The operations of the transcript: commit, views, life of raw text, repair, export."""
+
+from elytron import ops
+from elytron.registry.declaring import AnyOperation, Operation, Repeat
+from elytron_core.contracts import transcript
+
+_AUDIT = {"view": frozenset({transcript.TranscriptReplayView.OPERATOR_AUDIT.value})}
+
+TRANSCRIPT: tuple[AnyOperation, ...] = (
+    Operation("commit_transcript", transcript.MemoryTranscriptCommitRequest, transcript.MemoryTranscriptCommitReport,
+              ops.commit_transcript, "Commit a finished turn as governed evidence.", mutates=True,
+              repeat=Repeat.RECEIPT),
+    Operation("replay_transcript", transcript.MemoryTranscriptReplayRequest, transcript.MemoryTranscriptReplayReport,
+              ops.replay_transcript, "Read a conversation as one audience may see it.", operator_values=_AUDIT),
+    Operation("export_transcript", transcript.MemoryTranscriptExportRequest, transcript.MemoryTranscriptExportReport,
+              ops.export_transcript, "Read a conversation as it may leave the house."),
+    Operation("request_transcript_lifecycle", transcript.MemoryTranscriptLifecycleRequest,
+              transcript.MemoryTranscriptLifecycleReport, ops.request_transcript_lifecycle,
+              "Archive, restore, mask or delete the raw text of turns, or review what that would touch.",
+              mutates=True, repeat=Repeat.RECEIPT, operator_values=_AUDIT),
+    Operation("repair_transcript", transcript.MemoryTranscriptRepairRequest, transcript.MemoryTranscriptRepairReport,
+              ops.repair_transcript, "Say which links of a conversation are broken."),
+)  # fmt: skip
+"""The transcript's operations."""
