@@ -1,25 +1,30 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
+from elytron.aliases import meant
 from elytron.context import OperationContext
+from elytron.embedding.passing import nudge
 from elytron.hits import fact_hit, skill_hit, turn_hit
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit, RecallOutcome
-from elytron_core.ids import TurnId
+from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
+from elytron_core.ids import SkillId, TurnId
 from elytron_core.planes import long_term, procedural, transcript
-from elytron_core.policy import ranking
+from elytron_core.policy import query_types, ranking
 from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import Scope
-from elytron_index import Candidate, Candidates, Filters, IndexQuery
+from elytron_index import Candidate, Candidates, Filters, IndexQuery, Weights
 from elytron_index.space import SpaceIndex
 
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
+STANDARD = Weights()
+SEVERAL = replace(STANDARD, again=0.2)
+"""For questions whose answer stands in several conversations."""
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
 
@@ -33,23 +38,34 @@ class Gathered:
     considered: int = 0
     available: int = 0
     sequence: int = 0
+    vectors: VectorUse = VectorUse.NONE
+    unembedded: int = 0
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    """Whether the scope's chat may stand for a conversation; where not, nothing said is recalled."""
 
 
 async def gather(
     ctx: OperationContext, scope: Scope, query: str, filters: RecallFilters, /, *, limit: int
 ) -> Gathered:
     """Return the best `limit` hits for `query`, fewer where fewer answer."""
-    if await ctx.spaces.find(scope.space) is None:
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
         return Gathered(RecallOutcome.EMPTY_SPACE)
     index = await ctx.folds.current(scope.space)
     if not query.strip():
         return Gathered(RecallOutcome.EMPTY_QUERY, sequence=index.watermark)
     now = ctx.clock.now()
+    conversation = await meant(ctx, scope)
+    scope = conversation.within(scope)
+    use, vector = await ctx.encoders.asked(record, index, query)
+    unembedded = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
+    if unembedded:
+        nudge(ctx, scope.space)
     held = index.planes()
     found = {
-        plane: _search(index, query, filters, plane, now, limit=_wanted(plane, limit))
+        plane: _search(index, query, filters, plane, now, limit=_wanted(plane, limit), vector=vector)
         for plane in filters.planes or tuple(Plane)
-        if held.get(plane)
+        if held.get(plane) and (conversation.is_trusted or plane is not Plane.TRANSCRIPT)
     }
     ranked = [
         *_turns(found.get(Plane.TRANSCRIPT)),
@@ -61,9 +77,12 @@ async def gather(
     return Gathered(
         RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_RELEVANT,
         hits,
+        alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
         sequence=index.watermark,
+        vectors=use,
+        unembedded=unembedded,
     )
 
 
@@ -103,9 +122,29 @@ def _wanted(plane: Plane, limit: int) -> int:
 
 
 def _search(
-    index: SpaceIndex, query: str, filters: RecallFilters, plane: Plane, now: Instant, *, limit: int
+    index: SpaceIndex,
+    query: str,
+    filters: RecallFilters,
+    plane: Plane,
+    now: Instant,
+    *,
+    limit: int,
+    vector: tuple[str, bytes] | None,
 ) -> Candidates:
-    return index.search(IndexQuery(text=query, limit=limit, filters=index_filters(filters, plane, now), now=now))
+    question = query_types.read(query, now)
+    return index.search(
+        IndexQuery(
+            text=query,
+            limit=limit,
+            vector=vector,
+            filters=index_filters(filters, plane, now),
+            weights=SEVERAL if question.wants_several else STANDARD,
+            spans=question.spans,
+            fits=question.fits,
+            owner=question.owner,
+            now=now,
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +163,7 @@ def _turns(found: Candidates | None) -> list[_Ranked]:
     if found is None or not found.found or found.found[0].score <= 0:
         return []
     best = found.found[0]
-    worth = best.signals.coverage / best.score
+    worth = max(best.signals.coverage, best.signals.vector) / best.score
     return [
         _Ranked(max(item.score, 0.0) * worth, item.unit.at, item.unit.ref.key, item.unit.part, item)
         for item in found.found
@@ -156,9 +195,14 @@ async def _skills(
     asked = FactQuery(text=query, terms=found.terms, chat=scope.conversation_key.conversation, now=now)
     hits = [
         skill_hit(item.skill, score=ranking.common_scale(item.match), signals=item.signals)
-        for item in score_skills(skills, asked)
+        for item in score_skills(skills, asked, ranks=_ranks(found))
     ]
     return [_Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+
+
+def _ranks(found: Candidates) -> tuple[SkillId, ...]:
+    """Return the skills as full-text search ordered them."""
+    return tuple(SkillId(candidate.unit.ref.key) for candidate in found.found)
 
 
 async def _read(ctx: OperationContext, scope: Scope, found: Candidates | None) -> dict[Ref, Document]:

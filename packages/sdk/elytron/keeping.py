@@ -3,11 +3,12 @@
 Their memories are known by a word and a key (`capsule:3f…`), so that one look-up finds any of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Plane
+from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.planes import (
     candidates,
     continuity,
@@ -16,6 +17,7 @@ from elytron_core.planes import (
     notes,
     subjects,
     summaries,
+    tools,
 )
 from elytron_core.ports.store import Document, Ref
 
@@ -27,6 +29,7 @@ Kept = (
     | garden.GardenDocument
     | subjects.Subject
     | candidates.Candidate
+    | tools.ToolExperience
 )
 
 
@@ -46,6 +49,7 @@ HOMES: dict[str, Home] = {
     garden.GARDEN: Home(Plane.PRIVATE_GARDEN, garden.ID_WORD, garden.GardenDocument),
     subjects.SUBJECTS: Home(Plane.SUBJECT, subjects.ID_WORD, subjects.Subject),
     candidates.CANDIDATES: Home(Plane.CANDIDATE, candidates.ID_WORD, candidates.Candidate),
+    tools.EXPERIENCES: Home(Plane.TOOL_EXPERIENCE, tools.ID_WORD, tools.ToolExperience),
 }
 RECALLED = frozenset({Plane.CONTINUITY, Plane.EXECUTION, Plane.SUMMARY, Plane.ARCHIVE})
 """The planes among them that recall reads and lists show."""
@@ -63,6 +67,27 @@ class KeptMemory:
     @property
     def plane(self) -> Plane:
         return HOMES[self.ref.collection].plane
+
+    @property
+    def hit(self) -> RecallHit:
+        return self.found()
+
+    def found(self, *, score: float = 0.0, signals: Mapping[str, float] | None = None) -> RecallHit:
+        """Return how it looks to whoever recalled it."""
+        value = self.value
+        place = (None, None) if isinstance(value, subjects.Subject) else (value.channel, value.conversation)
+        return RecallHit(
+            id=id_of(self.ref),
+            plane=self.plane,
+            text=text_of(value),
+            score=round(score, 6),
+            at=at_of(value),
+            channel=place[0],
+            conversation=place[1],
+            title=title_of(value),
+            citations=citations_of(value),
+            signals=dict(signals or {}),
+        )
 
 
 def kept(document: Document, /) -> KeptMemory:
@@ -87,7 +112,9 @@ def text_of(value: Kept, /) -> str:
     match value:
         case continuity.ContinuityCapsule() | execution.ExecutionState():
             return value.text
-        case summaries.SessionSummary() | notes.DailyNote() | garden.GardenDocument():
+        case (
+            summaries.SessionSummary() | notes.DailyNote() | garden.GardenDocument() | tools.ToolExperience()
+        ):
             return value.text
         case subjects.Subject():
             return "\n".join(part for part in value.mount.model_dump().values() if part) or value.name
@@ -109,6 +136,8 @@ def title_of(value: Kept, /) -> str:
             return value.period
         case garden.GardenDocument() | subjects.Subject():
             return value.name
+        case tools.ToolExperience():
+            return value.tool_id
         case candidates.Candidate():
             return value.draft.proposal.target.value
 
@@ -131,6 +160,18 @@ def citations_of(value: Kept, /) -> tuple[str, ...]:
             return ()
 
 
+def forgotten_at(value: Kept, /) -> Instant | None:
+    """Return since when the document is hidden; subjects and candidates have states instead."""
+    return None if isinstance(value, subjects.Subject | candidates.Candidate) else value.forgotten_at
+
+
 def is_forgotten(value: Kept, /) -> bool:
-    """Tell whether somebody hid the document; subjects and candidates have states instead."""
-    return not isinstance(value, subjects.Subject | candidates.Candidate) and value.forgotten_at is not None
+    """Tell whether somebody hid the document."""
+    return forgotten_at(value) is not None
+
+
+def hidden(value: Kept, at: Instant | None, /) -> Kept | None:
+    """Return the document hidden since `at`, or shown again for None; None where it is so, or knows no hiding."""
+    if isinstance(value, subjects.Subject | candidates.Candidate) or is_forgotten(value) is (at is not None):
+        return None
+    return value.model_copy(update={"forgotten_at": at})

@@ -1,16 +1,18 @@
 """Opening a runtime on a store."""
 
-from collections.abc import Generator
+from collections.abc import Sequence
 from os import PathLike, fspath
-from types import TracebackType
-from typing import Any
 
 from elytron import plain
+from elytron.announcing import AnnouncingStore
 from elytron.context import Models, OperationContext
+from elytron.embedding.encoders import Encoders
+from elytron.entering import Entering
 from elytron.folding import Folds
 from elytron.heads import Heads
 from elytron.portal import SyncMemoryRuntime
 from elytron.runtime import MemoryRuntime
+from elytron.skill_dirs import SkillDirs
 from elytron.spaces import Spaces
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
@@ -25,7 +27,7 @@ from elytron_store.opening import parse_url
 DEFAULT_SPACE = "default"
 
 
-class Opening:
+class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
     """A runtime about to be opened.
 
     `async with` (or `await`) gives a MemoryRuntime, `with` (or `.sync()`) a SyncMemoryRuntime; leaving the block closes
@@ -44,7 +46,9 @@ class Opening:
         index_bytes: int,
         durability: Durability,
         models: Models,
+        agent_skill_dirs: Sequence[str | PathLike[str]] = (),
     ) -> None:
+        super().__init__()
         self._store = store
         self._scope = scope
         self._keys = keys
@@ -53,8 +57,7 @@ class Opening:
         self._index_bytes = index_bytes
         self._durability = durability
         self._models = models
-        self._async: MemoryRuntime | None = None
-        self._sync: SyncMemoryRuntime | None = None
+        self._skill_dirs = agent_skill_dirs
 
     async def _open(self) -> MemoryRuntime:
         if isinstance(self._store, str | PathLike):
@@ -68,6 +71,7 @@ class Opening:
         return MemoryRuntime(self._context(store, engine))
 
     def _context(self, store: Store, engine: str) -> OperationContext:
+        store = AnnouncingStore(store)
         spaces = Spaces(store, self._clock, self._ids)
         heads = Heads(store)
 
@@ -83,36 +87,18 @@ class Opening:
             spaces=spaces,
             heads=heads,
             folds=Folds(store, forget=forget, max_bytes=self._index_bytes),
+            encoders=Encoders(
+                self._clock, wanted=self._models.embedder, former=self._models.former_embedder
+            ),
             models=self._models,
+            commits=store.commits,
+            skill_dirs=SkillDirs(self._skill_dirs),
             default_scope=self._scope,
         )
 
     def sync(self) -> SyncMemoryRuntime:
         """Open the runtime behind blocking calls; the caller closes it."""
         return SyncMemoryRuntime(self._open())
-
-    def __await__(self) -> Generator[Any, None, MemoryRuntime]:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> MemoryRuntime:
-        self._async = await self._open()
-        return self._async
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._async is not None
-        await self._async.close()
-
-    def __enter__(self) -> SyncMemoryRuntime:
-        self._sync = self.sync()
-        return self._sync
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._sync is not None
-        self._sync.close()
 
 
 def open(  # noqa: A001  (the verb of the product: `elytron.open`)
@@ -128,14 +114,19 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     durability: Durability = Durability.FULL,
     language_model: LanguageModel | None = None,
     embedder: Embedder | None = None,
+    former_embedder: Embedder | None = None,
     reranker: Reranker | None = None,
+    agent_skill_dirs: Sequence[str | PathLike[str]] = (),
 ) -> Opening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
     Calls that name no scope use `scope`, else the space `space`; with `space=None` every call must name one. `keys`
     opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite
     store may lose the last acknowledged writes in a power cut. A Store that is handed in is closed with the
-    runtime. Opening raises StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable or PermissionRefused.
+    runtime. With an `embedder` recall also compares meanings; `former_embedder` made the vectors compared until a
+    switch to `embedder` is complete. `agent_skill_dirs` are directories of SKILL.md files that recall and
+    projection point to; they are read and nothing else. Opening raises StoreUrlInvalid, StoreForeign, StoreNewer,
+    StoreUnavailable or PermissionRefused.
     """
     if scope is None and space is not None:
         scope = plain.scope_of(None, user_id=space)
@@ -147,5 +138,8 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         ids=ids,
         index_bytes=index_bytes,
         durability=durability,
-        models=Models(language=language_model, embedder=embedder, reranker=reranker),
+        models=Models(
+            language=language_model, embedder=embedder, former_embedder=former_embedder, reranker=reranker
+        ),
+        agent_skill_dirs=agent_skill_dirs,
     )

@@ -95,6 +95,18 @@ class BlockingMemory(Generic[FaceT]):
     export_transcript = blocking(MemoryFace.export_transcript)
     request_transcript_lifecycle = blocking(MemoryFace.request_transcript_lifecycle)
     repair_transcript = blocking(MemoryFace.repair_transcript)
+    list_runtime_skills = blocking(MemoryFace.list_runtime_skills)
+    get_runtime_skill = blocking(MemoryFace.get_runtime_skill)
+    edit_runtime_skill = blocking(MemoryFace.edit_runtime_skill)
+    set_runtime_skill_enabled = blocking(MemoryFace.set_runtime_skill_enabled)
+    delete_runtime_skill = blocking(MemoryFace.delete_runtime_skill)
+    record_skill_reuse = blocking(MemoryFace.record_skill_reuse)
+    govern_runtime_skills = blocking(MemoryFace.govern_runtime_skills)
+    add_agent_skill_dir = blocking(MemoryFace.add_agent_skill_dir)
+    upsert_agent_tool_registry = blocking(MemoryFace.upsert_agent_tool_registry)
+    list_agent_tool_registries = blocking(MemoryFace.list_agent_tool_registries)
+    get_agent_tool_registry = blocking(MemoryFace.get_agent_tool_registry)
+    delete_agent_tool_registry = blocking(MemoryFace.delete_agent_tool_registry)
     _close = blocking(MemoryFace.close)
 
     def close(self) -> None:

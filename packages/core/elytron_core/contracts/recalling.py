@@ -31,6 +31,7 @@ class Plane(StrEnum):
     PRIVATE_GARDEN = "private_garden"
     SUBJECT = "subject"
     CANDIDATE = "candidate"
+    TOOL_EXPERIENCE = "tool_experience"
 
 
 class RecallFilters(Value):
@@ -74,6 +75,20 @@ class RecallOutcome(StrEnum):
     EMPTY_SPACE = "empty_space"
 
 
+class VectorUse(StrEnum):
+    """What vectors had to do with a recall."""
+
+    NONE = "none"
+    """The runtime has no embedder."""
+    COMPARED = "compared"
+    NOT_YET = "not_yet"
+    """Nothing here has a vector yet."""
+    FAILED = "failed"
+    """The embedder gave no vector of the query in time: recall went on by words."""
+    OTHER_MODEL = "other_model"
+    """The vectors here are of a model that the runtime has no embedder of: recall went on by words."""
+
+
 class RecallHit(Value):
     """One memory. `signals` say what spoke for it; `score` is comparable inside one report only."""
 
@@ -105,6 +120,11 @@ class MemoryRecallReport(Value):
     considered: int = 0
     sequence: int = 0
     clipped: tuple[Clip, ...] = ()
+    vectors: VectorUse = VectorUse.NONE
+    unembedded: int = 0
+    """Units that have no vector yet of the model compared: words alone speak for them."""
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    """Whether the scope's chat may stand for a conversation; where not, nothing that was said is recalled."""
     agent_skill_hits: tuple[AgentSkillHit, ...] = ()
     """Skills in the host's directories that fit the query, best first; no memories, and never executed."""
     agent_tool_hints: tuple[AgentToolHint, ...] = ()

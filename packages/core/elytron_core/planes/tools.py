@@ -16,6 +16,8 @@ from elytron_core.scope import Name
 
 REGISTRIES = "tool_registries"
 EXPERIENCES = "tool_experiences"
+ID_WORD = "tool_experience"
+"""What the memory ids of experiences begin with."""
 
 Fingerprint = Annotated[str, Field(min_length=1, max_length=limits.FINGERPRINT_CHARS, pattern=r"^[!-~]+$")]
 Tags = Annotated[tuple[Name, ...], Field(max_length=limits.TOOL_TAGS)]
@@ -136,6 +138,17 @@ class ToolExperience(Value):
     status: ExperienceStatus = ExperienceStatus.CANDIDATE
     created_at: Instant
     updated_at: Instant
+    forgotten_at: Instant | None = None
+
+    @property
+    def text(self) -> str:
+        """Return what the experience says, in words."""
+        return "\n".join(part for part in (self.reason, self.guidance) if part) or self.tool_id
+
+    @property
+    def is_governed(self) -> bool:
+        """Tell whether hints may be made of it."""
+        return self.status is ExperienceStatus.ACTIVE and self.forgotten_at is None
 
 
 def experience_key(registry_tag: str, experience_tag: str, /) -> str:

@@ -7,6 +7,7 @@ never pruned.
 """
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Final, assert_never
 
 from elytron_core import limits
@@ -230,13 +231,29 @@ def lineage(skill: Skill, *, digest: str) -> tuple[LineageNode, ...]:
     return (*skill.predecessors, own)
 
 
-def similarity(one: Skill, other: Skill, /, *, points: LikenessPoints = LIKENESS) -> float:
+class Look:
+    """What of a skill is compared with others, made once: its topic and the trigrams of its texts."""
+
+    def __init__(self, skill: Skill, /) -> None:
+        self._skill = skill
+        self.topic = long_term.topic_key(skill.topic)
+        self.title = _grams(skill.title)
+
+    @cached_property
+    def summary(self) -> frozenset[str]:
+        return _grams(self._skill.summary)
+
+    @cached_property
+    def procedure(self) -> frozenset[str]:
+        return _grams(self._skill.procedure)
+
+
+def similarity(one: Look, other: Look, /, *, points: LikenessPoints = LIKENESS) -> float:
     """Return how much two skills have in common, 0 to 32; where it cannot reach a duplicate's points, less is counted.
 
     Long texts are compared last, and only where they can still decide.
     """
-    found = points.topic * (long_term.topic_key(one.topic) == long_term.topic_key(other.topic))
-    found += points.title * _alike(one.title, other.title, points.floor)
+    found = points.topic * (one.topic == other.topic) + points.title * _alike(one.title, other.title, points.floor)
     if found + points.summary + points.procedure < DUPLICATE:
         return found
     found += points.summary * _alike(one.summary, other.summary, points.floor)
@@ -245,7 +262,7 @@ def similarity(one: Skill, other: Skill, /, *, points: LikenessPoints = LIKENESS
     return found + points.procedure * _alike(one.procedure, other.procedure, points.floor)
 
 
-def is_duplicate(one: Skill, other: Skill, /) -> bool:
+def is_duplicate(one: Look, other: Look, /) -> bool:
     """Tell whether two skills are one under two names."""
     return similarity(one, other) >= DUPLICATE
 
@@ -255,11 +272,12 @@ def joined(old: tuple[str, ...], new: tuple[str, ...], /, *, most: int) -> tuple
     return tuple(dict.fromkeys((*old, *new)))[-most:]
 
 
-def _alike(one: str, other: str, floor: float) -> float:
-    first, second = wording.normalise(one), wording.normalise(other)
-    if first == second:
-        return 1.0 if first else 0.0
-    likeness = wording.likeness(wording.trigrams(first), wording.trigrams(second))
+def _grams(text: str) -> frozenset[str]:
+    return wording.trigrams(wording.normalise(text))
+
+
+def _alike(one: frozenset[str], other: frozenset[str], floor: float) -> float:
+    likeness = wording.likeness(one, other)
     return likeness if likeness >= floor else 0.0
 
 

@@ -209,7 +209,7 @@ def select_hints(
             standing[registry_id] = registry
     found: list[AgentToolHint] = []
     for experience_id, experience in experiences.items():
-        if experience.status is not ExperienceStatus.ACTIVE or experience.registry_id not in standing:
+        if not experience.is_governed or experience.registry_id not in standing:
             continue
         hint = _hint(experience_id, experience, standing[experience.registry_id])
         if isinstance(hint, AgentToolHint):
@@ -274,13 +274,13 @@ def counted(
 ) -> AgentToolRegistryReport:
     """Return how much is known of tools."""
     tools = [tool for registry in registries.values() for tool in registry.tools]
-    governed = [one for one in experiences.values() if one.status is ExperienceStatus.ACTIVE]
+    governed = [one for one in experiences.values() if one.is_governed]
     return AgentToolRegistryReport(
         registries=len(registries),
         tools=len(tools),
         disabled_tools=sum(tool.disabled for tool in tools),
         governed_experiences=len(governed),
-        candidate_experiences=len(experiences) - len(governed),
+        candidate_experiences=sum(one.status is ExperienceStatus.CANDIDATE for one in experiences.values()),
         stale_experiences=sum(not _stands(one, registries.get(one.registry_id)) for one in governed),
         forbidden_by_profile=forbidden,
     )

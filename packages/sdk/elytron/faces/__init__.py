@@ -5,10 +5,12 @@ from typing import Self
 
 from elytron.faces.embedding import EmbeddingFace
 from elytron.faces.everyday import EverydayFace
+from elytron.faces.skills import SkillsFace
+from elytron.faces.tools import ToolsFace
 from elytron.faces.transcript import TranscriptFace
 
 
-class MemoryFace(EverydayFace, EmbeddingFace, TranscriptFace):
+class MemoryFace(EverydayFace, EmbeddingFace, TranscriptFace, SkillsFace, ToolsFace):
     """Every call of a memory, wherever it runs. Leaving the block closes it."""
 
     async def __aenter__(self) -> Self:
@@ -20,4 +22,4 @@ class MemoryFace(EverydayFace, EmbeddingFace, TranscriptFace):
         await self.close()
 
 
-__all__ = ["EmbeddingFace", "EverydayFace", "MemoryFace", "TranscriptFace"]
+__all__ = ["EmbeddingFace", "EverydayFace", "MemoryFace", "SkillsFace", "ToolsFace", "TranscriptFace"]

@@ -8,6 +8,22 @@ from elytron.ops.moving import export, import_archive
 from elytron.ops.projecting import project
 from elytron.ops.reading import get, history, list_memories
 from elytron.ops.recalling import recall
+from elytron.ops.skills import (
+    add_agent_skill_dir,
+    delete_runtime_skill,
+    edit_runtime_skill,
+    get_runtime_skill,
+    govern_runtime_skills,
+    list_runtime_skills,
+    record_skill_reuse,
+    set_runtime_skill_enabled,
+)
+from elytron.ops.tools import (
+    delete_agent_tool_registry,
+    get_agent_tool_registry,
+    list_agent_tool_registries,
+    upsert_agent_tool_registry,
+)
 from elytron.ops.transcript import (
     commit_transcript,
     export_transcript,
@@ -18,26 +34,38 @@ from elytron.ops.transcript import (
 from elytron.ops.writing import write
 
 __all__ = [
+    "add_agent_skill_dir",
     "close",
     "commit_transcript",
     "correct",
+    "delete_agent_tool_registry",
+    "delete_runtime_skill",
+    "edit_runtime_skill",
     "embed",
     "erase",
     "export",
     "export_transcript",
     "forget",
     "get",
+    "get_agent_tool_registry",
+    "get_runtime_skill",
+    "govern_runtime_skills",
     "history",
     "import_archive",
     "inspect",
+    "list_agent_tool_registries",
     "list_memories",
+    "list_runtime_skills",
     "project",
     "recall",
+    "record_skill_reuse",
     "recover",
     "repair_transcript",
     "replay",
     "replay_transcript",
     "request_transcript_lifecycle",
+    "set_runtime_skill_enabled",
     "switch_model",
+    "upsert_agent_tool_registry",
     "write",
 ]

@@ -3,7 +3,9 @@
 from elytron.context import OperationContext
 from elytron.filtering import fact_passes, message_passes, skill_passes, wants
 from elytron.gathering import gather
-from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
+from elytron.hinting import hint_of_skill, hint_of_tool, hints_beside
+from elytron.writes.reuse import touch_skills
+from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, SectionName
 from elytron_core.contracts.recalling import Plane, RecallHit, RecallOutcome
 from elytron_core.ids import TurnId
 from elytron_core.planes import long_term, procedural, transcript
@@ -33,12 +35,17 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
     limit = max(request.recall_limit, 1) + request.recent_messages_limit + STANDING_FACTS
     gathered = await gather(ctx, scope, request.user_query, request.filters, limit=limit)
     recent = await _recent(ctx, scope, request)
+    beside = await hints_beside(
+        ctx, scope, request.user_query, request.filters, request.tool_registry_refs, sequence=gathered.sequence
+    )
     built = projection.build(
         projection.ProjectionInputs(
-            system_max_len=request.system_max_len,
+            system_max_len=max_len,
             pressure=request.pressure,
             facts=await _standing_facts(ctx, scope, request),
             skills=await _standing_skills(ctx, scope, request),
+            agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
+            agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
             recent=recent,
             recalled=tuple(_recalled(hit) for hit in gathered.hits),
             recall_limit=request.recall_limit,
@@ -46,6 +53,8 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
+    shown = {memory for section in built.sections if section.name is SectionName.RECALLED for memory in section.included}
+    await touch_skills(ctx, scope, [hit for hit in gathered.hits if hit.id in shown])
     return MemoryProjectionReport(
         space=scope.space,
         projection_id=ctx.ids.new(),
@@ -56,9 +65,13 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
         pressure=request.pressure,
         sections=built.sections,
         truncated=built.truncated,
-        limited_by=built.limited_by,
+        limited_by=(*by_profile, *built.limited_by),
         miss_reason=built.miss_reason,
+        alias=conversation.trust,
         sequence=gathered.sequence,
+        agent_skill_hits=beside.agent_skills,
+        agent_tool_hints=beside.agent_tools,
+        tool_experience_status=beside.tool_status,
     )
 
 

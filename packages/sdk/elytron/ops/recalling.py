@@ -2,6 +2,8 @@
 
 from elytron.context import OperationContext
 from elytron.gathering import gather
+from elytron.hinting import hints_beside
+from elytron.writes.reuse import touch_skills
 from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallHit
 from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.text.tokens import estimate_tokens
@@ -22,6 +24,10 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
             dropped = len(hits) - len(kept)
             clipped.append(Clip(what="hits", reason=ClipReason.TOKENS, limit=request.max_tokens, dropped=dropped))
         hits = kept
+    beside = await hints_beside(
+        ctx, scope, request.query, request.filters, request.tool_registry_refs, sequence=gathered.sequence
+    )
+    await touch_skills(ctx, scope, hits)
     return MemoryRecallReport(
         space=scope.space,
         query=request.query,
@@ -30,6 +36,12 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         considered=gathered.considered,
         sequence=gathered.sequence,
         clipped=tuple(clipped),
+        agent_skill_hits=beside.agent_skills,
+        agent_tool_hints=beside.agent_tools,
+        tool_experience_status=beside.tool_status,
+        vectors=gathered.vectors,
+        unembedded=gathered.unembedded,
+        alias=gathered.alias,
     )
 
 

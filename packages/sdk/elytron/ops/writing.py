@@ -2,12 +2,15 @@
 
 from typing import assert_never
 
+from elytron.aliases import home
 from elytron.context import OperationContext
+from elytron.profiling import require_within
 from elytron.scrubbing import scrub_write
 from elytron.writes.candidates import write_candidates
 from elytron.writes.facts import write_facts
 from elytron.writes.planes import write_plane
 from elytron.writes.skills import write_skills
+from elytron.writes.tools import write_tool_feedback
 from elytron.writes.transcripts import write_turns
 from elytron_core.contracts.governing import CandidatesWrite
 from elytron_core.contracts.planes import (
@@ -18,6 +21,7 @@ from elytron_core.contracts.planes import (
     SubjectsWrite,
     SummaryWrite,
 )
+from elytron_core.contracts.tools import AgentToolUsageFeedbackWrite
 from elytron_core.contracts.writing import (
     LongTermExtraction,
     MemoryWriteReport,
@@ -29,7 +33,8 @@ from elytron_core.contracts.writing import (
 
 async def write(ctx: OperationContext, request: MemoryWriteRequest, /) -> MemoryWriteReport:
     """Black out secrets, admit what the request holds and commit it as one batch."""
-    scope = ctx.scope_of(request)
+    scope = await home(ctx, ctx.scope_of(request))
+    require_within(ctx.profile, request.write)
     write, scrubbed = scrub_write(request.write)
     match write:
         case TranscriptWrite():
@@ -38,6 +43,8 @@ async def write(ctx: OperationContext, request: MemoryWriteRequest, /) -> Memory
             report = await write_facts(ctx, scope, request, write)
         case Procedural():
             report = await write_skills(ctx, scope, request, write)
+        case AgentToolUsageFeedbackWrite():
+            report = await write_tool_feedback(ctx, scope, request, write)
         case CandidatesWrite():
             report = await write_candidates(ctx, scope, request, write)
         case CapsulesWrite() | ExecutionWrite() | SummaryWrite() | NotesWrite() | GardenWrite() | SubjectsWrite():

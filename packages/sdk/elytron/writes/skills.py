@@ -1,10 +1,11 @@
-"""Written procedures become runtime skills: one per name, its newest version recalled."""
+"""Written procedures become runtime skills: one per name, its newest revision recalled, duplicates merged."""
 
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.records import Changes
+from elytron.skill_shelf import SkillShelf, whole_shelf
 from elytron.writes.committing import Planned, commit
+from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.writing import (
@@ -18,71 +19,74 @@ from elytron_core.contracts.writing import (
 )
 from elytron_core.planes import procedural
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import admission
+from elytron_core.policy import admission, skill_quality
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
+
+OLDER = "an older observation than the one that is kept"
 
 
 async def write_skills(
     ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Procedural, /
 ) -> MemoryWriteReport:
-    """Judge each procedure and commit what was accepted; a known name is updated, another made."""
+    """Judge each procedure and commit what was accepted; a known name gets a revision, a duplicate is merged."""
     return await commit(ctx, scope.space, request, partial(plan_skills, ctx, scope, write))
 
 
 async def plan_skills(ctx: OperationContext, scope: Scope, write: Procedural, record: SpaceRecord, /) -> Planned:
     """Return what writing these procedures now would change, and what becomes of each."""
-    refs = {_name(item): Ref(procedural.SKILLS, record.skill_tag(_name(item))) for item in write.writes}
-    documents = await ctx.store.get(scope.space, tuple(refs.values()))
-    known = {
-        name: (procedural.Skill.from_bytes(document.body), document.revision)
-        for name, document in zip(refs, documents, strict=True)
-        if document is not None
-    }
+    names = [procedural.full_name(item.name) for item in write.writes]
+    shelf = await whole_shelf(ctx, scope.space, record, names=names)
     now = ctx.clock.now()
-    changes = Changes(record)
-    decisions: list[WriteDecision] = []
-    for item in write.writes:
-        name = _name(item)
-        judgement = admission.judge_skill(item)
-        current, revision = known.get(name, (None, 0))
-        if current is not None and item.observed_at is not None and item.observed_at < current.observed_at:
-            older = "an older observation than the one that is kept"
-            decisions.append(
-                WriteDecision(plane=Plane.PROCEDURAL, id=current.name, outcome=Outcome.SKIPPED, reason=older, name=name)
-            )
-            continue
-        outcome = judgement.outcome
-        if judgement.verdict is Verdict.ACCEPT:
-            skill = _skill(record, write, item, current, now)
-            outcome = _outcome(current, skill)
-            if outcome is not Outcome.CONFIRMED:
-                known[name] = (skill, revision)
-                changes.put(refs[name], skill, expects=revision, action=Action.WRITE)
-        decisions.append(
-            WriteDecision(
-                plane=Plane.PROCEDURAL,
-                id=name if judgement.verdict is Verdict.ACCEPT else None,
-                outcome=outcome,
-                verdict=judgement.verdict,
-                reason=judgement.reason,
-                name=name,
-            )
-        )
-    return Planned(changes, tuple(decisions), next(iter(refs.values())))
+    decisions = tuple(_admit(shelf, record, write, item, now) for item in write.writes)
+    return Planned(shelf.changes, decisions, Ref(procedural.SKILLS, record.skill_tag(names[0])))
 
 
-def _name(write: RuntimeSkillWrite) -> str:
-    return write.name if write.name.startswith(procedural.NAME_PREFIX) else procedural.NAME_PREFIX + write.name
+def _admit(
+    shelf: SkillShelf, record: SpaceRecord, write: Procedural, item: RuntimeSkillWrite, now: Instant
+) -> WriteDecision:
+    name = procedural.full_name(item.name)
+    judgement = admission.judge_skill(item)
+    if judgement.verdict is not Verdict.ACCEPT:
+        return _decision(name, None, judgement.outcome, judgement.reason, verdict=judgement.verdict)
+    current = shelf.get(name)
+    if current is not None and item.observed_at is not None and item.observed_at < current.observed_at:
+        return _decision(name, current.name, Outcome.SKIPPED, OLDER)
+    skill = _skill(record, write, item, current, now)
+    if current is not None and current.is_recallable and current.content == skill.content:
+        return _confirm(shelf, name, current, skill)
+    twins = shelf.twins(skill)
+    newer = next((twin for twin in twins if twin.observed_at > skill.observed_at), None)
+    if newer is not None and current is None:
+        confirmed = _confirm(shelf, name, newer, skill)
+        return confirmed.model_copy(update={"reason": f"the same as {newer.name}, which was observed later"})
+    if current is not None:
+        skill = skill_quality.revised(current, skill, digest=shelf.digest(current))
+    reason = judgement.reason
+    for twin in twins if newer is None else ():
+        skill = skill_quality.merged(skill, twin, digest=shelf.digest(twin))
+        shelf.put(skill_quality.retired(twin, by=name), Action.MERGE)
+        reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same"
+    if reason and not skill.enabled:
+        reason += "; it is disabled, as that was"
+    shelf.put(skill, Action.WRITE)
+    return _decision(name, name, Outcome.STORED if current is None else Outcome.UPDATED, reason)
 
 
-def _outcome(current: procedural.Skill | None, skill: procedural.Skill) -> Outcome:
-    if current is None:
-        return Outcome.STORED
-    same = {"recorded_at", "updated_at", "revision_count", "observed_at"}
-    if current.model_dump(exclude=same) == skill.model_dump(exclude=same):
-        return Outcome.CONFIRMED
-    return Outcome.UPDATED
+def _confirm(shelf: SkillShelf, name: str, known: procedural.Skill, skill: procedural.Skill) -> WriteDecision:
+    """Take note that `known` was found again: its citations grow, nothing else changes."""
+    citations = skill_quality.joined(known.citations, skill.citations, most=limits.CITATIONS)
+    if citations != known.citations:
+        shelf.put(known.model_copy(update={"citations": citations}), Action.MERGE)
+    return _decision(name, known.name, Outcome.CONFIRMED, "")
+
+
+def _decision(
+    name: str, kept: str | None, outcome: Outcome, reason: str, *, verdict: Verdict = Verdict.ACCEPT
+) -> WriteDecision:
+    return WriteDecision(
+        plane=Plane.PROCEDURAL, id=kept, outcome=outcome, verdict=verdict, reason=reason, name=name
+    )
 
 
 def _skill(
@@ -92,9 +96,10 @@ def _skill(
     current: procedural.Skill | None,
     now: Instant,
 ) -> procedural.Skill:
+    name = procedural.full_name(item.name)
     return procedural.Skill(
-        id=record.skill_tag(_name(item)),
-        name=_name(item),
+        id=record.skill_tag(name),
+        name=name,
         topic=item.topic,
         title=item.title,
         summary=item.summary,
@@ -103,8 +108,7 @@ def _skill(
         source=write.source,
         source_chat_id=item.source_chat_id,
         observed_at=item.observed_at if item.observed_at is not None else now,
-        recorded_at=current.recorded_at if current is not None else now,
+        recorded_at=now,
         updated_at=now,
         enabled=current.enabled if current is not None else True,
-        revision_count=current.revision_count + 1 if current is not None else 1,
     )

@@ -1,0 +1,50 @@
+"""Which of a host's agent skills fit a query: the points of runtime skills, given to name and description."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from elytron_core.contracts.skills import AgentSkillHit, AgentSkillSummary
+from elytron_core.policy import wording
+from elytron_core.policy.fact_scoring import Asked, FactQuery, alike, read
+from elytron_core.policy.skill_scoring import STANDARD, SkillWeights
+
+AGENT_SKILLS_MAX: Final = 4
+
+
+def score_agent_skills(
+    skills: Iterable[AgentSkillSummary],
+    query: FactQuery,
+    *,
+    weights: SkillWeights = STANDARD,
+    limit: int = AGENT_SKILLS_MAX,
+) -> tuple[AgentSkillHit, ...]:
+    """Return up to `limit` agent skills that match, best first; equal ones by name."""
+    asked = read(query, grounding_share=weights.grounding_share)
+    hits = [hit for skill in skills if (hit := _hit(skill, asked, weights)).score > 0]
+    return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.name))[:limit])
+
+
+def _hit(skill: AgentSkillSummary, asked: Asked, weights: SkillWeights) -> AgentSkillHit:
+    name, description = wording.normalise(skill.name), wording.normalise(skill.description)
+    places = ((name, weights.term_title), (description, weights.term_summary))
+    points = {
+        "name_exact": weights.topic_exact * (bool(name) and name == asked.text),
+        "name_contains": weights.title_contains * wording.mentions(name, asked.text),
+        "terms": sum(
+            share * max((most for text, most in places if wording.holds(text, term)), default=0)
+            for term, share in asked.terms.items()
+        ),
+        "trigram": alike(
+            asked, (name,), most=weights.trigram_max, floor=weights.trigram_floor, reach=weights.trigram_reach
+        ),
+    }
+    signals = {word: value for word, value in points.items() if value}
+    return AgentSkillHit(
+        name=skill.name,
+        description=skill.description,
+        place=skill.place,
+        fingerprint=skill.fingerprint,
+        resources=skill.resources,
+        score=sum(signals.values()),
+        signals=signals,
+    )

@@ -1,0 +1,76 @@
+"""One look through all runtime skills: duplicates are merged, states written down, what nobody misses is pruned."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from elytron_core.clock import Instant
+from elytron_core.planes.procedural import Skill, SkillState
+from elytron_core.policy import skill_quality
+from elytron_core.policy.skill_quality import Fate, Look
+
+
+@dataclass(frozen=True, slots=True)
+class Governed:
+    """What is to be written, in the order of names, and what is to go."""
+
+    changed: tuple[Skill, ...]
+    moved: tuple[Skill, ...]
+    """Those whose state alone is another now."""
+    merged: tuple[str, ...]
+    pruned: tuple[Skill, ...]
+
+    @property
+    def is_change(self) -> bool:
+        return bool(self.changed or self.pruned)
+
+    def named(self, state: SkillState, /) -> tuple[str, ...]:
+        """Return the names of those that moved to `state`."""
+        return tuple(skill.name for skill in self.moved if skill.state is state)
+
+
+def govern(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Skill], str]) -> Governed:
+    """Return what is to become of `skills` at `at`. `digest` stands for a skill's content in the lineage of another.
+
+    Of two that say the same the one observed later stays and takes over the other's evidence.
+    """
+    found = {skill.name: skill for skill in sorted(skills, key=lambda one: one.name)}
+    now = dict(found)
+    merged = _merge(now, digest=digest)
+    moved: list[Skill] = []
+    pruned: list[Skill] = []
+    for name, skill in now.items():
+        if name in merged:
+            continue
+        match skill_quality.fate_of(skill, at=at):
+            case Fate.PRUNE:
+                pruned.append(found[name])
+            case Fate.MOVE:
+                now[name] = skill.model_copy(update={"state": skill_quality.state_of(skill, at=at)})
+                moved.append(now[name])
+            case Fate.KEEP:
+                pass
+    gone = {skill.name for skill in pruned}
+    changed = tuple(skill for name, skill in now.items() if name not in gone and skill != found[name])
+    return Governed(changed, tuple(moved), merged, tuple(pruned))
+
+
+def _merge(skills: dict[str, Skill], *, digest: Callable[[Skill], str]) -> tuple[str, ...]:
+    """Merge duplicates within `skills`; return the names of those that were given up."""
+    standing = [
+        skill
+        for skill in skills.values()
+        if skill.forgotten_at is None and skill.state is not SkillState.RETIRED
+    ]
+    standing.sort(key=lambda one: (-one.observed_at, one.name))
+    kept: list[tuple[str, Look]] = []
+    merged: list[str] = []
+    for skill in standing:
+        look = Look(skill)
+        into = next((name for name, other in kept if skill_quality.is_duplicate(look, other)), None)
+        if into is None:
+            kept.append((skill.name, look))
+            continue
+        skills[into] = skill_quality.merged(skills[into], skill, digest=digest(skill))
+        skills[skill.name] = skill_quality.retired(skill, by=into)
+        merged.append(skill.name)
+    return tuple(sorted(merged))

@@ -1,0 +1,68 @@
+"""What a recall or projection says beside memories: skills in the host's directories, and tools that have served."""
+
+from dataclasses import dataclass
+
+from elytron.context import OperationContext
+from elytron.filtering import wants
+from elytron.tool_shelf import NO_TOOLS
+from elytron_core.contracts.recalling import Plane, RecallFilters
+from elytron_core.contracts.skills import AgentSkillHit
+from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
+from elytron_core.policy.agent_skill_scoring import score_agent_skills
+from elytron_core.policy.fact_scoring import FactQuery
+from elytron_core.policy.projection import HostHint
+from elytron_core.policy.tool_experience import select_hints
+from elytron_core.scope import Scope
+from elytron_core.text.analyser import Analyser
+
+_ANALYSER = Analyser()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Hints, best first. None of them is a memory, and none a permission."""
+
+    agent_skills: tuple[AgentSkillHit, ...]
+    agent_tools: tuple[AgentToolHint, ...]
+    tool_status: ToolExperienceStatus
+
+
+async def hints_beside(
+    ctx: OperationContext, scope: Scope, query: str, filters: RecallFilters, refs: RegistryRefs, /, *, sequence: int
+) -> Beside:
+    """Return what fits `query` in the agent skill directories, and what is known of the tools of `refs`.
+
+    `sequence` is the journal position that the recall saw.
+    """
+    record = await ctx.spaces.find(scope.space)
+    tools = NO_TOOLS
+    if record is not None:
+        tools = await ctx.tool_shelves.at(ctx.store, scope.space, record, sequence=sequence)
+    selected = select_hints(tools.registries, tools.experiences, refs)
+    return Beside(await _agent_skills(ctx, query, filters), selected.hints, selected.status)
+
+
+async def _agent_skills(ctx: OperationContext, query: str, filters: RecallFilters) -> tuple[AgentSkillHit, ...]:
+    now = ctx.clock.now()
+    directories = await ctx.skill_dirs.current(at=now)
+    if not directories.skills or not query.strip() or not wants(filters, Plane.PROCEDURAL):
+        return ()
+    terms = tuple(_ANALYSER.query_terms(query))
+    return score_agent_skills(directories.skills, FactQuery(text=query, terms=terms, now=now))
+
+
+def hint_of_skill(hit: AgentSkillHit, /) -> HostHint:
+    """Return the line that a block has of an agent skill."""
+    return HostHint(id=f"agent_skill:{hit.place}", label=hit.name, text=hit.description)
+
+
+def hint_of_tool(hint: AgentToolHint, /) -> HostHint:
+    """Return the line that a block has of a tool: what experience says, its tags, nothing of its schema."""
+    parts = (
+        hint.reason,
+        hint.guidance,
+        f"confidence {hint.confidence}, {hint.success_count} successes",
+        f"permissions: {', '.join(hint.permission_tags)}" if hint.permission_tags else "",
+        f"risks: {', '.join(hint.risk_tags)}" if hint.risk_tags else "",
+    )
+    return HostHint(id=hint.experience_id, label=hint.tool_id, text="; ".join(part for part in parts if part))

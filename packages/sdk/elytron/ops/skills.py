@@ -1,0 +1,272 @@
+"""Runtime skills: seen, edited, switched, deleted, judged by use, governed. None of it executes one."""
+
+from collections.abc import Callable
+
+from elytron.context import OperationContext
+from elytron.scrubbing import scrub_texts
+from elytron.skill_shelf import SkillShelf, shelf_of, whole_shelf
+from elytron.writes.reuse import record_reuse
+from elytron.writes.settling import Settled, settle
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.skills import (
+    AgentSkillDirAddRequest,
+    AgentSkillDirectoryReport,
+    RuntimeSkillDeleteRequest,
+    RuntimeSkillDetailReport,
+    RuntimeSkillDetailRequest,
+    RuntimeSkillEditRequest,
+    RuntimeSkillGovernReport,
+    RuntimeSkillGovernRequest,
+    RuntimeSkillListReport,
+    RuntimeSkillListRequest,
+    RuntimeSkillMutationReport,
+    RuntimeSkillReuseReport,
+    RuntimeSkillReuseRequest,
+    RuntimeSkillSetEnabledRequest,
+    RuntimeSkillSummary,
+    SkillRefusal,
+)
+from elytron_core.errors import NotFound
+from elytron_core.ids import SpaceId
+from elytron_core.planes.procedural import Skill, SkillState
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy import procedures, skill_files, skill_governance, skill_quality, wording
+from elytron_core.ports.store import Action
+
+_REFUSALS = {
+    procedures.EMPTY: SkillRefusal.EMPTY,
+    procedures.RAW: SkillRefusal.RAW_PAYLOAD_OR_LOG,
+    procedures.WEAK: SkillRefusal.WEAK_PROCEDURE,
+}
+
+
+async def list_runtime_skills(ctx: OperationContext, request: RuntimeSkillListRequest, /) -> RuntimeSkillListReport:
+    """Return the skills that are asked for: those in use first, then by quality."""
+    scope = ctx.scope_of(request)
+    record = await ctx.spaces.find(scope.space)
+    skills = list(await whole_shelf(ctx, scope.space, record)) if record is not None else []
+    now = ctx.clock.now()
+    shown = [
+        summary
+        for skill in skills
+        if (request.include_disabled or skill.enabled)
+        and (request.include_retired or skill.state is not SkillState.RETIRED)
+        and _matches(skill, request.query)
+        for summary in [summary_of(skill, now)]
+    ]
+    shown.sort(key=lambda one: (list(SkillState).index(one.state), -one.quality, one.name))
+    return RuntimeSkillListReport(
+        space=scope.space,
+        total=len(skills),
+        active=sum(skill.is_recallable for skill in skills),
+        disabled=sum(not skill.enabled for skill in skills),
+        retired=sum(skill.state is SkillState.RETIRED for skill in skills),
+        runtime_skills=tuple(shown[: request.limit]),
+        clipped=len(shown) > request.limit or len(skills) >= limits.SKILLS_COMPARED,
+    )
+
+
+async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRequest, /) -> RuntimeSkillDetailReport:
+    """Return one skill with its history. Raises NotFound."""
+    scope = ctx.scope_of(request)
+    shelf = await _found(ctx, scope.space, request.name)
+    skill = shelf.must_get(request.name)
+    return RuntimeSkillDetailReport(
+        space=scope.space,
+        skill=summary_of(skill, ctx.clock.now()),
+        procedure=skill.procedure,
+        citations=skill.citations,
+        lineage=skill_quality.lineage(skill, digest=shelf.digest(skill)),
+        strategy_diffs=skill.diffs,
+        last_outcome_at=skill.last_outcome_at,
+        last_outcome_note=skill.last_outcome_note,
+        raw_content=skill_files.written(skill),
+    )
+
+
+async def edit_runtime_skill(
+    ctx: OperationContext, request: RuntimeSkillEditRequest, /
+) -> RuntimeSkillMutationReport:
+    """Black out secrets and make the edit the skill's next revision. Raises NotFound.
+
+    A procedure that is none is refused in the report; an edit that changes nothing makes no revision.
+    """
+    texts = {
+        "topic": request.topic,
+        "title": request.title,
+        "summary": request.summary,
+        "procedure": request.procedure,
+        "reason": request.edit_reason,
+    }
+    given, scrubbed = scrub_texts({name: text for name, text in texts.items() if text is not None})
+    reason = given.pop("reason", "")
+
+    def edited(skill: Skill, shelf: SkillShelf) -> Skill | SkillRefusal:
+        now = ctx.clock.now()
+        new = skill.model_copy(update={**given, "updated_at": now, "observed_at": now, "revision_pending": False})
+        if new.content == skill.content:
+            return skill
+        if wording.is_blank(new.topic) or wording.is_blank(new.title):
+            return SkillRefusal.EMPTY
+        flaw = procedures.flaw(new.procedure)
+        if flaw is not None:
+            return _REFUSALS[flaw]
+        return skill_quality.revised(skill, new, digest=shelf.digest(skill), reason=reason)
+
+    report = await _mutate(ctx, request, request.name, edited)
+    return report.model_copy(update={"scrubbed": scrubbed})
+
+
+async def set_runtime_skill_enabled(
+    ctx: OperationContext, request: RuntimeSkillSetEnabledRequest, /
+) -> RuntimeSkillMutationReport:
+    """Switch a skill on or off for recall; on also brings a retired one back. Raises NotFound."""
+
+    def switched(skill: Skill, _: SkillShelf) -> Skill:
+        if not request.enabled:
+            return skill.model_copy(update={"enabled": False})
+        back: dict[str, object] = {"enabled": True}
+        if skill.state is SkillState.RETIRED:
+            back |= {"state": SkillState.ACTIVE, "superseded_by": None, "updated_at": ctx.clock.now()}
+        return skill.model_copy(update=back)
+
+    return await _mutate(ctx, request, request.name, switched)
+
+
+async def delete_runtime_skill(
+    ctx: OperationContext, request: RuntimeSkillDeleteRequest, /
+) -> RuntimeSkillMutationReport:
+    """Remove a skill; nothing is left that would keep it from being learned again. Raises NotFound."""
+    scope = ctx.scope_of(request)
+
+    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillMutationReport]:
+        shelf = await shelf_of(ctx, scope.space, record, (request.name,))
+        skill = shelf.must_get(request.name)
+        report = RuntimeSkillMutationReport(space=scope.space, name=request.name, changed=True)
+        return Settled(report, deletes={shelf.ref(skill): shelf.revision(skill)})
+
+    report, sequence = await settle(ctx, scope.space, plan)
+    return report.model_copy(update={"sequence": sequence})
+
+
+async def record_skill_reuse(ctx: OperationContext, request: RuntimeSkillReuseRequest, /) -> RuntimeSkillReuseReport:
+    """Write down how it went with the skills that a reply used."""
+    given, _ = scrub_texts({"note": request.note})
+    scope = ctx.scope_of(request)
+    return await record_reuse(ctx, scope, request.names, request.outcome, note=given["note"])
+
+
+async def govern_runtime_skills(
+    ctx: OperationContext, request: RuntimeSkillGovernRequest, /
+) -> RuntimeSkillGovernReport:
+    """Look through the skills of the space and do what their quality and age ask for, as one batch."""
+    scope = ctx.scope_of(request)
+
+    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillGovernReport]:
+        shelf = await whole_shelf(ctx, scope.space, record)
+        skills = tuple(shelf)
+        governed = skill_governance.govern(skills, at=ctx.clock.now(), digest=shelf.digest)
+        for skill in governed.changed:
+            shelf.put(skill, Action.MAINTENANCE)
+        report = RuntimeSkillGovernReport(
+            space=scope.space,
+            changed=governed.is_change and not request.dry_run,
+            dry_run=request.dry_run,
+            looked_at=len(skills),
+            active=governed.named(SkillState.ACTIVE),
+            stale=governed.named(SkillState.STALE),
+            low_value=governed.named(SkillState.LOW_VALUE),
+            retired=governed.named(SkillState.RETIRED),
+            merged=governed.merged,
+            pruned=tuple(skill.name for skill in governed.pruned),
+        )
+        if request.dry_run:
+            return Settled(report)
+        deletes = {shelf.ref(skill): shelf.revision(skill) for skill in governed.pruned}
+        return Settled(report, shelf.changes, deletes)
+
+    report, sequence = await settle(ctx, scope.space, plan)
+    return report.model_copy(update={"sequence": sequence})
+
+
+async def add_agent_skill_dir(
+    ctx: OperationContext, request: AgentSkillDirAddRequest, /
+) -> AgentSkillDirectoryReport:
+    """Read one more directory of agent skills, and say what all of them hold."""
+    return await ctx.skill_dirs.add(request.path, at=ctx.clock.now())
+
+
+def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
+    """Return `skill` in brief, as it stands at `at`."""
+    return RuntimeSkillSummary(
+        name=skill.name,
+        topic=skill.topic,
+        title=skill.title,
+        summary=skill.summary,
+        origin=skill.origin,
+        source=skill.source,
+        state=skill_quality.state_of(skill, at=at),
+        enabled=skill.enabled,
+        forgotten=skill.forgotten_at is not None,
+        quality=skill_quality.quality(skill),
+        revision=skill.revision_count,
+        revision_pending=skill.revision_pending,
+        use_count=skill.use_count,
+        validated_count=skill.validated_count,
+        mismatch_count=skill.mismatch_count,
+        citations=len(skill.citations),
+        supersedes=skill.supersedes,
+        superseded_by=skill.superseded_by,
+        observed_at=skill.observed_at,
+        updated_at=skill.updated_at,
+        last_used_at=skill.last_used_at,
+    )
+
+
+def _matches(skill: Skill, query: str | None) -> bool:
+    """Tell whether every word of the query begins a word of the skill's texts."""
+    text = wording.normalise(f"{skill.name} {skill.content}")
+    return all(wording.holds(text, word) for word in wording.normalise(query or "").split())
+
+
+async def _found(ctx: OperationContext, space: SpaceId, name: str) -> SkillShelf:
+    record = await ctx.spaces.find(space)
+    if record is None:
+        raise NotFound(what="runtime skill", name=name)
+    return await shelf_of(ctx, space, record, (name,))
+
+
+async def _mutate(
+    ctx: OperationContext,
+    request: RuntimeSkillEditRequest | RuntimeSkillSetEnabledRequest,
+    name: str,
+    change: Callable[[Skill, SkillShelf], Skill | SkillRefusal],
+) -> RuntimeSkillMutationReport:
+    """Commit what `change` makes of the skill called `name`; where it makes the same, nothing. Raises NotFound."""
+    scope = ctx.scope_of(request)
+
+    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillMutationReport]:
+        shelf = await shelf_of(ctx, scope.space, record, (name,))
+        skill = shelf.must_get(name)
+        new = change(skill, shelf)
+        refused = new if isinstance(new, SkillRefusal) else None
+        stands = skill if isinstance(new, SkillRefusal) else new
+        if stands != skill:
+            shelf.put(stands, Action.OPERATOR)
+        report = RuntimeSkillMutationReport(
+            space=scope.space,
+            name=name,
+            changed=stands != skill,
+            refused=refused,
+            reason=_reason(refused),
+            skill=summary_of(stands, ctx.clock.now()),
+        )
+        return Settled(report, shelf.changes)
+
+    report, sequence = await settle(ctx, scope.space, plan)
+    return report.model_copy(update={"sequence": sequence})
+
+
+def _reason(refused: SkillRefusal | None) -> str:
+    return next((text for text, refusal in _REFUSALS.items() if refusal is refused), "")

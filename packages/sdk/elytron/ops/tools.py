@@ -1,0 +1,127 @@
+"""Registries of a host's tools: registered, read, deleted. The tools themselves stay with the host."""
+
+from elytron.context import OperationContext
+from elytron.records import Changes
+from elytron.tool_shelf import tools_of
+from elytron.writes.settling import Settled, settle
+from elytron_core import limits
+from elytron_core.contracts.tools import (
+    AgentToolRegistryDeleteReport,
+    AgentToolRegistryDeleteRequest,
+    AgentToolRegistryGetReport,
+    AgentToolRegistryGetRequest,
+    AgentToolRegistryListReport,
+    AgentToolRegistryListRequest,
+    AgentToolRegistryUpsertReport,
+    AgentToolRegistryUpsertRequest,
+    RegistryRefusal,
+)
+from elytron_core.errors import NotFound
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.tools import REGISTRIES, KeptRegistry
+from elytron_core.policy import fingerprints, tool_experience
+from elytron_core.ports.store import Action, Ref
+
+_REASONS = {
+    RegistryRefusal.FINGERPRINT_MISMATCH: "the snapshot has another fingerprint than the one computed from it",
+    RegistryRefusal.DESCRIPTOR_MISMATCH: "a tool has another descriptor fingerprint than the one computed from it",
+    RegistryRefusal.DUPLICATE_TOOL: "two tools have one id",
+    RegistryRefusal.FORBIDDEN_BY_PROFILE: "the profile of this runtime keeps no tool registries",
+    RegistryRefusal.TOO_MANY: f"a space keeps {limits.TOOL_REGISTRIES} registries: delete one first",
+}
+
+
+async def upsert_agent_tool_registry(
+    ctx: OperationContext, request: AgentToolRegistryUpsertRequest, /
+) -> AgentToolRegistryUpsertReport:
+    """Check a snapshot against itself and register it, in the place of the one that had its id.
+
+    The same snapshot again changes nothing. What is refused leaves everything as it was.
+    """
+    scope = ctx.scope_of(request)
+    snapshot = request.snapshot
+    fingerprint = fingerprints.registry_fingerprint(snapshot)
+    forbidden = RegistryRefusal.FORBIDDEN_BY_PROFILE if ctx.profile.is_esp else None
+    untrue = forbidden or tool_experience.refusal(snapshot)
+
+    async def plan(record: SpaceRecord) -> Settled[AgentToolRegistryUpsertReport]:
+        ref = Ref(REGISTRIES, record.registry_tag(snapshot.registry_id))
+        (document,) = await ctx.store.get(scope.space, (ref,))
+        known = KeptRegistry.from_bytes(document.body).snapshot if document is not None else None
+        refused = untrue
+        if known is None and refused is None and await _is_full(ctx, request):
+            refused = RegistryRefusal.TOO_MANY
+        changes = Changes(record)
+        kept = fingerprints.with_fingerprints(snapshot)
+        if refused is None and kept != known:
+            expects = document.revision if document is not None else 0
+            registry = KeptRegistry(snapshot=kept, registered_at=ctx.clock.now())
+            changes.put(ref, registry, expects=expects, action=Action.OPERATOR)
+        is_other = known is not None and known.fingerprint != fingerprint
+        report = AgentToolRegistryUpsertReport(
+            space=scope.space,
+            registry_id=snapshot.registry_id,
+            accepted=refused is None,
+            changed=bool(changes),
+            refused=refused,
+            reason=_REASONS[refused] if refused is not None else "",
+            fingerprint=fingerprint,
+            replaced_fingerprint=known.fingerprint if known is not None and is_other and refused is None else None,
+        )
+        return Settled(report, changes)
+
+    report, sequence = await settle(ctx, scope.space, plan)
+    return report.model_copy(update={"sequence": sequence})
+
+
+async def list_agent_tool_registries(
+    ctx: OperationContext, request: AgentToolRegistryListRequest, /
+) -> AgentToolRegistryListReport:
+    """Return every registry of the space, by id, and how much is known of tools."""
+    scope = ctx.scope_of(request)
+    tools = await tools_of(ctx.store, scope.space)
+    return AgentToolRegistryListReport(
+        space=scope.space,
+        registries=tuple(tools.registries.values()),
+        report=tool_experience.counted(tools.registries, tools.experiences, forbidden=ctx.profile.is_esp),
+    )
+
+
+async def get_agent_tool_registry(
+    ctx: OperationContext, request: AgentToolRegistryGetRequest, /
+) -> AgentToolRegistryGetReport:
+    """Return one registry. Raises NotFound."""
+    scope = ctx.scope_of(request)
+    record = await ctx.spaces.find(scope.space)
+    if record is not None:
+        ref = Ref(REGISTRIES, record.registry_tag(request.registry_id))
+        (document,) = await ctx.store.get(scope.space, (ref,))
+        if document is not None:
+            kept = KeptRegistry.from_bytes(document.body)
+            return AgentToolRegistryGetReport(
+                space=scope.space, registry=kept.snapshot, registered_at=kept.registered_at
+            )
+    raise NotFound(what="agent tool registry", name=request.registry_id)
+
+
+async def delete_agent_tool_registry(
+    ctx: OperationContext, request: AgentToolRegistryDeleteRequest, /
+) -> AgentToolRegistryDeleteReport:
+    """Remove a registry; where there is none, nothing changes. Experiences stay and give no hints meanwhile."""
+    scope = ctx.scope_of(request)
+
+    async def plan(record: SpaceRecord) -> Settled[AgentToolRegistryDeleteReport]:
+        ref = Ref(REGISTRIES, record.registry_tag(request.registry_id))
+        (document,) = await ctx.store.get(scope.space, (ref,))
+        report = AgentToolRegistryDeleteReport(
+            space=scope.space, registry_id=request.registry_id, changed=document is not None
+        )
+        return Settled(report, deletes={ref: document.revision} if document is not None else None)
+
+    report, sequence = await settle(ctx, scope.space, plan)
+    return report.model_copy(update={"sequence": sequence})
+
+
+async def _is_full(ctx: OperationContext, request: AgentToolRegistryUpsertRequest) -> bool:
+    kept = await ctx.store.scan(ctx.scope_of(request).space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
+    return len(kept) == limits.TOOL_REGISTRIES

@@ -1,0 +1,58 @@
+"""Commit of what an operation has decided: read and planned anew while others win the race."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from elytron.context import OperationContext
+from elytron.records import Changes
+from elytron.spaces import opening_changes
+from elytron_core.errors import Conflict
+from elytron_core.ids import SpaceId
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Batch, Delete, Entry, Ref
+
+ATTEMPTS = 16
+
+ReportT = TypeVar("ReportT")
+
+
+@dataclass(frozen=True, slots=True)
+class Settled(Generic[ReportT]):
+    """What is to be reported, and what is to be committed first: nothing, or puts, or deletes by revision."""
+
+    report: ReportT
+    changes: Changes | None = None
+    deletes: dict[Ref, int] | None = None
+
+
+async def settle(
+    ctx: OperationContext, space: SpaceId, plan: Callable[[SpaceRecord], Awaitable[Settled[ReportT]]], /
+) -> tuple[ReportT, int]:
+    """Plan and commit until nobody interferes; return the report and the journal sequence (0: nothing to commit).
+
+    Raises the last Conflict after `ATTEMPTS` lost races.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        record, is_new = await ctx.spaces.found_or_new(space)
+        settled = await plan(record)
+        puts, entries = (settled.changes.puts, settled.changes.entries) if settled.changes else ((), ())
+        deletes = tuple(Delete(ref, revision) for ref, revision in (settled.deletes or {}).items())
+        if not puts and not deletes:
+            return settled.report, 0
+        opening, requires, opened = opening_changes(record, is_new=is_new)
+        batch = Batch(
+            space=space,
+            at=ctx.clock.now(),
+            entries=(*opened, *entries, *(Entry(Action.DELETE, delete.ref) for delete in deletes)),
+            puts=(*opening, *puts),
+            deletes=deletes,
+            requires=requires,
+        )
+        try:
+            return settled.report, (await ctx.store.commit(batch)).last
+        except Conflict:
+            ctx.spaces.forget(space)
+            if attempt == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
