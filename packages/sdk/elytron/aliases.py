@@ -8,10 +8,10 @@ from elytron.context import OperationContext
 from elytron.heads import read_head
 from elytron.records import Changes
 from elytron_core import limits
-from elytron_core.contracts.transcript import AliasTrust
 from elytron_core.errors import InvalidInput
 from elytron_core.planes import transcript
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.transcript import AliasTrust
 from elytron_core.ports.store import Ref
 from elytron_core.scope import ConversationKey, Scope
 
@@ -29,6 +29,10 @@ class Meant:
     @property
     def is_trusted(self) -> bool:
         return self.trust is AliasTrust.TRUSTED
+
+    def within(self, scope: Scope, /) -> Scope:
+        """Return `scope` with this conversation, where it may be trusted."""
+        return scope.model_copy(update={"conversation": self.key.conversation}) if self.is_trusted else scope
 
 
 async def meant(ctx: OperationContext, scope: Scope, /) -> Meant:
@@ -62,6 +66,8 @@ async def meant(ctx: OperationContext, scope: Scope, /) -> Meant:
 
 async def home(ctx: OperationContext, scope: Scope, /) -> Scope:
     """Return `scope` with the conversation that its writes go to. Raises InvalidInput for another subject's chat."""
+    if scope.conversation is not None or scope.chat is None:
+        return scope
     found = await meant(ctx, scope)
     match found.trust:
         case AliasTrust.TRUSTED | AliasTrust.CONVERSATION_GONE:

@@ -1,10 +1,13 @@
 """Erasure: what is named goes from documents, look-ups, index and journal digests, and the report counts it."""
 
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
+from elytron.deriving import documents_of_turns, links_of_memory
 from elytron.folding import CHECKPOINT
+from elytron.keeping import HOMES, KeptMemory, citations_of, id_of
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, find_remains, plane_of
 from elytron.records import Changes
 from elytron.spaces import opening_changes
@@ -15,11 +18,14 @@ from elytron_core.contracts.control import (
     MemoryControlReport,
     MemoryEraseRequest,
 )
+from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import Conflict
 from elytron_core.ids import TurnId
-from elytron_core.planes import long_term, transcript
+from elytron_core.planes import long_term, subjects, transcript
+from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
+from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
-from elytron_core.ports.store import Action, Batch, Erasure, Ref
+from elytron_core.ports.store import Action, Batch, Document, Erasure, Ref
 from elytron_core.scope import ConversationKey, Scope
 
 ATTEMPTS = 16
@@ -59,6 +65,9 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
         for memory in found.values():
             if memory is not None:
                 await _take(ctx, scope, memory, plan)
+        for memory in found.values():
+            if memory is not None:
+                await _take_links(ctx, scope, memory, plan)
         derived = await _derived(ctx, scope, plan)
         removed = Counter(ref.collection for ref in plan.refs)
         cut = [ref for ref in plan.changes if ref.collection == transcript.TURNS and ref not in plan.refs]
@@ -116,6 +125,10 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
     match memory:
         case SkillMemory():
             plan.refs[memory.ref] = memory.revision
+        case KeptMemory(value=value):
+            plan.refs[memory.ref] = memory.revision
+            if isinstance(value, subjects.Subject):
+                await _leave_subject(ctx, scope, value, plan)
         case FactMemory(fact=fact):
             plan.refs[memory.ref] = memory.revision
             slot_ref = Ref(long_term.SLOTS, plan.record.slot_tag(fact.kind, fact.topic))
@@ -132,6 +145,36 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
             if pending.is_emptied:
                 plan.refs[memory.ref] = memory.revision
                 await _leave_conversation(ctx, scope, turn, plan)
+
+
+async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan) -> None:
+    """Add the links and attributes to `plan` that mean nothing without `memory`."""
+    match memory:
+        case FactMemory(fact=fact):
+            refs = links_of_memory(plan.record, DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
+        case SkillMemory(skill=skill):
+            refs = links_of_memory(plan.record, DerivedMemoryPlane.PROCEDURAL_SKILL, skill.name, skill.citations)
+        case TurnMemory(ref=ref, part=part):
+            await _take_beside(ctx, scope, TurnId(ref.key), None if ref in plan.refs else part, plan)
+            return
+        case _:
+            return
+    for document in await ctx.store.get(scope.space, refs) if refs else ():
+        if document is not None:
+            plan.refs[document.ref] = document.revision
+
+
+async def _take_beside(
+    ctx: OperationContext, scope: Scope, turn: TurnId, part: int | None, plan: _Plan
+) -> None:
+    """Add what stands beside a turn, or beside one message of it."""
+    for document in await documents_of_turns(ctx, scope.space, DERIVED_REFS, f"{turn}."):
+        source = DerivedMemoryRef.from_bytes(document.body).source
+        if part is None or source.message_id == transcript.message_id(turn, part):
+            plan.refs[document.ref] = document.revision
+    for document in await documents_of_turns(ctx, scope.space, TURN_ATTRIBUTES, f"{turn}."):
+        if part is None or TurnAttribute.from_bytes(document.body).part == part:
+            plan.refs[document.ref] = document.revision
 
 
 def _without(turn: transcript.Turn, part: int) -> transcript.Turn:
@@ -155,6 +198,25 @@ async def _leave_slot(ctx: OperationContext, scope: Scope, ref: Ref, fact: long_
     else:
         plan.changes.pop(ref, None)
         plan.refs[ref] = revision
+
+
+async def _leave_subject(ctx: OperationContext, scope: Scope, subject: subjects.Subject, plan: _Plan) -> None:
+    """Take the edges that name the subject, and let go of its soul."""
+    async for document in _all(ctx, scope, subjects.SUBJECT_EDGES):
+        edge = subjects.SubjectEdge.from_bytes(document.body)
+        if subject.name in {edge.source, edge.target}:
+            plan.refs[document.ref] = document.revision
+    async for document in _all(ctx, scope, subjects.SOUL_BINDINGS):
+        if subjects.BoundSoul.from_bytes(document.body).subject == subject.name:
+            plan.refs[document.ref] = document.revision
+
+
+async def _all(ctx: OperationContext, scope: Scope, collection: str) -> AsyncIterator[Document]:
+    after = ""
+    while documents := await ctx.store.scan(scope.space, collection, after=after, limit=limits.SCAN_MAX):
+        after = documents[-1].ref.key
+        for document in documents:
+            yield document
 
 
 async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcript.Turn, plan: _Plan) -> None:
@@ -182,17 +244,22 @@ async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcr
 
 
 async def _derived(ctx: OperationContext, scope: Scope, plan: _Plan) -> tuple[str, ...]:
-    """Return the facts that cite what goes and are not erased themselves."""
+    """Return the memories that cite what goes, or tell of its conversation, and are not erased themselves."""
     if not plan.citations:
         return ()
+    tags = {transcript.tag_of(TurnId(citation)) for citation in plan.citations}
     found: list[str] = []
-    after = ""
-    while documents := await ctx.store.scan(scope.space, long_term.FACTS, after=after, limit=limits.SCAN_MAX):
-        after = documents[-1].ref.key
-        for document in documents:
-            fact = long_term.Fact.from_bytes(document.body)
-            if document.ref not in plan.refs and not plan.citations.isdisjoint(fact.citations):
-                found.append(fact.id)
+    async for document in _all(ctx, scope, long_term.FACTS):
+        fact = long_term.Fact.from_bytes(document.body)
+        if document.ref not in plan.refs and not plan.citations.isdisjoint(fact.citations):
+            found.append(fact.id)
+    for collection, home in HOMES.items():
+        tells_of_all = home.plane in {Plane.SUMMARY, Plane.EXECUTION}
+        async for document in _all(ctx, scope, collection):
+            cited = citations_of(home.kind.from_bytes(document.body))
+            rests = document.ref.key in tags if tells_of_all else not plan.citations.isdisjoint(cited)
+            if rests and document.ref not in plan.refs:
+                found.append(id_of(document.ref))
     return tuple(found)
 
 

@@ -1,10 +1,11 @@
-"""Finding a memory by its id: turn, turn#part, fact id, or a skill's name."""
+"""Finding a memory by its id: turn, turn#part, fact id, a skill's name, or a plane's word and key."""
 
 from dataclasses import dataclass
 from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.hits import fact_hit, skill_hit, turn_hit
+from elytron.keeping import HOMES, KeptMemory, kept, place_of
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import FactId, TurnId, is_id
@@ -54,7 +55,7 @@ class SkillMemory:
         return skill_hit(self.skill)
 
 
-Memory = TurnMemory | FactMemory | SkillMemory
+Memory = TurnMemory | FactMemory | SkillMemory | KeptMemory
 
 
 def plane_of(memory: Memory, /) -> Plane:
@@ -65,6 +66,8 @@ def plane_of(memory: Memory, /) -> Plane:
             return Plane.LONG_TERM
         case SkillMemory():
             return Plane.PROCEDURAL
+        case KeptMemory():
+            return memory.plane
         case _:
             assert_never(memory)
 
@@ -85,6 +88,8 @@ async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory
             return FactMemory(ref, document.revision, long_term.Fact.from_bytes(document.body))
         case procedural.SKILLS:
             return SkillMemory(ref, document.revision, procedural.Skill.from_bytes(document.body))
+        case collection if collection in HOMES:
+            return kept(document)
         case _:
             turn = transcript.Turn.from_bytes(document.body)
             if not 0 <= part < len(turn.messages) or part in turn.erased:
@@ -106,9 +111,10 @@ async def find_remains(ctx: OperationContext, scope: Scope, memory_id: str, /) -
 
 
 async def must_find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory:
-    """Return the memory with this id. Raises NotFound."""
+    """Return the memory with this id. Raises NotFound, also for a message that may not be read."""
     memory = await find(ctx, scope, memory_id)
-    if memory is None:
+    is_closed = isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)
+    if memory is None or is_closed:
         raise NotFound(what="memory", name=memory_id)
     return memory
 
@@ -120,7 +126,7 @@ def _place(record: SpaceRecord, memory_id: str) -> tuple[Ref | None, int]:
     if is_id(memory_id):
         return Ref(long_term.FACTS, FactId(memory_id)), 0
     turn, _, part = memory_id.partition("#")
-    ref = Ref(transcript.TURNS, turn)
+    ref = place_of(memory_id) or Ref(transcript.TURNS, turn)
     try:
         require_ref(ref)
     except InvalidInput:

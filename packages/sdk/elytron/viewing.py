@@ -6,11 +6,12 @@ from elytron.aliases import Meant, meant
 from elytron.context import OperationContext
 from elytron_core import limits
 from elytron_core.contracts.scoped import Clip, ClipReason
-from elytron_core.contracts.transcript import AliasTrust, RedactedTranscriptSlice, TranscriptReplayView
+from elytron_core.contracts.transcript import RedactedTranscriptSlice, TranscriptReplayView
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
+from elytron_core.planes.transcript import AliasTrust
 from elytron_core.policy.redaction import cut
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope

@@ -11,6 +11,7 @@ from elytron_core.contracts.scoped import Clip, ScopedRequest
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
+from elytron_core.planes.transcript import AliasTrust
 
 
 class Pressure(StrEnum):
@@ -85,6 +86,8 @@ class MemoryProjectionReport(Value):
     limited_by: tuple[Clip, ...] = ()
     miss_reason: MissReason | None = None
     sequence: int = 0
+    alias: AliasTrust = AliasTrust.TRUSTED
+    """Whether the scope's chat may stand for a conversation; where not, nothing that was said is shown."""
     agent_skill_hits: tuple[AgentSkillHit, ...] = ()
     agent_tool_hints: tuple[AgentToolHint, ...] = ()
     tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()

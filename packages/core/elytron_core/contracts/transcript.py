@@ -215,18 +215,6 @@ class RedactedTranscriptSlice(Value):
     audit: TranscriptReplayAudit
 
 
-class AliasTrust(StrEnum):
-    """Whether a chat's name may stand for a conversation."""
-
-    TRUSTED = "trusted"
-    UNKNOWN_SUBJECT = "unknown_subject"
-    """The chat is another subject's."""
-    CONVERSATION_GONE = "conversation_gone"
-    """The conversation that it stood for was erased."""
-    MISMATCHED = "mismatched"
-    """What is stored under the alias speaks of another chat."""
-
-
 PageSize = Annotated[int, Field(ge=1, le=limits.PAGE_MAX)]
 
 
@@ -245,7 +233,7 @@ class MemoryTranscriptReplayReport(Value):
     """
 
     slice: RedactedTranscriptSlice
-    alias: AliasTrust = AliasTrust.TRUSTED
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     next_cursor: str | None = None
     has_more: bool = False
     profile_budget_applied: bool = False
@@ -296,7 +284,7 @@ class MemoryTranscriptLifecycleReport(Value):
     channel: str
     conversation: str
     transition: TranscriptLifecycleTransition
-    alias: AliasTrust = AliasTrust.TRUSTED
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     affected_turns: int = 0
     affected_turn_ids: tuple[TurnId, ...] = ()
     affected_message_ids: tuple[str, ...] = ()
@@ -351,7 +339,7 @@ class MemoryTranscriptRepairReport(Value):
     space: str
     channel: str
     conversation: str
-    alias: AliasTrust = AliasTrust.TRUSTED
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     checked_turns: int = 0
     checked_derived_refs: int = 0
     checked_attributes: int = 0

@@ -174,6 +174,18 @@ class Conversation(Value):
         return ConversationKey(self.channel, self.conversation)
 
 
+class AliasTrust(StrEnum):
+    """Whether a chat's name may stand for a conversation."""
+
+    TRUSTED = "trusted"
+    UNKNOWN_SUBJECT = "unknown_subject"
+    """The chat is another subject's."""
+    CONVERSATION_GONE = "conversation_gone"
+    """The conversation that it stood for was erased."""
+    MISMATCHED = "mismatched"
+    """What is stored under the alias speaks of another chat."""
+
+
 class ChatAlias(Value):
     """Which conversation a chat is for each subject: the one committed last under that chat."""
 

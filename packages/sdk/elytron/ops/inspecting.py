@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.fingerprints import EventFingerprint, document_line, documents, entries, state_fingerprint
 from elytron.heads import read_head
@@ -22,7 +23,7 @@ from elytron_core.errors import InvalidInput, SealBroken, StoreCorrupt
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.ports.store import Document
-from elytron_core.scope import ConversationKey, Scope
+from elytron_core.scope import Scope
 
 CONVERSATIONS_SHOWN = 200
 
@@ -94,10 +95,14 @@ class _Seen:
 
 
 async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
-    """Return a page of a conversation's turns, in order; reading changes nothing."""
+    """Return a page of a conversation's turns, in order; reading changes nothing.
+
+    Of a chat that cannot be trusted nothing is returned, of a message that may not be read no text.
+    """
     scope = ctx.scope_of(request)
-    key = _conversation(scope, request)
-    record = await ctx.spaces.find(scope.space)
+    found = await meant(ctx, _asked(scope, request))
+    key = found.key
+    record = await ctx.spaces.find(scope.space) if found.is_trusted else None
     if record is None:
         if request.cursor is not None:
             raise _unknown_cursor()
@@ -125,10 +130,10 @@ async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> Memo
     )
 
 
-def _conversation(scope: Scope, request: MemoryReplayRequest) -> ConversationKey:
+def _asked(scope: Scope, request: MemoryReplayRequest) -> Scope:
     if request.chat_id is None:
-        return scope.conversation_key
-    return ConversationKey(scope.channel, request.chat_id)
+        return scope
+    return scope.model_copy(update={"chat": request.chat_id, "conversation": None})
 
 
 def _is_cursor(cursor: str, tag: str) -> bool:
@@ -164,7 +169,7 @@ def _ledger(document: Document) -> LedgerTurn:
         messages=tuple(
             LedgerMessage(
                 role=message.role,
-                text=message.text,
+                text=message.text if turn.is_readable(part) else "",
                 speaker=message.speaker,
                 at=message.at,
                 forgotten=part in turn.forgotten,

@@ -4,6 +4,7 @@ from elytron.aliases import home
 from elytron.context import OperationContext
 from elytron.living_texts import turn_lives
 from elytron.mending import inspect_links
+from elytron.profiling import require_within
 from elytron.scrubbing import scrub_write
 from elytron.viewing import read_page
 from elytron.writes.transcripts import write_turns
@@ -30,7 +31,9 @@ async def commit_transcript(
 ) -> MemoryTranscriptCommitReport:
     """Commit one turn as evidence. Raises TurnConflict, Conflict where it would not be the turn that it must become."""
     scope = await home(ctx, ctx.scope_of(request))
-    write, scrubbed = scrub_write(TranscriptWrite(turns=(request.delta.draft(),), title=request.title))
+    asked = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
+    require_within(ctx.profile, asked)
+    write, scrubbed = scrub_write(asked)
     assert isinstance(write, TranscriptWrite)
     written = await write_turns(
         ctx,
