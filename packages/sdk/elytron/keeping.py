@@ -51,7 +51,7 @@ HOMES: dict[str, Home] = {
     candidates.CANDIDATES: Home(Plane.CANDIDATE, candidates.ID_WORD, candidates.Candidate),
     tools.EXPERIENCES: Home(Plane.TOOL_EXPERIENCE, tools.ID_WORD, tools.ToolExperience),
 }
-RECALLED = frozenset({Plane.CONTINUITY, Plane.EXECUTION, Plane.SUMMARY, Plane.ARCHIVE})
+RECALLED = (Plane.CONTINUITY, Plane.EXECUTION, Plane.SUMMARY, Plane.ARCHIVE)
 """The planes among them that recall reads and lists show."""
 _COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}
 
@@ -75,15 +75,16 @@ class KeptMemory:
     def found(self, *, score: float = 0.0, signals: Mapping[str, float] | None = None) -> RecallHit:
         """Return how it looks to whoever recalled it."""
         value = self.value
-        place = (None, None) if isinstance(value, subjects.Subject) else (value.channel, value.conversation)
+        is_of_space = isinstance(value, subjects.Subject | tools.ToolExperience)
+        channel, conversation = (None, None) if is_of_space else (value.channel, value.conversation)
         return RecallHit(
             id=id_of(self.ref),
             plane=self.plane,
             text=text_of(value),
             score=round(score, 6),
             at=at_of(value),
-            channel=place[0],
-            conversation=place[1],
+            channel=channel,
+            conversation=conversation,
             title=title_of(value),
             citations=citations_of(value),
             signals=dict(signals or {}),

@@ -1,9 +1,11 @@
 """Projection: the bounded block a model may see."""
 
+from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.filtering import fact_passes, message_passes, skill_passes, wants
 from elytron.gathering import gather
 from elytron.hinting import hint_of_skill, hint_of_tool, hints_beside
+from elytron.profiling import rendered_chars
 from elytron.writes.reuse import touch_skills
 from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, SectionName
 from elytron_core.contracts.recalling import Plane, RecallHit, RecallOutcome
@@ -34,7 +36,9 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
     # What stands in the block already is not recalled twice, so more is gathered than will be shown.
     limit = max(request.recall_limit, 1) + request.recent_messages_limit + STANDING_FACTS
     gathered = await gather(ctx, scope, request.user_query, request.filters, limit=limit)
-    recent = await _recent(ctx, scope, request)
+    conversation = await meant(ctx, scope)
+    recent = await _recent(ctx, conversation.within(scope), request) if conversation.is_trusted else ()
+    max_len, by_profile = rendered_chars(ctx.profile, request.system_max_len)
     beside = await hints_beside(
         ctx, scope, request.user_query, request.filters, request.tool_registry_refs, sequence=gathered.sequence
     )
@@ -53,7 +57,7 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
-    shown = {memory for section in built.sections if section.name is SectionName.RECALLED for memory in section.included}
+    shown = {name for section in built.sections if section.name is SectionName.RECALLED for name in section.included}
     await touch_skills(ctx, scope, [hit for hit in gathered.hits if hit.id in shown])
     return MemoryProjectionReport(
         space=scope.space,
