@@ -35,9 +35,9 @@ async def document(client: httpx.AsyncClient) -> dict[str, Any]:
 async def test_it_is_openapi_3_1_with_every_operation_once(document: dict[str, Any]) -> None:
     assert document["openapi"] == "3.1.0"
     posts = {path: item["post"]["operationId"] for path, item in document["paths"].items() if "post" in item}
-    assert posts == {f"/v1/{operation.name}": operation.name for operation in OPERATIONS}
-    gets = {path for path, item in document["paths"].items() if "get" in item}
-    assert gets == {"/livez", "/readyz", "/v1/operations"}
+    assert posts.items() >= {f"/v1/{operation.name}": operation.name for operation in OPERATIONS}.items()
+    names = [method["operationId"] for item in document["paths"].values() for method in item.values()]
+    assert len(names) == len(set(names))
 
 
 async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None
 
 
 async def test_every_operation_tells_of_its_request_report_and_problems(document: dict[str, Any]) -> None:
-    statuses = {str(row.status) for row in FAILURES.values()}
+    statuses = {str(row.status) for row in FAILURES.values()} - {"405"}
     for operation in OPERATIONS:
         post = document["paths"][f"/v1/{operation.name}"]["post"]
         assert set(post["responses"]) == {"200"} | statuses

@@ -72,12 +72,7 @@ async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
     for key in (keys.user, keys.device):
         response = await server.post(f"/v1/{operation}", json=body, headers=bearer(key))
         assert told(response) == (403, "permission_refused")
-    assert {found.name for found in OPERATIONS if found.role is Role.OPERATOR} == {
-        "export",
-        "import",
-        "recover",
-        "close",
-    }
+    assert {found.name for found in OPERATIONS if found.role is Role.OPERATOR} >= {operation}
 
 
 async def test_a_dispatcher_brings_its_own_policy(runtime: MemoryRuntime) -> None:

@@ -1,7 +1,7 @@
 """Between JSON bytes and typed values. Strict on the way in: unknown fields and other types are errors, not guesses."""
 
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -11,6 +11,7 @@ from elytron_core.model import Value, invalid
 from elytron_core.strict_json import parse
 
 JsonSchema = dict[str, Any]
+ValueT = TypeVar("ValueT", bound=Value)
 
 
 def decode(operation: AnyOperation, data: bytes, /, *, limit: int = limits.JSON_BYTES) -> Value:
@@ -19,8 +20,13 @@ def decode(operation: AnyOperation, data: bytes, /, *, limit: int = limits.JSON_
     Raises InvalidJson for what is no strict JSON, PayloadTooLarge, and InvalidInput that names the field and never
     repeats what was given, be it a value or an unknown field's name.
     """
-    parse(data, limit=limit)
     model: type[Value] = operation.request
+    return decode_as(model, data, limit=limit)
+
+
+def decode_as(model: type[ValueT], data: bytes, /, *, limit: int = limits.JSON_BYTES) -> ValueT:
+    """Return the `model` in `data`. Raises as `decode` does."""
+    parse(data, limit=limit)
     try:
         # With an instance to fill, a request's own __init__ is passed by, which would read Python's types, not JSON's.
         return model.__pydantic_validator__.validate_json(data, strict=True, self_instance=model.__new__(model))

@@ -11,6 +11,7 @@ from elytron_adapter.envelope import Envelope, Rejected, Response
 from elytron_adapter.failures import rejection
 from elytron_adapter.idempotency import Repeats
 from elytron_adapter.policy import Policy, by_role, within
+from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.model import Value
 
@@ -20,10 +21,12 @@ logger = logging.getLogger(__name__)
 class Dispatcher:
     """Answers envelopes from one runtime, which its opener closes. Many calls may run at once."""
 
-    def __init__(self, runtime: MemoryRuntime, /, *, policy: Policy = by_role) -> None:
+    def __init__(
+        self, runtime: MemoryRuntime, /, *, policy: Policy = by_role, repeat_wait_s: float = limits.IDEMPOTENCY_WAIT_S
+    ) -> None:
         self._runtime = runtime
         self._policy = policy
-        self._repeats = Repeats(runtime)
+        self._repeats = Repeats(runtime, wait_s=repeat_wait_s)
 
     @property
     def runtime(self) -> MemoryRuntime:

@@ -23,15 +23,15 @@ class Entrance:
         self.dispatcher = dispatcher
         self.closing = asyncio.Event()
         """Set when the server begins to end: streams and sockets say goodbye."""
-        self._authenticator = authenticator
-        self._shedding = shedding or Unshed()
+        self.authenticator = authenticator
+        self.shedding = shedding or Unshed()
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return whose `Authorization` header value this is. Raises Unauthorized.
 
         A shell that keeps a connection asks again with the same value: keys are revoked while it is open.
         """
-        return await self._authenticator.authenticate(authorization)
+        return await self.authenticator.authenticate(authorization)
 
     async def call(
         self,
@@ -59,7 +59,7 @@ class Entrance:
                 audit_id=audit_id,
                 payload=payload,
             )
-            async with self._shedding.place(principal):
+            async with self.shedding.place(principal):
                 return await self.dispatcher.dispatch(envelope)
         except ElytronError as error:
             return rejection(error, request_id=request_id)

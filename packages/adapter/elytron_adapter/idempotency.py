@@ -6,8 +6,8 @@ changes (forget, correct, erase, import) leave a receipt behind their effect, ke
 
 - a crash between effect and receipt lets a repeat run again. These operations can bear that: what is forgotten,
   erased or imported already is found so and changes nothing; a fact that is corrected is closed and takes no more;
-- calls with one key at the same time wait for each other in one process; in two processes both may run, and both get
-  the answer of the one that came first;
+- a repeat that comes while the first call runs waits for it up to `limits.IDEMPOTENCY_WAIT_S` and is then told that it
+  still runs; in two processes both may run, and both get the answer of the one that came first;
 - a call that changed nothing (a dry run, too) and the erasure of a whole space leave no receipt;
 - a key belongs to its principal and its operation; callers without a principal share one.
 """
@@ -19,10 +19,10 @@ from elytron.registry import AnyOperation, Repeat
 from elytron.runtime import MemoryRuntime
 from elytron.spaces import REF
 from elytron_adapter.envelope import Accepted, Duplicated, Envelope
-from elytron_core import canonical
+from elytron_core import canonical, limits
 from elytron_core.contracts.scoped import Changing, ScopedRequest
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
-from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput
+from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, StillRunning
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Require
@@ -36,12 +36,16 @@ Answer = Accepted | Duplicated
 class Repeats:
     """Calls operations of one runtime so that a repeat under the same key is answered and not done again."""
 
-    def __init__(self, runtime: MemoryRuntime, /) -> None:
+    def __init__(self, runtime: MemoryRuntime, /, *, wait_s: float = limits.IDEMPOTENCY_WAIT_S) -> None:
         self._runtime = runtime
+        self._wait_s = wait_s
         self._running: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
 
     async def answer(self, operation: AnyOperation, request: Value, envelope: Envelope, /) -> Answer:
-        """Call `operation`, or return its first answer. Raises IdempotencyConflict for a key of another request."""
+        """Call `operation`, or return its first answer.
+
+        Raises IdempotencyConflict for a key of another request, StillRunning where the first call takes long.
+        """
         match operation.repeat:
             case Repeat.STORE:
                 assert isinstance(request, MemoryWriteRequest)
@@ -59,13 +63,20 @@ class Repeats:
     async def _once(self, operation: AnyOperation, request: ScopedRequest, envelope: Envelope, key: str) -> Answer:
         space = self._runtime.context.scope_of(request).space
         name = (operation.name, envelope.auth.principal or "", key)
-        async with self._turn((space, *name)):
+        lock = self._turn((space, *name))
+        try:
+            await asyncio.wait_for(lock.acquire(), self._wait_s)
+        except TimeoutError:
+            raise StillRunning from None
+        try:
             kept = await self._look_up(space, name, request)
             if kept is None:
                 report = await operation.perform(self._runtime.context, request)
                 kept = await self._keep(space, name, request, report)
                 if kept is None:
                     return Accepted(request_id=envelope.request_id, report=report)
+        finally:
+            lock.release()
         return Duplicated(request_id=envelope.request_id, report=operation.report.from_bytes(kept))
 
     def _turn(self, call: tuple[str, ...]) -> asyncio.Lock:

@@ -13,7 +13,10 @@ from elytron_core.errors import MissingExtra, Overloaded, RateLimited
 
 
 class Shedding(Protocol):
-    """Gives each call its place, or refuses it."""
+    """Gives each call its place, or refuses it. `running` and `waiting` count calls."""
+
+    running: int
+    waiting: int
 
     def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:
         """Return the place of a call of `principal`, waited for at entering.
@@ -25,6 +28,9 @@ class Shedding(Protocol):
 
 class Unshed:
     """Gives a place to every call at once: for a machine of one's own."""
+
+    running = 0
+    waiting = 0
 
     def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:  # noqa: ARG002 - anybody
         """Return a place that is free."""

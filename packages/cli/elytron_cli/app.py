@@ -12,6 +12,7 @@ from elytron_cli.exits import exit_code
 from elytron_cli.options import common, json_choice
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "access": ("access:access", "Make and revoke the keys with which a server is called."),
     "add": ("writing:add", "Store a text as evidence."),
     "correct": ("control:correct", "Replace a fact's content; history stays."),
     "demo": ("demo:demo", "Try it: a year of conversation, ten questions, no key and no model."),
@@ -28,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "project": ("recalling:project", "Show the block a model would see."),
     "recall": ("recalling:recall", "Find what answers a question."),
     "replay": ("replaying:replay", "Show a conversation's turns, or tell fixtures to stores."),
+    "serve": ("serve:serve", "Serve the store over HTTP."),
     "version": ("version:version", "Print the version."),
 }
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from elytron_adapter.dispatch import Dispatcher
     from elytron_adapter.entry import Entrance
     from elytron_adapter.principals import Authenticator
+    from elytron_adapter.shedding import Bounds
     from elytron_http_shell.routes import Family
+    from elytron_http_shell.watching import Spans
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -25,14 +27,17 @@ def create_app(
     authenticator: "Authenticator | None" = None,
     hosts: frozenset[str] = LOOPBACK,
     body_bytes: int = limits.HTTP_BODY_BYTES,
+    bounds: "Bounds | None" = None,
     further: "Iterable[Family]" = (),
+    spans: "Spans | None" = None,
 ) -> "Starlette":
     """Return the application that answers from `memory`, which its opener closes.
 
     Callers are who `authenticator` says; without one, the access keys in the store say it, and who has none is let in
     nowhere. An Entrance brings its own. Requests must name one of `hosts` as their host, and as their origin where a
     browser sends one, so that no web page reaches a memory on this machine ("*" takes any). Bodies are cut off at
-    `body_bytes` before they are read. `further` families of routes stand beside the operations.
+    `body_bytes` before they are read. `bounds` say how much is taken on at once. `further` families of routes stand
+    beside the operations; `spans` are opened around requests.
     Raises MissingExtra without the extra "server".
     """
     try:
@@ -42,9 +47,15 @@ def create_app(
     from elytron_adapter.access import AccessKeys
     from elytron_adapter.dispatch import Dispatcher
     from elytron_adapter.entry import Entrance
+    from elytron_adapter.shedding import FairPlaces
 
     if not isinstance(memory, Entrance):
         dispatcher = memory if isinstance(memory, Dispatcher) else Dispatcher(memory)
-        known = authenticator or AccessKeys(dispatcher.runtime.context)
-        memory = Entrance(dispatcher, authenticator=known)
-    return application(memory, hosts=hosts, body_bytes=body_bytes, further=further)
+        memory = Entrance(
+            dispatcher,
+            authenticator=authenticator or AccessKeys(dispatcher.runtime.context),
+            shedding=FairPlaces(bounds),
+        )
+    known = memory.authenticator
+    keys = known if isinstance(known, AccessKeys) else AccessKeys(memory.dispatcher.runtime.context)
+    return application(memory, keys=keys, hosts=hosts, body_bytes=body_bytes, further=further, spans=spans)

@@ -1,12 +1,13 @@
 """What stands at a path, and who is let in to it. A path without a declared access is a fault at start."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -14,6 +15,7 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core.errors import ElytronError, PermissionRefused
+from elytron_core.model import Value
 from elytron_http_shell.responses import turn_away
 
 _OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
@@ -26,10 +28,25 @@ class Access(StrEnum):
     """Anybody: it tells nothing of a memory."""
     SIGNED = "signed"
     """Whoever signed the body; the handler checks that."""
+    CREDENTIALS = "credentials"
+    """Whoever names himself and his key in the request itself; the handler checks that."""
     MEMBER = "member"
     """Every principal; what he may do there is the operation's to say."""
     OPERATOR = "operator"
     """Operators, and the developer of a server in development mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What OpenAPI says of a surface. `taken` and `given` are models, or media types of bytes."""
+
+    name: str
+    summary: str
+    taken: type[Value] | str | None = None
+    given: type[Value] | str | None = None
+    headers: tuple[str, ...] = ()
+    query: tuple[str, ...] = ()
+    answer: str = "What was done."
 
 
 class Kind(StrEnum):
@@ -41,11 +58,18 @@ class Kind(StrEnum):
     """Every path below its own, over HTTP or WebSocket, is the mounted application's."""
 
 
+def bearer(headers: Headers, /) -> str | None:
+    """Return the `Authorization` header."""
+    return headers.get("authorization")
+
+
 @dataclass(frozen=True, slots=True)
 class Surface:
     """Something that the server shows: an ASGI application at a path, and who is let in to it.
 
-    `running` is entered when the server starts and left when it ends, for what needs a life of its own.
+    `running` is entered when the server starts and left when it ends, for what needs a life of its own. `credential`
+    finds what proves who calls: an `Authorization` header, or what stands for one. `told` is what
+    OpenAPI says of an HTTP surface; sockets and mounts describe themselves.
     """
 
     path: str
@@ -54,16 +78,26 @@ class Surface:
     methods: tuple[str, ...] = ()
     kind: Kind = Kind.HTTP
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None
+    credential: Callable[[Headers], str | None] = bearer
+    told: Told | None = None
 
 
-def shown(path: str, handler: Callable[[Request], object], /, *, access: Access, methods: tuple[str, ...]) -> Surface:
+def shown(
+    path: str,
+    handler: Callable[[Request], Awaitable[Response]],
+    /,
+    *,
+    access: Access,
+    methods: tuple[str, ...],
+    told: Told | None = None,
+) -> Surface:
     """Return the surface at `path` that answers as the Starlette `handler` does."""
-    return Surface(path, request_response(handler), access, methods)  # pyright: ignore[reportArgumentType]
+    return Surface(path, request_response(handler), access, methods, told=told)
 
 
 def route(surface: Surface, entrance: Entrance, /) -> BaseRoute:
     """Return the route to `surface`, with its door before it."""
-    door = Door(surface.app, entrance=entrance, access=surface.access)
+    door = Door(surface, entrance=entrance)
     match surface.kind:
         case Kind.HTTP:
             return Route(surface.path, door, methods=list(surface.methods))
@@ -76,12 +110,15 @@ def route(surface: Surface, entrance: Entrance, /) -> BaseRoute:
 class Door:
     """Lets a request on with its principal, or turns it away before anything of it is read."""
 
-    def __init__(self, app: ASGIApp, /, *, entrance: Entrance, access: Access) -> None:
-        self._app = app
+    def __init__(self, surface: Surface, /, *, entrance: Entrance) -> None:
+        self._app = surface.app
         self._entrance = entrance
-        self.access = access
+        self._credential = surface.credential
+        self._path = surface.path
+        self.access = surface.access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"]["route"] = self._path
         if self.access in {Access.MEMBER, Access.OPERATOR}:
             try:
                 scope["state"]["principal"] = await self._admitted(scope)
@@ -92,7 +129,7 @@ class Door:
         await self._app(scope, receive, send)
 
     async def _admitted(self, scope: Scope) -> Principal:
-        principal = await self._entrance.authenticate(Headers(scope=scope).get("authorization"))
+        principal = await self._entrance.authenticate(self._credential(Headers(scope=scope)))
         if self.access is Access.OPERATOR and principal.kind not in _OPERATORS:
             raise PermissionRefused("this is an operator's: use an operator's key")
         return principal

@@ -1,87 +1,132 @@
-"""The OpenAPI 3.1 document of the routes, derived from the registry."""
+"""The OpenAPI 3.1 document, derived from the surfaces and so from the registry."""
 
+import re
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from elytron.registry import OPERATIONS, AnyOperation, Repeat
-from elytron_adapter.failures import FAILURES
+from elytron_adapter.failures import FAILURES, METHOD_NOT_ALLOWED
+from elytron_core import limits
+from elytron_http_shell.doors import Access, Kind, Surface, Told
 from elytron_http_shell.problems import MEDIA_TYPE, Problem
 
 Json = dict[str, Any]
+Refs = Mapping[tuple[Any, JsonSchemaMode], Json]
 
 _REFS = "#/components/schemas/{model}"
-_HEADERS: list[Json] = [
-    {
-        "name": "X-Request-ID",
-        "in": "header",
+_IN_PATH = re.compile(r"\{(\w+)(?::\w+)?\}")
+_ID = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS}
+_HEADERS: dict[str, Json] = {
+    "X-Request-ID": {
         "description": "An id for this request, sent back and logged; made where there is none.",
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,200}$"},
-    }
-]
-_IDEMPOTENCY: Json = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "description": "The same key with the same body is answered alike and done once; with another body it is refused.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+    },
+    "X-Audit-ID": {"description": "An id of the caller's own records.", "schema": _ID},
+    "Idempotency-Key": {
+        "description": "The same key with the same body is answered alike and done once; with another it is refused.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
+    },
+    "If-None-Match": {"description": "The ETag of what is known already.", "schema": {"type": "string"}},
+    "If-Match": {"description": "Only where this is still the ETag.", "schema": {"type": "string"}},
+    "Webhook-Key": {"description": "The id of the access key that signs.", "required": True, "schema": _ID},
+    "Webhook-Id": {"description": "The message's id; the same one is done once.", "required": True, "schema": _ID},
+    "Webhook-Timestamp": {"description": "Seconds since 1970.", "required": True, "schema": {"type": "integer"}},
+    "Last-Event-ID": {"description": "The last event that was seen.", "schema": {"type": "string"}},
+}
+_SECURITY: Json = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An access key: `ely_<kind>_<id>_<secret>`."},
+    "signature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Webhook-Signature",
+        "description": "HMAC-SHA256 of id, timestamp and body, under the webhook secret of an access key.",
+    },
+}
+_NEEDS: dict[Access, list[Json]] = {
+    Access.PUBLIC: [],
+    Access.SIGNED: [{"signature": []}],
+    Access.MEMBER: [{"bearer": []}],
+    Access.OPERATOR: [{"bearer": []}],
 }
 
 
-def path_of(operation: AnyOperation, /) -> str:
-    """Return the path under which `operation` is posted."""
-    return f"/v1/{operation.name}"
-
-
-def document() -> Json:
-    """Return the whole document."""
+def document(surfaces: Iterable[Surface], /) -> Json:
+    """Return the whole document of the HTTP surfaces."""
+    described = [(surface, surface.told or _untold(surface)) for surface in surfaces if surface.kind is Kind.HTTP]
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(Problem, "serialization")]
-    for operation in OPERATIONS:
-        models.append((operation.request, "validation"))
-        models.append((operation.report, "serialization"))
-    refs, schemas = models_json_schema(models, ref_template=_REFS)
-    problems = {
+    for _, told in described:
+        if isinstance(told.taken, type):
+            models.append((told.taken, "validation"))
+        if isinstance(told.given, type):
+            models.append((told.given, "serialization"))
+    refs, schemas = models_json_schema(list(dict.fromkeys(models)), ref_template=_REFS)
+    paths: Json = {}
+    for surface, told in described:
+        for method in surface.methods:
+            paths.setdefault(_IN_PATH.sub(r"{\1}", surface.path), {})[method.lower()] = _described(surface, told, refs)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Elytron", "version": version("elytron"), "summary": "Governed memory for AI agents."},
+        "paths": paths,
+        "components": {"schemas": schemas["$defs"], "securitySchemes": _SECURITY},
+    }
+
+
+def _untold(surface: Surface) -> Told:
+    """Return the little that a surface tells by being there."""
+    name = re.sub(r"\W+", "_", f"{surface.methods[0].lower()}{surface.path}").strip("_")
+    return Told(name, f"{surface.path}, for {surface.access}.")
+
+
+def _described(surface: Surface, told: Told, refs: Refs) -> Json:
+    found: Json = {
+        "operationId": told.name,
+        "summary": told.summary,
+        "security": _NEEDS[surface.access],
+        "parameters": _parameters(surface.path, told),
+        "responses": {"200": _answer(told, refs), **_problems(refs)},
+    }
+    match told.taken:
+        case None:
+            pass
+        case str():
+            found["requestBody"] = {"required": True, "content": {told.taken: {}}}
+        case _:
+            content = {"application/json": {"schema": refs[told.taken, "validation"]}}
+            found["requestBody"] = {"required": True, "content": content}
+    return found
+
+
+def _parameters(path: str, told: Told) -> list[Json]:
+    in_path = [{"name": name, "in": "path", "required": True, "schema": _ID} for name in _IN_PATH.findall(path)]
+    in_query = [{"name": name, "in": "query", "schema": _ID} for name in told.query]
+    in_header = [{"name": name, "in": "header", **_HEADERS[name]} for name in ("X-Request-ID", *told.headers)]
+    return [*in_path, *in_query, *in_header]
+
+
+def _answer(told: Told, refs: Refs) -> Json:
+    match told.given:
+        case None:
+            return _response(told.answer, {"type": "object"})
+        case str():
+            return {"description": told.answer, "content": {told.given: {}}}
+        case _:
+            return _response(told.answer, refs[told.given, "serialization"])
+
+
+def _problems(refs: Refs) -> Json:
+    """Return the answers that every surface may give: whatever went wrong is a problem document."""
+    statuses = sorted({row.status for key, row in FAILURES.items() if key != METHOD_NOT_ALLOWED})
+    return {
         str(status): _response(
             ", ".join(key for key, row in FAILURES.items() if row.status == status),
             refs[Problem, "serialization"],
             media_type=MEDIA_TYPE,
         )
-        for status in sorted({row.status for row in FAILURES.values()})
-    }
-    paths: Json = {}
-    for operation in OPERATIONS:
-        report = _response("What was done.", refs[operation.report, "serialization"])
-        paths[path_of(operation)] = {
-            "post": {
-                "operationId": operation.name,
-                "summary": operation.summary,
-                "parameters": _HEADERS if operation.repeat is Repeat.HARMLESS else [*_HEADERS, _IDEMPOTENCY],
-                "requestBody": {
-                    "required": True,
-                    "content": {"application/json": {"schema": refs[operation.request, "validation"]}},
-                },
-                "responses": {"200": report, **problems},
-            }
-        }
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Elytron", "version": version("elytron"), "summary": "Governed memory for AI agents."},
-        "paths": paths | _watching(problems),
-        "components": {"schemas": schemas["$defs"]},
-    }
-
-
-def _watching(problems: Json) -> Json:
-    plain = _response("It is.", {"type": "object"})
-    named = {
-        "/livez": ("live", "Say that the process answers.", {"200": plain}),
-        "/readyz": ("ready", "Say whether the store answers.", {"200": plain, "503": problems["503"]}),
-        "/v1/operations": ("operations", "List the operations.", {"200": plain}),
-    }
-    return {
-        path: {"get": {"operationId": name, "summary": summary, "responses": responses}}
-        for path, (name, summary, responses) in named.items()
+        for status in statuses
     }
 
 

@@ -4,14 +4,44 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from elytron.registry import AnyOperation
+from elytron.registry import OPERATIONS, AnyOperation, Repeat, Role
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
 from elytron_http_shell.bodies import body
-from elytron_http_shell.doors import principal_of, request_id_of
+from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of
 from elytron_http_shell.responses import rendered
 
 AUDIT_ID = "X-Audit-ID"
+IDEMPOTENCY_KEY = "Idempotency-Key"
+
+
+def path_of(operation: AnyOperation, /) -> str:
+    """Return the path under which `operation` is posted."""
+    return f"/v1/{operation.name}"
+
+
+def operations(entrance: Entrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
+    """Return a surface for each operation; what is an operator's is so before its body is read."""
+    return tuple(performed(entrance, operation, path_of(operation), body_bytes=body_bytes) for operation in OPERATIONS)
+
+
+def performed(
+    entrance: Entrance, operation: AnyOperation, path: str, /, *, body_bytes: int, name: str | None = None
+) -> Surface:
+    """Return the surface at `path` that performs `operation`."""
+    headers = (AUDIT_ID,) if operation.repeat is Repeat.HARMLESS else (AUDIT_ID, IDEMPOTENCY_KEY)
+    return Surface(
+        path,
+        Performing(entrance, operation, body_bytes=body_bytes),
+        access_of(operation),
+        ("POST",),
+        told=Told(name or operation.name, operation.summary, operation.request, operation.report, headers),
+    )
+
+
+def access_of(operation: AnyOperation, /) -> Access:
+    """Return who is let in to `operation`."""
+    return Access.OPERATOR if operation.role is Role.OPERATOR else Access.MEMBER
 
 
 class Performing:

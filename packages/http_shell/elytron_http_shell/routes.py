@@ -7,9 +7,9 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from elytron.registry import OPERATIONS, Role
+from elytron_adapter.access import AccessKeys
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import (
@@ -22,16 +22,23 @@ from elytron_adapter.failures import (
     rejection,
 )
 from elytron_core.errors import ElytronError
-from elytron_http_shell.doors import Access, Surface, request_id_of, route, shown
+from elytron_http_shell.archives import archives
+from elytron_http_shell.describing import describing, watching
+from elytron_http_shell.doors import Surface, request_id_of, route
 from elytron_http_shell.guard import Guard, standing
-from elytron_http_shell.openapi import document, path_of
-from elytron_http_shell.performing import Performing
+from elytron_http_shell.keys import access_routes
+from elytron_http_shell.metrics import Metrics
+from elytron_http_shell.performing import operations
 from elytron_http_shell.responses import refused
+from elytron_http_shell.seed import seed_routes
+from elytron_http_shell.streams import streams
+from elytron_http_shell.watching import Spans, Watch
+from elytron_http_shell.webhooks import webhooks
 
 Family = Callable[[Entrance], Iterable[Surface]]
 """Gives the surfaces of one kind over an entrance: sockets, streams, a mounted protocol."""
 
-FAMILIES: tuple[Family, ...] = ()
+FAMILIES: tuple[Family, ...] = (streams,)
 """The families of this shell that every application has."""
 
 _STATUS_KEYS = {
@@ -44,22 +51,27 @@ _STATUS_KEYS = {
 
 
 def application(
-    entrance: Entrance, /, *, hosts: frozenset[str], body_bytes: int, further: Iterable[Family] = ()
+    entrance: Entrance,
+    /,
+    *,
+    keys: AccessKeys,
+    hosts: frozenset[str],
+    body_bytes: int,
+    further: Iterable[Family] = (),
+    spans: Spans | None = None,
 ) -> Starlette:
     """Return the application with a route for each operation, those that describe and watch it, and `further` ones."""
+    metrics = Metrics(entrance)
     surfaces = [
-        *(
-            Surface(
-                path_of(operation),
-                Performing(entrance, operation, body_bytes=body_bytes),
-                Access.OPERATOR if operation.role is Role.OPERATOR else Access.MEMBER,
-                ("POST",),
-            )
-            for operation in OPERATIONS
-        ),
-        *_watching(entrance),
+        *operations(entrance, body_bytes=body_bytes),
+        *archives(entrance),
+        *seed_routes(entrance, body_bytes=body_bytes),
+        *webhooks(entrance, keys, body_bytes=body_bytes),
+        *access_routes(keys, body_bytes=body_bytes),
+        *watching(entrance, metrics),
         *(surface for family in (*FAMILIES, *further) for surface in family(entrance)),
     ]
+    surfaces += describing(surfaces)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -71,7 +83,10 @@ def application(
 
     return Starlette(
         routes=[route(surface, entrance) for surface in surfaces],
-        middleware=[Middleware(Guard, hosts=hosts, ids=entrance.dispatcher.runtime.context.ids)],
+        middleware=[
+            Middleware(Watch, metrics=metrics, spans=spans),
+            Middleware(Guard, hosts=hosts, ids=entrance.dispatcher.runtime.context.ids),
+        ],
         exception_handlers={
             ElytronError: _known,
             HTTPException: _http,
@@ -80,45 +95,6 @@ def application(
         },
         lifespan=lifespan,
     )
-
-
-def _watching(entrance: Entrance) -> tuple[Surface, ...]:
-    described = document()
-
-    async def openapi(_request: Request) -> Response:
-        return JSONResponse(described)
-
-    async def ready(request: Request) -> Response:
-        problem = await entrance.dispatcher.unready(request_id_of(request.scope))
-        return JSONResponse({"status": "ready"}) if problem is None else refused(problem)
-
-    return tuple(
-        shown(path, handler, access=Access.PUBLIC, methods=("GET",))
-        for path, handler in {
-            "/v1/operations": _operations,
-            "/openapi.json": openapi,
-            "/livez": _live,
-            "/readyz": ready,
-        }.items()
-    )
-
-
-async def _operations(_request: Request) -> Response:
-    listed = [
-        {
-            "name": operation.name,
-            "path": path_of(operation),
-            "summary": operation.summary,
-            "mutates": operation.mutates,
-            "role": operation.role,
-        }
-        for operation in OPERATIONS
-    ]
-    return JSONResponse({"operations": listed})
-
-
-async def _live(_request: Request) -> Response:
-    return JSONResponse({"status": "live"})
 
 
 async def _known(request: Request, error: Exception) -> Response:

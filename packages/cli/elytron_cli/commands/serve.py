@@ -1,0 +1,130 @@
+"""A server over the store."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from elytron_cli.options import command, common
+from elytron_cli.output import Output
+from elytron_cli.running import output, settings
+from elytron_cli.session import opened
+from elytron_core import limits
+from elytron_core.errors import MissingExtra
+from elytron_core.model import Value
+
+
+class ServeReport(Value):
+    """Where a server listens, whom it lets in, and the operator's first key where one was asked for."""
+
+    address: str
+    mode: str
+    store: str
+    pid: int
+    operator_key: str | None = None
+
+
+@command("serve")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8010, show_default=True, help="Port; 0: any free one.")
+@click.option("--development", is_flag=True, help="Ask nobody for a key. On this machine alone.")
+@click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
+@click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that the server is reached by.")
+@click.option(
+    "--calls-per-minute",
+    type=click.IntRange(0),
+    default=limits.CALLS_PER_MINUTE,
+    show_default=True,
+    help="Of one user or device; 0: any number.",
+)
+@click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="From which level on is logged; requests are at info.",
+)
+@click.option("--otel", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
+@common
+def serve(
+    *,
+    host: str,
+    port: int,
+    development: bool,
+    operator_key: bool,
+    names: tuple[str, ...],
+    calls_per_minute: int,
+    style: str | None,
+    log_level: str,
+    otel: bool,
+) -> int | None:
+    """Serve the store over HTTP, until it is interrupted.
+
+    Callers need an access key (`elytron access add`). It listens on this machine alone unless --host says otherwise.
+    """
+    from elytron_adapter.shedding import Bounds
+    from elytron_http_shell.serving import Serving, Started
+    from elytron_http_shell.serving import serve as served
+
+    try:
+        from elytron_http_shell.logs import LogStyle, configure
+    except ImportError as error:
+        raise MissingExtra(extra="server", purpose="the HTTP server") from error
+
+    found, out = settings(), output()
+    configure(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=log_level)
+    serving = Serving(
+        host=host,
+        port=port,
+        development=development,
+        names=frozenset(names),
+        bounds=Bounds(calls_per_minute=calls_per_minute),
+        spans=otel,
+        operator_key=operator_key,
+    )
+
+    def started(told: Started) -> None:
+        report = ServeReport(
+            address=told.address,
+            mode=told.mode,
+            store=_shown(found.store.value),
+            pid=os.getpid(),
+            operator_key=told.operator_key,
+        )
+        _tell(out, report)
+
+    async def work() -> None:
+        async with opened(found) as session:
+            await served(session.runtime, serving, started=started)
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(work())
+    return None
+
+
+def _tell(out: Output, report: ServeReport) -> None:
+    lines = [
+        f"listening on {report.address}",
+        f"  who may call: {report.mode}",
+        f"  try it: {report.address}/docs",
+        f"  stop it: Ctrl-C, or kill {report.pid}",
+    ]
+    if report.operator_key is not None:
+        lines.insert(2, f"  operator's key, shown this once: {report.operator_key}")
+    out.report(report, lambda console: console.print("\n".join(lines), soft_wrap=True))
+    sys.stdout.flush()  # whoever started it may read this through a pipe
+
+
+def _shown(store: str) -> str:
+    return store if store.startswith("memory:") else Path(store).name
+
+
+def _loop_factory():
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

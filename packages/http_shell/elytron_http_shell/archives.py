@@ -1,0 +1,159 @@
+"""A space's archive over HTTP: fetched and sent as a stream, through a file that only the server sees."""
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Accepted, Transport
+from elytron_adapter.envelope import Response as Answer
+from elytron_adapter.principals import PrincipalKind
+from elytron_core import limits
+from elytron_core.contracts.moving import (
+    ImportMode,
+    MemoryExportReport,
+    MemoryExportRequest,
+    MemoryImportReport,
+    MemoryImportRequest,
+)
+from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused
+from elytron_core.model import Value
+from elytron_core.scope import Scope
+from elytron_http_shell.bodies import pieces, require_length
+from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of, shown
+from elytron_http_shell.responses import rendered
+
+PATH = "/v1/archive"
+MEDIA_TYPE = "application/zip"
+_CHUNK = 256 * 1024
+
+
+def archives(entrance: Entrance, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES) -> tuple[Surface, ...]:
+    """Return the surfaces that give out and take in a space's archive, of `archive_bytes` at the most."""
+    keeper = _Archives(entrance, archive_bytes)
+    fetch = Told(
+        "fetch_archive", "Fetch the space as one archive file.", None, MEDIA_TYPE, ("If-None-Match",), ("space",),
+        answer="The archive; its ETag is the state of the space.",
+    )  # fmt: skip
+    send = Told(
+        "send_archive", "Read an archive file into the space.", MEDIA_TYPE, MemoryImportReport,
+        ("If-Match",), ("space", "mode"),
+    )  # fmt: skip
+    return (
+        shown(PATH, keeper.fetch, access=Access.MEMBER, methods=("GET",), told=fetch),
+        shown(PATH, keeper.send, access=Access.MEMBER, methods=("PUT",), told=send),
+    )
+
+
+class _Archives:
+    def __init__(self, entrance: Entrance, archive_bytes: int) -> None:
+        self._entrance = entrance
+        self._archive_bytes = archive_bytes
+
+    async def fetch(self, request: Request) -> Response:
+        """Write the archive beside, and stream it; it is gone when the answer ended."""
+        folder = TemporaryDirectory(prefix="elytron-")
+        try:
+            answer = await self._call(request, self._export(request, Path(folder.name)))
+            if not isinstance(answer, Accepted):
+                folder.cleanup()
+                return rendered(answer)
+            report = answer.report
+            assert isinstance(report, MemoryExportReport)
+            self._require_bound(report.size_bytes)
+            etag = _etag(report)
+            if request.headers.get("if-none-match") == etag:
+                folder.cleanup()
+                return Response(status_code=304, headers={"ETag": etag})
+        except BaseException:
+            folder.cleanup()
+            raise
+        told = {
+            "ETag": etag,
+            "Content-Length": str(report.size_bytes),
+            "Content-Disposition": 'attachment; filename="memory.elytron.zip"',
+        }
+        return StreamingResponse(_read(Path(report.path), folder), media_type=MEDIA_TYPE, headers=told)
+
+    async def send(self, request: Request) -> Response:
+        """Take the archive in, to a file beside, and import that."""
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
+            raise HTTPException(415)
+        require_length(request.scope, limit=self._archive_bytes)
+        if principal_of(request.scope).kind is PrincipalKind.DEVICE:
+            raise PermissionRefused("a device does not replace its user's space: use the user's own key")
+        async with _folder() as folder:
+            await self._require_match(request, folder)
+            path = folder / "sent.zip"
+            async with await anyio.open_file(path, "wb") as file:
+                async for piece in pieces(request.scope, request.receive, limit=self._archive_bytes):
+                    await file.write(piece)
+            asked = MemoryImportRequest(path=os.fspath(path), mode=_mode(request), scope=_scope(request))
+            return rendered(await self._call(request, asked))
+
+    def _require_bound(self, size: int) -> None:
+        if size > self._archive_bytes:
+            raise LimitExceeded(what="bytes of an archive", limit=self._archive_bytes, found=size)
+
+    async def _require_match(self, request: Request, folder: Path) -> None:
+        """Raise HTTPException where the caller saw another state of the space than there is."""
+        expected = request.headers.get("if-match")
+        if expected is None:
+            return
+        answer = await self._call(request, self._export(request, folder))
+        known = _etag(answer.report) if isinstance(answer, Accepted) else None
+        if known is None or expected not in {"*", known}:
+            raise HTTPException(412)
+
+    def _export(self, request: Request, folder: Path) -> MemoryExportRequest:
+        return MemoryExportRequest(path=os.fspath(folder / "space.zip"), scope=_scope(request))
+
+    async def _call(self, request: Request, asked: ScopedRequest) -> Answer:
+        """Call as the principal, in his space alone, and with an operator's right to the server's own file."""
+        principal = replace(principal_of(request.scope), kind=PrincipalKind.OPERATOR)
+        return await self._entrance.call(
+            principal,
+            transport=Transport.HTTP,
+            operation="export" if isinstance(asked, MemoryExportRequest) else "import",
+            request_id=request_id_of(request.scope),
+            payload=asked,
+        )
+
+
+def _etag(report: Value) -> str:
+    assert isinstance(report, MemoryExportReport)
+    return f'"{report.state_fingerprint}"'
+
+
+def _scope(request: Request) -> Scope | None:
+    space = request.query_params.get("space")
+    return Scope.model_validate({"space": space}) if space is not None else None
+
+
+def _mode(request: Request) -> ImportMode:
+    try:
+        return ImportMode(request.query_params.get("mode", ImportMode.BOOTSTRAP))
+    except ValueError:
+        raise InvalidInput(field="mode", problem=f"is none of {', '.join(ImportMode)}") from None
+
+
+async def _read(path: Path, folder: TemporaryDirectory[str]) -> AsyncIterator[bytes]:
+    with folder:
+        async with await anyio.open_file(path, "rb") as file:
+            while chunk := await file.read(_CHUNK):
+                yield chunk
+
+
+@asynccontextmanager
+async def _folder() -> AsyncGenerator[Path]:
+    with TemporaryDirectory(prefix="elytron-") as folder:
+        yield Path(folder)

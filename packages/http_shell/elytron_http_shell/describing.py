@@ -1,0 +1,114 @@
+"""What a server says of itself: its operations, its OpenAPI document, a page to read and try them, its health."""
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from elytron.registry import OPERATIONS
+from elytron_adapter.entry import Entrance
+from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
+from elytron_http_shell.metrics import Metrics
+from elytron_http_shell.openapi import document
+from elytron_http_shell.performing import path_of
+from elytron_http_shell.responses import refused
+
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'"
+)
+_PAGES = {
+    "/docs": ("docs.html", "text/html; charset=utf-8"),
+    "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
+    "/docs/docs.css": ("docs.css", "text/css; charset=utf-8"),
+}
+
+
+def watching(entrance: Entrance, metrics: Metrics, /) -> tuple[Surface, ...]:
+    """Return the surfaces that say how the server is."""
+
+    async def ready(request: Request) -> Response:
+        problem = await entrance.dispatcher.unready(request_id_of(request.scope))
+        return JSONResponse({"status": "ready"}) if problem is None else refused(problem)
+
+    async def figures(_request: Request) -> Response:
+        return await metrics.shown()
+
+    is_so = "It is so."
+    return (
+        shown("/livez", _live, access=Access.PUBLIC, methods=("GET",),
+              told=Told("live", "Say that the process answers.", answer=is_so)),
+        shown("/readyz", ready, access=Access.PUBLIC, methods=("GET",),
+              told=Told("ready", "Say whether the store answers.", answer=is_so)),
+        shown("/metrics", figures, access=Access.OPERATOR, methods=("GET",),
+              told=Told("metrics", "Give the figures, as Prometheus reads them.", None, "text/plain",
+                        answer="The figures.")),
+        shown("/v1/operations", _operations, access=Access.PUBLIC, methods=("GET",),
+              told=Told("operations", "List the operations.", answer="The operations.")),
+    )  # fmt: skip
+
+
+def describing(surfaces: Iterable[Surface], /) -> tuple[Surface, ...]:
+    """Return the surfaces that describe `surfaces` and themselves."""
+    here = [
+        shown(path, _page(name, media_type), access=Access.PUBLIC, methods=("GET",),
+              told=Told(name.replace(".", "_"), "The page on which operations are read and tried.", None,
+                        media_type.partition(";")[0], ("If-None-Match",), answer="The page."))
+        for path, (name, media_type) in _PAGES.items()
+    ]  # fmt: skip
+
+    async def openapi(request: Request) -> Response:
+        return _unless_known(request, body, "application/json")
+
+    own = shown(
+        "/openapi.json", openapi, access=Access.PUBLIC, methods=("GET",),
+        told=Told("openapi", "Give this document.", headers=("If-None-Match",), answer="The document."),
+    )  # fmt: skip
+    body = json.dumps(document([*surfaces, *here, own]), separators=(",", ":")).encode()
+    return (*here, own)
+
+
+def _page(name: str, media_type: str):
+    async def page(request: Request) -> Response:
+        answer = _unless_known(request, _read(name), media_type)
+        answer.headers["Content-Security-Policy"] = _PAGE_POLICY
+        answer.headers["X-Frame-Options"] = "DENY"
+        answer.headers["Referrer-Policy"] = "no-referrer"
+        return answer
+
+    return page
+
+
+@cache
+def _read(name: str) -> bytes:
+    return (files("elytron_http_shell") / "pages" / name).read_bytes()
+
+
+def _unless_known(request: Request, body: bytes, media_type: str) -> Response:
+    """Return `body` under its ETag, or 304 where the caller has it."""
+    etag = f'"{sha256(body).hexdigest()[:32]}"'
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers={"ETag": etag})
+    return Response(body, media_type=media_type, headers={"ETag": etag})
+
+
+async def _operations(_request: Request) -> Response:
+    listed = [
+        {
+            "name": operation.name,
+            "path": path_of(operation),
+            "summary": operation.summary,
+            "mutates": operation.mutates,
+            "role": operation.role,
+        }
+        for operation in OPERATIONS
+    ]
+    return JSONResponse({"operations": listed})
+
+
+async def _live(_request: Request) -> Response:
+    return JSONResponse({"status": "live"})

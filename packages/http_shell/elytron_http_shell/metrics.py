@@ -1,0 +1,78 @@
+"""Figures in the format of Prometheus: requests by route and status, their times, and what the server holds."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.responses import Response
+
+from elytron_adapter.entry import Entrance
+from elytron_core.errors import ElytronError
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_SPACES_COUNTED = 2_000
+
+
+class Metrics:
+    """The figures of one application, in a registry of their own."""
+
+    def __init__(self, entrance: Entrance, /) -> None:
+        self._entrance = entrance
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "elytron_requests", "Requests answered.", ("route", "method", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "elytron_request_seconds", "Time to the end of the answer.", ("route",), buckets=_BUCKETS,
+            registry=self._registry,
+        )  # fmt: skip
+        self._in_flight = Gauge("elytron_requests_in_flight", "Requests being answered.", registry=self._registry)
+        self._gauges = {
+            name: Gauge(f"elytron_{name}", text, registry=self._registry)
+            for name, text in {
+                "calls_running": "Operations that run now.",
+                "calls_waiting": "Operations that wait for their place.",
+                "index_spaces": "Indexes held in memory.",
+                "index_bytes": "Bytes of the indexes held in memory.",
+                "store_ready": "1 where the store answers.",
+                "store_spaces": f"Spaces in the store, counted up to {_SPACES_COUNTED}.",
+            }.items()
+        }
+        ProcessCollector(registry=self._registry)
+        self._counters: dict[tuple[str, str, int], Counter] = {}
+        self._times: dict[str, Histogram] = {}
+        self._running = 0
+
+    def began(self) -> None:
+        """Count a request that came."""
+        self._running += 1
+
+    def ended(self, route: str, method: str, status: int, seconds: float, /) -> None:
+        """Count a request that was answered."""
+        self._running -= 1
+        key = (route, method, status)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = self._requests.labels(route, method, str(status))
+        counter.inc()
+        times = self._times.get(route)
+        if times is None:
+            times = self._times[route] = self._seconds.labels(route)
+        times.observe(seconds)
+
+    async def shown(self) -> Response:
+        """Return all figures as they are now."""
+        context = self._entrance.dispatcher.runtime.context
+        held, size = context.folds.held
+        figures = {
+            "calls_running": self._entrance.shedding.running,
+            "calls_waiting": self._entrance.shedding.waiting,
+            "index_spaces": held,
+            "index_bytes": size,
+        }
+        try:
+            figures |= {"store_spaces": len(await context.store.spaces(limit=_SPACES_COUNTED)), "store_ready": 1}
+        except ElytronError:
+            figures["store_ready"] = 0
+        self._in_flight.set(self._running)
+        for name, figure in figures.items():
+            self._gauges[name].set(figure)
+        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)

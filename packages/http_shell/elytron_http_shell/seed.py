@@ -1,0 +1,116 @@
+"""The routes under `/memory` and `/agent-tool-registries`: other paths to the same operations, as hosts know them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.types import Receive, Scope, Send
+
+from elytron.registry import OPERATIONS, AnyOperation
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Transport
+from elytron_core import strict_json
+from elytron_core.errors import InvalidInput
+from elytron_http_shell.bodies import body
+from elytron_http_shell.doors import Surface, Told, principal_of, request_id_of
+from elytron_http_shell.performing import (
+    AUDIT_ID,
+    IDEMPOTENCY_KEY,
+    access_of,
+    idempotency_key,
+    performed,
+    require_json,
+)
+from elytron_http_shell.responses import rendered
+
+_POSTED = ("write", "recall", "project", "maintain", "inspect", "recover", "replay", "export", "import")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A method and path that stand for an operation.
+
+    What the path names goes into the request; a body becomes the request's field `wraps`.
+    """
+
+    method: str
+    path: str
+    operation: str
+    wraps: str | None = None
+
+
+NAMED = (
+    Named("GET", "/memory/profile/capabilities", "capabilities"),
+    Named("GET", "/agent-tool-registries", "list_agent_tool_registries"),
+    Named("PUT", "/agent-tool-registries/{registry_id}", "upsert_agent_tool_registry", wraps="snapshot"),
+    Named("GET", "/agent-tool-registries/{registry_id}", "get_agent_tool_registry"),
+    Named("DELETE", "/agent-tool-registries/{registry_id}", "delete_agent_tool_registry"),
+)
+
+
+def seed_routes(entrance: Entrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
+    """Return a surface for each of the paths whose operation there is."""
+    known = {operation.name: operation for operation in OPERATIONS}
+    posted = [
+        performed(entrance, known[name], f"/memory/{name}", body_bytes=body_bytes, name=f"memory_{name}")
+        for name in _POSTED
+        if name in known
+    ]
+    named = [
+        _surface(entrance, known[found.operation], found, body_bytes) for found in NAMED if found.operation in known
+    ]
+    return (*posted, *named)
+
+
+def _surface(entrance: Entrance, operation: AnyOperation, named: Named, body_bytes: int) -> Surface:
+    taken = operation.request.model_fields[named.wraps].annotation if named.wraps is not None else None
+    told = Told(
+        f"named_{operation.name}",
+        operation.summary,
+        taken,
+        operation.report,
+        (AUDIT_ID, IDEMPOTENCY_KEY) if named.method != "GET" else (AUDIT_ID,),
+        ("space",),
+    )
+    app = _Naming(entrance, named, body_bytes=body_bytes)
+    return Surface(named.path, app, access_of(operation), (named.method,), told=told)
+
+
+class _Naming:
+    """Performs an operation whose request is told by the path, the query's `space`, and a body where it has one."""
+
+    def __init__(self, entrance: Entrance, named: Named, /, *, body_bytes: int) -> None:
+        self._entrance = entrance
+        self._named = named
+        self._body_bytes = body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        asked: dict[str, Any] = {}
+        space = QueryParams(scope["query_string"]).get("space")
+        if space is not None:
+            asked["scope"] = {"space": space}
+        if self._named.wraps is None:
+            asked |= scope["path_params"]
+        else:
+            asked[self._named.wraps] = await self._wrapped(scope, receive, headers)
+        answer = await self._entrance.call(
+            principal_of(scope),
+            transport=Transport.HTTP,
+            operation=self._named.operation,
+            request_id=request_id_of(scope),
+            payload=json.dumps(asked).encode(),
+            idempotency_key=idempotency_key(headers),
+            audit_id=headers.get(AUDIT_ID),
+        )
+        await rendered(answer)(scope, receive, send)
+
+    async def _wrapped(self, scope: Scope, receive: Receive, headers: Headers) -> object:
+        """Return the body, which must name what the path names."""
+        require_json(headers)
+        sent = strict_json.parse(await body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
+        for name, value in scope["path_params"].items():
+            if not isinstance(sent, dict) or sent.get(name) != value:
+                raise InvalidInput(field=name, problem="in the body is not the one in the path")
+        return sent

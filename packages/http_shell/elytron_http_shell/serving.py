@@ -1,0 +1,190 @@
+"""One process on one port: the application served until it is told to end, and nothing accepted is lost."""
+
+import asyncio
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from elytron.runtime import MemoryRuntime
+from elytron_adapter.access import AccessAddRequest, AccessKeys
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.principals import Development, PrincipalKind
+from elytron_adapter.shedding import Bounds, FairPlaces
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
+from elytron_http_shell.app import LOOPBACK, create_app
+
+if TYPE_CHECKING:
+    from elytron_http_shell.routes import Family
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How a server stands: where it listens, whom it lets in, and how much it takes on."""
+
+    host: str = "127.0.0.1"
+    port: int = 8010
+    development: bool = False
+    names: frozenset[str] = frozenset()
+    """Host names that it is reached by, beside this machine's own."""
+    bounds: Bounds | None = None
+    body_bytes: int = limits.HTTP_BODY_BYTES
+    spans: bool = False
+    operator_key: bool = False
+    """Make a first operator's key where there is none yet, and tell it once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a server tells when it listens."""
+
+    address: str
+    mode: str
+    operator_key: str | None = None
+
+
+async def serve(
+    memory: MemoryRuntime,
+    serving: Serving,
+    /,
+    *,
+    started: Callable[[Started], None],
+    further: "Iterable[Family]" = (),
+) -> None:
+    """Answer over HTTP until SIGINT or SIGTERM, then finish what was accepted, for `limits.SHUTDOWN_S` at the most.
+
+    `memory` is its opener's to close. Raises PermissionRefused for a server beyond this machine that would let in
+    anybody, InvalidInput for an address that cannot be had, MissingExtra.
+    """
+    keys = AccessKeys(memory.context)
+    has_operator = not serving.development and await keys.has_operator()
+    _require_safe(serving, has_keys=has_operator or bool((await keys.list()).items))
+    made = await _first_key(keys) if serving.operator_key and not serving.development and not has_operator else None
+    entrance = Entrance(
+        Dispatcher(memory),
+        authenticator=Development() if serving.development else keys,
+        shedding=FairPlaces(serving.bounds),
+    )
+    spans = _spans() if serving.spans else None
+    app = create_app(
+        entrance, hosts=_hosts(serving), body_bytes=serving.body_bytes, further=further, spans=spans
+    )
+    with _bound(serving) as listening:
+        address = _address(listening)
+        mode = "development: everybody on this machine is its operator" if serving.development else "access keys"
+
+        def told() -> None:
+            started(Started(address=address, mode=mode, operator_key=made))
+
+        try:
+            await _server(app, entrance, told).serve(sockets=[listening])
+        finally:
+            if spans is not None:
+                await asyncio.to_thread(spans.close)
+
+
+def is_loopback(host: str, /) -> bool:
+    """Tell whether `host` is this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _require_safe(serving: Serving, *, has_keys: bool) -> None:
+    if is_loopback(serving.host):
+        return
+    if serving.development:
+        raise PermissionRefused("development mode asks for no credential: it listens on this machine alone")
+    if not has_keys and not serving.operator_key:
+        raise PermissionRefused(
+            "beyond this machine nobody is served without credentials, and there is no access key yet:"
+            " make one with `elytron access add --kind operator --label <name>`"
+        )
+
+
+async def _first_key(keys: AccessKeys) -> str:
+    return (await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="first operator"))).key
+
+
+def _hosts(serving: Serving) -> frozenset[str]:
+    host = serving.host.lower()
+    own = {f"[{host}]"} if ":" in host else {host}
+    return LOOPBACK | own | frozenset(name.lower() for name in serving.names)
+
+
+@contextmanager
+def _bound(serving: Serving) -> Generator[socket.socket]:
+    """Give the socket, bound before anything is said of it."""
+    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    with listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((serving.host, serving.port))
+        except OSError as error:
+            raise InvalidInput(field="host and port", problem=f"cannot be listened on: {error.strerror}") from error
+        yield listening
+
+
+def _address(listening: socket.socket) -> str:
+    host, port, *_ = listening.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _spans() -> Any:
+    from elytron_http_shell.spans import otlp_spans
+
+    return otlp_spans()
+
+
+def _server(app: Any, entrance: Entrance, told: Callable[[], None]) -> Any:
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtra(extra="server", purpose="the HTTP server") from error
+
+    class Server(uvicorn.Server):
+        """Tells when it listens, and that it ends before it does; signals end it and not the process."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            told()
+
+        @contextmanager
+        def capture_signals(self) -> Generator[None]:
+            loop = asyncio.get_running_loop()
+            with suppress(NotImplementedError, RuntimeError):  # not on Windows, nor in another thread
+                for number in _SIGNALS:
+                    loop.add_signal_handler(number, self._end)
+            try:
+                yield
+            finally:
+                with suppress(NotImplementedError, RuntimeError):
+                    for number in _SIGNALS:
+                        loop.remove_signal_handler(number)
+
+        def _end(self) -> None:
+            self.force_exit = self.should_exit  # who asks twice does not wait
+            self.should_exit = True
+            entrance.closing.set()
+
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        ws_max_size=limits.HTTP_BODY_BYTES,
+        h11_max_incomplete_event_size=limits.HTTP_HEADER_BYTES,
+        timeout_graceful_shutdown=limits.SHUTDOWN_S,
+    )
+    return Server(config)

@@ -1,0 +1,126 @@
+"""Signed deliveries from elsewhere: what a host reports was said, and candidates that it proposes.
+
+Signatures are those of Standard Webhooks, with one header more that says whose they are: `Webhook-Key`, the id of an
+access key. Signed is `<id>.<timestamp>.<body>` with HMAC-SHA256 under that key's webhook secret. The message's id is
+the idempotency key, so that what is sent twice, by the host or by somebody who recorded it, is done once.
+"""
+
+import base64
+import hashlib
+import hmac
+from typing import Literal, assert_never
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elytron.registry import by_name
+from elytron_adapter import codec
+from elytron_adapter.access import AccessKeys
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.errors import InvalidInput, Unauthorized
+from elytron_core.model import Value
+from elytron_http_shell.bodies import body
+from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
+from elytron_http_shell.performing import require_json
+from elytron_http_shell.responses import refused
+
+KEY = "Webhook-Key"
+ID = "Webhook-Id"
+TIMESTAMP = "Webhook-Timestamp"
+SIGNATURE = "Webhook-Signature"
+_VERSION = "v1,"
+_REPORTS = frozenset({"transcript"})
+_WRITE = by_name("write")
+
+
+class WebhookAnswer(Value):
+    """What became of a delivery: `accepted`, or `duplicated` where its id had come before."""
+
+    kind: Literal["accepted", "duplicated", "queued"]
+    request_id: str
+    report: MemoryWriteReport | None = None
+    job: str | None = None
+
+
+def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...]:
+    """Return the two surfaces: reports are evidence, candidates are proposals that admission judges."""
+    clock = entrance.dispatcher.runtime.context.clock
+
+    async def report(request: Request) -> Response:
+        return await _delivered(request, is_report=True)
+
+    async def candidate(request: Request) -> Response:
+        return await _delivered(request, is_report=False)
+
+    async def _delivered(request: Request, *, is_report: bool) -> Response:
+        require_json(request.headers)
+        sent = await body(request.scope, request.receive, limit=body_bytes)
+        principal, secret = await keys.signer(request.headers.get(KEY, ""))
+        message_id = verified(request.headers, sent, secret=secret, clock=clock)
+        request.state.principal = principal
+        write = codec.decode(_WRITE, sent)
+        assert isinstance(write, MemoryWriteRequest)
+        if (write.write.kind in _REPORTS) is not is_report:
+            wanted = "turns of a transcript" if is_report else "candidates: facts, procedures or the like"
+            raise InvalidInput(field="write.kind", problem=f"is not for this webhook, which takes {wanted}")
+        answer = await entrance.call(
+            principal,
+            transport=Transport.HTTP,
+            operation=_WRITE.name,
+            request_id=request_id_of(request.scope),
+            payload=write,
+            idempotency_key=message_id,
+            source=Source(kind=SourceKind.HOST),
+            kind=AuthKind.SIGNATURE,
+        )
+        match answer:
+            case Accepted() | Duplicated():
+                return Response(codec.encode(answer), media_type="application/json")
+            case Queued():
+                return Response(codec.encode(answer), status_code=202, media_type="application/json")
+            case Rejected():
+                return refused(answer)
+            case _:
+                assert_never(answer)
+
+    return tuple(
+        shown(
+            path,
+            handler,
+            access=Access.SIGNED,
+            methods=("POST",),
+            told=Told(
+                name, summary, MemoryWriteRequest, WebhookAnswer, (KEY, ID, TIMESTAMP), answer="What became of it."
+            ),
+        )
+        for path, handler, name, summary in (
+            ("/webhook/report", report, "webhook_report", "Take in what a host says was said."),
+            ("/webhook/write-candidate", candidate, "webhook_write_candidate", "Judge what a host proposes."),
+        )
+    )
+
+
+def verified(headers: Headers, sent: bytes, /, *, secret: str, clock: Clock) -> str:
+    """Return the message's id. Raises Unauthorized for a signature that is wrong, or of another time."""
+    message_id, stamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
+    if not message_id or not stamp.isascii() or not stamp.isdecimal() or len(stamp) > 12:
+        raise Unauthorized
+    if abs(clock.now() - int(stamp) * 1000) > limits.WEBHOOK_WINDOW_MS:
+        raise Unauthorized
+    expected = signature(sent, message_id=message_id, timestamp=int(stamp), secret=secret)
+    # Several may stand beside each other, while a secret is changed.
+    given = headers.get(SIGNATURE, "").split(" ")[: limits.TAGS]
+    if not any(hmac.compare_digest(expected.encode(), one.encode()) for one in given):
+        raise Unauthorized
+    return message_id
+
+
+def signature(sent: bytes, /, *, message_id: str, timestamp: int, secret: str) -> str:
+    """Return what `Webhook-Signature` says for `sent` under a key's webhook secret, hex digits."""
+    signed = b"%b.%d.%b" % (message_id.encode(), timestamp, sent)
+    return _VERSION + base64.b64encode(hmac.digest(bytes.fromhex(secret), signed, hashlib.sha256)).decode()
