@@ -8,6 +8,8 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.contracts.skills import AgentSkillDirectoryReport, RuntimeSkillCounts
+from elytron_core.contracts.tools import AgentToolRegistryReport
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes import transcript
@@ -71,6 +73,14 @@ class MemoryInspectionReport(Value):
     state_fingerprint: str
     event_fingerprint: str
     store_check: StoreCheck | None = None
+    compared_model: str | None = None
+    """The model whose vectors recall compares; none where nothing was embedded."""
+    unembedded_units: int = 0
+    """Units that have no vector of it yet."""
+    runtime_skills: RuntimeSkillCounts = RuntimeSkillCounts()
+    agent_skills: AgentSkillDirectoryReport = AgentSkillDirectoryReport(directories=0)
+    """What the agent skill directories of this runtime hold, read for this report."""
+    agent_tools: AgentToolRegistryReport = AgentToolRegistryReport()
 
 
 class MemoryReplayRequest(ScopedRequest):

@@ -65,6 +65,20 @@ class RuntimeSkillListReport(Value):
     """There are more than `limit`, or than one pass looks at."""
 
 
+class RuntimeSkillCounts(Value):
+    """How many runtime skills are where in their life. The states count enabled and disabled ones alike."""
+
+    total: int = 0
+    active: int = 0
+    stale: int = 0
+    low_value: int = 0
+    retired: int = 0
+    disabled: int = 0
+    forgotten: int = 0
+    revision_pending: int = 0
+    recallable: int = 0
+
+
 class RuntimeSkillDetailRequest(ScopedRequest):
     """Read one runtime skill, whatever its state."""
 

@@ -1,9 +1,11 @@
 """One look through all runtime skills: duplicates are merged, states written down, what nobody misses is pruned."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from elytron_core.clock import Instant
+from elytron_core.contracts.skills import RuntimeSkillCounts
 from elytron_core.planes.procedural import Skill, SkillState
 from elytron_core.policy import skill_quality
 from elytron_core.policy.skill_quality import Fate, Look
@@ -26,6 +28,23 @@ class Governed:
     def named(self, state: SkillState, /) -> tuple[str, ...]:
         """Return the names of those that moved to `state`."""
         return tuple(skill.name for skill in self.moved if skill.state is state)
+
+
+def counted(skills: Iterable[Skill], *, at: Instant) -> RuntimeSkillCounts:
+    """Return how many of `skills` are where in their life at `at`."""
+    known = tuple(skills)
+    states = Counter(skill_quality.state_of(skill, at=at) for skill in known)
+    return RuntimeSkillCounts(
+        total=len(known),
+        active=states[SkillState.ACTIVE],
+        stale=states[SkillState.STALE],
+        low_value=states[SkillState.LOW_VALUE],
+        retired=states[SkillState.RETIRED],
+        disabled=sum(not skill.enabled for skill in known),
+        forgotten=sum(skill.forgotten_at is not None for skill in known),
+        revision_pending=sum(skill.revision_pending for skill in known),
+        recallable=sum(skill.is_recallable for skill in known),
+    )
 
 
 def govern(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Skill], str]) -> Governed:

@@ -158,6 +158,7 @@ def _learned(
         confidence=confidence,
         status=ExperienceStatus.ACTIVE if accepted else ExperienceStatus.CANDIDATE,
         created_at=known.created_at if known is not None else at,
+        forgotten_at=known.forgotten_at if known is not None else None,
         updated_at=at,
     )
     if not accepted:

@@ -21,7 +21,8 @@ from elytron_core.contracts.inspecting import (
 )
 from elytron_core.errors import InvalidInput, SealBroken, StoreCorrupt
 from elytron_core.ids import TurnId
-from elytron_core.planes import transcript
+from elytron_core.planes import embedding, procedural, tools, transcript
+from elytron_core.policy import skill_governance, tool_experience
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 
@@ -64,6 +65,11 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         state_fingerprint="" if seen.damaged else state_fingerprint(seen.lines),
         event_fingerprint="" if seen.damaged else seen.events.hexdigest(),
         store_check=store_check,
+        compared_model=seen.compared,
+        unembedded_units=seen.unembedded,
+        runtime_skills=skill_governance.counted(seen.skills, at=ctx.clock.now()),
+        agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
+        agent_tools=tool_experience.counted(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
     )
 
 
@@ -79,6 +85,13 @@ class _Seen:
     events: EventFingerprint = field(default_factory=EventFingerprint)
     units: int = 0
     index_bytes: int = 0
+    compared: str | None = None
+    unembedded: int = 0
+    skills: list[procedural.Skill] = field(default_factory=list[procedural.Skill])
+    registries: dict[str, tools.AgentToolRegistrySnapshot] = field(
+        default_factory=dict[str, tools.AgentToolRegistrySnapshot]
+    )
+    experiences: dict[str, tools.ToolExperience] = field(default_factory=dict[str, tools.ToolExperience])
 
     async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
         self.exists = await ctx.spaces.find(scope.space) is not None
@@ -87,11 +100,28 @@ class _Seen:
         async for document in documents(ctx.store, scope.space):
             self.counts[document.ref.collection] += 1
             self.lines.append(document_line(document))
-            if document.ref.collection == transcript.CONVERSATIONS:
-                self.conversations.append(transcript.Conversation.from_bytes(document.body))
+            self._take(document)
         if self.exists:
             index = await ctx.folds.current(scope.space)
             self.units, self.index_bytes = index.units, index.size_bytes
+            self.unembedded = index.unembedded(index.compared) if index.compared else 0
+
+    def _take(self, document: Document) -> None:
+        """Keep what the report says more of than that there is one."""
+        match document.ref.collection:
+            case transcript.CONVERSATIONS:
+                self.conversations.append(transcript.Conversation.from_bytes(document.body))
+            case embedding.EMBEDDING:
+                self.compared = embedding.EmbeddingChoice.from_bytes(document.body).model
+            case procedural.SKILLS:
+                self.skills.append(procedural.Skill.from_bytes(document.body))
+            case tools.REGISTRIES:
+                snapshot = tools.KeptRegistry.from_bytes(document.body).snapshot
+                self.registries[snapshot.registry_id] = snapshot
+            case tools.EXPERIENCES:
+                self.experiences[document.ref.key] = tools.ToolExperience.from_bytes(document.body)
+            case _:
+                pass
 
 
 async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
