@@ -107,7 +107,7 @@ async def test_planes_are_recalled_together_or_apart(memory: elytron.MemoryRunti
     await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.", topic="brewing tea")
     planes = [hit.plane for hit in (await memory.recall("tea")).hits]
     assert sorted(planes) == ["long_term", "procedural", "transcript"]
-    for plane in elytron.Plane:
+    for plane in (elytron.Plane.TRANSCRIPT, elytron.Plane.LONG_TERM, elytron.Plane.PROCEDURAL):
         assert {hit.plane for hit in (await memory.recall("tea", filters=F(planes=(plane,)))).hits} == {plane}
         assert {item.plane for item in (await memory.get_all(filters=F(planes=(plane,)))).items} == {plane}
 

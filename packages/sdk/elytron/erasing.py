@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
 from elytron.deriving import documents_of_turns, links_of_memory
+from elytron.embedding.erasing import vectors_of
 from elytron.folding import CHECKPOINT
 from elytron.keeping import HOMES, KeptMemory, citations_of, id_of
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, find_remains, plane_of
@@ -40,6 +41,8 @@ class _Plan:
     changes: dict[Ref, tuple[transcript.Turn | transcript.Conversation | long_term.Slot, int]] = field(
         default_factory=dict[Ref, tuple[transcript.Turn | transcript.Conversation | long_term.Slot, int]]
     )
+    sources: set[Ref] = field(default_factory=set[Ref])
+    """The documents that are erased or cut: what stands for their texts goes too."""
     citations: set[str] = field(default_factory=set[str])
     has_remains: bool = False
     """Whether a message was emptied before, perhaps by an erasure that did not get to remove its bytes."""
@@ -64,10 +67,12 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
         plan = _Plan(record)
         for memory in found.values():
             if memory is not None:
+                plan.sources.add(memory.ref)
                 await _take(ctx, scope, memory, plan)
         for memory in found.values():
             if memory is not None:
                 await _take_links(ctx, scope, memory, plan)
+        plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
         derived = await _derived(ctx, scope, plan)
         removed = Counter(ref.collection for ref in plan.refs)
         cut = [ref for ref in plan.changes if ref.collection == transcript.TURNS and ref not in plan.refs]
@@ -164,9 +169,7 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
             plan.refs[document.ref] = document.revision
 
 
-async def _take_beside(
-    ctx: OperationContext, scope: Scope, turn: TurnId, part: int | None, plan: _Plan
-) -> None:
+async def _take_beside(ctx: OperationContext, scope: Scope, turn: TurnId, part: int | None, plan: _Plan) -> None:
     """Add what stands beside a turn, or beside one message of it."""
     for document in await documents_of_turns(ctx, scope.space, DERIVED_REFS, f"{turn}."):
         source = DerivedMemoryRef.from_bytes(document.body).source
@@ -271,9 +274,7 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _Plan) -> None
         changes.put(ref, value, expects=revision, action=Action.DELETE)
     _, requires, _ = opening_changes(plan.record, is_new=False)
     await ctx.store.commit(
-        Batch(
-            space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires
-        )
+        Batch(space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires)
     )
     ctx.heads.drop_space(scope.space)
 
@@ -281,6 +282,10 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _Plan) -> None
 async def _remove(ctx: OperationContext, scope: Scope, plan: _Plan) -> int:
     erasure = Erasure(space=scope.space, at=ctx.clock.now(), refs=tuple(plan.refs), blobs=(CHECKPOINT,))
     erased = await ctx.store.erase(erasure)
+    # A pass may have embedded the texts while they were on their way out; now it can no more.
+    late = await vectors_of(ctx.store, scope.space, plan.sources)
+    if late:
+        erased = await ctx.store.erase(Erasure(space=scope.space, at=ctx.clock.now(), refs=tuple(late)))
     ctx.folds.drop(scope.space)
     ctx.heads.drop_space(scope.space)
     return erased.sequence

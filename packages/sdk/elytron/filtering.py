@@ -1,8 +1,9 @@
 """Whether a stored memory passes recall filters, read from the document itself."""
 
+from elytron.keeping import RECALLED, KeptMemory, KeptRecallable, is_forgotten
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallFilters
-from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes import continuity, long_term, procedural, transcript
 
 
 def wants(filters: RecallFilters, plane: Plane, /) -> bool:
@@ -13,14 +14,15 @@ def wants(filters: RecallFilters, plane: Plane, /) -> bool:
         filters.agents,
         filters.apps,
         filters.projects,
-        filters.channels,
-        filters.conversations,
         filters.speakers,
         filters.roles,
         filters.tags_any,
         filters.tags_all,
     )
-    return plane is Plane.TRANSCRIPT or not any(of_turns)
+    of_conversations = (filters.channels, filters.conversations)
+    if plane in RECALLED:
+        return not any(of_turns)
+    return plane is Plane.TRANSCRIPT or not any((*of_turns, *of_conversations))
 
 
 def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
@@ -62,6 +64,18 @@ def skill_passes(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
     """Tell whether a skill may be shown under `filters`."""
     known = filters.known_at is None or skill.recorded_at <= filters.known_at
     return skill.is_recallable and known and _within(skill.updated_at, filters)
+
+
+def kept_passes(memory: KeptMemory, filters: RecallFilters, /) -> bool:
+    """Tell whether what a conversation keeps may be shown under `filters`: nothing private, hidden or replaced."""
+    value = memory.value
+    if not isinstance(value, KeptRecallable) or is_forgotten(value):
+        return False
+    if isinstance(value, continuity.ContinuityCapsule) and not value.is_recallable:
+        return False
+    known = filters.known_at is None or value.updated_at <= filters.known_at
+    is_there = _among(value.channel, filters.channels) and _among(value.conversation, filters.conversations)
+    return known and is_there and _within(value.updated_at, filters)
 
 
 def _among(value: str | None, wanted: tuple[str, ...]) -> bool:

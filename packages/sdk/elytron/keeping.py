@@ -32,6 +32,9 @@ Kept = (
     | tools.ToolExperience
 )
 
+KeptRecallable = continuity.ContinuityCapsule | execution.ExecutionState | summaries.SessionSummary | notes.DailyNote
+"""What of these recall reads, and lists show."""
+
 
 class Home(NamedTuple):
     """Where a plane's documents stand, by which word their ids begin, and what they hold."""
@@ -113,9 +116,7 @@ def text_of(value: Kept, /) -> str:
     match value:
         case continuity.ContinuityCapsule() | execution.ExecutionState():
             return value.text
-        case (
-            summaries.SessionSummary() | notes.DailyNote() | garden.GardenDocument() | tools.ToolExperience()
-        ):
+        case summaries.SessionSummary() | notes.DailyNote() | garden.GardenDocument() | tools.ToolExperience():
             return value.text
         case subjects.Subject():
             return "\n".join(part for part in value.mount.model_dump().values() if part) or value.name

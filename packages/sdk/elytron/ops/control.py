@@ -4,6 +4,7 @@ from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.erasing import erase_memories, erase_space
+from elytron.keeping import KeptMemory, hidden
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, must_find, plane_of
 from elytron.records import Changes
 from elytron.spaces import opening_changes
@@ -140,6 +141,8 @@ def _hidden(
                 return None
             because = request.reason or "forgotten"
             return long_term.close(fact, at=now, because=because, state=long_term.State.FORGOTTEN)
+        case KeptMemory(value=value):
+            return hidden(value, now)
         case _:
             assert_never(memory)
 
@@ -154,16 +157,14 @@ def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | Non
         case FactMemory(fact=fact):
             if fact.state is not long_term.State.FORGOTTEN:
                 return None
-            return fact.model_copy(
-                update={"state": long_term.State.ACTIVE, "closed_at": None, "closed_because": None}
-            )
+            return fact.model_copy(update={"state": long_term.State.ACTIVE, "closed_at": None, "closed_because": None})
+        case KeptMemory(value=value):
+            return hidden(value, None)
         case _:
             assert_never(memory)
 
 
-def _with_forgotten(
-    memory: TurnMemory, changed: dict[Ref, tuple[Value, int]], forgotten_at: Instant | None
-) -> Value:
+def _with_forgotten(memory: TurnMemory, changed: dict[Ref, tuple[Value, int]], forgotten_at: Instant | None) -> Value:
     """Return the turn with this message's mark set, upon what the same request did to its other messages."""
     pending, _ = changed.get(memory.ref, (memory.turn, 0))
     assert isinstance(pending, transcript.Turn)
@@ -196,9 +197,7 @@ def _corrected(
 
 async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes) -> int:
     _, requires, _ = opening_changes(record, is_new=False)
-    batch = Batch(
-        space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires
-    )
+    batch = Batch(space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires)
     return (await ctx.store.commit(batch)).last
 
 

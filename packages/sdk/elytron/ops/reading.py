@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator
 from typing import assert_never
 
 from elytron.context import OperationContext
-from elytron.filtering import fact_passes, message_passes, skill_passes, wants
+from elytron.filtering import fact_passes, kept_passes, message_passes, skill_passes, wants
 from elytron.hits import fact_hit, skill_hit, turn_hit
-from elytron.memories import FactMemory, SkillMemory, TurnMemory, must_find
+from elytron.keeping import KeptMemory, at_of, forgotten_at, kept, text_of
+from elytron.memories import FactMemory, SkillMemory, TurnMemory, must_find, plane_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import (
@@ -21,7 +22,16 @@ from elytron_core.contracts.control import (
 from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes import (
+    candidates,
+    continuity,
+    execution,
+    long_term,
+    notes,
+    procedural,
+    summaries,
+    transcript,
+)
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import Scope
@@ -30,13 +40,20 @@ _ORDER = (
     (Plane.TRANSCRIPT, transcript.TURNS),
     (Plane.LONG_TERM, long_term.FACTS),
     (Plane.PROCEDURAL, procedural.SKILLS),
+    (Plane.CONTINUITY, continuity.CAPSULES),
+    (Plane.EXECUTION, execution.EXECUTION),
+    (Plane.SUMMARY, summaries.SUMMARIES),
+    (Plane.ARCHIVE, notes.NOTES),
 )
 _PAGE = 256
 
 
 async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
-    """Return the memory with this id, whatever its state. Raises NotFound."""
-    return (await must_find(ctx, ctx.scope_of(request), request.id)).hit
+    """Return the memory with this id, whatever its state. Raises NotFound, InvalidInput for a private document."""
+    memory = await must_find(ctx, ctx.scope_of(request), request.id)
+    if plane_of(memory) is Plane.PRIVATE_GARDEN:
+        raise InvalidInput(field="id", problem="names a private document: read_garden reads those")
+    return memory.hit
 
 
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
@@ -63,6 +80,8 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
             items = _of_skill(request.id, skill)
         case FactMemory(fact=fact):
             items = [item for version in await _versions(ctx, scope, fact) for item in _of_fact(version)]
+        case KeptMemory():
+            items = _of_kept(request.id, memory)
         case _:
             assert_never(memory)
     return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
@@ -119,7 +138,8 @@ def _hits(document: Document, plane: Plane, filters: RecallFilters, now: Instant
             skill = procedural.Skill.from_bytes(document.body)
             return [(0, skill_hit(skill))] if skill_passes(skill, filters) else []
         case _:
-            assert_never(plane)
+            memory = kept(document)
+            return [(0, memory.hit)] if kept_passes(memory, filters) else []
 
 
 def _of_message(memory: str, turn: transcript.Turn, part: int) -> list[HistoryItem]:
@@ -136,6 +156,21 @@ def _of_skill(memory: str, skill: procedural.Skill) -> list[HistoryItem]:
         items.append(HistoryItem(id=memory, event=HistoryEvent.SUPERSEDED, at=skill.updated_at, text=skill.summary))
     if skill.forgotten_at is not None:
         items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=skill.forgotten_at))
+    return items
+
+
+def _of_kept(memory_id: str, memory: KeptMemory) -> list[HistoryItem]:
+    """Return the last words of what is written over; a private document keeps its text to itself."""
+    is_private = memory.plane is Plane.PRIVATE_GARDEN
+    value = memory.value
+    event = HistoryEvent.ADDED if memory.revision == 1 else HistoryEvent.SUPERSEDED
+    text = None if is_private else text_of(value)
+    items = [HistoryItem(id=memory_id, event=event, at=at_of(value), text=text)]
+    if isinstance(value, candidates.Candidate) and value.resolved_at is not None:
+        resolved = HistoryEvent.CONFIRMED if value.became is not None else HistoryEvent.DELETED
+        items.append(HistoryItem(id=memory_id, event=resolved, at=value.resolved_at, reason=value.resolution))
+    elif (at := forgotten_at(value)) is not None:
+        items.append(HistoryItem(id=memory_id, event=HistoryEvent.FORGOTTEN, at=at))
     return items
 
 
