@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant, as_datetime
 
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH: Final = (
     r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
@@ -39,7 +39,7 @@ def named_in(text: str, /) -> tuple[Named, ...]:
     written = [
         Named(
             int(match["year"]),
-            _MONTHS.index(match["name"][:3].lower()) + 1,
+            MONTHS.index(match["name"][:3].lower()) + 1,
             int(match["before"] or match["after"] or 0),
         )
         for match in _WRITTEN.finditer(text)

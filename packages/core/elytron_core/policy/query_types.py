@@ -1,0 +1,79 @@
+"""What kind of answer a question wants, read from its words: how many things, of which kind, whose, and of when.
+
+Rules, not a model; where none fits, nothing is assumed. English first, with a few signs of Chinese.
+"""
+
+import re
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from elytron_core.clock import Instant
+from elytron_core.policy.dates_asked import Span, spans_in
+from elytron_core.text.telling import Trait
+
+
+class Owner(StrEnum):
+    """Whose words a question is after."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class Question(NamedTuple):
+    """A question as far as its words say what it wants."""
+
+    fits: Trait
+    """What the answer is likely to have in it; nothing where any text will do."""
+    wants_several: bool
+    """Whether the answer is likely to stand in several places: a list, a count, what two have in common."""
+    owner: Owner
+    spans: tuple[Span, ...]
+
+
+_WHEN = re.compile(
+    r"^(?:when|how long|since when|(?:what|which) (?:date|day|month|year|time))\b|什么时候|哪天|几点|多久"
+)
+_COUNT = re.compile(r"^how (?:many|much|often|old|far|tall|big)\b|多少|几[个次只岁]")
+_NAMED = re.compile(
+    r"^(?:who|whose|whom|where|(?:which|what) (?:city|country|place|state|name))\b|谁|哪里|哪儿|什么名字"
+)
+_SEVERAL = re.compile(
+    r"^how (?:many|often)\b|\b(?:both|all the|all of|in common|different|various|kinds? of|types? of|some|list"
+    r"|everything|summar(?:y|i[sz]e)|overview|timeline|(?:what|which) order|order in which|step by step)\b"
+    r"|哪些|所有|列出|总结"
+)
+_PLURAL = re.compile(
+    r"^(?:what|which)\s+(?:(?!(?:is|was|did|does|do|are|has)\b)[\w'-]+\s+){0,4}?[\w-]+(?<!s)s\b\s+"
+    r"(?:has|have|does|do|did|are|were|is|was|can|could|might|would)\b"
+)
+_PLURAL_VERB = re.compile(r"^(?:what|which|who|where) (?:are|were|all|have)\b")
+_PERFECT = re.compile(r"^(?:what|which|how|where|who|in what|in which)\b.*\b(?:has|have)\b")
+_HOW_LONG: Final = "how long"
+_OF_ASSISTANT = re.compile(
+    r"\byou(?:'ve| have| had)? (?:also )?(?:suggest|recommend|said|say|tell|told|advise|mention|give|gave|given|explain"
+    r"|propos|provid|list|wrote|write|written|describ|outlin|offer)"
+    r"|\byour (?:suggestion|recommendation|advice|answer|response|explanation|proposal|list)|你(?:建议|推荐|说过|告诉)",
+)
+
+
+def read(text: str, now: Instant, /) -> Question:
+    """Return what `text` asks for, as seen at `now`."""
+    lowered = " ".join(text.lower().split())
+    several = _wants_several(lowered)
+    fits = Trait.NOTHING
+    if _WHEN.search(lowered):
+        fits |= Trait.TIME
+    if _COUNT.search(lowered):
+        fits |= Trait.NUMBER
+    if several or _NAMED.search(lowered):
+        fits |= Trait.NAME
+    if several:
+        fits |= Trait.QUOTE
+    owner = Owner.ASSISTANT if _OF_ASSISTANT.search(lowered) else Owner.USER
+    return Question(fits, several, owner, spans_in(text, now))
+
+
+def _wants_several(lowered: str) -> bool:
+    if _SEVERAL.search(lowered) or _PLURAL.search(lowered) or _PLURAL_VERB.search(lowered):
+        return True
+    return bool(_PERFECT.search(lowered)) and not lowered.startswith(_HOW_LONG)

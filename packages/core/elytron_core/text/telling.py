@@ -1,0 +1,98 @@
+"""What kind of things a text tells: times, numbers, names, quotations, of whom it speaks, whether it asks.
+
+Signs, not understanding: word lists and shapes, English first, with a few of Chinese. They are read once, when a text
+is indexed, and never decide alone.
+"""
+
+import re
+from enum import IntFlag
+from typing import Final, NamedTuple
+
+
+class Trait(IntFlag):
+    """What a text has in it; an index keeps the sum."""
+
+    NOTHING = 0
+    ASKS = 1
+    NUMBER = 2
+    TIME = 4
+    NAME = 8
+    QUOTE = 16
+    ENDS_ASKING = 32
+
+
+class Telling(NamedTuple):
+    """The traits of a text, and how much it tells rather than reacts: about 0.6 at most, below 0 for bare replies."""
+
+    traits: Trait
+    told: float
+
+
+READ_CHARS: Final = 2_000
+"""So much of a text is read for its traits."""
+FULL_CHARS: Final = 500
+"""Beyond this length a text tells its share of `FULL_CHARS` only: long texts have something of everything."""
+
+_TIMES = """
+ago april august december evening february friday january july june last march monday month months morning next night
+november october recently saturday september since sunday thursday today tomorrow tonight tuesday wednesday week weekend
+weeks year years yesterday
+"""
+_NUMBERS = """
+both couple dozen eight eleven fifth first five four fourth nine once one second seven several six ten third three
+twelve twice two
+"""
+_SELF = "i i'm i've i'd i'll me mine my our us we we'll we're we've"
+_YOU = "you you'll you're you've your yours"
+_REPLIES = """
+absolutely awesome aww congrats congratulations cool definitely glad great no ok okay sounds sure thank thanks that's
+totally wow yeah yep yes
+"""
+_TIME_WORDS, _NUMBER_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS = (
+    frozenset(words.split()) for words in (_TIMES, _NUMBERS, _SELF, _YOU, _REPLIES)
+)
+_WORD = re.compile(r"[a-z0-9][a-z0-9']*")
+_NAME = re.compile(r"(?<=[a-z] )[A-Z][a-z]+(?![a-z]*[!,?])")
+"""A capital inside a sentence; not who is called: "Hey Ada," """
+_QUOTE = re.compile(r"[\"“「《][^\"”」》]{2,80}[\"”」》]")
+_DIGIT = re.compile(r"\d")
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_CHINESE_TIME = re.compile(r"昨天|今天|明天|前天|上周|下周|上个?月|下个?月|去年|今年|明年|最近|星期|月\d|\d[年月日号]")
+_CHINESE_NUMBER = re.compile(r"[一二三四五六七八九十两几百千万]+[个只次位本张条块年月天岁]")
+
+TOLD_BY_TIME, TOLD_BY_TRAIT, TOLD_BY_ASKING = 0.15, 0.1, -0.1
+TOLD_BY_SELF, TOLD_BY_YOU, TOLD_BY_REPLY = 0.1, -0.05, -0.1
+"""What each trait, the first person, the second, and a reply's first word add to what a text tells."""
+
+
+def read(text: str, /) -> Telling:
+    """Return what `text` tells; the same text gives the same in every process."""
+    head = text[:READ_CHARS]
+    words = _WORD.findall(head.lower().replace("’", "'"))
+    known = set(words)
+    traits = Trait.NOTHING
+    if "?" in head or "？" in head:
+        traits |= Trait.ASKS
+    if text.rstrip().endswith(("?", "？")):
+        traits |= Trait.ENDS_ASKING
+    if not known.isdisjoint(_NUMBER_WORDS) or _DIGIT.search(head):
+        traits |= Trait.NUMBER
+    if not known.isdisjoint(_TIME_WORDS) or _YEAR.search(head):
+        traits |= Trait.TIME
+    if _NAME.search(head):
+        traits |= Trait.NAME
+    if _QUOTE.search(head):
+        traits |= Trait.QUOTE
+    if not head.isascii():
+        traits |= Trait.TIME if _CHINESE_TIME.search(head) else Trait.NOTHING
+        traits |= Trait.NUMBER if _CHINESE_NUMBER.search(head) else Trait.NOTHING
+    told = TOLD_BY_TIME * bool(traits & Trait.TIME) + TOLD_BY_ASKING * bool(traits & Trait.ASKS)
+    told += sum(TOLD_BY_TRAIT for trait in (Trait.NUMBER, Trait.NAME, Trait.QUOTE) if traits & trait)
+    told += TOLD_BY_SELF * _share(words, _SELF_WORDS) + TOLD_BY_YOU * _share(words, _YOU_WORDS)
+    told += TOLD_BY_REPLY * bool(words and words[0] in _REPLY_WORDS)
+    return Telling(traits, told * min(1.0, FULL_CHARS / max(len(text), 1)))
+
+
+def _share(words: list[str], wanted: frozenset[str]) -> float:
+    """Return how often `words` has one of `wanted`; four times count as much as it can."""
+    return min(sum(word in wanted for word in words), 4) / 4

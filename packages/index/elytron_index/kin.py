@@ -1,0 +1,51 @@
+"""Which words are alike in meaning: a table of English stems, each with its likest others, read when first asked for.
+
+It was made once from a sentence encoder's vectors of single words (see kin.txt) and does the small part of a model's
+work that needs none: "pet" reaches "dog", "injured" reaches "ankle". What a word's kin is worth is decided by weights.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import numpy as np
+
+FLOOR: Final = 0.35
+"""Words less alike than this are not in the table."""
+
+
+def of(term: str, /) -> Mapping[str, float]:
+    """Return the stems like `term`, likest first, each with its likeness above `FLOOR` on a scale from 0 to 1."""
+    table = _table()
+    place = table.places.get(term)
+    if place is None:
+        return {}
+    start, end = table.starts[place], table.starts[place + 1]
+    return {
+        table.words[other]: (likeness / 255 - FLOOR) / (1 - FLOOR)
+        for other, likeness in zip(table.others[start:end].tolist(), table.likeness[start:end].tolist(), strict=True)
+    }
+
+
+def knows(term: str, /) -> bool:
+    """Tell whether `term` is a stem of the table."""
+    return term in _table().places
+
+
+class _Table:
+    """The arrays of the file, and where each word stands in them."""
+
+    def __init__(self) -> None:
+        with files("elytron_index").joinpath("kin.npz").open("rb") as file, np.load(file) as arrays:
+            self.words = arrays["words"].tobytes().decode("ascii").split("\n")
+            self.starts: list[int] = arrays["starts"].tolist()
+            self.others = arrays["others"]
+            self.likeness = arrays["likeness"]
+        assert len(self.words) == len(self.starts) - 1
+        self.places = {word: place for place, word in enumerate(self.words)}
+
+
+@cache
+def _table() -> _Table:
+    return _Table()
