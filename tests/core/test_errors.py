@@ -109,6 +109,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     (errors.Unauthorized(), "no credential that is known here: send `Authorization: Bearer <key>`", {}),
     (errors.ModelUnavailable("no answer"), "no answer", {}),
     (errors.ModelRefused("no vectors"), "no vectors", {}),
+    (errors.GatewayRefused("HTTP 403", status=403), "HTTP 403", {"status": 403}),
     (errors.Unreachable("no answer"), "no answer", {}),
     (errors.PermissionRefused("not yours"), "not yours", {}),
     (errors.Unsupported("no such operation"), "no such operation", {}),
@@ -134,6 +135,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         {},
     ),
     (
+        errors.StoreBudgetExceeded(what="events", limit=256),
         errors.StoreFailed(engine="file", doing="syncing"),
         "the file store failed while syncing; this handle takes no more writes: open it again",
         {},

@@ -24,6 +24,7 @@
     │   ├── StoreUnavailable      store_unavailable          cannot be opened, read or written now (retryable)
     │   │   └── StoreBusy         store_busy                 others held it longer than the wait allows
     │   ├── StoreFull             store_full                 no space left on the device
+    │   ├── StoreBudgetExceeded   store_budget_exceeded      more than the store's profile lets it hold
     │   ├── StoreFailed           store_failed               a write or fsync failed; the handle takes no more
     │   ├── StoreClosed           store_closed
     │   ├── StoreForeign          store_foreign              not a store of ours, or of another kind
@@ -36,6 +37,7 @@
     ├── ModelError
     │   ├── ModelUnavailable      model_unavailable          a model cannot be reached now (retryable)
     │   └── ModelRefused          model_refused              a model will not answer this, or not as it must
+    ├── GatewayRefused            gateway_refused            a Memory Gateway said no, with its HTTP status
     └── Unreachable               unreachable                a server of ours does not answer (retryable)
 
 Messages name the thing and the way out; they never hold a value that may be secret.
@@ -259,6 +261,21 @@ class StoreFull(StoreError):
         super().__init__(f"the {engine} store has no room left on its device: free some and retry; nothing was stored")
 
 
+class StoreBudgetExceeded(StoreError):
+    key = "store_budget_exceeded"
+
+    def __init__(self, *, what: str, limit: int) -> None:
+        super().__init__(
+            f"this store may hold {limit} {what} and would have more: erase some, or open it with a larger profile; "
+            "nothing was stored"
+        )
+        self.what = what
+        self.limit = limit
+
+    def details(self) -> dict[str, str | int]:
+        return {"what": self.what, "limit": self.limit}
+
+
 class StoreFailed(StoreError):
     key = "store_failed"
 
@@ -341,3 +358,14 @@ class ModelRefused(ModelError):
 class Unreachable(ElytronError):
     key = "unreachable"
     retryable = True
+
+
+class GatewayRefused(ElytronError):
+    key = "gateway_refused"
+
+    def __init__(self, message: str, /, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+    def details(self) -> dict[str, str | int]:
+        return {"status": self.status}

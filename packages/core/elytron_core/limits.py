@@ -145,6 +145,7 @@ EXTRACTION_CPU_S = 30
 EXTRACTION_WAIT_S = 60.0
 EXTRACTION_MEMORY_BYTES = 1024 * 1024 * 1024
 GATEWAY_TIMEOUT_S = 120.0
+GATEWAY_TIMEOUT_MAX_S = 3_600.0
 
 # Models and maintenance
 MODEL_CALLS_PER_DAY = 2_000
@@ -159,6 +160,9 @@ MODEL_ANSWER_TOKENS = 1_200
 EXTRACTION_ITEMS = 4
 EXTRACTION_CHARS = 12_000
 """How much of a turn an extraction is shown; a longer one is cut at its end."""
+SUMMARY_INPUT_CHARS = 40_000
+MESSAGE_SHOWN_CHARS = 4_000
+"""How much of one message a summary is shown."""
 EXTRACTION_CONTEXT = 4
 """Earlier messages that an extraction may read to know what is meant."""
 EXTRACTION_KNOWN = 24

@@ -15,10 +15,8 @@ from elytron_core.scope import Name
 ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$"
 """Letters, digits and `_.@-`, not beginning with a dot; so none can look like a path or hold a separator."""
 Id = Annotated[str, Field(min_length=1, max_length=limits.GATEWAY_ID_CHARS, pattern=ID_PATTERN)]
-SessionId = Annotated[Name, Field(min_length=3)]
+SessionId = Annotated[Name, Field(min_length=3, max_length=limits.GATEWAY_SESSION_CHARS)]
 DEFAULT = "default"
-RESERVED = "elytron"
-"""No user's id begins so: the gateway's own space does."""
 _ID = re.compile(ID_PATTERN)
 _RESOURCE_ID = re.compile(r"r_[0-9a-f]{32}")
 
@@ -58,6 +56,11 @@ class SessionName:
     def __str__(self) -> str:
         parts = (self.kind.value, self.user, self.name)
         return ":".join(part for part in parts if part)
+
+
+def is_resource_id(text: str, /) -> bool:
+    """Tell whether `text` is the id of a resource."""
+    return _RESOURCE_ID.fullmatch(text) is not None
 
 
 def chat(conversation: str, /) -> str:
@@ -108,10 +111,8 @@ def owned(session_id: str, owner: Owner, /) -> SessionName:
 
 
 def require_user_id(user_id: str, /) -> str:
-    """Return `user_id`. Raises InvalidInput where it is not an id, or is kept for the gateway itself."""
+    """Return `user_id`. Raises InvalidInput where it is not an id."""
     if not _ID.fullmatch(user_id) or len(user_id) > limits.GATEWAY_ID_CHARS:
         problem = f"is not 1 to {limits.GATEWAY_ID_CHARS} letters, digits and _.@-, beginning with none of .@"
         raise InvalidInput(field="user_id", problem=problem)
-    if user_id.lower().startswith(RESERVED):
-        raise InvalidInput(field="user_id", problem=f"begins with {RESERVED!r}, which is kept for the gateway")
     return user_id

@@ -5,14 +5,15 @@ import hmac
 from collections.abc import AsyncIterator, Callable
 
 from elytron.context import OperationContext
+from elytron_adapter.principals import SYSTEM_SPACE
 from elytron_core import canonical
 from elytron_core.errors import Conflict, NotFound, Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import USERS, User
-from elytron_gateway.names import RESERVED, require_user_id
+from elytron_gateway.names import require_user_id
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
 
-SPACE = SpaceId(f"{RESERVED}.gateway")
+SPACE = SYSTEM_SPACE
 PREFIX = "uk_"
 ATTEMPTS = 8
 _DIGITS = 48

@@ -43,7 +43,7 @@ class UserAnswer(Value):
     user_key: Annotated[str, Field(repr=False)]
 
 
-class ToolCall(Request):
+class ToolCall(Value):
     """A call that an assistant made; its shape is the host's."""
 
     id: Short
@@ -51,7 +51,7 @@ class ToolCall(Request):
     function: dict[Name, JsonValue] = {}
 
 
-class ContentItem(Request):
+class ContentItem(Value):
     """One part of a message. It holds its content in exactly one of `text`, `uri`, `base64` and `upload_id`."""
 
     type: ItemType
@@ -75,7 +75,7 @@ class ContentItem(Request):
         return self
 
 
-class WireMessage(Request):
+class WireMessage(Value):
     """One message, as a host sends it."""
 
     sender_id: Name
@@ -165,10 +165,10 @@ class SearchResult(Value):
     """One memory found. `raw` is what the upstream said of it."""
 
     id: str
-    session_id: str | None
     text: str
     score: float
     source_scope: Scope
+    session_id: str | None = None
     resource_id: str | None = None
     resource_uri: str | None = None
     title: str | None = None
@@ -209,7 +209,7 @@ class EditAnswer(Value):
 
     memory_id: str
     session_id: str
-    kind: EditKind | None
+    kind: EditKind | None = None
     text: str = ""
     reason: str = ""
     updated_at: int = 0
@@ -268,6 +268,12 @@ class HealthAnswer(Value):
     status: Literal["ok", "degraded"]
     upstream: str
     backlog: int = 0
+
+
+class UsersAnswer(Value):
+    """Every user of the gateway."""
+
+    users: tuple[str, ...]
 
 
 class UsageAnswer(Value):

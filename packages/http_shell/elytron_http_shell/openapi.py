@@ -48,6 +48,7 @@ _SECURITY: Json = {
 _NEEDS: dict[Access, list[Json]] = {
     Access.PUBLIC: [],
     Access.SIGNED: [{"signature": []}],
+    Access.CREDENTIALS: [{}, {"bearer": []}],
     Access.MEMBER: [{"bearer": []}],
     Access.OPERATOR: [{"bearer": []}],
 }

@@ -16,6 +16,8 @@ _CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
     errors.RateLimited: {"retry_after_s": 1},
     errors.MissingExtra: {"extra": "server"},
     errors.StoreNewer: {"found": 0},
+    errors.GatewayRefused: {"status": 502},
+    errors.StoreBudgetExceeded: {"what": "something", "limit": 0},
     errors.StoreCorrupt: {"what": "something"},
     errors.SealBroken: {"what": "something"},
 }

@@ -1,0 +1,256 @@
+"""The two clients: one awaits, one waits. Both send a request once and never again by themselves."""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from elytron_core import limits
+from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable
+from elytron_core.model import Value
+from elytron_gateway.client import calls
+from elytron_gateway.client.calls import Call
+from elytron_gateway.wire import SearchAnswer
+
+if TYPE_CHECKING:
+    import httpx
+
+BASE_URL = "http://127.0.0.1:8010"
+USER_ID = "X-User-Id"
+P = ParamSpec("P")
+AnswerT = TypeVar("AnswerT", bound=Value)
+_DETAIL_CHARS = 300
+_RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whose gateway it is and where. Shows no key."""
+
+    base_url: str = BASE_URL
+    user_id: str = ""
+    user_key: str = field(default="", repr=False)
+    provisioning_key: str = field(default="", repr=False)
+    timeout_s: float = limits.GATEWAY_TIMEOUT_S
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:
+            raise InvalidInput(field="base_url", problem="is no address that begins with http:// or https://")
+        if not 0 < self.timeout_s <= limits.GATEWAY_TIMEOUT_MAX_S:
+            most = limits.GATEWAY_TIMEOUT_MAX_S
+            raise InvalidInput(field="timeout", problem=f"is not above 0 and at most {most:.0f} seconds")
+
+
+def sending(
+    build: Callable[P, Call[AnswerT]], /
+) -> Callable[Concatenate["MemoryGatewayClient", P], Awaitable[AnswerT]]:
+    """Return the call that `build` describes, as a method that awaits its answer."""
+
+    async def send(self: "MemoryGatewayClient", /, *args: P.args, **kwargs: P.kwargs) -> AnswerT:
+        return await self.send(build(*args, **kwargs))
+
+    send.__doc__, send.__name__ = build.__doc__, build.__name__
+    return send
+
+
+def waiting(
+    build: Callable[P, Call[AnswerT]], /
+) -> Callable[Concatenate["SyncMemoryGatewayClient", P], AnswerT]:
+    """Return the call that `build` describes, as a method that waits for its answer."""
+
+    def send(self: "SyncMemoryGatewayClient", /, *args: P.args, **kwargs: P.kwargs) -> AnswerT:
+        return self.send(build(*args, **kwargs))
+
+    send.__doc__, send.__name__ = build.__doc__, build.__name__
+    return send
+
+
+class _Client:
+    """What both clients know: the account, and how a call becomes a request and an answer a value."""
+
+    def __init__(
+        self,
+        base_url: str = BASE_URL,
+        /,
+        *,
+        user_id: str = "",
+        user_key: str = "",
+        provisioning_key: str = "",
+        timeout_s: float = limits.GATEWAY_TIMEOUT_S,
+    ) -> None:
+        self.account = Account(base_url.rstrip("/"), user_id, user_key, provisioning_key, timeout_s)
+
+    def _request(self, call: Call[Any]) -> dict[str, Any]:
+        """Return the arguments of the HTTP client's request."""
+        account = self.account
+        if call.is_placed and not (account.user_id and account.user_key):
+            raise InvalidInput(field="user_id and user_key", problem="are missing: this call needs both")
+        headers = {"Idempotency-Key": call.idempotency_key} if call.idempotency_key is not None else {}
+        fields = dict(call.fields)
+        if not call.is_placed:
+            if account.provisioning_key:
+                headers["Authorization"] = f"Bearer {account.provisioning_key}"
+        elif call.method == "POST":
+            fields |= {"user_id": account.user_id, "user_key": account.user_key}
+        else:
+            # What has no body says it in headers: addresses are logged on the way.
+            headers |= {"Authorization": f"Bearer {account.user_key}", USER_ID: account.user_id}
+        sent: dict[str, Any] = {"method": call.method, "url": account.base_url + call.path, "headers": headers}
+        if call.method != "POST":
+            sent["params"] = fields
+        elif call.files is not None:
+            sent |= {"data": fields, "files": dict(call.files)}
+        else:
+            sent["json"] = fields
+        return sent
+
+    def _answer(self, call: Call[AnswerT], response: "httpx.Response") -> AnswerT:
+        """Return what the gateway answered. Raises GatewayRefused, Unreachable."""
+        if response.status_code != 200:
+            told = f"Memory Gateway returned HTTP {response.status_code}: {self._detail(response)}"
+            if response.status_code in _RETRYABLE:
+                raise Unreachable(told)
+            raise GatewayRefused(told, status=response.status_code)
+        try:
+            # Fields that this version does not know are left out, so that a newer gateway can be read.
+            known = {name: value for name, value in _object(response).items() if name in call.answer.model_fields}
+            found = call.answer.model_validate(known)
+        except (ValidationError, ValueError):
+            raise Unreachable("Memory Gateway gave an answer that cannot be read") from None
+        return _without_raw(found)
+
+    def _detail(self, response: "httpx.Response") -> str:
+        """Return what the gateway said was wrong, without any key that it might repeat."""
+        try:
+            body = _object(response)
+        except ValueError:
+            body = {}
+        told = body.get("detail") or body.get("error") or ""
+        text = told if isinstance(told, str) else json.dumps(told)
+        for secret in (self.account.user_key, self.account.provisioning_key):
+            text = text.replace(secret, "********") if secret else text
+        return text[:_DETAIL_CHARS] or "no reason given"
+
+    def _failed(self, error: "httpx.HTTPError") -> Unreachable:
+        return Unreachable(f"Memory Gateway did not answer: {type(error).__name__}")
+
+
+class MemoryGatewayClient(_Client):
+    """Calls a Memory Gateway. `async with` closes it. Raises GatewayRefused, Unreachable, InvalidInput."""
+
+    async def send(self, call: Call[AnswerT], /) -> AnswerT:
+        """Send `call` once and return its answer."""
+        httpx = _httpx()
+        try:
+            return self._answer(call, await self._http.request(**self._request(call)))
+        except httpx.HTTPError as error:
+            raise self._failed(error) from None
+
+    @property
+    def _http(self) -> "httpx.AsyncClient":
+        if not hasattr(self, "_opened"):
+            self._opened = _httpx().AsyncClient(timeout=self.account.timeout_s)
+        return self._opened
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    health = sending(calls.health)
+    create_user = sending(calls.create_user)
+    add = sending(calls.add)
+    add_with_files = sending(calls.add_with_files)
+    flush = sending(calls.flush)
+    search = sending(calls.search)
+    override = sending(calls.override)
+    delete = sending(calls.delete)
+    undo = sending(calls.undo)
+    edits = sending(calls.edits)
+    upload_resource = sending(calls.upload_resource)
+    register_resource = sending(calls.register_resource)
+    list_resources = sending(calls.list_resources)
+    get_resource = sending(calls.get_resource)
+    delete_resource = sending(calls.delete_resource)
+
+
+class SyncMemoryGatewayClient(_Client):
+    """Calls a Memory Gateway and waits for each answer. `with` closes it. Raises as MemoryGatewayClient does."""
+
+    def send(self, call: Call[AnswerT], /) -> AnswerT:
+        """Send `call` once and return its answer."""
+        httpx = _httpx()
+        try:
+            return self._answer(call, self._http.request(**self._request(call)))
+        except httpx.HTTPError as error:
+            raise self._failed(error) from None
+
+    @property
+    def _http(self) -> "httpx.Client":
+        if not hasattr(self, "_opened"):
+            self._opened = _httpx().Client(timeout=self.account.timeout_s)
+        return self._opened
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    health = waiting(calls.health)
+    create_user = waiting(calls.create_user)
+    add = waiting(calls.add)
+    add_with_files = waiting(calls.add_with_files)
+    flush = waiting(calls.flush)
+    search = waiting(calls.search)
+    override = waiting(calls.override)
+    delete = waiting(calls.delete)
+    undo = waiting(calls.undo)
+    edits = waiting(calls.edits)
+    upload_resource = waiting(calls.upload_resource)
+    register_resource = waiting(calls.register_resource)
+    list_resources = waiting(calls.list_resources)
+    get_resource = waiting(calls.get_resource)
+    delete_resource = waiting(calls.delete_resource)
+
+
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ImportError as error:
+        raise MissingExtra(extra="client", purpose="the gateway's client") from error
+    return httpx
+
+
+def _object(response: "httpx.Response") -> dict[str, Any]:
+    """Return the JSON object in an answer. Raises ValueError where it is none."""
+    body: Any = response.json()
+    if not isinstance(body, dict):
+        raise ValueError("not an object")  # noqa: TRY004 - one word for every answer that cannot be read
+    return cast("dict[str, Any]", body)
+
+
+def _without_raw(answer: AnswerT) -> AnswerT:
+    """Return a search's answer without what the upstream said, which is not for prompts."""
+    if not isinstance(answer, SearchAnswer):
+        return answer
+    results = tuple(result.model_copy(update={"raw": {}}) for result in answer.results)
+    return answer.model_copy(update={"results": results})

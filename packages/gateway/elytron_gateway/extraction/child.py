@@ -1,0 +1,123 @@
+"""The process that reads one file: bytes on stdin, chunks as JSON lines on stdout, within limits that the system keeps.
+
+    python -m elytron_gateway.extraction.child MEDIA_TYPE CHUNK_CHARS MAX_CHUNKS MAX_CHARS CPU_S MEMORY_BYTES
+"""
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+HEADING_CHARS = 200
+
+
+def main(arguments: list[str]) -> int:
+    """Read the file and print its chunks; exit with 3 where it cannot be read, 4 where it holds too much text."""
+    media_type, chunk_chars, max_chunks, max_chars, cpu_s, memory = arguments[0], *map(int, arguments[1:6])
+    data = sys.stdin.buffer.read()
+    _confine(cpu_s, memory)
+    try:
+        left = max_chunks
+        spent = 0
+        for page, text in _texts(data, media_type):
+            spent += len(text)
+            if spent > max_chars:
+                return 4
+            for chunk, heading in _chunks(text, chunk_chars):
+                left -= 1
+                if left < 0:
+                    return 4
+                line = {"text": chunk, "page": page, "heading": heading}
+                sys.stdout.write(json.dumps({name: value for name, value in line.items() if value is not None}) + "\n")
+    except Exception:  # noqa: BLE001 - parsers of strangers' files raise anything; all of it means one thing
+        return 3
+    sys.stdout.flush()
+    return 0
+
+
+def _confine(cpu_s: int, memory: int) -> None:
+    """Let the system end this process where it takes more time or memory, and let it write no file."""
+    try:
+        import resource
+    except ImportError:  # a system without these limits; the parent's clock still holds
+        return
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _texts(data: bytes, media_type: str) -> Iterator[tuple[int | None, str]]:
+    """Yield the file's texts, each with its page where it has pages."""
+    match media_type:
+        case "application/pdf":
+            yield from _pdf(data)
+        case "application/json":
+            yield None, "\n".join(_flat(json.loads(data), ""))
+        case "text/plain" | "text/markdown":
+            yield None, data.decode("utf-8-sig")
+        case _:
+            yield None, _marked(data, media_type)
+
+
+def _pdf(data: bytes) -> Iterator[tuple[int | None, str]]:
+    from pypdf import PdfReader
+
+    for number, page in enumerate(PdfReader(io.BytesIO(data)).pages, 1):
+        yield number, page.extract_text()
+
+
+def _marked(data: bytes, media_type: str) -> str:
+    """Return the text as Markdown, without the block that tells of the file itself."""
+    import kreuzberg
+
+    config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False)
+    text = kreuzberg.extract_bytes_sync(data, media_type, config).content
+    if text.startswith("---\n"):
+        _, _, rest = text[4:].partition("\n## ")
+        title, _, body = rest.partition("\n")
+        text = f"# {title.removeprefix('title: ')}\n{body}" if title.startswith("title: ") else text
+    return text
+
+
+def _flat(value: JsonValue, path: str) -> Iterator[str]:
+    """Yield a line per leaf of a JSON value: where it stands, and what it is."""
+    match value:
+        case dict():
+            for name, item in value.items():
+                yield from _flat(item, f"{path}.{name}" if path else name)
+        case list():
+            for number, item in enumerate(value):
+                yield from _flat(item, f"{path}[{number}]")
+        case _:
+            yield f"{path}: {value}" if path else str(value)
+
+
+def _chunks(text: str, size: int) -> Iterator[tuple[str, str | None]]:
+    """Yield pieces of at most `size` characters, each with the heading that it stands under."""
+    from semantic_text_splitter import MarkdownSplitter
+
+    headings = [
+        (start, line.lstrip("#").strip()[:HEADING_CHARS])
+        for start, line in _lines(text)
+        if line.startswith("#") and line.lstrip("#").startswith(" ")
+    ]
+    place = -1
+    for start, chunk in MarkdownSplitter(size).chunk_indices(text):
+        while place + 1 < len(headings) and headings[place + 1][0] <= start:
+            place += 1
+        if chunk.strip():
+            yield chunk, headings[place][1] if place >= 0 else None
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for line in text.splitlines(keepends=True):
+        yield start, line
+        start += len(line)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

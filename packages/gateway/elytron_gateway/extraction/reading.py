@@ -1,0 +1,93 @@
+"""Reading a file in a process of its own, which the system ends where it takes too much."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from dataclasses import dataclass
+
+from elytron_core import limits
+from elytron_core.errors import MissingExtra
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a file's text, with the page it stands on and the heading it stands under."""
+
+    text: str
+    page: int | None = None
+    heading: str | None = None
+
+
+class Unreadable(Exception):
+    """A file that gave no text. `problem` says why, and nothing of the file."""
+
+    def __init__(self, problem: str, /) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+async def read_chunks(data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
+    """Return the text of a file in chunks of at most `limits.RESOURCE_CHUNK_CHARS`. Raises Unreadable, MissingExtra."""
+    _require_extra()
+    bounds = (
+        limits.RESOURCE_CHUNK_CHARS,
+        limits.RESOURCE_CHUNKS,
+        limits.RESOURCE_TEXT_CHARS,
+        limits.EXTRACTION_CPU_S,
+        limits.EXTRACTION_MEMORY_BYTES,
+    )
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-c",
+        _START,
+        *sys.path,
+        "--",
+        media_type,
+        *map(str, bounds),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={},
+    )
+    try:
+        async with asyncio.timeout(limits.EXTRACTION_WAIT_S):
+            out, _ = await child.communicate(data)
+    except TimeoutError:
+        raise Unreadable("took longer to read than the server allows") from None
+    finally:
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+    match child.returncode:
+        case 0:
+            pass
+        case 4:
+            raise Unreadable("holds more text than the server takes")
+        case 3:
+            raise Unreadable("could not be read: it is damaged, locked, or not what it seems")
+        case _:
+            raise Unreadable("took more time or memory to read than the server allows")
+    chunks = tuple(Chunk(**json.loads(line)) for line in out.splitlines())
+    if not chunks:
+        raise Unreadable("holds no text")
+    return chunks
+
+
+_START = """
+import sys
+end = sys.argv.index("--")
+sys.path[:] = sys.argv[1:end]
+from elytron_gateway.extraction.child import main
+sys.exit(main(sys.argv[end + 1:]))
+"""
+"""Started without the environment and the user's site, the child is told where modules are."""
+
+
+def _require_extra() -> None:
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in ("pypdf", "kreuzberg", "semantic_text_splitter", "puremagic")):
+        raise MissingExtra(extra="documents", purpose="reading documents")

@@ -1,0 +1,61 @@
+"""What a file is: told by its bytes, its name only choosing between kinds of text."""
+
+from pathlib import PurePosixPath
+
+from elytron_core.errors import MissingExtra, UnsupportedMedia
+
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_TEXTS = {
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".txt": "text/plain",
+    ".log": "text/plain",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".json": "application/json",
+    ".csv": "text/csv",
+}
+ALLOWED = frozenset({*_TEXTS.values(), "application/pdf", DOCX})
+"""The kinds of files whose text is taken in."""
+_HEAD = 64 * 1024
+
+
+def media_type(data: bytes, /, *, name: str = "", declared: str = "") -> str:
+    """Return the media type of a file. Raises UnsupportedMedia for one that is not in `ALLOWED`.
+
+    The bytes decide. A text is what its name's ending says, else what was declared, where that is a kind of text.
+    """
+    if b"\0" not in data[:_HEAD] and _is_text(data):
+        ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
+        said = declared.partition(";")[0].strip().lower()
+        found = ending or (said if said in _TEXTS.values() else "text/plain")
+        if not data[:5].startswith(b"%PDF-"):
+            return found
+    found = _signature(data)
+    if found not in ALLOWED:
+        raise UnsupportedMedia(allowed=tuple(sorted(ALLOWED)))
+    return found
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _signature(data: bytes) -> str:
+    if data.startswith(b"%PDF-"):
+        return "application/pdf"
+    try:
+        import puremagic
+    except ImportError as error:
+        raise MissingExtra(extra="documents", purpose="reading documents") from error
+    try:
+        found = str(puremagic.from_string(data[:_HEAD], mime=True))  # pyright: ignore[reportUnknownMemberType]
+    except (puremagic.PureError, ValueError):
+        return ""
+    if data.startswith(b"PK\x03\x04") and b"word/" in data:
+        return DOCX
+    return found

@@ -1,0 +1,157 @@
+"""Messages of the wire become messages of a session; files among them are kept, with what can be read of their text."""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from elytron.context import OperationContext
+from elytron_core import canonical, limits
+from elytron_core.clock import Instant
+from elytron_core.errors import InvalidInput, PayloadTooLarge, UnsupportedMedia
+from elytron_core.planes.gateway import ATTACHMENTS, Attachment
+from elytron_core.planes.transcript import Message, Role
+from elytron_gateway import blobs
+from elytron_gateway.extraction import Unreadable, media_type, read_chunks
+from elytron_gateway.names import Owner
+from elytron_gateway.shelves import Shelf, commit
+from elytron_gateway.upstream import Told
+from elytron_gateway.wire import ContentItem, WireMessage
+
+_READABLE = frozenset({"doc", "pdf", "html"})
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that came beside the messages."""
+
+    name: str
+    mime: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a message: its item, and its bytes where it has some."""
+
+    item: ContentItem
+    data: bytes
+    mime: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A message ready for the upstream, and the files that came with it."""
+
+    told: Told
+    files: tuple[File, ...]
+
+
+async def parse(
+    messages: Sequence[WireMessage], /, *, uploads: Mapping[str, Upload], key: str | None = None
+) -> tuple[Parsed, ...]:
+    """Return the messages for the upstream, each under a part of `key` where there is one.
+
+    Raises InvalidInput for base64 that is none, an `upload_id` without its file, a file that no message names, or a
+    `file:` address, which this server may not read.
+    """
+    parsed = [await _parse(number, message, uploads) for number, message in enumerate(messages)]
+    named = {file.item.upload_id for one in parsed for file in one.files}
+    unnamed = uploads.keys() - named
+    if unnamed:
+        raise InvalidInput(field="files", problem="hold one that no content item names by its upload_id")
+    if key is None:
+        return tuple(parsed)
+    digest = canonical.digest(key.encode())[:32]
+    return tuple(
+        replace(one, told=replace(one.told, key=f"{digest}.{number}")) for number, one in enumerate(parsed)
+    )
+
+
+async def keep_files(
+    ctx: OperationContext, owner: Owner, session_id: str, files: Sequence[File], memory_id: str, /
+) -> list[tuple[str, Attachment]]:
+    """Store the files of one message; return their records with their ids."""
+    shelf = Shelf(ctx, ATTACHMENTS, Attachment)
+    kept: list[tuple[str, Attachment]] = []
+    for file in files:
+        key = blobs.new_key(ctx)
+        record = Attachment(
+            memory_id=memory_id,
+            session_id=session_id,
+            upload_id=file.item.upload_id,
+            kind=file.item.type,
+            name=file.item.name or file.name[: limits.NAME_CHARS],
+            ext=file.item.ext or "",
+            mime=file.mime,
+            size=len(file.data),
+            uri=file.item.uri or "",
+            at=ctx.clock.now(),
+        )
+        if file.data:
+            await blobs.keep(ctx, owner.space, key, file.data)
+        await commit(ctx, owner.space, shelf.put(key, record, expects=0))
+        kept.append((f"a_{key}", record))
+    return kept
+
+
+async def _parse(number: int, message: WireMessage, uploads: Mapping[str, Upload]) -> Parsed:
+    items = message.content if isinstance(message.content, tuple) else ()
+    texts = [message.content] if isinstance(message.content, str) else []
+    files: list[File] = []
+    for place, item in enumerate(items):
+        if item.text is not None:
+            texts.append(item.text)
+            continue
+        file = _file(item, uploads, field=f"messages.{number}.content.{place}")
+        files.append(file)
+        texts.append(await _text_of(file))
+    calls = [call.model_dump(mode="json") for call in message.tool_calls]
+    if calls:
+        texts.append(json.dumps(calls, ensure_ascii=False))
+    said = Message(
+        role=Role(message.role),
+        text="\n".join(text for text in texts if text)[: limits.MESSAGE_CHARS],
+        speaker=message.sender_name or message.sender_id,
+        at=Instant(message.timestamp),
+    )
+    metadata: dict[str, str | int | float | bool | None] = {"sender_id": message.sender_id}
+    if message.tool_call_id:
+        metadata["tool_call_id"] = message.tool_call_id
+    return Parsed(Told(said, metadata=metadata), tuple(files))
+
+
+def _file(item: ContentItem, uploads: Mapping[str, Upload], *, field: str) -> File:
+    if item.upload_id is not None:
+        upload = uploads.get(item.upload_id)
+        if upload is None:
+            raise InvalidInput(field=f"{field}.upload_id", problem="names no file that came with the request")
+        return File(item, upload.data, upload.mime, upload.name)
+    if item.base64 is not None:
+        if len(item.base64) > limits.RESOURCE_BYTES * 4 // 3 + 4:
+            raise PayloadTooLarge(limit=limits.RESOURCE_BYTES)
+        try:
+            return File(item, base64.b64decode(item.base64, validate=True))
+        except (binascii.Error, ValueError):
+            raise InvalidInput(field=f"{field}.base64", problem="is not base64") from None
+    assert item.uri is not None
+    if item.uri.lower().startswith("file:"):
+        problem = "is a file: address, which is read only as an external resource from a folder that the server allows"
+        raise InvalidInput(field=f"{field}.uri", problem=problem)
+    return File(item, b"")
+
+
+async def _text_of(file: File) -> str:
+    """Return what stands in the message for a file: its text where it can be read, else that it was there."""
+    name = file.item.name or file.name or file.item.uri or ""
+    told = f"[{file.item.type}: {name}]" if name else f"[{file.item.type}]"
+    if file.item.type not in _READABLE or not file.data:
+        return told
+    try:
+        kind = media_type(file.data, name=name or f"file.{file.item.ext or ''}", declared=file.mime)
+        chunks = await read_chunks(file.data, kind)
+    except (Unreadable, UnsupportedMedia):
+        return told
+    return "\n".join((told, *(chunk.text for chunk in chunks)))

@@ -1,0 +1,226 @@
+"""Resources: files and documents that a user gave, their text searchable chunk by chunk."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from elytron.context import OperationContext
+from elytron_core import limits
+from elytron_core.errors import Conflict, LimitExceeded, MissingExtra, NotFound, PayloadTooLarge, Unreachable
+from elytron_core.ids import SpaceId
+from elytron_core.planes.gateway import RESOURCES, TWINS, Resource, ResourceStatus, Twin
+from elytron_core.planes.transcript import Message, Metadata
+from elytron_gateway import blobs, names
+from elytron_gateway.editing import RESOURCE_TAG, Edits
+from elytron_gateway.extraction import Chunk, Unreadable, media_type, read_chunks
+from elytron_gateway.names import Owner
+from elytron_gateway.sessions import Sessions
+from elytron_gateway.shelves import Kept, Shelf, commit, record_of
+from elytron_gateway.upstream import EmbeddedUpstream, Told, Upstream
+
+ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was given: bytes, and what their giver says of them."""
+
+    data: bytes
+    file_name: str = ""
+    declared: str = ""
+    title: str = ""
+    description: str = ""
+    source: str = ""
+
+
+class Resources:
+    """The resources of every owner. Equal content of one app and project is kept once."""
+
+    def __init__(
+        self,
+        ctx: OperationContext,
+        upstream: Upstream,
+        local: EmbeddedUpstream,
+        sessions: Sessions,
+        edits: Edits,
+        /,
+        *,
+        max_bytes: int = limits.RESOURCE_BYTES,
+    ) -> None:
+        self._ctx = ctx
+        self._upstream = upstream
+        self._local = local
+        self._sessions = sessions
+        self._edits = edits
+        self._shelf = Shelf(ctx, RESOURCES, Resource)
+        self._twins = Shelf(ctx, TWINS, Twin)
+        self.max_bytes = max_bytes
+
+    async def take(self, owner: Owner, given: Given, /) -> Resource:
+        """Take a file in and make its text searchable; equal content gives the resource that is there.
+
+        What could not be read stands with status failed and says why; giving it again tries once more. Raises
+        PayloadTooLarge, UnsupportedMedia or LimitExceeded before anything is kept.
+        """
+        if len(given.data) > self.max_bytes:
+            raise PayloadTooLarge(limit=self.max_bytes)
+        mime = media_type(given.data, name=given.file_name, declared=given.declared)
+        for attempt in range(1, ATTEMPTS + 1):
+            kept = await self._twin(owner, given)
+            if kept is not None and kept.value.status is ResourceStatus.EXTRACTED:
+                return kept.value
+            if kept is None:
+                try:
+                    kept = await self._register(owner, given, mime)
+                except Conflict:
+                    if attempt == ATTEMPTS:
+                        raise
+                    continue
+            return await self._ingest(owner, kept, given.data)
+        raise AssertionError("unreachable")
+
+    async def retry(self, owner: Owner, resource_id: str, /) -> Resource:
+        """Read a resource's bytes again and make their text searchable. Raises NotFound."""
+        kept = await self._require(owner, resource_id)
+        data = bytearray()
+        async for chunk in self._ctx.store.read_blob(owner.space, kept.key):
+            data += chunk
+        return await self._ingest(owner, kept, bytes(data))
+
+    async def all(self, owner: Owner, /) -> list[Resource]:
+        """Return the owner's resources, oldest first."""
+        if await self._ctx.spaces.find(owner.space) is None:
+            return []
+        found = [kept.value async for kept in self._shelf.all(owner.space)]
+        return sorted(found, key=lambda resource: (resource.created_at, resource.resource_id))
+
+    async def extracted(self, owner: Owner, /) -> dict[str, Resource]:
+        """Return the owner's resources whose text can be found, by id."""
+        return {
+            resource.resource_id: resource
+            for resource in await self.all(owner)
+            if resource.status is ResourceStatus.EXTRACTED
+        }
+
+    async def sizes(self, space: SpaceId, /) -> list[int]:
+        """Return the bytes of each resource of a space."""
+        return [kept.value.size async for kept in self._shelf.all(space)]
+
+    async def find(self, owner: Owner, resource_id: str, /) -> Resource | None:
+        """Return a resource, or None where it is missing or another's."""
+        kept = await self._kept(owner, resource_id)
+        return kept.value if kept is not None else None
+
+    async def delete(self, owner: Owner, resource_id: str, /) -> None:
+        """Remove a resource with its text and bytes, for good. Raises NotFound."""
+        kept = await self._require(owner, resource_id)
+        # Search leaves the text out from here on, should the rest be interrupted.
+        pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": self._ctx.clock.now()})
+        await commit(self._ctx, owner.space, self._shelf.put(kept.key, pending, expects=kept.revision))
+        await self._clear(owner, resource_id)
+        await blobs.remove(self._ctx, owner.space, kept.key)
+        twin = await self._twins.get(owner.space, kept.value.twin)
+        gone = [self._shelf.remove(Kept(kept.key, pending, kept.revision + 1))]
+        if twin is not None and twin.value.resource_id == resource_id:
+            gone.append(self._twins.remove(twin))
+        await commit(self._ctx, owner.space, *gone)
+        await self._sessions.remove(owner, names.resource(owner.user, resource_id))
+
+    async def _twin(self, owner: Owner, given: Given) -> Kept[Resource] | None:
+        if await self._ctx.spaces.find(owner.space) is None:
+            return None
+        twin = await self._twins.get(owner.space, await self._twin_place(owner, given.data))
+        return await self._kept(owner, twin.value.resource_id) if twin is not None else None
+
+    async def _register(self, owner: Owner, given: Given, mime: str) -> Kept[Resource]:
+        if len(await self.all(owner)) >= limits.GATEWAY_RESOURCES:
+            raise LimitExceeded(what="resources of a space", limit=limits.GATEWAY_RESOURCES)
+        key = blobs.new_key(self._ctx)
+        now = self._ctx.clock.now()
+        place = await self._twin_place(owner, given.data)
+        resource = Resource(
+            resource_id=f"r_{key}",
+            title=given.title,
+            description=given.description,
+            file_name=given.file_name[: limits.NAME_CHARS],
+            mime=mime,
+            size=len(given.data),
+            source=given.source,
+            twin=place,
+            created_at=now,
+            updated_at=now,
+        )
+        twin = Twin(resource_id=resource.resource_id)
+        await commit(
+            self._ctx,
+            owner.space,
+            self._shelf.put(key, resource, expects=0),
+            self._twins.put(place, twin, expects=0),
+        )
+        return Kept(key, resource, 1)
+
+    async def _ingest(self, owner: Owner, kept: Kept[Resource], data: bytes) -> Resource:
+        await blobs.keep(self._ctx, owner.space, kept.key, data)
+        session = names.resource(owner.user, kept.value.resource_id)
+        try:
+            chunks = await read_chunks(data, kept.value.mime)
+            await self._clear(owner, kept.value.resource_id)
+            told = [_told(kept.value, owner, number, chunk) for number, chunk in enumerate(chunks)]
+            await self._upstream.add(owner, session, told)
+            await self._upstream.flush(owner, session)
+        except Unreadable as error:
+            return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.problem)
+        except (Unreachable, MissingExtra) as error:
+            return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.message)
+        return await self._settle(owner, kept, ResourceStatus.EXTRACTED, chunks=len(chunks))
+
+    async def _settle(
+        self, owner: Owner, kept: Kept[Resource], status: ResourceStatus, *, problem: str = "", chunks: int = 0
+    ) -> Resource:
+        settled = kept.value.model_copy(
+            update={
+                "status": status,
+                "problem": problem[: limits.REASON_CHARS],
+                "chunks": chunks,
+                "updated_at": self._ctx.clock.now(),
+            }
+        )
+        try:
+            await commit(self._ctx, owner.space, self._shelf.put(kept.key, settled, expects=kept.revision))
+        except Conflict:
+            # Another request took the same content in, or removed it; what it says holds.
+            now = await self._kept(owner, kept.value.resource_id)
+            if now is None:
+                raise NotFound(what="resource", name=kept.value.resource_id) from None
+            return now.value
+        return settled
+
+    async def _clear(self, owner: Owner, resource_id: str) -> None:
+        """Remove the text that an earlier reading left in the resource's session."""
+        session = names.resource(owner.user, resource_id)
+        await self._edits.lift_all(owner, session)
+        await self._local.erase_session(owner, session)
+
+    async def _require(self, owner: Owner, resource_id: str) -> Kept[Resource]:
+        kept = await self._kept(owner, resource_id)
+        if kept is None:
+            raise NotFound(what="resource", name=resource_id)
+        return kept
+
+    async def _kept(self, owner: Owner, resource_id: str) -> Kept[Resource] | None:
+        key = resource_id.removeprefix("r_")
+        if not names.is_resource_id(resource_id) or await self._ctx.spaces.find(owner.space) is None:
+            return None
+        return await self._shelf.get(owner.space, key)
+
+    async def _twin_place(self, owner: Owner, data: bytes) -> str:
+        return (await record_of(self._ctx, owner.space)).tag("gateway twin", sha256(data).hexdigest())
+
+
+def _told(resource: Resource, owner: Owner, number: int, chunk: Chunk) -> Told:
+    metadata: Metadata = {"resource_id": resource.resource_id, "chunk": number}
+    if chunk.page is not None:
+        metadata["page"] = chunk.page
+    if chunk.heading:
+        metadata["heading"] = chunk.heading
+    said = Message(text=chunk.text, speaker=owner.user, at=resource.created_at)
+    return Told(said, key=f"{resource.resource_id}.{number}", tags=(RESOURCE_TAG,), metadata=metadata)

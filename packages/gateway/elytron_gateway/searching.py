@@ -1,0 +1,124 @@
+"""Search over the scopes, merged into one order, with overrides and tombstones applied."""
+
+from dataclasses import replace
+
+from elytron.context import OperationContext
+from elytron_core.planes.gateway import Edit, EditKind, Resource
+from elytron_gateway import names
+from elytron_gateway.editing import EDIT_OF, EDIT_SESSION, RESOURCE_TAG, Edits, edit_tag
+from elytron_gateway.names import Owner
+from elytron_gateway.resources import Resources
+from elytron_gateway.upstream import EmbeddedUpstream, Found, Upstream, Where
+from elytron_gateway.wire import Scope, SearchAnswer, SearchRequest, SearchResult
+
+EXTRA = 16
+"""Memories asked for beyond `top_k`, so that hidden ones leave no hole."""
+
+
+class Searching:
+    """Finds memories of one owner in the scopes that a request names."""
+
+    def __init__(
+        self,
+        ctx: OperationContext,
+        upstream: Upstream,
+        local: EmbeddedUpstream,
+        edits: Edits,
+        resources: Resources,
+        /,
+    ) -> None:
+        self._ctx = ctx
+        self._upstream = upstream
+        self._local = local
+        self._edits = edits
+        self._resources = resources
+
+    async def search(self, owner: Owner, request: SearchRequest, /) -> SearchAnswer:
+        """Return the best `top_k` of all scopes; a memory that several scopes found stands once, under its first."""
+        merged: dict[str, SearchResult] = {}
+        for scope in request.scopes:
+            for result in await self._in_scope(owner, request, scope):
+                merged.setdefault(result.id, result)
+        best = sorted(merged.values(), key=lambda result: (-result.score, result.id))
+        return SearchAnswer(results=tuple(best[: request.top_k]))
+
+    async def _in_scope(self, owner: Owner, request: SearchRequest, scope: Scope) -> list[SearchResult]:
+        limit = request.top_k + EXTRA
+        resources = await self._resources.extracted(owner) if scope != "current_chat" else {}
+        where = self._where(owner, request, scope, resources)
+        if scope == "resources" and not resources:
+            return []
+        found = list(await self._upstream.search(owner, request.query, where, limit=limit))
+        if scope == "current_chat" or self._upstream is not self._local:
+            edited = edit_tag(where.session) if where.session is not None else where.tag
+            found += await self._local.search(owner, request.query, Where(tag=edited), limit=limit)
+        edits = await self._edits.of(owner, [_target(item) for item in found])
+        results: list[SearchResult] = []
+        for item in found:
+            shown = _shown(item, edits.get(_target(item)))
+            if shown is None or not _is_live(shown, resources, scope, owner):
+                continue
+            results.append(_result(shown, scope, resources, owner))
+        return results
+
+    def _where(
+        self, owner: Owner, request: SearchRequest, scope: Scope, resources: dict[str, Resource]
+    ) -> Where:
+        match scope:
+            case "current_chat":
+                assert request.conversation_id is not None
+                return Where(session=names.chat(request.conversation_id))
+            case "resources":
+                sessions = tuple(names.resource(owner.user, resource_id) for resource_id in resources)
+                return Where(tag=RESOURCE_TAG, sessions=sessions)
+            case "all_user_memory":
+                return Where()
+
+
+def _target(item: Found) -> str:
+    """Return the memory that a found one speaks for: another, where it is an override's text."""
+    target = item.metadata.get(EDIT_OF)
+    return target if isinstance(target, str) else item.id
+
+
+def _shown(item: Found, edit: Edit | None) -> Found | None:
+    """Return what search shows of a memory: itself, an override in its place, or nothing."""
+    is_edit = EDIT_OF in item.metadata
+    if edit is None:
+        # The text of an override that was undone or replaced may still be on its way out.
+        return None if is_edit else item
+    match edit.kind:
+        case EditKind.TOMBSTONE:
+            return None
+        case EditKind.OVERRIDE:
+            if is_edit and edit.told_by != item.id:
+                return None
+            session = item.metadata.get(EDIT_SESSION) if is_edit else item.session
+            return replace(item, id=edit.memory_id, text=edit.text, session=str(session or edit.session_id))
+
+
+def _is_live(item: Found, resources: dict[str, Resource], scope: Scope, owner: Owner) -> bool:
+    """Tell whether a memory of a resource has one that is extracted and not deleted; others always are."""
+    if item.session is None or not item.session.startswith("resource:"):
+        return scope != "resources"
+    return item.session.rpartition(":")[2] in resources and names.parse(item.session).user == owner.user
+
+
+def _result(item: Found, scope: Scope, resources: dict[str, Resource], owner: Owner) -> SearchResult:
+    resource_id = item.session.rpartition(":")[2] if item.session and item.session.startswith("resource:") else None
+    resource = resources.get(resource_id) if resource_id is not None else None
+    page, heading = item.metadata.get("page"), item.metadata.get("heading")
+    return SearchResult(
+        id=item.id,
+        session_id=item.session,
+        text=item.text,
+        score=round(item.score, 6),
+        source_scope=scope,
+        resource_id=resource_id,
+        resource_uri=names.uri(owner.user, resource_id) if resource_id is not None else None,
+        title=resource.title or None if resource is not None else None,
+        page=page if isinstance(page, int) else None,
+        heading=heading if isinstance(heading, str) else None,
+        overridden=item.raw.get("text") != item.text,
+        raw=item.raw,
+    )

@@ -1,0 +1,293 @@
+"""The Memory Gateway: one method per request of its API, whoever carries it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from elytron.runtime import MemoryRuntime
+from elytron_core import limits
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.errors import LimitExceeded, Unreachable
+from elytron_core.ids import SpaceId
+from elytron_core.planes.gateway import Attachment, Edit, Resource, User
+from elytron_core.scope import Scope
+from elytron_gateway import messages, names, wire
+from elytron_gateway.editing import Edits
+from elytron_gateway.external import Allowed, read
+from elytron_gateway.messages import Upload
+from elytron_gateway.names import Owner
+from elytron_gateway.reporting import ErasedUser, SignedReport, sign
+from elytron_gateway.resources import Given, Resources
+from elytron_gateway.searching import Searching
+from elytron_gateway.sessions import Sessions
+from elytron_gateway.shelves import record_of
+from elytron_gateway.upstream import EmbeddedUpstream, Upstream
+from elytron_gateway.users import SPACE, Users
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What one user may hold; None is no bound."""
+
+    messages: int | None = None
+    resource_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """How a gateway behaves. `secret` keys the users' keys; without one, the store's own secret does."""
+
+    secret: bytes | None = None
+    allowed: Allowed = field(default_factory=Allowed)
+    quota: Quota = field(default_factory=Quota)
+    resource_bytes: int = limits.RESOURCE_BYTES
+
+
+class Gateway:
+    """Users, memories, resources and searches over one runtime, which its opener closes.
+
+    Every request but `create_user` and `health` proves its user by `user_id` and `user_key` and raises Unauthorized,
+    alike for every reason. Memories lie in the embedded runtime, or in `upstream` where one is given.
+    """
+
+    def __init__(
+        self,
+        runtime: MemoryRuntime,
+        /,
+        *,
+        upstream: Upstream | None = None,
+        options: GatewayOptions | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._options = options or GatewayOptions()
+        ctx = runtime.context
+        local = EmbeddedUpstream(runtime)
+        self._upstream: Upstream = upstream or local
+        self._sessions = Sessions(ctx)
+        self._edits = Edits(ctx, self._upstream, local)
+        self._resources = Resources(
+            ctx, self._upstream, local, self._sessions, self._edits, max_bytes=self._options.resource_bytes
+        )
+        self._searching = Searching(ctx, self._upstream, local, self._edits, self._resources)
+        self.users = Users(ctx, secret=self._options.secret)
+
+    async def health(self) -> wire.HealthAnswer:
+        """Say whether the gateway and what lies behind it answer; needs no credentials."""
+        name = "embedded" if isinstance(self._upstream, EmbeddedUpstream) else "remote"
+        try:
+            ok = await self._upstream.healthy()
+        except Unreachable:
+            ok = False
+        return wire.HealthAnswer(status="ok" if ok else "degraded", upstream=name)
+
+    async def create_user(self, request: wire.UserRequest, /) -> wire.UserAnswer:
+        """Make a user, or give the key of one who is there; its carrier has made sure that the caller may."""
+        user, key = await self.users.create(request.user_id)
+        return wire.UserAnswer(user_id=user.user_id, user_key=key)
+
+    async def add(
+        self,
+        request: wire.AddRequest,
+        /,
+        *,
+        uploads: Mapping[str, Upload] | None = None,
+        idempotency_key: str | None = None,
+    ) -> wire.AddAnswer:
+        """Add messages to a session, with the files that came beside them; under a key, once, however often it is sent.
+
+        Raises PermissionRefused, LimitExceeded, and TurnConflict for a key that was used with other messages.
+        """
+        owner = await self._enter(request)
+        names.owned(request.session_id, owner)
+        await self._within_quota(owner.user, messages_more=len(request.messages))
+        parsed = await messages.parse(request.messages, uploads=uploads or {}, key=idempotency_key)
+        ids = await self._upstream.add(owner, request.session_id, [one.told for one in parsed])
+        attachments: list[wire.AttachmentAnswer] = []
+        for number, one in enumerate(parsed):
+            memory_id = ids[number] if number < len(ids) else ""
+            kept = await messages.keep_files(
+                self._runtime.context, owner, request.session_id, one.files, memory_id or "unknown"
+            )
+            attachments += [_attachment(attachment_id, record) for attachment_id, record in kept]
+        await self._sessions.grow(owner, request.session_id, messages=len(parsed))
+        return wire.AddAnswer(
+            session_id=request.session_id,
+            message_count=len(parsed),
+            status="accumulated",
+            attachments=tuple(attachments),
+        )
+
+    async def flush(self, request: wire.FlushRequest, /) -> wire.FlushAnswer:
+        """Hand what is new in a session to extraction; a second call finds nothing new."""
+        owner = await self._enter(request)
+        names.owned(request.session_id, owner)
+        is_new = await self._sessions.flush(owner, request.session_id)
+        extracted = is_new and await self._upstream.flush(owner, request.session_id)
+        return wire.FlushAnswer(
+            session_id=request.session_id, status="extracted" if extracted else "no_extraction"
+        )
+
+    async def search(self, request: wire.SearchRequest, /) -> wire.SearchAnswer:
+        """Find memories in the scopes asked for, edits applied, best first."""
+        return await self._searching.search(await self._owner(request), request)
+
+    async def override(self, request: wire.OverrideRequest, /) -> wire.EditAnswer:
+        """Let search show another text for a memory. Raises PermissionRefused, NotFound."""
+        owner = await self._enter(request)
+        names.owned(request.session_id, owner)
+        edit = await self._edits.override(owner, request.memory_id, request.session_id, request.text)
+        return _edit(edit)
+
+    async def delete(self, request: wire.DeleteRequest, /) -> wire.EditAnswer:
+        """Let search no longer show a memory, or erase it for good. Raises PermissionRefused, NotFound."""
+        owner = await self._enter(request)
+        names.owned(request.session_id, owner)
+        if not request.purge:
+            return _edit(
+                await self._edits.bury(owner, request.memory_id, request.session_id, request.reason)
+            )
+        await self._edits.purge(owner, request.memory_id, request.session_id)
+        return wire.EditAnswer(
+            memory_id=request.memory_id, session_id=request.session_id, kind=None, purged=True
+        )
+
+    async def edits(self, request: wire.Placed, /) -> wire.EditsAnswer:
+        """List the overrides and tombstones of an app and project."""
+        owner = await self._owner(request)
+        return wire.EditsAnswer(edits=tuple(_edit(edit) for edit in await self._edits.all(owner)))
+
+    async def undo(self, request: wire.EditRequest, /) -> wire.EditAnswer:
+        """Take the edit off a memory. Raises PermissionRefused, NotFound."""
+        owner = await self._enter(request)
+        names.owned(request.session_id, owner)
+        return _edit(await self._edits.undo(owner, request.memory_id))
+
+    async def upload(self, request: wire.Placed, given: Given, /) -> wire.ResourceAnswer:
+        """Take a file in. Raises PayloadTooLarge, UnsupportedMedia, LimitExceeded."""
+        owner = await self._enter(request)
+        await self._within_quota(owner.user, bytes_more=len(given.data))
+        return _resource(owner, await self._resources.take(owner, given))
+
+    async def register(self, request: wire.ExternalRequest, /) -> wire.ResourceAnswer:
+        """Take in what lies at an address that the operator allows. Raises PermissionRefused, Unreachable."""
+        owner = await self._enter(request)
+        given = await read(request.uri, self._options.allowed, max_bytes=self._resources.max_bytes)
+        await self._within_quota(owner.user, bytes_more=len(given.data))
+        named = Given(
+            given.data,
+            file_name=given.file_name,
+            declared=given.declared,
+            title=request.title,
+            description=request.description,
+            source=given.source,
+        )
+        return _resource(owner, await self._resources.take(owner, named))
+
+    async def resources(self, request: wire.Placed, /) -> wire.ResourcesAnswer:
+        """List the resources of an app and project."""
+        owner = await self._owner(request)
+        found = await self._resources.all(owner)
+        return wire.ResourcesAnswer(resources=tuple(_resource(owner, one) for one in found))
+
+    async def resource(self, request: wire.Placed, resource_id: str, /) -> wire.ResourcesAnswer:
+        """Show one resource, or none where it is missing or another's."""
+        owner = await self._owner(request)
+        found = await self._resources.find(owner, resource_id)
+        return wire.ResourcesAnswer(resources=(_resource(owner, found),) if found is not None else ())
+
+    async def retry_resource(self, request: wire.Placed, resource_id: str, /) -> wire.ResourceAnswer:
+        """Read a resource's bytes again, where its text could not be taken in. Raises NotFound."""
+        owner = await self._enter(request)
+        return _resource(owner, await self._resources.retry(owner, resource_id))
+
+    async def delete_resource(self, request: wire.Placed, resource_id: str, /) -> wire.DeletedAnswer:
+        """Remove a resource for good. Raises NotFound."""
+        owner = await self._enter(request)
+        await self._resources.delete(owner, resource_id)
+        return wire.DeletedAnswer(resource_id=resource_id)
+
+    async def usage(self, user_id: str, /) -> wire.UsageAnswer:
+        """Say what a user holds. An operator's. Raises NotFound."""
+        return await self._usage(await self.users.find(user_id))
+
+    async def erase_user(self, user_id: str, /) -> SignedReport:
+        """Erase a user with everything in all of his spaces; return a signed report. An operator's. Raises NotFound."""
+        user = await self.users.find(user_id)
+        removed: dict[str, dict[str, int]] = {}
+        for space in user.spaces:
+            erased = await self._runtime.erase(
+                MemoryEraseRequest(scope=Scope(space=SpaceId(space)), whole_space=space)
+            )
+            removed[space] = erased.removed
+        await self.users.remove(user_id)
+        report = ErasedUser(user_id=user_id, at=self._runtime.context.clock.now(), removed=removed)
+        return sign(report, await self._secret())
+
+    async def _secret(self) -> bytes:
+        return self._options.secret or bytes.fromhex((await record_of(self._runtime.context, SPACE)).secret)
+
+    async def _owner(self, request: wire.Placed) -> Owner:
+        user = await self.users.authenticate(request.user_id, request.user_key)
+        return Owner(user.user_id, request.app_id, request.project_id)
+
+    async def _enter(self, request: wire.Placed) -> Owner:
+        """Return who writes, and remember where."""
+        user = await self.users.authenticate(request.user_id, request.user_key)
+        owner = Owner(user.user_id, request.app_id, request.project_id)
+        await self.users.enters(user, owner.space)
+        return owner
+
+    async def _usage(self, user: User) -> wire.UsageAnswer:
+        count = total = size = 0
+        for space in user.spaces:
+            count += await self._sessions.messages(SpaceId(space))
+            held = await self._resources.sizes(SpaceId(space))
+            total += len(held)
+            size += sum(held)
+        return wire.UsageAnswer(
+            user_id=user.user_id,
+            spaces=len(user.spaces),
+            messages=count,
+            resources=total,
+            resource_bytes=size,
+            revoked=user.revoked_at is not None,
+        )
+
+    async def _within_quota(self, user_id: str, *, messages_more: int = 0, bytes_more: int = 0) -> None:
+        quota = self._options.quota
+        if quota == Quota():
+            return
+        held = await self.usage(user_id)
+        if quota.messages is not None and held.messages + messages_more > quota.messages:
+            raise LimitExceeded(what="messages of a user", limit=quota.messages)
+        if quota.resource_bytes is not None and held.resource_bytes + bytes_more > quota.resource_bytes:
+            raise LimitExceeded(what="bytes in a user's resources", limit=quota.resource_bytes)
+
+
+def _attachment(attachment_id: str, record: Attachment) -> wire.AttachmentAnswer:
+    return wire.AttachmentAnswer(
+        attachment_id=attachment_id,
+        memory_id=record.memory_id,
+        upload_id=record.upload_id,
+        type=record.kind,
+        name=record.name,
+        size=record.size,
+    )
+
+
+def _edit(edit: Edit) -> wire.EditAnswer:
+    return wire.EditAnswer(
+        memory_id=edit.memory_id,
+        session_id=edit.session_id,
+        kind=edit.kind,
+        text=edit.text,
+        reason=edit.reason,
+        updated_at=edit.at,
+    )
+
+
+def _resource(owner: Owner, resource: Resource) -> wire.ResourceAnswer:
+    return wire.ResourceAnswer(
+        session_id=names.resource(owner.user, resource.resource_id),
+        uri=names.uri(owner.user, resource.resource_id),
+        **resource.model_dump(exclude={"twin"}),
+    )

@@ -1,0 +1,158 @@
+"""What lies behind the gateway: the port to a memory service, and the runtime in this process as one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from elytron.runtime import MemoryRuntime
+from elytron_core import limits
+from elytron_core.contracts.control import (
+    ControlOutcome,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+    MemoryGetRequest,
+    MemoryListRequest,
+)
+from elytron_core.contracts.recalling import MemoryRecallRequest, RecallFilters, RecallHit
+from elytron_core.contracts.writing import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.errors import NotFound
+from elytron_core.planes.transcript import Message, Metadata
+from elytron_core.scope import Scope
+from elytron_gateway.names import Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A message for the upstream. `key` makes a repeat of the same message one."""
+
+    message: Message
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Metadata = field(default_factory=dict[str, str | int | float | bool | None])
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a search reads: one session, what carries a tag, or all that the owner has."""
+
+    session: str | None = None
+    tag: str | None = None
+    sessions: tuple[str, ...] = ()
+    """The sessions that the tag stands for, for an upstream that knows no tags."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A memory that the upstream gave, as it said it in `raw`."""
+
+    id: str
+    session: str | None
+    text: str
+    score: float
+    metadata: Metadata
+    raw: dict[str, Any]
+
+
+class Upstream(Protocol):
+    """A memory service that keeps messages and finds them. Raises Unreachable where it does not answer."""
+
+    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Sequence[str]:
+        """Keep the messages, in their order; return the ids of the memories that they became, where it has any."""
+        ...
+
+    async def flush(self, owner: Owner, session: str, /) -> bool:
+        """Extract from what was added; return whether anything was."""
+        ...
+
+    async def search(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> Sequence[Found]:
+        """Return up to `limit` memories that answer `query`, best first."""
+        ...
+
+    async def session_of(self, owner: Owner, memory_id: str, /) -> str | None:
+        """Return the session of a memory, None where it cannot be told. Raises NotFound."""
+        ...
+
+    async def hide(self, owner: Owner, memory_id: str, /, *, undo: bool) -> None:
+        """Keep a memory out of every search, or, with `undo`, let it back in."""
+        ...
+
+    async def erase(self, owner: Owner, memory_ids: Sequence[str], /) -> int:
+        """Remove memories for good; return how many there were. Raises Unsupported where it cannot."""
+        ...
+
+    async def healthy(self) -> bool:
+        """Tell whether it answers."""
+        ...
+
+
+class EmbeddedUpstream:
+    """A runtime in this process: what was added is found by the next search, and an erasure leaves no byte."""
+
+    def __init__(self, runtime: MemoryRuntime, /) -> None:
+        self._runtime = runtime
+
+    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Sequence[str]:
+        scope = Scope(space=owner.space, app=owner.app, project=owner.project, conversation=session)
+        turns = [
+            TurnDraft(messages=(item.message,), host_id=item.key, tags=item.tags, metadata=item.metadata)
+            for item in told
+        ]
+        ids: list[str] = []
+        for start in range(0, len(turns), limits.TURNS_PER_COMMIT):
+            write = TranscriptWrite(turns=tuple(turns[start : start + limits.TURNS_PER_COMMIT]))
+            report = await self._runtime.write(MemoryWriteRequest(scope=scope, write=write))
+            ids += [decision.id or "" for decision in report.decisions]
+        return ids
+
+    async def flush(self, owner: Owner, session: str, /) -> bool:  # noqa: ARG002 - the port's signature
+        # What is added here is indexed when it is written; extraction is the runtime's own maintenance.
+        return True
+
+    async def search(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> Sequence[Found]:
+        filters = RecallFilters(
+            conversations=(where.session,) if where.session is not None else (),
+            tags_any=(where.tag,) if where.tag is not None else (),
+        )
+        request = MemoryRecallRequest(scope=Scope(space=owner.space), query=query, limit=limit, filters=filters)
+        return [_found(hit) for hit in (await self._runtime.recall(request)).hits]
+
+    async def session_of(self, owner: Owner, memory_id: str, /) -> str | None:
+        hit = await self._runtime.get(MemoryGetRequest(scope=Scope(space=owner.space), id=memory_id))
+        return hit.conversation
+
+    async def hide(self, owner: Owner, memory_id: str, /, *, undo: bool) -> None:
+        scope = Scope(space=owner.space)
+        report = await self._runtime.forget(MemoryForgetRequest(scope=scope, ids=(memory_id,), undo=undo))
+        if report.decisions[0].outcome is ControlOutcome.NOT_FOUND:
+            raise NotFound(what="memory", name=memory_id)
+
+    async def erase(self, owner: Owner, memory_ids: Sequence[str], /) -> int:
+        scope = Scope(space=owner.space)
+        gone = 0
+        for start in range(0, len(memory_ids), limits.WRITES_PER_REQUEST):
+            ids = tuple(memory_ids[start : start + limits.WRITES_PER_REQUEST])
+            report = await self._runtime.erase(MemoryEraseRequest(scope=scope, ids=ids))
+            gone += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
+        return gone
+
+    async def erase_session(self, owner: Owner, session: str, /) -> int:
+        """Remove everything of a session for good; return how many memories there were."""
+        scope = Scope(space=owner.space)
+        filters = RecallFilters(conversations=(session,))
+        gone = 0
+        while True:
+            page = await self._runtime.list(
+                MemoryListRequest(scope=scope, limit=limits.WRITES_PER_REQUEST, filters=filters)
+            )
+            if not page.items:
+                return gone
+            gone += await self.erase(owner, [item.id for item in page.items])
+
+    async def healthy(self) -> bool:
+        await self._runtime.context.store.spaces(limit=1)
+        return True
+
+
+def _found(hit: RecallHit) -> Found:
+    raw = hit.model_dump(mode="json", exclude_defaults=True)
+    return Found(hit.id, hit.conversation, hit.text, hit.score, hit.metadata, raw)

@@ -1,0 +1,224 @@
+"""The Memory Gateway's routes, with the shapes of its API reference. Credentials stand in the body, as it has them.
+
+`Authorization: Bearer <user key>` with `X-User-Id` may prove the user instead, and does for requests without a body.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elytron_adapter import codec
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Rejected
+from elytron_adapter.principals import PrincipalKind
+from elytron_core import limits
+from elytron_core.errors import PermissionRefused, Unauthorized
+from elytron_core.model import Value
+from elytron_core.strict_json import parse
+from elytron_gateway import wire
+from elytron_gateway.reporting import SignedReport
+from elytron_gateway.resources import Given
+from elytron_gateway.service import Gateway
+from elytron_http_shell.bodies import body
+from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
+from elytron_http_shell.forms import Form
+from elytron_http_shell.performing import require_json
+from elytron_http_shell.responses import refused
+
+USER_ID = "X-User-Id"
+FORM = "multipart/form-data"
+_PROVISIONERS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
+
+PlacedT = TypeVar("PlacedT", bound=wire.Credentials)
+Handler = Callable[[Request], Awaitable[Value]]
+
+
+def gateway_surfaces(gateway: Gateway, /) -> Callable[[Entrance], Iterable[Surface]]:
+    """Return the family of the gateway's routes."""
+
+    def family(entrance: Entrance) -> Iterable[Surface]:
+        return [*_bodies(gateway, entrance), *_resources(gateway), *_operators(gateway)]
+
+    return family
+
+
+def _bodies(gateway: Gateway, entrance: Entrance) -> Iterable[Surface]:
+    """Yield the routes whose requests are JSON bodies."""
+
+    async def health(_request: Request) -> Value:
+        return await gateway.health()
+
+    async def users(request: Request) -> Value:
+        await _require_provisioning(request, entrance)
+        require_json(request.headers)
+        sent = await body(request.scope, request.receive, limit=limits.HTTP_BODY_BYTES)
+        return await gateway.create_user(codec.decode_as(wire.UserRequest, sent))
+
+    async def add(request: Request) -> Value:
+        key = request.headers.get("idempotency-key")
+        return await gateway.add(await _decoded(request, wire.AddRequest), idempotency_key=key)
+
+    async def add_multipart(request: Request) -> Value:
+        return await _add_form(gateway, request)
+
+    told = Told("gateway_health", "Say whether the gateway answers.", given=wire.HealthAnswer)
+    yield _surface("GET", "/health", health, told)
+    yield _surface("POST", "/users", users, Told("create_user", "Make a user.", wire.UserRequest, wire.UserAnswer))
+    yield _surface(
+        "POST", "/memories/add", add, Told("add_memories", "Add messages.", wire.AddRequest, wire.AddAnswer)
+    )
+    told = Told("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer)
+    yield _surface("POST", "/memories/add/multipart", add_multipart, told)
+    rows: tuple[tuple[str, type[wire.Placed], type[Value], Callable[[Any], Awaitable[Value]], str, str], ...] = (
+        ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, gateway.flush, "flush_memories", "Extract."),
+        ("/memories/search", wire.SearchRequest, wire.SearchAnswer, gateway.search, "search_memories", "Search."),
+        ("/memories/override", wire.OverrideRequest, wire.EditAnswer, gateway.override, "override_memory", "Override."),
+        ("/memories/delete", wire.DeleteRequest, wire.EditAnswer, gateway.delete, "delete_memory", "Hide or erase."),
+        ("/memories/edits", wire.Placed, wire.EditsAnswer, gateway.edits, "list_edits", "List edits."),
+        ("/memories/undo", wire.EditRequest, wire.EditAnswer, gateway.undo, "undo_edit", "Take an edit off."),
+        ("/resources/external", wire.ExternalRequest, wire.ResourceAnswer, gateway.register, "register_resource",
+         "Take in a resource from an address."),
+    )  # fmt: skip
+    for path, taken, given, call, name, summary in rows:
+        yield _surface("POST", path, _calling(call, taken), Told(name, summary, taken, given))
+
+
+def _resources(gateway: Gateway) -> Iterable[Surface]:
+    """Yield the routes of uploaded resources."""
+
+    async def upload(request: Request) -> Value:
+        return await _upload(gateway, request)
+
+    async def listed(request: Request) -> Value:
+        return await gateway.resources(_placed(request))
+
+    async def one(request: Request) -> Value:
+        return await gateway.resource(_placed(request), request.path_params["resource_id"])
+
+    async def retry(request: Request) -> Value:
+        return await gateway.retry_resource(await _decoded(request, wire.Placed), request.path_params["resource_id"])
+
+    async def delete(request: Request) -> Value:
+        return await gateway.delete_resource(_placed(request), request.path_params["resource_id"])
+
+    place = "/resources/{resource_id}"
+    one_told = Told("get_resource", "Show a resource.", given=wire.ResourcesAnswer)
+    yield _surface("POST", "/resources", upload, Told("upload_resource", "Take a file in.", FORM, wire.ResourceAnswer))
+    yield _surface(
+        "GET", "/resources", listed, Told("list_resources", "List resources.", given=wire.ResourcesAnswer)
+    )
+    yield _surface("GET", place, one, one_told)
+    yield _surface("DELETE", place, delete, Told("delete_resource", "Remove a resource.", given=wire.DeletedAnswer))
+    again = Told("retry_resource", "Read a resource again.", wire.Placed, wire.ResourceAnswer)
+    yield _surface("POST", f"{place}/retry", retry, again)
+
+
+def _operators(gateway: Gateway) -> Iterable[Surface]:
+    """Yield the routes of whoever runs the server."""
+
+    async def usage(request: Request) -> Value:
+        return await gateway.usage(request.path_params["user_id"])
+
+    async def listed(_request: Request) -> Value:
+        return wire.UsersAnswer(users=tuple([user.user_id async for user in gateway.users.all()]))
+
+    async def rotate(request: Request) -> Value:
+        user_id = request.path_params["user_id"]
+        return wire.UserAnswer(user_id=user_id, user_key=await gateway.users.rotate(user_id))
+
+    async def revoke(request: Request) -> Value:
+        await gateway.users.revoke(request.path_params["user_id"])
+        return await gateway.usage(request.path_params["user_id"])
+
+    async def erase(request: Request) -> Value:
+        return await gateway.erase_user(request.path_params["user_id"])
+
+    place = "/users/{user_id}"
+    rows: tuple[tuple[str, str, Handler, Told], ...] = (
+        ("GET", "/users", listed, Told("list_users", "List users.", given=wire.UsersAnswer)),
+        ("GET", place, usage, Told("user_usage", "Say what a user holds.", given=wire.UsageAnswer)),
+        ("DELETE", place, erase, Told("erase_user", "Erase a user for good.", given=SignedReport)),
+        ("POST", f"{place}/rotate", rotate, Told("rotate_user_key", "Give a new key.", given=wire.UserAnswer)),
+        ("POST", f"{place}/revoke", revoke, Told("revoke_user_key", "End a key.", given=wire.UsageAnswer)),
+    )
+    for method, path, handler, told in rows:
+        yield _surface(method, path, handler, told, access=Access.OPERATOR)
+
+
+def _surface(
+    method: str, path: str, handler: Handler, told: Told, *, access: Access = Access.CREDENTIALS
+) -> Surface:
+    async def answered(request: Request) -> Response:
+        try:
+            return Response(codec.encode(await handler(request)), media_type="application/json")
+        except Unauthorized:
+            told = "invalid user credentials"
+            return refused(Rejected(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=told))
+
+    return shown(path, answered, access=access, methods=(method,), told=told)
+
+
+def _calling(call: Callable[[Any], Awaitable[Value]], taken: type[wire.Placed]) -> Handler:
+    async def handler(request: Request) -> Value:
+        return await call(await _decoded(request, taken))
+
+    return handler
+
+
+async def _decoded(request: Request, model: type[PlacedT]) -> PlacedT:
+    """Return the request in the body, with the credentials of the headers where it has none."""
+    require_json(request.headers)
+    sent = await body(request.scope, request.receive, limit=limits.JSON_BYTES)
+    return _with_credentials(codec.decode_as(model, sent), request.headers)
+
+
+def _with_credentials(placed: PlacedT, headers: Headers) -> PlacedT:
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    if placed.user_key or scheme.lower() != "bearer":
+        return placed
+    return placed.model_copy(
+        update={"user_id": placed.user_id or headers.get(USER_ID, ""), "user_key": key.strip()}
+    )
+
+
+def _placed(request: Request) -> wire.Placed:
+    """Return who asks and where, from the address and the headers."""
+    known = {name: request.query_params[name] for name in wire.Placed.model_fields if name in request.query_params}
+    return _with_credentials(wire.Placed(**known), request.headers)
+
+
+async def _require_provisioning(request: Request, entrance: Entrance) -> None:
+    """Raise Unauthorized or PermissionRefused unless the caller may make users: an operator, or a developer."""
+    principal = await entrance.authenticate(request.headers.get("authorization"))
+    if principal.kind not in _PROVISIONERS:
+        raise PermissionRefused("making users is an operator's: use the provisioning credential")
+
+
+async def _upload(gateway: Gateway, request: Request) -> Value:
+    async with Form(request) as form:
+        file = form.file("file")
+        fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
+        titles = {name: fields.pop(name, "") for name in ("title", "description")}
+        placed = _with_credentials(wire.Placed(**fields), request.headers)
+        given = Given(
+            await file.read(),
+            file_name=(file.filename or "").rpartition("/")[2],
+            declared=file.content_type or "",
+            title=titles["title"][: limits.TOPIC_CHARS],
+            description=titles["description"][: limits.FACT_CHARS],
+        )
+        return await gateway.upload(placed, given)
+
+
+async def _add_form(gateway: Gateway, request: Request) -> Value:
+    async with Form(request) as form:
+        fields: dict[str, Any] = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
+        text = fields.pop("messages", "")
+        messages = parse(text.encode(), limit=limits.JSON_BYTES)
+        sent = _with_credentials(wire.AddRequest.model_validate(fields | {"messages": messages}), request.headers)
+        return await gateway.add(
+            sent, uploads=await form.uploads(), idempotency_key=request.headers.get("idempotency-key")
+        )

@@ -1,0 +1,156 @@
+"""A client written by hand from the API reference, against the application."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+import elytron
+from elytron_adapter.principals import Development
+from elytron_gateway.service import Gateway
+from elytron_http_shell import create_app
+from elytron_http_shell.gateway import gateway_surfaces
+
+pytestmark = pytest.mark.anyio
+
+MESSAGES = [
+    {
+        "sender_id": "u_123",
+        "role": "user",
+        "timestamp": 1_781_172_177_000,
+        "content": [{"type": "text", "text": "Remember this note about the harbour"}],
+    }
+]
+PDF = b"%PDF-1.4 not one"
+
+
+@pytest.fixture
+async def client(memory: elytron.MemoryRuntime, gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(memory, authenticator=Development(), further=(gateway_surfaces(gateway),))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8010") as connected:
+        yield connected
+
+
+@pytest.fixture
+async def me(client: httpx.AsyncClient) -> dict[str, str]:
+    answer = await client.post("/users", json={"user_id": "u_123"})
+    assert answer.status_code == 200
+    return answer.json()
+
+
+async def test_the_calls_of_the_reference_work_as_written(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+    health = await client.get("/health")
+    assert (health.status_code, health.json()["status"]) == (200, "ok")
+    place = {**me, "session_id": "chat:c_456", "app_id": "default", "project_id": "default"}
+    added = await client.post("/memories/add", json={**place, "messages": MESSAGES})
+    assert (added.status_code, added.json()["status"]) == (200, "accumulated")
+    flushed = await client.post("/memories/flush", json=place)
+    assert flushed.json()["status"] == "extracted"
+    asked = {**me, "query": "harbour note", "conversation_id": "c_456", "scope": ["current_chat"], "top_k": 8}
+    found = (await client.post("/memories/search", json=asked)).json()["results"]
+    assert [(one["text"], one["source_scope"]) for one in found] == [
+        ("Remember this note about the harbour", "current_chat")
+    ]
+    assert found[0]["raw"]["id"] == found[0]["id"]
+    edit = {**me, "memory_id": found[0]["id"], "session_id": found[0]["session_id"]}
+    overridden = await client.post("/memories/override", json={**edit, "text": "Corrected memory text"})
+    assert overridden.status_code == 200
+    assert (await client.post("/memories/search", json=asked | {"query": "corrected"})).json()["results"][0][
+        "text"
+    ] == "Corrected memory text"
+    deleted = await client.post("/memories/delete", json={**edit, "reason": "User requested deletion"})
+    assert deleted.json()["kind"] == "tombstone"
+    assert (await client.post("/memories/search", json=asked)).json()["results"] == []
+
+
+async def test_files_come_in_a_form(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+    image = [{**MESSAGES[0], "content": [{"type": "image", "upload_id": "image_1", "name": "image.png", "ext": "png"}]}]
+    place = {"session_id": "chat:c_456", "app_id": "default", "project_id": "default"}
+    form = {**me, **place, "messages": json.dumps(image)}
+    added = await client.post(
+        "/memories/add/multipart", data=form, files={"image_1": ("image.png", b"\x89PNG", "image/png")}
+    )
+    assert added.status_code == 200
+    assert [(one["upload_id"], one["size"]) for one in added.json()["attachments"]] == [("image_1", 4)]
+
+
+async def test_a_resource_goes_its_whole_way(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+    files = {"file": ("terms.md", b"# Terms\n\nPayment is due in thirty days.", "text/markdown")}
+    made = (await client.post("/resources", data={**me, "title": "Terms"}, files=files)).json()
+    assert made["status"] == "extracted"
+    proof = {"Authorization": f"Bearer {me['user_key']}", "X-User-Id": "u_123"}
+    listed = (await client.get("/resources", headers=proof)).json()
+    one = (await client.get(f"/resources/{made['resource_id']}", params=me)).json()
+    assert [found["resource_id"] for found in listed["resources"]] == [made["resource_id"]]
+    assert one == listed
+    search = {**me, "query": "payment due"}
+    found = (await client.post("/memories/search", json=search)).json()["results"]
+    assert (found[0]["resource_uri"], found[0]["title"]) == (f"resource://u_123/{made['resource_id']}", "Terms")
+    assert (await client.delete(f"/resources/{made['resource_id']}", headers=proof)).json()["deleted"] is True
+    assert (await client.delete(f"/resources/{made['resource_id']}", headers=proof)).status_code == 404
+    assert (await client.get(f"/resources/{made['resource_id']}", headers=proof)).json() == {"resources": []}
+    assert (await client.post("/memories/search", json=search)).json()["results"] == []
+
+
+async def test_what_cannot_be_read_is_recorded_as_failed(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+    made = await client.post("/resources", data=me, files={"file": ("x.pdf", PDF, "application/pdf")})
+    assert (made.status_code, made.json()["status"]) == (200, "failed")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/memories/search", {"query": "x", "user_id": "u_123", "user_key": "uk_wrong"}, 401),
+        ("/memories/search", {"query": "x"}, 401),
+        ("/memories/search", {"query": "x", "scope": ["current_chat"]}, 422),
+        ("/memories/search", {"query": "x", "top_k": 0}, 422),
+        ("/memories/search", {"query": "x", "scope": ["everything"]}, 422),
+        ("/memories/add", {"session_id": "chat:c", "messages": []}, 422),
+        ("/memories/add", {"session_id": "nonsense", "messages": MESSAGES}, 422),
+        ("/memories/add", {"session_id": "memory_edit:u_9", "messages": MESSAGES}, 403),
+        ("/memories/override", {"session_id": "chat:c", "memory_id": "0" * 24 + "." + "0" * 12, "text": "x"}, 404),
+        ("/resources/external", {"uri": "file:///etc/passwd"}, 403),
+        ("/resources/external", {"uri": "http://localhost/x"}, 403),
+    ],
+)
+async def test_wrong_requests_get_the_statuses_of_the_reference(
+    client: httpx.AsyncClient, me: dict[str, str], path: str, body: dict[str, Any], status: int
+) -> None:
+    given = body if status == 401 else me | body
+    answer = await client.post(path, json=given)
+    assert answer.status_code == status
+    assert answer.json()["detail"]
+    assert me["user_key"] not in answer.text
+
+
+async def test_uploads_of_wrong_kinds_and_sizes_are_refused(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+    png = await client.post("/resources", data=me, files={"file": ("x.png", b"\x89PNG\r\n\x1a\n\0\0", "image/png")})
+    large = await client.post("/resources", data=me, files={"file": ("x.txt", b"x" * (52 * 1024 * 1024), "text/plain")})
+    none = await client.post("/resources", data=me)
+    assert (png.status_code, large.status_code, none.status_code) == (415, 413, 415)
+
+
+async def test_making_users_needs_the_provisioning_credential(
+    memory: elytron.MemoryRuntime, gateway: Gateway
+) -> None:
+    app = create_app(memory, further=(gateway_surfaces(gateway),))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as stranger:
+        answer = await stranger.post("/users", json={"user_id": "u_1"})
+        assert answer.status_code == 401
+        assert (await stranger.get("/users")).status_code == 401
+
+
+async def test_an_operator_sees_and_ends_users(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+    await client.post("/memories/add", json={**me, "session_id": "chat:c", "messages": MESSAGES})
+    assert (await client.get("/users")).json() == {"users": ["u_123"]}
+    assert (await client.get("/users/u_123")).json()["messages"] == 1
+    rotated = (await client.post("/users/u_123/rotate")).json()
+    assert rotated["user_key"] != me["user_key"]
+    assert (await client.post("/users/u_123/revoke")).json()["revoked"] is True
+    assert (await client.post("/memories/search", json={**rotated, "query": "x"})).status_code == 401
+    signed = (await client.delete("/users/u_123")).json()
+    assert signed["report"]["user_id"] == "u_123"
+    assert (await client.get("/users/u_123")).status_code == 404

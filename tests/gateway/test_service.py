@@ -1,0 +1,439 @@
+"""Users, memories, edits, resources and searches, each as the API reference promises."""
+
+import base64
+from typing import Any
+
+import pytest
+
+import elytron
+from elytron_core.errors import (
+    InvalidInput,
+    LimitExceeded,
+    NotFound,
+    PayloadTooLarge,
+    PermissionRefused,
+    TurnConflict,
+    Unauthorized,
+    UnsupportedMedia,
+)
+from elytron_gateway import wire
+from elytron_gateway.messages import Upload
+from elytron_gateway.reporting import is_genuine
+from elytron_gateway.resources import Given
+from elytron_gateway.service import Gateway, GatewayOptions, Quota
+
+pytestmark = pytest.mark.anyio
+
+AT = 1_781_172_177_000
+CHAT = "chat:c_456"
+
+
+def said(text: str, **more: Any) -> dict[str, Any]:
+    return {"sender_id": "ada", "role": "user", "timestamp": AT, "content": [{"type": "text", "text": text}]} | more
+
+
+def add(who: dict[str, str], *texts: str, session: str = CHAT, **more: Any) -> wire.AddRequest:
+    return wire.AddRequest.model_validate(
+        {**who, "session_id": session, "messages": [said(text) for text in texts], **more}
+    )
+
+
+async def texts(gateway: Gateway, who: dict[str, str], query: str, **more: Any) -> list[str]:
+    answer = await gateway.search(wire.SearchRequest.model_validate({**who, "query": query, **more}))
+    return [result.text for result in answer.results]
+
+
+class TestUsers:
+    async def test_the_same_user_gets_the_same_key_and_another_another(self, gateway: Gateway) -> None:
+        first = await gateway.create_user(wire.UserRequest(user_id="u_1"))
+        again = await gateway.create_user(wire.UserRequest(user_id="u_1"))
+        other = await gateway.create_user(wire.UserRequest(user_id="u_2"))
+        assert first == again
+        assert first.user_key.startswith("uk_")
+        assert other.user_key != first.user_key
+
+    async def test_no_key_lies_in_the_store(self, gateway: Gateway, memory: elytron.MemoryRuntime) -> None:
+        made = await gateway.create_user(wire.UserRequest(user_id="u_1"))
+        store = memory.context.store
+        documents = [
+            document.body
+            for space in await store.spaces(limit=100)
+            for collection in ("gateway_users", "space")
+            for document in await store.scan(space, collection, limit=100)
+        ]
+        assert documents
+        assert all(made.user_key.encode() not in body for body in documents)
+
+    @pytest.mark.parametrize("user_id", ["", "a/b", "../x", ".x", "elytron:system", "a b", "a\n", "x" * 129])
+    async def test_what_could_be_a_path_or_the_servers_space_is_no_user(self, gateway: Gateway, user_id: str) -> None:
+        with pytest.raises(InvalidInput):
+            await gateway.create_user(wire.UserRequest(user_id=user_id))
+
+    async def test_a_wrong_key_an_unknown_user_and_no_key_are_refused_alike(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        told: set[str] = set()
+        for user_id, user_key in (("ada", "uk_x"), ("nobody", ada["user_key"]), ("ada", ""), ("", "")):
+            with pytest.raises(Unauthorized) as refused:
+                await gateway.search(wire.SearchRequest(query="x", user_id=user_id, user_key=user_key))
+            told.add(refused.value.message)
+        assert len(told) == 1
+
+    async def test_a_rotated_key_ends_the_old_one_and_keeps_the_memory(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is on the fridge."))
+        key = await gateway.users.rotate("ada")
+        with pytest.raises(Unauthorized):
+            await texts(gateway, ada, "boiler")
+        assert await texts(gateway, {**ada, "user_key": key}, "boiler code", scope=["all_user_memory"])
+
+    async def test_a_revoked_user_is_refused_until_he_is_made_anew_with_another_key(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.users.revoke("ada")
+        with pytest.raises(Unauthorized):
+            await texts(gateway, ada, "boiler")
+        made = await gateway.create_user(wire.UserRequest(user_id="ada"))
+        assert made.user_key != ada["user_key"]
+        assert await texts(gateway, made.model_dump(), "boiler") == []
+
+    async def test_an_erased_user_leaves_a_signed_report_and_nothing_else(
+        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is on the fridge."))
+        await gateway.add(add(ada, "Another app.", app_id="notes"))
+        signed = await gateway.erase_user("ada")
+        assert set(signed.report.removed) == {"ada", "ada/notes/default"}
+        assert is_genuine(signed, signed.public_key)
+        forged = signed.model_copy(update={"report": signed.report.model_copy(update={"user_id": "bob"})})
+        assert not is_genuine(forged, signed.public_key)
+        assert not is_genuine(signed, "00")
+        assert list(await memory.context.store.spaces(limit=10)) == ["elytron:system"]
+        with pytest.raises(NotFound):
+            await gateway.usage("ada")
+
+
+class TestMemories:
+    async def test_what_was_added_is_found_at_once_in_its_chat(self, gateway: Gateway, ada: dict[str, str]) -> None:
+        answer = await gateway.add(add(ada, "The boiler code is on the fridge.", "Trains leave at nine."))
+        assert (answer.message_count, answer.status) == (2, "accumulated")
+        found = await gateway.search(
+            wire.SearchRequest.model_validate({**ada, "query": "boiler code", "conversation_id": "c_456"})
+        )
+        (best, *_) = found.results
+        assert (best.text, best.session_id, best.source_scope) == (
+            "The boiler code is on the fridge.",
+            CHAT,
+            "current_chat",
+        )
+        assert best.raw["text"] == best.text
+
+    async def test_a_chat_is_searched_alone_and_all_memory_without_bounds(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is on the fridge."))
+        await gateway.add(add(ada, "The boiler man comes on Monday.", session="chat:other"))
+        one = await texts(gateway, ada, "boiler", scope=["current_chat"], conversation_id="c_456")
+        every = await texts(gateway, ada, "boiler", scope=["all_user_memory"])
+        assert one == ["The boiler code is on the fridge."]
+        assert sorted(every) == ["The boiler code is on the fridge.", "The boiler man comes on Monday."]
+
+    async def test_another_user_and_another_app_find_nothing(
+        self, gateway: Gateway, ada: dict[str, str], bob: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is on the fridge."))
+        every = ["current_chat", "resources", "all_user_memory"]
+        assert await texts(gateway, bob, "boiler code", scope=every, conversation_id="c_456") == []
+        for place in ({"app_id": "other"}, {"project_id": "other"}):
+            assert await texts(gateway, ada, "boiler code", scope=every, conversation_id="c_456", **place) == []
+
+    async def test_a_chat_of_the_same_name_is_each_users_own(
+        self, gateway: Gateway, ada: dict[str, str], bob: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "Ada likes tea."))
+        await gateway.add(add(bob, "Bob likes coffee."))
+        mine = {"scope": ["current_chat"], "conversation_id": "c_456"}
+        assert await texts(gateway, ada, "likes", **mine) == ["Ada likes tea."]
+        assert await texts(gateway, bob, "likes", **mine) == ["Bob likes coffee."]
+
+    @pytest.mark.parametrize("session", ["resource:bob:r_" + "0" * 32, "memory_edit:bob"])
+    async def test_a_session_of_another_user_is_refused(
+        self, gateway: Gateway, ada: dict[str, str], session: str
+    ) -> None:
+        edit = {**ada, "memory_id": "x", "session_id": session}
+        with pytest.raises(PermissionRefused):
+            await gateway.add(add(ada, "hello", session=session))
+        with pytest.raises(PermissionRefused):
+            await gateway.flush(wire.FlushRequest(**ada, session_id=session))
+        with pytest.raises(PermissionRefused):
+            await gateway.override(wire.OverrideRequest(**edit, text="x"))
+        with pytest.raises(PermissionRefused):
+            await gateway.delete(wire.DeleteRequest(**edit))
+
+    @pytest.mark.parametrize("session", ["talk:c", "chat:", "resource:ada:x", "memory_edit:", "memory_edit:a/b", "c_4"])
+    async def test_a_session_of_no_format_is_refused(self, gateway: Gateway, ada: dict[str, str], session: str) -> None:
+        with pytest.raises(InvalidInput):
+            await gateway.add(add(ada, "hello", session=session))
+
+    async def test_a_flush_finds_something_new_once(self, gateway: Gateway, ada: dict[str, str]) -> None:
+        flush = wire.FlushRequest(**ada, session_id=CHAT)
+        assert (await gateway.flush(flush)).status == "no_extraction"
+        await gateway.add(add(ada, "Hello."))
+        assert [(await gateway.flush(flush)).status for _ in range(2)] == ["extracted", "no_extraction"]
+
+    async def test_under_one_key_messages_are_added_once(self, gateway: Gateway, ada: dict[str, str]) -> None:
+        for _ in range(2):
+            await gateway.add(add(ada, "Only once.", "And this."), idempotency_key="k")
+        assert len(await texts(gateway, ada, "only once and this", scope=["all_user_memory"])) == 2
+        with pytest.raises(TurnConflict):
+            await gateway.add(add(ada, "Something else."), idempotency_key="k")
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"role": "system"},
+            {"timestamp": 0},
+            {"content": []},
+            {"content": [{"type": "text"}]},
+            {"content": [{"type": "image", "base64": "aGk="}]},
+            {"content": [{"type": "image", "base64": "aGk=", "uri": "https://x", "ext": "png"}]},
+            {"role": "tool"},
+            {"tool_calls": [{"id": "1"}]},
+            {"sender_id": ""},
+            {"surprise": 1},
+        ],
+    )
+    async def test_a_message_that_is_none_is_refused(self, ada: dict[str, str], wrong: dict[str, Any]) -> None:
+        with pytest.raises(InvalidInput, match="messages"):
+            wire.AddRequest.model_validate({**ada, "session_id": CHAT, "messages": [said("x") | wrong]})
+
+    async def test_files_come_along_and_what_can_be_read_of_them_is_found(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        page = base64.b64encode(b"<h1>Terms</h1><p>Payment is due in thirty days.</p>").decode()
+        content = [
+            {"type": "text", "text": "Keep these."},
+            {"type": "html", "base64": page, "ext": "html", "name": "terms.html"},
+            {"type": "image", "upload_id": "image_1", "name": "harbour.png", "ext": "png"},
+        ]
+        request = wire.AddRequest.model_validate(
+            {**ada, "session_id": CHAT, "messages": [said("") | {"content": content}]}
+        )
+        upload = Upload("image.png", "image/png", b"\x89PNG\r\n\x1a\n" + b"\0" * 40)
+        answer = await gateway.add(request, uploads={"image_1": upload})
+        assert [(one.type, one.upload_id, one.name, one.size) for one in answer.attachments] == [
+            ("html", None, "terms.html", 51),
+            ("image", "image_1", "harbour.png", 48),
+        ]
+        assert await texts(gateway, ada, "when is payment due?", scope=["all_user_memory"])
+        assert await texts(gateway, ada, "harbour.png", scope=["all_user_memory"])
+
+    async def test_a_file_that_nobody_names_or_sends_is_refused(self, gateway: Gateway, ada: dict[str, str]) -> None:
+        upload = Upload("image.png", "image/png", b"x")
+        with pytest.raises(InvalidInput, match="no content item names"):
+            await gateway.add(add(ada, "Hello."), uploads={"image_1": upload})
+        missing = said("") | {"content": [{"type": "image", "upload_id": "image_1"}]}
+        request = wire.AddRequest.model_validate({**ada, "session_id": CHAT, "messages": [missing]})
+        with pytest.raises(InvalidInput, match="names no file"):
+            await gateway.add(request)
+
+    @pytest.mark.parametrize(
+        ("item", "problem"),
+        [
+            ({"type": "image", "base64": "###", "ext": "png"}, "is not base64"),
+            ({"type": "pdf", "uri": "file:///etc/passwd"}, "file: address"),
+        ],
+    )
+    async def test_an_item_that_cannot_be_read_is_refused(
+        self, gateway: Gateway, ada: dict[str, str], item: dict[str, str], problem: str
+    ) -> None:
+        message = said("") | {"content": [item]}
+        request = wire.AddRequest.model_validate({**ada, "session_id": CHAT, "messages": [message]})
+        with pytest.raises(InvalidInput, match=problem):
+            await gateway.add(request)
+
+
+class TestEdits:
+    async def _one(self, gateway: Gateway, who: dict[str, str], query: str = "boiler code") -> wire.SearchResult:
+        answer = await gateway.search(
+            wire.SearchRequest.model_validate({**who, "query": query, "scope": ["all_user_memory"]})
+        )
+        return answer.results[0]
+
+    async def test_an_override_is_shown_and_found_by_its_own_words_until_it_is_undone(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        edit = {**ada, "memory_id": old.id, "session_id": CHAT}
+        await gateway.override(wire.OverrideRequest(**edit, text="The heater's secret is 9911."))
+        for scope in (["all_user_memory"], ["current_chat"]):
+            answer = await gateway.search(
+                wire.SearchRequest.model_validate(
+                    {**ada, "query": "heater secret", "scope": scope, "conversation_id": "c_456"}
+                )
+            )
+            assert [(one.id, one.text, one.session_id, one.overridden) for one in answer.results] == [
+                (old.id, "The heater's secret is 9911.", CHAT, False)
+            ]
+        assert await texts(gateway, ada, "4417", scope=["all_user_memory"]) == []
+        assert [one.kind for one in (await gateway.edits(wire.Placed(**ada))).edits] == ["override"]
+        await gateway.undo(wire.EditRequest(**edit))
+        assert (await self._one(gateway, ada)).text == "The boiler code is 4417."
+        assert await texts(gateway, ada, "heater secret", scope=["all_user_memory"]) == []
+
+    async def test_a_second_override_takes_the_place_of_the_first(self, gateway: Gateway, ada: dict[str, str]) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        edit = {**ada, "memory_id": old.id, "session_id": CHAT}
+        for text in ("The boiler code is 1.", "The boiler code is 2."):
+            await gateway.override(wire.OverrideRequest(**edit, text=text))
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["The boiler code is 2."]
+
+    async def test_a_tombstone_hides_a_memory_everywhere_until_it_is_undone(
+        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        edit = {**ada, "memory_id": old.id, "session_id": CHAT}
+        told = await gateway.delete(wire.DeleteRequest(**edit, reason="User requested deletion"))
+        assert (told.kind, told.reason) == ("tombstone", "User requested deletion")
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == []
+        assert (await memory.recall("boiler code", user_id="ada")).hits == ()
+        await gateway.undo(wire.EditRequest(**edit))
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["The boiler code is 4417."]
+        with pytest.raises(NotFound):
+            await gateway.undo(wire.EditRequest(**edit))
+
+    async def test_a_purge_erases_the_memory_and_what_stood_over_it(
+        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        edit = {**ada, "memory_id": old.id, "session_id": CHAT}
+        await gateway.override(wire.OverrideRequest(**edit, text="The boiler code is 9911."))
+        assert (await gateway.delete(wire.DeleteRequest(**edit, purge=True))).purged
+        documents = [
+            document.body
+            for collection in ("turns", "gateway_edits")
+            for document in await memory.context.store.scan("ada", collection, limit=100)  # type: ignore[arg-type]
+        ]
+        assert not any(b"4417" in body or b"9911" in body for body in documents)
+
+    async def test_a_memory_of_another_session_or_none_is_not_found(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        for memory_id, session in ((old.id, "chat:other"), ("0" * 24 + "." + "0" * 12, CHAT)):
+            with pytest.raises(NotFound):
+                await gateway.override(
+                    wire.OverrideRequest(**ada, memory_id=memory_id, session_id=session, text="x")
+                )
+
+
+TERMS = b"# Contract\n\nPayment terms are thirty days net.\n\n## Delivery\n\nGoods leave the harbour on Fridays."
+
+
+class TestResources:
+    async def test_a_file_is_taken_in_and_its_text_found_with_where_it_stands(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        given = Given(TERMS, file_name="terms.md", title="Terms")
+        made = await gateway.upload(wire.Placed(**ada), given)
+        assert made.status == "extracted"
+        assert made.session_id == f"resource:ada:{made.resource_id}"
+        assert made.uri == f"resource://ada/{made.resource_id}"
+        answer = await gateway.search(wire.SearchRequest(**ada, query="payment terms"))
+        (best,) = answer.results
+        assert (best.source_scope, best.resource_id, best.title, best.heading) == (
+            "resources",
+            made.resource_id,
+            "Terms",
+            "Contract",
+        )
+
+    async def test_equal_content_is_kept_once_per_app_and_may_come_again_after_its_end(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        first = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
+        again = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="copy.md"))
+        other = await gateway.upload(wire.Placed(**ada, app_id="other"), Given(TERMS, file_name="terms.md"))
+        assert again.resource_id == first.resource_id != other.resource_id
+        await gateway.delete_resource(wire.Placed(**ada), first.resource_id)
+        later = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
+        assert later.resource_id != first.resource_id
+
+    async def test_a_deleted_resource_is_gone_from_list_search_and_store(
+        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+    ) -> None:
+        made = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
+        (found,) = (await gateway.search(wire.SearchRequest(**ada, query="payment terms"))).results
+        await gateway.override(
+            wire.OverrideRequest(**ada, memory_id=found.id, session_id=made.session_id, text="Sixty days.")
+        )
+        assert await texts(gateway, ada, "sixty days") == ["Sixty days."]
+        await gateway.delete_resource(wire.Placed(**ada), made.resource_id)
+        assert (await gateway.resources(wire.Placed(**ada))).resources == ()
+        assert (await gateway.resource(wire.Placed(**ada), made.resource_id)).resources == ()
+        assert await texts(gateway, ada, "payment terms sixty days", scope=["resources", "all_user_memory"]) == []
+        documents = await memory.context.store.scan("ada", "turns", limit=100)  # type: ignore[arg-type]
+        assert [document for document in documents if b"days" in document.body] == []
+        with pytest.raises(NotFound):
+            await gateway.delete_resource(wire.Placed(**ada), made.resource_id)
+
+    async def test_another_users_resource_looks_like_none(
+        self, gateway: Gateway, ada: dict[str, str], bob: dict[str, str]
+    ) -> None:
+        made = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
+        for resource_id in (made.resource_id, "r_" + "0" * 32, "../r_1"):
+            assert (await gateway.resource(wire.Placed(**bob), resource_id)).resources == ()
+            with pytest.raises(NotFound):
+                await gateway.delete_resource(wire.Placed(**bob), resource_id)
+
+    async def test_what_cannot_be_read_stands_as_failed_and_may_be_tried_again(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        broken = Given(b"%PDF-1.4 this is not one", file_name="x.pdf")
+        made = await gateway.upload(wire.Placed(**ada), broken)
+        assert (made.status, made.problem) == (
+            "failed",
+            "could not be read: it is damaged, locked, or not what it seems",
+        )
+        again = await gateway.upload(wire.Placed(**ada), broken)
+        retried = await gateway.retry_resource(wire.Placed(**ada), made.resource_id)
+        assert again.resource_id == made.resource_id == retried.resource_id
+        assert await texts(gateway, ada, "this is not one") == []
+
+    async def test_a_kind_that_is_not_taken_in_and_one_too_large_leave_nothing(
+        self, memory: elytron.MemoryRuntime
+    ) -> None:
+        gateway = Gateway(memory, options=GatewayOptions(resource_bytes=100))
+        ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
+        with pytest.raises(UnsupportedMedia):
+            await gateway.upload(wire.Placed(**ada), Given(b"\x89PNG\r\n\x1a\n" + b"\0" * 20, file_name="x.md"))
+        with pytest.raises(PayloadTooLarge):
+            await gateway.upload(wire.Placed(**ada), Given(b"x" * 101, file_name="x.txt"))
+        assert (await gateway.resources(wire.Placed(**ada))).resources == ()
+
+    async def test_a_user_holds_no_more_than_his_quota(self, memory: elytron.MemoryRuntime) -> None:
+        gateway = Gateway(memory, options=GatewayOptions(quota=Quota(messages=1, resource_bytes=120)))
+        ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
+        await gateway.add(add(ada, "One."))
+        with pytest.raises(LimitExceeded):
+            await gateway.add(add(ada, "Two."))
+        await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
+        with pytest.raises(LimitExceeded):
+            await gateway.upload(wire.Placed(**ada), Given(TERMS + b"!", file_name="terms.md"))
+        usage = await gateway.usage("ada")
+        assert (usage.messages, usage.resources, usage.resource_bytes) == (1, 1, len(TERMS))
+
+
+async def test_health_needs_no_credentials(gateway: Gateway) -> None:
+    assert (await gateway.health()).status == "ok"
+
+
+def test_a_search_of_the_current_chat_names_it() -> None:
+    with pytest.raises(InvalidInput, match="conversation_id"):
+        wire.SearchRequest(query="x", scope=("current_chat",))
