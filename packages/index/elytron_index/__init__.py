@@ -11,7 +11,7 @@ from elytron_index.query import (
     UnitView,
     Weights,
 )
-from elytron_index.units import Change, Unit
+from elytron_index.units import Change, Embedded, Unit
 
 __all__ = [
     "Bm25",
@@ -19,6 +19,7 @@ __all__ = [
     "Candidates",
     "Change",
     "Context",
+    "Embedded",
     "Filters",
     "IndexQuery",
     "Signals",

@@ -20,7 +20,7 @@ from elytron_index.postings import Segment
 from elytron_index.state import State
 from elytron_index.vectors import ModelVectors
 
-FORMAT = 1
+FORMAT = 3
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"
@@ -39,10 +39,13 @@ def dump(state: State, watermark: int, /) -> bytes:
         arrays += [getattr(segment, name).astype(dtype) for name, dtype in _SEGMENT]
     models = sorted(state.vectors.models.items())
     for _, vectors in models:
-        arrays += [vectors.owners.astype("<i4"), vectors.matrix().astype("<f4")]
+        coarse, fine = zip(*vectors.parts(columns.size), strict=True)
+        arrays += [np.concatenate(coarse), np.concatenate(fine)]
+        arrays.append(vectors.peaks[: len(arrays[-1])].astype("<f4"))
     told: dict[str, Any] = {
         "watermark": watermark,
         "sizes": [len(array) for array in arrays],
+        "compared": state.compared,
         "segments": len(state.postings.segments),
         "models": [(model, vectors.dimension) for model, vectors in models],
         "collections": collections.values,
@@ -71,6 +74,7 @@ def load(data: bytes | bytearray, analyser: Analyser, /) -> tuple[State, int] | 
     told = json.loads(bytes(body[:words_size]))
     reader = _Reader(body, words_size, told["sizes"])
     state = State(analyser)
+    state.compared = told["compared"]
     names = state.names
     names.plane.load(told["planes"])
     names.speaker.load(told["speakers"])
@@ -89,8 +93,8 @@ def load(data: bytes | bytearray, analyser: Analyser, /) -> tuple[State, int] | 
     state.postings.load(told["terms"], segments)
     for model, dimension in told["models"]:
         vectors = state.vectors.models[model] = ModelVectors(dimension)
-        owners = reader.next("<i4")
-        vectors.load(owners, reader.next("<f4", dimension).reshape(-1, dimension))
+        coarse, fine = (reader.next("|i1", dimension).reshape(-1, dimension) for _ in range(2))
+        vectors.load(coarse, fine, reader.next("<f4"))
     return state, told["watermark"]
 
 

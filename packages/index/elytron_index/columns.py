@@ -17,6 +17,7 @@ DTYPES: Final[dict[str, str]] = {
     "part": "<i4", "order": "<i8", "at": "<i8", "trust": "<i4",
     "valid_from": "<i8", "valid_to": "<i8", "recorded_at": "<i8", "closed_at": "<i8",
     "chars": "<i4", "informative": "<f4", "body_terms": "<i4", "title_terms": "<i4", "label_terms": "<i4",
+    "check": "<i8", "traits": "<i4", "told": "<f4",
 }  # fmt: skip
 """Every column that a unit brings, in the order in which `append` takes the values."""
 
@@ -48,6 +49,9 @@ class Columns:
     body_terms: NDArray[np.int32]
     title_terms: NDArray[np.int32]
     label_terms: NDArray[np.int32]
+    check: NDArray[np.int64]
+    traits: NDArray[np.int32]
+    told: NDArray[np.float32]
     before: NDArray[np.int32]
     after: NDArray[np.int32]
     alive: Mask

@@ -1,6 +1,6 @@
 """The index of one memory space: a fold over its journal that answers searches."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from elytron_index import checkpoint
 from elytron_index.query import Candidates, IndexQuery, UnitView
 from elytron_index.search import search
 from elytron_index.state import State
-from elytron_index.units import Change
+from elytron_index.units import Change, Embedded
 
 
 class SpaceIndex:
@@ -28,14 +28,23 @@ class SpaceIndex:
         """The journal sequence up to which changes were applied."""
         return self._watermark
 
-    def apply(self, changes: Sequence[Change], /, *, watermark: int) -> None:
-        """Replace the units of each document named, whole or not at all, and move the watermark.
+    def apply(self, changes: Sequence[Change], /, *, embedded: Sequence[Embedded] = (), watermark: int) -> None:
+        """Replace the units of each document named, then the vectors, whole or not at all, and move the watermark.
 
         Raises InvalidInput for a vector that is no vector or has another dimension than its model's, and for a unit
         that names another document than its change; LimitExceeded for more units than an index can hold.
         """
-        self._state.apply(changes)
+        self._state.apply(changes, embedded)
         self._watermark = watermark
+
+    def compare(self, model: str, /) -> None:
+        """Take `model` for the one whose vectors are to be compared from now on."""
+        self._state.compared = model
+
+    @property
+    def compared(self) -> str:
+        """The model whose vectors are to be compared; empty while none was named."""
+        return self._state.compared
 
     def search(self, query: IndexQuery, /) -> Candidates:
         """Return the best units for `query`, with what speaks for each.
@@ -54,8 +63,7 @@ class SpaceIndex:
 
     def units_of(self, ref: Ref, /) -> tuple[UnitView, ...]:
         """Return the units of the document `ref`, by part; none where it is unknown."""
-        rows = self._state.rows_of.get(ref, ())
-        views = [self._state.view(row) for row in ((rows,) if isinstance(rows, int) else rows)]
+        views = [self._state.view(row) for row in self._state.rows(ref)]
         return tuple(sorted(views, key=lambda view: view.part))
 
     def speakers(self) -> tuple[str, ...]:
@@ -70,6 +78,31 @@ class SpaceIndex:
         living = columns.plane[: columns.size][columns.alive[: columns.size]]
         counted = zip(planes, np.bincount(living, minlength=len(planes)).tolist(), strict=True)
         return {plane: units for plane, units in sorted(counted) if units}
+
+    def models(self) -> dict[str, int]:
+        """Return how many units have a vector, by model."""
+        return {model: kept.count for model, kept in sorted(self._state.vectors.models.items())}
+
+    def dimensions_of(self, model: str, /) -> int | None:
+        """Return how many numbers a vector of `model` has here; None where there is none."""
+        kept = self._state.vectors.models.get(model)
+        return kept.dimension if kept is not None else None
+
+    def unembedded(self, model: str, /) -> int:
+        """Return how many units are to have a vector of `model` and have none."""
+        kept = self._state.vectors.models.get(model)
+        return self._state.embeddable - (kept.count if kept is not None else 0)
+
+    def unembedded_refs(self, model: str, /, *, limit: int, skip: Container[Ref] = ()) -> tuple[Ref, ...]:
+        """Return up to `limit` documents with such units, in the order in which they came, those in `skip` left out."""
+        refs = self._state.refs
+        found: dict[Ref, None] = {}
+        for row in self._state.unembedded(model):
+            if refs[row] not in skip:
+                found[refs[row]] = None
+            if len(found) == limit:
+                break
+        return tuple(found)
 
     @property
     def units(self) -> int:

@@ -1,7 +1,7 @@
 """Everything a space's index holds, and how units come into it and leave it."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ports.store import Ref
+from elytron_core.text import telling
 from elytron_core.text.analyser import Analyser
+from elytron_core.text.names import is_role_name
 from elytron_index.columns import Columns, Rows, whole_numbers
 from elytron_index.masks import Names
 from elytron_index.postings import ROWS_MAX, Field, Postings
 from elytron_index.query import UnitView
 from elytron_index.threads import Threads
-from elytron_index.units import Change, Unit
-from elytron_index.vectors import Vector, Vectors
+from elytron_index.units import Change, Embedded, Unit
+from elytron_index.vectors import Coded, Vectors
 
 _DAY_MS = 86_400_000
 _FULL_CHARS = 250
 _LABELS_KEPT = 4_096
 _COMPACT_DEAD = 1_024
-_NOT_NAMES = frozenset(("user", "assistant", "system", "tool", "model", "human", "ai", "agent", "developer"))
-"""Speakers of these names are roles: a query that says "user" names nobody."""
 
 
 class State:
@@ -36,6 +36,8 @@ class State:
         self.names = Names()
         self.postings = Postings()
         self.vectors = Vectors()
+        self.compared = ""
+        self.embeddable = 0
         self.refs: list[Ref] = [Ref("", "")]
         self.rows_of: dict[Ref, int | tuple[int, ...]] = {}
         self.threads = Threads(self.columns, self.refs)
@@ -46,11 +48,11 @@ class State:
         self.name_terms: list[tuple[str, ...]] = [()]
         self._labels: dict[tuple[str, int], list[str]] = {}
 
-    def apply(self, changes: Iterable[Change], /) -> None:
-        """Replace the units of each change's document; the last change of a document counts.
+    def apply(self, changes: Iterable[Change], embedded: Iterable[Embedded], /) -> None:
+        """Replace the units of each change's document, then the vectors that came; the last word on a document counts.
 
-        Raises InvalidInput for a vector that cannot be compared and for a unit of another document, LimitExceeded for
-        more units than an index can hold; then nothing is changed.
+        A unit whose text stays keeps its vectors. Raises InvalidInput for a vector that cannot be compared and for a
+        unit of another document, LimitExceeded for more units than an index can hold; then nothing is changed.
         """
         latest = {change.ref: change for change in changes}
         units = [unit for change in latest.values() for unit in change.units]
@@ -62,10 +64,24 @@ class State:
         vectors = [
             None if unit.vector is None else self.vectors.parse(unit.vector, known, field="vector") for unit in units
         ]
+        arrived = {
+            (item.ref, item.model): {
+                check: self.vectors.parse((item.model, data), known, field="vector")
+                for check, data in item.vectors.items()
+            }
+            for item in embedded
+        }
+        kept = {ref: held for ref in latest if (held := self._vectors_of(ref))}
         for ref in latest:
             self._remove(ref)
         if units:
             self._add(units, vectors)
+        for ref, held in kept.items():
+            for (model, check), vector in held.items():
+                self._embed(ref, model, {check: vector})
+        for (ref, model), fresh in arrived.items():
+            self.vectors.remove(self.rows(ref), model)
+            self._embed(ref, model, fresh)
         self.postings.settle(self.columns.alive)
         if self.columns.dead > self.columns.count + _COMPACT_DEAD:
             self.compact()
@@ -102,6 +118,7 @@ class State:
         for field, lengths in zip(Field, (columns.body_terms, columns.title_terms, columns.label_terms), strict=True):
             self.field_terms[field] = int(lengths[1 : columns.size].sum(dtype=np.int64))
             self.field_units[field] = int(np.count_nonzero(lengths[1 : columns.size]))
+        self.embeddable = int(np.count_nonzero(columns.check[1 : columns.size]))
         counts = np.bincount(columns.speaker[1 : columns.size], minlength=len(self.names.speaker))
         self.speaker_units = whole_numbers(counts)
         self.speakers_of, self.name_terms = {}, [()]
@@ -135,11 +152,21 @@ class State:
         )
         return list(map(UnitView._make, zip(*fields, strict=True)))
 
+    def rows(self, ref: Ref, /) -> tuple[int, ...]:
+        """Return the rows of the document `ref`."""
+        rows = self.rows_of.get(ref, ())
+        return (rows,) if isinstance(rows, int) else rows
+
     def row_of(self, ref: Ref, part: int, /) -> int:
         """Return the row of a unit, 0 where there is none."""
-        rows = self.rows_of.get(ref, ())
-        candidates = (rows,) if isinstance(rows, int) else rows
-        return next((row for row in candidates if self.columns.part[row] == part), 0)
+        return next((row for row in self.rows(ref) if self.columns.part[row] == part), 0)
+
+    def unembedded(self, model: str, /) -> NDArray[np.int64]:
+        """Return the rows of the units that are to have a vector of `model` and have none."""
+        size = self.columns.size
+        wanted = self.columns.alive[:size] & (self.columns.check[:size] != 0)
+        kept = self.vectors.models.get(model)
+        return np.flatnonzero(wanted if kept is None else wanted & ~kept.has(size))
 
     @property
     def size_bytes(self) -> int:
@@ -151,16 +178,36 @@ class State:
         parts = (self.columns, self.postings, self.threads, self.vectors)
         return 4_096 + refs + words + sum(part.size_bytes for part in parts)
 
+    def _vectors_of(self, ref: Ref) -> dict[tuple[str, int], Coded]:
+        if not self.vectors.models:
+            return {}
+        check = self.columns.check
+        return {
+            (model, int(check[row])): vector
+            for row in self.rows(ref)
+            if check[row]
+            for model, vector in self.vectors.of(row).items()
+        }
+
+    def _embed(self, ref: Ref, model: str, vectors: Mapping[int, Coded]) -> None:
+        for row in self.rows(ref):
+            vector = vectors.get(int(self.columns.check[row]))
+            if vector is not None:
+                self.vectors.put(row, model, vector)
+
     def _remove(self, ref: Ref) -> None:
-        rows = self.rows_of.pop(ref, ())
+        rows = self.rows(ref)
+        self.rows_of.pop(ref, None)
         columns = self.columns
-        for row in (rows,) if isinstance(rows, int) else rows:
+        for model in tuple(self.vectors.models):
+            self.vectors.remove(rows, model)
+        for row in rows:
             self.threads.remove(row)
             columns.bury(row)
             self.speaker_units[columns.speaker[row]] -= 1
             self._count(row, -1)
 
-    def _add(self, units: Sequence[Unit], vectors: Sequence[Vector | None]) -> None:
+    def _add(self, units: Sequence[Unit], vectors: Sequence[Coded | None]) -> None:
         terms, postings = self.analyser.terms, self.postings
         records: list[tuple[Any, ...]] = []
         for row, unit in enumerate(units, self.columns.size):
@@ -180,7 +227,7 @@ class State:
             self.speaker_units[self.columns.speaker[row]] += 1
             self._count(row, 1)
             if unit.vector is not None and vector is not None:
-                self.vectors.add(row, unit.vector[0], vector)
+                self.vectors.put(row, unit.vector[0], vector)
 
     def _record(self, unit: Unit, body: int, title: int, label: int) -> tuple[Any, ...]:
         names = self.names
@@ -192,7 +239,7 @@ class State:
             names.plane.code(unit.plane), speaker, names.role.code(unit.role), names.thread.code(unit.thread),
             names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, unit.trust,
             unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
-            len(unit.text), _informative(unit.text), body, title, label,
+            len(unit.text), _informative(unit.text), body, title, label, unit.check, *telling.read(unit.text),
         )  # fmt: skip
 
     def _own(self, ref: Ref, row: int) -> None:
@@ -204,6 +251,7 @@ class State:
 
     def _count(self, row: int, sign: int) -> None:
         columns = self.columns
+        self.embeddable += sign * bool(columns.check[row])
         lengths = (columns.body_terms[row], columns.title_terms[row], columns.label_terms[row])
         for field, length in zip(Field, lengths, strict=True):
             if length:
@@ -211,7 +259,7 @@ class State:
                 self.field_units[field] += sign
 
     def _learn_name(self, code: int, speaker: str) -> None:
-        terms = () if speaker.casefold() in _NOT_NAMES else tuple(dict.fromkeys(self.analyser.terms(speaker)))
+        terms = () if is_role_name(speaker) else tuple(dict.fromkeys(self.analyser.terms(speaker)))
         self.name_terms.append(terms)
         for term in terms:
             self.speakers_of.setdefault(term, []).append(code)

@@ -1,5 +1,6 @@
-"""What an index is given: the recallable pieces of documents, and which document they replace."""
+"""What an index is given: the recallable pieces of documents, which document they replace, and their vectors."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from elytron_core.ports.store import Ref
@@ -11,8 +12,9 @@ class Unit:
 
     `ref` and `part` name it. `title` is a topic or keywords, weighted apart from `text`. `thread` is the conversation's
     tag and `order` the place in it; units without a thread have no neighbours. `valid_from` and `valid_to` say when it
-    holds in the world, `recorded_at` and `closed_at` when the runtime held it. `vector` is a model's id and its
-    embedding as little-endian float32.
+    holds in the world, `recorded_at` and `closed_at` when the runtime held it. `check` stands for the text that is
+    embedded (0: none is), so that a vector which comes later is known to be of this very text; `vector` is a model's id
+    and its embedding as little-endian float32, where it comes at once.
     """
 
     ref: Ref
@@ -32,6 +34,7 @@ class Unit:
     recorded_at: int = 0
     closed_at: int = 0
     trust: int = 0
+    check: int = 0
     vector: tuple[str, bytes] | None = None
 
 
@@ -41,3 +44,15 @@ class Change:
 
     ref: Ref
     units: tuple[Unit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """All vectors of `model` that the units of the document `ref` now have, by the units' `check`; none: all go.
+
+    Each is little-endian float32. A vector of no unit's `check` is left out.
+    """
+
+    ref: Ref
+    model: str
+    vectors: Mapping[int, bytes]

@@ -1,21 +1,31 @@
-"""The vectors of a space, per model, and exact cosines with them.
+"""The vectors of a space, per model, and their cosines with a query's.
 
-Rows are unit float32 vectors in fixed blocks. A cosine is one dot product of one row, so that it does not depend on
-where in which block the row stands.
+A vector is kept as 16-bit whole numbers under a scale of its own, each split into a coarse and a fine byte. The coarse
+bytes alone give a rough cosine for every row in one scan; with the fine ones it is exact to about 1e-5. All sums are of
+whole numbers, so that a cosine depends on the two vectors alone: not on where a row stands, nor on the library.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
+from elytron_index.columns import whole_numbers
+from elytron_index.kernel import Codes, dots
 
 Vector = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
 
-_BLOCK_BYTES = 1 << 20
+_BLOCK = 1 << 14
+"""Rows of a block. Blocks grow to this and are copied no more, which bounds the pause of growing."""
+_STEP = 256
+_FULL = 127 * _STEP
 
 
 def unit_vector(data: bytes, /, *, field: str) -> Vector:
@@ -34,72 +44,196 @@ def unit_vector(data: bytes, /, *, field: str) -> Vector:
     return (numbers / length).astype(np.float32)
 
 
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """A vector as two bytes a number: `peak` is its largest number, `coarse` and `fine` are shares of it."""
+
+    coarse: Codes
+    fine: Codes
+    peak: float
+
+
+def coded(vector: Vector, /) -> Coded:
+    """Return `vector` in two bytes a number."""
+    peak = float(np.abs(vector).max())
+    whole = np.rint(vector.astype(np.float64) * (_FULL / peak)).astype(np.int32)
+    coarse = (whole + _STEP // 2) // _STEP
+    return Coded(coarse.astype(np.int8), (whole - coarse * _STEP).astype(np.int8), peak)
+
+
+class Block:
+    """Some rows' vectors: a row without one has peak 0."""
+
+    __slots__ = ("coarse", "fine")
+
+    def __init__(self, coarse: Codes, fine: Codes, /) -> None:
+        self.coarse = coarse
+        self.fine = fine
+
+    def writable(self) -> "Block":
+        """Return this block, or a copy where its bytes belong to a checkpoint."""
+        return self if self.coarse.flags.writeable else Block(self.coarse.copy(), self.fine.copy())
+
+
 class ModelVectors:
-    """The vectors of one model, all of one dimension."""
+    """The vectors of one model, all of one dimension, at the rows of their units."""
 
     def __init__(self, dimension: int, /) -> None:
         self.dimension = dimension
-        self._block_rows = max(16, _BLOCK_BYTES // (4 * dimension))
-        self._blocks: list[NDArray[np.float32]] = []
-        self._owners: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._size = 0
+        self.blocks: list[Block] = []
+        self.peaks: NDArray[np.float32] = np.zeros(0, np.float32)
+        self.count = 0
 
-    def add(self, row: int, vector: Vector, /) -> None:
+    def put(self, row: int, vector: Coded, /) -> None:
         """Keep `vector` for `row`."""
-        if self._size == len(self._owners):
+        while row >= len(self.peaks):
             self._grow()
-        block, place = divmod(self._size, self._block_rows)
-        self._blocks[block][place] = vector
-        self._owners[self._size] = row
-        self._size += 1
+        number, place = divmod(row, _BLOCK)
+        block = self.blocks[number] = self.blocks[number].writable()
+        block.coarse[place] = vector.coarse
+        block.fine[place] = vector.fine
+        self.count += self.peaks[row] == 0
+        self.peaks[row] = vector.peak
 
-    @property
-    def owners(self) -> NDArray[np.int32]:
-        """The row of each vector kept; some may be dead."""
-        return self._owners[: self._size]
+    def remove(self, row: int, /) -> None:
+        """Keep nothing for `row`."""
+        if row < len(self.peaks) and self.peaks[row] > 0:
+            number, place = divmod(row, _BLOCK)
+            block = self.blocks[number] = self.blocks[number].writable()
+            block.coarse[place] = 0
+            block.fine[place] = 0
+            self.peaks[row] = 0
+            self.count -= 1
 
-    def cosines(self, query: Vector, /) -> NDArray[np.float32]:
-        """Return the cosine of `query` with each vector, in the order of `owners`."""
-        return np.concatenate([np.vecdot(part, query) for part in self._parts()])
+    def get(self, row: int, /) -> Coded | None:
+        """Return what is kept for `row`."""
+        if row >= len(self.peaks) or self.peaks[row] == 0:
+            return None
+        number, place = divmod(row, _BLOCK)
+        block = self.blocks[number]
+        return Coded(block.coarse[place].copy(), block.fine[place].copy(), float(self.peaks[row]))
 
-    def matrix(self) -> NDArray[np.float32]:
-        """Return all vectors as one array, in the order of `owners`."""
-        return np.concatenate([*self._parts(), np.zeros((0, self.dimension), np.float32)])
+    def has(self, size: int, /) -> NDArray[np.bool_]:
+        """Return which of the first `size` rows have a vector."""
+        found = np.zeros(size, np.bool_)
+        known = min(size, len(self.peaks))
+        found[:known] = self.peaks[:known] > 0
+        return found
 
-    def load(self, owners: NDArray[np.int32], matrix: NDArray[np.float32], /) -> None:
-        """Take over vectors and their rows."""
-        step = self._block_rows
-        for start in range(0, len(matrix), step):
-            part = matrix[start : start + step]
-            while self._size + len(part) > len(self._owners):
-                self._grow()
-            self._blocks[-1][: len(part)] = part
-            self._owners[start : start + len(part)] = owners[start : start + len(part)]
-            self._size += len(part)
+    def rough(self, query: Coded, size: int, /) -> Floats:
+        """Return a cosine, off by some thousandths, for each of the first `size` rows; 0 where there is no vector."""
+        found = np.zeros(size)
+        factor = query.peak * (_STEP / _FULL) ** 2
+        asked = query.coarse[None]
+        for start, block in self._parts(size):
+            end = min(start + len(block.coarse), size)
+            part = dots(asked, block.coarse[: end - start])[0]
+            np.multiply(part, self.peaks[start:end] * factor, out=found[start:end])
+        return found
+
+    def exact(self, query: Coded, rows: Integers, /) -> Floats:
+        """Return the cosine of each of `rows`; 0 where there is no vector."""
+        found = np.zeros(len(rows))
+        known = np.flatnonzero(rows < len(self.peaks))
+        if not len(known):
+            return found
+        rows = rows[known]
+        coarse, fine = self._taken(rows)
+        asked = np.stack((query.coarse, query.fine))
+        of_coarse, of_fine = dots(asked, coarse), dots(asked, fine)
+        whole = (_STEP * _STEP) * of_coarse[0] + _STEP * (of_coarse[1] + of_fine[0]) + of_fine[1]
+        found[known] = whole * (self.peaks[rows].astype(np.float64) * (query.peak / (_FULL * _FULL)))
+        return found
+
+    def renumbered(self, numbers: NDArray[np.int32], /) -> "ModelVectors":
+        """Return the vectors of the rows that `numbers` gives a number, at that number."""
+        kept = ModelVectors(self.dimension)
+        rows = np.flatnonzero(self.has(len(numbers)) & (numbers > 0))
+        if len(rows):
+            rows = rows[np.argsort(numbers[rows])]
+            coarse, fine = self._taken(rows)
+            places = numbers[rows]
+            size = int(places[-1]) + 1
+            peaks = np.zeros(size, np.float32)
+            peaks[places] = self.peaks[rows]
+            kept.load(_spread(coarse, places, size), _spread(fine, places, size), peaks)
+        return kept
+
+    def load(self, coarse: Codes, fine: Codes, peaks: NDArray[np.float32], /) -> None:
+        """Take over the vectors of all rows from 0 on; bytes that cannot be written are copied when they must be."""
+        self.blocks = [
+            Block(coarse[start : start + _BLOCK], fine[start : start + _BLOCK])
+            for start in range(0, len(peaks), _BLOCK)
+        ]
+        self.peaks = peaks
+        self.count = int(np.count_nonzero(peaks))
+        if self.blocks and len(self.blocks[-1].coarse) < _BLOCK and len(self.blocks) > 1:
+            self.blocks[-1] = _grown(self.blocks[-1], _BLOCK, self.dimension)
+        self._fit_peaks()
+
+    def parts(self, size: int, /) -> Iterator[tuple[Codes, Codes]]:
+        """Yield the coarse and fine bytes of the first `size` rows, block after block."""
+        for start, block in self._parts(size):
+            end = min(len(block.coarse), size - start)
+            yield block.coarse[:end], block.fine[:end]
 
     @property
     def size_bytes(self) -> int:
-        return sum(block.nbytes for block in self._blocks) + self._owners.nbytes
+        return sum(2 * block.coarse.nbytes for block in self.blocks) + self.peaks.nbytes
+
+    def _parts(self, size: int) -> Iterator[tuple[int, Block]]:
+        start = 0
+        for block in self.blocks:
+            if start >= size:
+                return
+            yield start, block
+            start += len(block.coarse)
+
+    def _taken(self, rows: Integers) -> tuple[Codes, Codes]:
+        if len(self.blocks) == 1:
+            return self.blocks[0].coarse[rows], self.blocks[0].fine[rows]
+        shape = (len(rows), self.dimension)
+        coarse: Codes = np.empty(shape, np.int8)
+        fine: Codes = np.empty(shape, np.int8)
+        numbers, places = np.divmod(rows, _BLOCK)
+        for number in whole_numbers(np.unique(numbers)):
+            here = numbers == number
+            coarse[here] = self.blocks[number].coarse[places[here]]
+            fine[here] = self.blocks[number].fine[places[here]]
+        return coarse, fine
 
     def _grow(self) -> None:
-        """Double the first block until it is full, then add one block after the other."""
-        rows = 0 if len(self._blocks) != 1 else len(self._blocks[0])
-        if rows < self._block_rows and len(self._blocks) < 2:
-            larger = np.zeros((min(self._block_rows, max(16, 2 * rows)), self.dimension), np.float32)
-            if rows:
-                larger[:rows] = self._blocks[0]
-            self._blocks = [larger]
+        """Double the first block until it is full, then add one full block after the other."""
+        if not self.blocks:
+            self.blocks = [_fresh(64, self.dimension)]
+        elif len(self.blocks) == 1 and len(self.blocks[0].coarse) < _BLOCK:
+            wider = min(_BLOCK, max(64, 2 * len(self.blocks[0].coarse)))
+            self.blocks = [_grown(self.blocks[0], wider, self.dimension)]
         else:
-            self._blocks.append(np.zeros((self._block_rows, self.dimension), np.float32))
-        owners = np.zeros(sum(map(len, self._blocks)), np.int32)
-        owners[: self._size] = self._owners[: self._size]
-        self._owners = owners
+            self.blocks.append(_fresh(_BLOCK, self.dimension))
+        self._fit_peaks()
 
-    def _parts(self) -> Iterator[NDArray[np.float32]]:
-        left = self._size
-        for block in self._blocks:
-            yield block[: max(left, 0)]
-            left -= len(block)
+    def _fit_peaks(self) -> None:
+        peaks = np.zeros(sum(len(block.coarse) for block in self.blocks), np.float32)
+        peaks[: len(self.peaks)] = self.peaks
+        self.peaks = peaks
+
+
+def _fresh(rows: int, dimension: int) -> Block:
+    return Block(np.zeros((rows, dimension), np.int8), np.zeros((rows, dimension), np.int8))
+
+
+def _grown(block: Block, rows: int, dimension: int) -> Block:
+    larger = _fresh(rows, dimension)
+    larger.coarse[: len(block.coarse)] = block.coarse
+    larger.fine[: len(block.fine)] = block.fine
+    return larger
+
+
+def _spread(codes: Codes, places: Integers, size: int) -> Codes:
+    spread = np.zeros((size, codes.shape[1]), np.int8)
+    spread[places] = codes
+    return spread
 
 
 class Vectors:
@@ -108,8 +242,8 @@ class Vectors:
     def __init__(self) -> None:
         self.models: dict[str, ModelVectors] = {}
 
-    def parse(self, given: tuple[str, bytes], known: dict[str, int], /, *, field: str) -> Vector:
-        """Return `given`'s unit vector. Raises InvalidInput unless it has the dimension of its model.
+    def parse(self, given: tuple[str, bytes], known: dict[str, int], /, *, field: str) -> Coded:
+        """Return `given`'s vector. Raises InvalidInput unless it has the dimension of its model.
 
         `known` are dimensions beside those kept; the first vector of a model fixes its own there.
         """
@@ -119,25 +253,34 @@ class Vectors:
         dimension = kept.dimension if kept is not None else known.setdefault(model, len(vector))
         if len(vector) != dimension:
             raise InvalidInput(field=field, problem=f"has {len(vector)} dimensions, this model's vectors {dimension}")
-        return vector
+        return coded(vector)
 
-    def add(self, row: int, model: str, vector: Vector, /) -> None:
+    def put(self, row: int, model: str, vector: Coded, /) -> None:
         """Keep `vector` for `row` under `model`."""
         kept = self.models.get(model)
         if kept is None:
-            kept = self.models[model] = ModelVectors(len(vector))
-        kept.add(row, vector)
+            kept = self.models[model] = ModelVectors(len(vector.coarse))
+        kept.put(row, vector)
+
+    def remove(self, rows: Sequence[int], model: str, /) -> None:
+        """Keep nothing of `model` for `rows`, and nothing of the model where these were its last."""
+        kept = self.models.get(model)
+        if kept is None:
+            return
+        for row in rows:
+            kept.remove(row)
+        if not kept.count:
+            del self.models[model]
+
+    def of(self, row: int, /) -> dict[str, Coded]:
+        """Return what each model has for `row`."""
+        found = {model: kept.get(row) for model, kept in self.models.items()}
+        return {model: vector for model, vector in found.items() if vector is not None}
 
     def renumber(self, renumbered: NDArray[np.int32], /) -> None:
         """Give each row its number in `renumbered` (0: gone), and forget what nobody holds any more."""
-        kept: dict[str, ModelVectors] = {}
-        for model, vectors in self.models.items():
-            owners = renumbered[vectors.owners]
-            living = owners > 0
-            if living.any():
-                fresh = kept[model] = ModelVectors(vectors.dimension)
-                fresh.load(owners[living], vectors.matrix()[living])
-        self.models = kept
+        moved = {model: vectors.renumbered(renumbered) for model, vectors in self.models.items()}
+        self.models = {model: vectors for model, vectors in moved.items() if vectors.count}
 
     @property
     def size_bytes(self) -> int:

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from elytron.units import INDEXED, Recallable, units_of, units_of_value
+from elytron.embedding.places import CHOICE, source_of, vectors_ref
+from elytron.units import INDEXED, Recallable, embedded_of, embedded_of_value, units_of, units_of_value
 from elytron_core import limits
 from elytron_core.errors import NotFound, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, JournalEntry, Ref, Store
+from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, VectorSet
+from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
-from elytron_index import Change
+from elytron_index import Change, Embedded, Unit
 from elytron_index.cache import IndexCache
 from elytron_index.space import SpaceIndex
 
@@ -32,11 +34,11 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What a commit of this runtime wrote, kept until it is folded: its first sequence, last entry, and units."""
+    """What a commit of this runtime wrote, kept until it is folded: its first sequence, last entry, and documents."""
 
     first: int
     mark: JournalEntry
-    written: Mapping[Ref, Recallable]
+    written: Mapping[Ref, Recallable | VectorSet | EmbeddingChoice]
 
 
 class Folds:
@@ -53,6 +55,11 @@ class Folds:
         self._held: dict[SpaceId, _Held] = {}
         self._fed: dict[SpaceId, list[Fed]] = {}
         self._locks: dict[SpaceId, asyncio.Lock] = {}
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Return how many indexes are in memory, and their bytes."""
+        return len(self._cache), self._cache.size_bytes
 
     async def current(self, space: SpaceId, /) -> SpaceIndex:
         """Return the index of `space` with everything in it that was committed before this call."""
@@ -91,8 +98,16 @@ class Folds:
         """Fold what was fed and joins on to what is held."""
         for fed in self._fed.pop(space, ()):
             if fed.first == (held.mark.sequence + 1 if held.mark is not None else 1):
-                changes = [Change(ref, units_of_value(ref, value)) for ref, value in fed.written.items()]
-                held.index.apply(changes, watermark=fed.mark.sequence)
+                changes: list[Change] = []
+                embedded: list[Embedded] = []
+                for ref, value in fed.written.items():
+                    if isinstance(value, VectorSet):
+                        embedded.append(embedded_of_value(*source_of(ref), value))
+                    elif isinstance(value, EmbeddingChoice):
+                        held.index.compare(value.tag)
+                    else:
+                        changes.append(Change(ref, units_of_value(ref, value)))
+                held.index.apply(changes, embedded=embedded, watermark=fed.mark.sequence)
                 held.mark = fed.mark
 
     def _keep(self, space: SpaceId, held: _Held) -> None:
@@ -163,13 +178,31 @@ class Folds:
             erased = max([erased, *(entry.sequence for entry in entries if entry.action is Action.ERASE)])
 
     async def _apply(self, space: SpaceId, index: SpaceIndex, entries: Sequence[JournalEntry]) -> None:
-        refs = list(dict.fromkeys(entry.ref for entry in entries if entry.ref.collection in INDEXED))
-        documents = await self._store.get(space, refs) if refs else ()
-        changes = [
-            Change(ref, units_of(document) if document is not None else ())
-            for ref, document in zip(refs, documents, strict=True)
-        ]
-        index.apply(changes, watermark=entries[-1].sequence)
+        named = dict.fromkeys(entry.ref for entry in entries)
+        sources = [ref for ref in named if ref.collection in INDEXED]
+        vectors = dict.fromkeys(ref for ref in named if ref.collection == VECTORS)
+        # What comes back to be recalled brings no vectors with it: they may stand since long before.
+        vectors |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
+        choice = [CHOICE] if CHOICE in named else []
+        found = await self._read(space, [*sources, *vectors, *choice])
+        index.apply(
+            [Change(ref, _units(found[ref])) for ref in sources],
+            embedded=[embedded_of(*source_of(ref), found[ref]) for ref in vectors],
+            watermark=entries[-1].sequence,
+        )
+        for document in (found[ref] for ref in choice):
+            index.compare(EmbeddingChoice.from_bytes(document.body).tag if document is not None else "")
+
+    async def _read(self, space: SpaceId, refs: Sequence[Ref]) -> dict[Ref, Document | None]:
+        found: dict[Ref, Document | None] = {}
+        for start in range(0, len(refs), limits.SCAN_MAX):
+            page = refs[start : start + limits.SCAN_MAX]
+            found |= zip(page, await self._store.get(space, page), strict=True)
+        return found
+
+
+def _units(document: Document | None) -> tuple[Unit, ...]:
+    return units_of(document) if document is not None else ()
 
 
 async def _once(data: bytes) -> AsyncIterator[bytes]:

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.embedding.passing import nudge
 from elytron.hits import fact_hit, skill_hit, turn_hit
+from elytron.keeping import RECALLED, kept
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
 from elytron_core.ids import SkillId, TurnId
 from elytron_core.planes import long_term, procedural, transcript
-from elytron_core.policy import query_types, ranking
+from elytron_core.policy import query_types, ranking, router
 from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.ports.store import Document, Ref
@@ -22,6 +22,7 @@ from elytron_index.space import SpaceIndex
 
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
+KEPT_SCORED = 16
 STANDARD = Weights()
 SEVERAL = replace(STANDARD, again=0.2)
 """For questions whose answer stands in several conversations."""
@@ -38,6 +39,8 @@ class Gathered:
     considered: int = 0
     available: int = 0
     sequence: int = 0
+    intent: router.Intent = router.Intent.MIXED
+    """What the query was taken to be after."""
     vectors: VectorUse = VectorUse.NONE
     unembedded: int = 0
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
@@ -71,7 +74,10 @@ async def gather(
         *_turns(found.get(Plane.TRANSCRIPT)),
         *await _facts(ctx, scope, query, found.get(Plane.LONG_TERM), now),
         *await _skills(ctx, scope, query, found.get(Plane.PROCEDURAL), now),
+        *[item for plane in RECALLED for item in await _kept(ctx, scope, found.get(plane))],
     ]
+    route = router.route(query)
+    ranked = [_favoured(item, route) for item in ranked]
     ranked.sort(key=lambda item: (-item.score, -item.at, item.key, item.part))
     hits = await _hits(ctx, scope, ranked, limit)
     return Gathered(
@@ -81,6 +87,7 @@ async def gather(
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
         sequence=index.watermark,
+        intent=route.intent,
         vectors=use,
         unembedded=unembedded,
     )
@@ -118,7 +125,7 @@ def _wanted(plane: Plane, limit: int) -> int:
         case Plane.PROCEDURAL:
             return SKILLS_SCORED
         case _:
-            assert_never(plane)
+            return KEPT_SCORED
 
 
 def _search(
@@ -203,6 +210,34 @@ async def _skills(
 def _ranks(found: Candidates) -> tuple[SkillId, ...]:
     """Return the skills as full-text search ordered them."""
     return tuple(SkillId(candidate.unit.ref.key) for candidate in found.found)
+
+
+async def _kept(ctx: OperationContext, scope: Scope, found: Candidates | None) -> list[_Ranked]:
+    """Return what conversations keep; the best is worth the share of the query's words it holds."""
+    documents = await _read(ctx, scope, found)
+    if found is None or not documents or found.found[0].score <= 0:
+        return []
+    best = found.found[0]
+    worth = max(best.signals.coverage, best.signals.vector) / best.score
+    hits = [
+        kept(document).found(score=max(item.score, 0.0) * worth, signals=_signals(item))
+        for item in found.found
+        if (document := documents.get(item.unit.ref)) is not None
+    ]
+    return [_Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+
+
+def _favoured(item: _Ranked, route: router.Route) -> _Ranked:
+    """Return the memory with what its plane is favoured by; its hit tells of it."""
+    plane = item.hit.plane if isinstance(item.hit, RecallHit) else Plane.TRANSCRIPT
+    favour = route.favour(plane)
+    if not favour:
+        return item
+    score = router.lifted(min(item.score, 1.0), favour)
+    hit = item.hit
+    if isinstance(hit, RecallHit):
+        hit = hit.model_copy(update={"score": round(score, 6), "signals": {**hit.signals, "route": favour}})
+    return replace(item, score=score, hit=hit)
 
 
 async def _read(ctx: OperationContext, scope: Scope, found: Candidates | None) -> dict[Ref, Document]:

@@ -11,12 +11,14 @@ from elytron.entering import Entering
 from elytron.folding import Folds
 from elytron.heads import Heads
 from elytron.portal import SyncMemoryRuntime
+from elytron.profiling import bounded, capacity_of
 from elytron.runtime import MemoryRuntime
 from elytron.skill_dirs import SkillDirs
 from elytron.spaces import Spaces
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.ids import Ids, RandomIds, SpaceId
+from elytron_core.policy.profiles import named_profile
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import Embedder, LanguageModel, Reranker
 from elytron_core.ports.store import Store
@@ -46,6 +48,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         index_bytes: int,
         durability: Durability,
         models: Models,
+        profile: str | None = None,
         agent_skill_dirs: Sequence[str | PathLike[str]] = (),
     ) -> None:
         super().__init__()
@@ -57,18 +60,25 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         self._index_bytes = index_bytes
         self._durability = durability
         self._models = models
+        self._profile = named_profile(profile)
+        self._is_named = profile is not None
         self._skill_dirs = agent_skill_dirs
 
     async def _open(self) -> MemoryRuntime:
         if isinstance(self._store, str | PathLike):
             url = fspath(self._store)
+            address = parse_url(url)
+            capacity = capacity_of(self._profile, address.engine, is_kept=address.path is not None)
             store = await open_store(
-                url, clock=self._clock, keys=self._keys, ids=self._ids, durability=self._durability
+                url,
+                clock=self._clock,
+                keys=self._keys,
+                ids=self._ids,
+                profile=self._profile.name if self._is_named else None,
+                durability=self._durability,
             )
-            engine = parse_url(url).engine
-        else:
-            store, engine = self._store, "given"
-        return MemoryRuntime(self._context(store, engine))
+            return MemoryRuntime(self._context(await bounded(store, capacity), address.engine))
+        return MemoryRuntime(self._context(await bounded(self._store, self._profile.capacity), "given"))
 
     def _context(self, store: Store, engine: str) -> OperationContext:
         store = AnnouncingStore(store)
@@ -91,6 +101,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 self._clock, wanted=self._models.embedder, former=self._models.former_embedder
             ),
             models=self._models,
+            profile=self._profile,
             commits=store.commits,
             skill_dirs=SkillDirs(self._skill_dirs),
             default_scope=self._scope,
@@ -117,6 +128,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     former_embedder: Embedder | None = None,
     reranker: Reranker | None = None,
     agent_skill_dirs: Sequence[str | PathLike[str]] = (),
+    profile: str | None = None,
 ) -> Opening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
@@ -125,8 +137,9 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     store may lose the last acknowledged writes in a power cut. A Store that is handed in is closed with the
     runtime. With an `embedder` recall also compares meanings; `former_embedder` made the vectors compared until a
     switch to `embedder` is complete. `agent_skill_dirs` are directories of SKILL.md files that recall and
-    projection point to; they are read and nothing else. Opening raises StoreUrlInvalid, StoreForeign, StoreNewer,
-    StoreUnavailable or PermissionRefused.
+    projection point to; they are read and nothing else. `profile` names the kind of place this is, whose hard limits
+    then hold; without it those of a full server do, and the store's device is its bound. Opening raises
+    StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable, Unsupported or PermissionRefused.
     """
     if scope is None and space is not None:
         scope = plain.scope_of(None, user_id=space)
@@ -142,4 +155,5 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
             language=language_model, embedder=embedder, former_embedder=former_embedder, reranker=reranker
         ),
         agent_skill_dirs=agent_skill_dirs,
+        profile=profile,
     )

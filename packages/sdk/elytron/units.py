@@ -1,19 +1,22 @@
-"""What of a stored document can be recalled: each plane's documents cut into index units."""
+"""What of a stored document can be recalled: each plane's documents cut into index units, and the texts to embed."""
 
+import struct
 from typing import assert_never
 
+from elytron.keeping import HOMES, KeptRecallable, is_forgotten, title_of
+from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane
 from elytron_core.ids import TurnId
-from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes import continuity, embedding, execution, long_term, notes, procedural, summaries, transcript
 from elytron_core.ports.store import Document, Ref
-from elytron_index import Unit
+from elytron_index import Embedded, Unit
 
 PARTS = 1_024
 """Places in a thread's order that each turn takes; more than a turn has messages."""
 
 
-Recallable = transcript.Turn | long_term.Fact | procedural.Skill
+Recallable = transcript.Turn | long_term.Fact | procedural.Skill | KeptRecallable
 
 
 def units_of(document: Document, /) -> tuple[Unit, ...]:
@@ -30,8 +33,28 @@ def units_of_value(ref: Ref, value: Recallable, /) -> tuple[Unit, ...]:
             return _fact(ref, value)
         case procedural.Skill():
             return _skill(ref, value)
+        case continuity.ContinuityCapsule() | execution.ExecutionState():
+            return _kept(ref, value)
+        case summaries.SessionSummary() | notes.DailyNote():
+            return _kept(ref, value)
         case _:
             assert_never(value)
+
+
+def embedded_text(unit: Unit, /) -> str:
+    """Return what an embedder is given of `unit`: who says it, or what it is about, and the text."""
+    return _embedded(unit.speaker if unit.plane == Plane.TRANSCRIPT else unit.title, unit.text)
+
+
+def _embedded(head: str, text: str) -> str:
+    return f"{head}: {text}"[: limits.EMBED_TEXT_CHARS] if head else text[: limits.EMBED_TEXT_CHARS]
+
+
+def _check(head: str, text: str) -> int:
+    """Return what the index keeps of the text to embed; nothing but spaces is not embedded."""
+    if not text or text.isspace():
+        return 0
+    return embedding.whole(embedding.check_of(_embedded(head, text)))
 
 
 def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
@@ -58,6 +81,7 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
             scope=scope,
             tags=turn.tags,
             recorded_at=turn.recorded_at,
+            check=_check(message.speaker or "", message.text),
         )
         for part, message in enumerate(turn.messages)
         if turn.is_recallable(part)
@@ -88,38 +112,77 @@ def _fact_unit(
     recorded_at: Instant,
     closed_at: Instant | None,
 ) -> Unit:
+    title = " ".join((fact.topic, *fact.keywords, *fact.entities))
     return Unit(
         ref=ref,
         part=part,
         plane=Plane.LONG_TERM,
         text=fact.content,
-        title=" ".join((fact.topic, *fact.keywords, *fact.entities)),
+        title=title,
         at=fact.observed_at,
         valid_from=fact.valid_from or 0,
         valid_to=valid_to or 0,
         recorded_at=recorded_at,
         closed_at=closed_at or 0,
+        check=_check(title, fact.content),
     )
 
 
 def _skill(ref: Ref, skill: procedural.Skill) -> tuple[Unit, ...]:
     if not skill.is_recallable:
         return ()
+    title, text = f"{skill.topic} {skill.title}", f"{skill.summary}\n{skill.procedure}"
     unit = Unit(
         ref=ref,
         part=0,
         plane=Plane.PROCEDURAL,
-        text=f"{skill.summary}\n{skill.procedure}",
-        title=f"{skill.topic} {skill.title}",
+        text=text,
+        title=title,
         at=skill.updated_at,
         recorded_at=skill.recorded_at,
+        check=_check(title, text),
     )
     return (unit,)
+
+
+def _kept(ref: Ref, value: KeptRecallable) -> tuple[Unit, ...]:
+    if is_forgotten(value) or (isinstance(value, continuity.ContinuityCapsule) and not value.is_recallable):
+        return ()
+    unit = Unit(
+        ref=ref,
+        part=0,
+        plane=HOMES[ref.collection].plane,
+        text=value.text,
+        title=title_of(value),
+        at=value.updated_at,
+        scope=(("channel", value.channel), ("conversation", value.conversation)),
+        recorded_at=value.updated_at,
+    )
+    return (unit,)
+
+
+def embedded_of(source: Ref, model_tag: str, document: Document | None, /) -> Embedded:
+    """Return the vectors that `document` holds for the units of `source`; none where it is gone."""
+    if document is None:
+        return Embedded(source, model_tag, {})
+    return embedded_of_value(source, model_tag, embedding.VectorSet.from_bytes(document.body))
+
+
+def embedded_of_value(source: Ref, model_tag: str, value: embedding.VectorSet, /) -> Embedded:
+    """Return the vectors of `value` as the index takes them."""
+    shape = struct.Struct(f"<{value.dimensions}f")
+    return Embedded(
+        source, model_tag, {check: shape.pack(*numbers) for check, numbers in value.floats().items()}
+    )
 
 
 INDEXED: dict[str, type[Recallable]] = {
     transcript.TURNS: transcript.Turn,
     long_term.FACTS: long_term.Fact,
     procedural.SKILLS: procedural.Skill,
+    continuity.CAPSULES: continuity.ContinuityCapsule,
+    execution.EXECUTION: execution.ExecutionState,
+    summaries.SUMMARIES: summaries.SessionSummary,
+    notes.NOTES: notes.DailyNote,
 }
 """Which collections are recalled, and what their documents hold."""

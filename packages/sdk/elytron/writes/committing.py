@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
-from elytron.embedding.passing import nudge
 from elytron.deriving import link_written
+from elytron.embedding.passing import nudge
 from elytron.folding import Fed
 from elytron.records import Changes
 from elytron.spaces import opening_changes

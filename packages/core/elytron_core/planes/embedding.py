@@ -1,0 +1,90 @@
+"""Vectors of memories, kept beside them: which text each stands for, which model made it, which model recall uses.
+
+A vector tells much of its text, so it is kept, sealed, exported and erased with it.
+"""
+
+import math
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.errors import InvalidInput, StoreCorrupt
+from elytron_core.model import Value
+
+VECTORS = "vectors"
+"""One document for each memory's document and model; its key begins with that document's place."""
+EMBEDDING = "embedding"
+"""One document: which model's vectors recall compares."""
+KEY = "0"
+
+ModelId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+Check = Annotated[str, Field(pattern=r"[0-9a-f]{16}")]
+Dimensions = Annotated[int, Field(ge=1, le=limits.VECTOR_DIMENSIONS)]
+
+
+class EmbeddingChoice(Value):
+    """The model whose vectors recall compares, since when. It changes in one commit, when another's are complete."""
+
+    model: ModelId
+    tag: str
+    dimensions: Dimensions
+    chosen_at: Instant
+
+
+class VectorSet(Value):
+    """What one model made of the texts of one document: by the check of each text, numbers as base64 of halves."""
+
+    model: ModelId
+    dimensions: Dimensions
+    vectors: dict[Check, str]
+
+    def floats(self) -> dict[int, tuple[float, ...]]:
+        """Return the vectors by their checks as whole numbers. Raises StoreCorrupt where one is not what it must be."""
+        shape = struct.Struct(f"<{self.dimensions}e")
+        try:
+            return {
+                whole(check): shape.unpack(b64decode(numbers, validate=True)) for check, numbers in self.vectors.items()
+            }
+        except (ValueError, struct.error):
+            raise StoreCorrupt(what="a stored vector") from None
+
+
+def check_of(text: str, /) -> str:
+    """Return what stands for `text` beside its vector: 16 hex digits."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def whole(check: str, /) -> int:
+    """Return a check as the signed number of 64 bits that an index keeps; 0 would mean that there is none."""
+    return int.from_bytes(bytes.fromhex(check), "big", signed=True)
+
+
+def vector_set(
+    model: str, dimensions: int, made: Mapping[str, Sequence[float]], /, *, field: str = "vector"
+) -> VectorSet:
+    """Return `made`, vectors by the check of their text, scaled to length 1, as it is stored.
+
+    Raises InvalidInput for a vector of another dimension, with a number that is not finite, or of length 0.
+    """
+    return VectorSet(
+        model=model,
+        dimensions=dimensions,
+        vectors={check: _packed(numbers, dimensions, field) for check, numbers in made.items()},
+    )
+
+
+def _packed(numbers: Sequence[float], dimensions: int, field: str) -> str:
+    if len(numbers) != dimensions:
+        raise InvalidInput(field=field, problem=f"has {len(numbers)} dimensions instead of {dimensions}")
+    length = math.sqrt(math.fsum(number * number for number in numbers))
+    if not math.isfinite(length):
+        raise InvalidInput(field=field, problem="holds a number that is not finite")
+    if length == 0.0:
+        raise InvalidInput(field=field, problem="has length 0: no direction to compare")
+    return b64encode(struct.pack(f"<{dimensions}e", *(number / length for number in numbers))).decode("ascii")

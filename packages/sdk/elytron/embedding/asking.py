@@ -1,0 +1,55 @@
+"""Asking an embedder, whoever wrote it: what goes wrong is one of two typed errors, and what it gives is checked."""
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+from elytron_core.errors import ElytronError, ModelError, ModelRefused, ModelUnavailable
+from elytron_core.planes.embedding import VectorSet, vector_set
+from elytron_core.ports.models import Embedder
+
+Answer = TypeVar("Answer")
+
+
+async def embed_texts(embedder: Embedder, texts: Sequence[str], /) -> list[Sequence[float]]:
+    """Return one vector per text. Raises ModelUnavailable, ModelRefused, also for an answer of another length."""
+    vectors = await _asked(embedder.embed_documents(texts), embedder)
+    if len(vectors) != len(texts):
+        raise ModelRefused(f"{embedder.info.model!r} gave {len(vectors)} vectors for {len(texts)} texts")
+    return list(vectors)
+
+
+async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> bytes:
+    """Return the vector of a query, length 1, as little-endian float32. Raises ModelUnavailable, ModelRefused."""
+    try:
+        async with asyncio.timeout(wait_s):
+            numbers = await _asked(embedder.embed_query(text), embedder)
+    except TimeoutError:
+        raise ModelUnavailable(f"{embedder.info.model!r} gave no vector within {wait_s:g} s") from None
+    made = checked(embedder, {"0" * 16: numbers})
+    return struct.pack(f"<{made.dimensions}f", *made.floats()[0])
+
+
+def checked(embedder: Embedder, made: dict[str, Sequence[float]], /) -> VectorSet:
+    """Return vectors, by the check of their text, as they are stored.
+
+    Raises ModelRefused for one of another dimension than the embedder says, with a number that is not finite, or of
+    length 0.
+    """
+    info = embedder.info
+    try:
+        return vector_set(info.model, info.dimensions, made)
+    except ElytronError as error:
+        raise ModelRefused(f"what {info.model!r} gave is no vector to compare: {error.message}") from None
+    except (TypeError, ValueError, OverflowError, struct.error):
+        raise ModelRefused(f"what {info.model!r} gave is no vector of numbers") from None
+
+
+async def _asked(answer: Awaitable[Answer], embedder: Embedder) -> Answer:
+    try:
+        return await answer
+    except (ModelError, TimeoutError):
+        raise
+    except Exception as error:
+        raise ModelUnavailable(f"{embedder.info.model!r} failed with {type(error).__name__}") from error

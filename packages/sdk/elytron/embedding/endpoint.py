@@ -1,0 +1,156 @@
+"""An embedder behind any server that speaks OpenAI's embeddings: the service itself, vLLM, Ollama, others."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, ModelUnavailable
+from elytron_core.ports.models import EmbedderInfo
+from elytron_core.text.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_BY_SERVER = {408, 409, 429}
+_CLOSED = {401, 403}
+
+
+class OpenAIEmbedder:
+    """Turns texts into vectors through a server. Needs the extra `llm`.
+
+    Without `base_url` it is OpenAI's own service. `api_key` is only sent to the server and stands in no message and no
+    representation; nothing is read from the environment. A call is tried up to `attempts` times, each bounded by
+    `timeout_s`. `token_budget` bounds what all calls of this embedder may spend; when it is used up, the embedder is
+    unavailable. The prefixes are for models that
+    tell queries from documents. One
+    embedder serves one event loop at a time; `close` lets go of its connections.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        /,
+        *,
+        dimensions: int,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = limits.MODEL_TIMEOUT_S,
+        attempts: int = limits.MODEL_ATTEMPTS,
+        token_budget: int | None = None,
+        batch_texts: int = limits.EMBED_BATCH_TEXTS,
+        query_prefix: str = "",
+        document_prefix: str = "",
+    ) -> None:
+        if not 1 <= dimensions <= limits.VECTOR_DIMENSIONS:
+            raise InvalidInput(field="dimensions", problem=f"is not 1 to {limits.VECTOR_DIMENSIONS}")
+        if not 1 <= batch_texts <= limits.EMBED_BATCH_TEXTS:
+            raise InvalidInput(field="batch_texts", problem=f"is not 1 to {limits.EMBED_BATCH_TEXTS}")
+        if not 1 <= attempts <= limits.MODEL_ATTEMPTS * 3:
+            raise InvalidInput(field="attempts", problem=f"is not 1 to {limits.MODEL_ATTEMPTS * 3}")
+        if not 0 < timeout_s <= limits.MODEL_TIMEOUT_S * 10:
+            raise InvalidInput(field="timeout_s", problem=f"is not above 0 and up to {limits.MODEL_TIMEOUT_S * 10:.0f}")
+        self._model = model
+        self._dimensions = dimensions
+        self._base_url = base_url
+        self._api_key = api_key
+        self._timeout_s = timeout_s
+        self._attempts = attempts
+        self._tokens_left = token_budget
+        self._batch_texts = batch_texts
+        self._prefixes = (query_prefix, document_prefix)
+        self._client: AsyncOpenAI | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        return f"OpenAIEmbedder({self._model!r}, dimensions={self._dimensions})"
+
+    @property
+    def info(self) -> EmbedderInfo:
+        return EmbedderInfo(self._model, self._dimensions)
+
+    async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
+        """Return one vector per text, in order. Raises ModelUnavailable, ModelRefused, MissingExtra."""
+        prefixed = [self._prefixes[1] + text for text in texts]
+        found: list[Sequence[float]] = []
+        for start in range(0, len(prefixed), self._batch_texts):
+            found += await self._ask(prefixed[start : start + self._batch_texts])
+        return found
+
+    async def embed_query(self, text: str, /) -> Sequence[float]:
+        """Return the vector of a query. Raises ModelUnavailable, ModelRefused, MissingExtra."""
+        (found,) = await self._ask([self._prefixes[0] + text])
+        return found
+
+    async def close(self) -> None:
+        """Let go of the connections; the next call opens them again."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _ask(self, texts: list[str]) -> list[Sequence[float]]:
+        estimate = sum(map(estimate_tokens, texts))
+        if self._tokens_left is not None and self._tokens_left < estimate:
+            raise ModelUnavailable(f"the token budget of the embedder {self._model!r} is used up: give it a larger one")
+        client = self._open()
+        import openai
+
+        told = f"the embedder {self._model!r}"
+        try:
+            answer = await client.embeddings.create(model=self._model, input=texts, encoding_format="float")
+        except openai.APIStatusError as error:
+            status = error.status_code
+            if status in _BY_SERVER or status >= 500:
+                raise ModelUnavailable(f"{told} answered {status}: try again later") from None
+            if status in _CLOSED:
+                raise ModelUnavailable(f"{told} answered {status}: check the key") from None
+            raise ModelRefused(f"{told} answered {status}: check the model's name and the texts' length") from None
+        except openai.APITimeoutError:
+            raise ModelUnavailable(f"{told} did not answer in {self._timeout_s:g} s") from None
+        except openai.APIConnectionError:
+            raise ModelUnavailable(f"{told} cannot be reached: check base_url") from None
+        except (openai.OpenAIError, ValueError):
+            raise ModelRefused(f"{told} gave no embeddings: check base_url") from None
+        # Servers answer what they like: nothing of the answer's type is taken for granted.
+        given: Any = answer
+        vectors = _by_index(given)
+        if sorted(vectors) != list(range(len(texts))):
+            raise ModelRefused(f"{told} gave {len(vectors)} embeddings for {len(texts)} texts")
+        if self._tokens_left is not None:
+            used = getattr(getattr(given, "usage", None), "total_tokens", None)
+            self._tokens_left -= used if isinstance(used, int) and used > 0 else estimate
+        return [vectors[place] for place in range(len(texts))]
+
+    def _open(self) -> "AsyncOpenAI":
+        loop = asyncio.get_running_loop()
+        if self._client is not None and self._loop is loop:
+            return self._client
+        try:
+            from openai import AsyncOpenAI
+        except ImportError:
+            raise MissingExtra(extra="llm", purpose="an embedder behind OpenAI's protocol") from None
+        from elytron.models.openai_compatible import OFFICIAL
+
+        self._client = AsyncOpenAI(
+            base_url=self._base_url or OFFICIAL,
+            api_key=self._api_key or "none",
+            timeout=self._timeout_s,
+            max_retries=self._attempts - 1,
+        )
+        # The client fills these from the environment; what a library sends, its user has said.
+        self._client.organization = None
+        self._client.project = None
+        self._loop = loop
+        return self._client
+
+
+def _by_index(answer: Any) -> dict[int, Sequence[float]]:
+    """Return the vectors of an answer by the places of their texts."""
+    data: Any = getattr(answer, "data", None)
+    found: dict[int, Sequence[float]] = {}
+    for item in data if isinstance(data, list) else ():  # pyright: ignore[reportUnknownVariableType]
+        index: Any = getattr(item, "index", None)  # pyright: ignore[reportUnknownArgumentType]
+        vector: Any = getattr(item, "embedding", None)  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(index, int) and isinstance(vector, list):
+            found[index] = vector
+    return found

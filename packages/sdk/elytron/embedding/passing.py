@@ -1,0 +1,225 @@
+"""Passes over a space: vectors for what has none, and the removal of those of a former model.
+
+What is missing is never noted down: it is every unit of the index without a vector, so a pass that was killed, refused
+or never begun loses nothing. Each step commits vectors beside the very revision of the document that they are of.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from elytron.context import OperationContext
+from elytron.embedding.asking import checked, embed_texts
+from elytron.embedding.places import CHOICE, vectors_ref
+from elytron.folding import Fed
+from elytron.spaces import REF
+from elytron.units import embedded_text, units_of
+from elytron_core import limits
+from elytron_core.errors import Conflict, ModelRefused
+from elytron_core.ids import SpaceId
+from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, VectorSet, check_of
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.models import Embedder
+from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, JournalEntry, Put, Ref, Require
+
+DOCUMENTS_AT_ONCE = 64
+ATTEMPTS = 16
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a pass did so far."""
+
+    embedded: int = 0
+    reused: int = 0
+    refused: int = 0
+    sequence: int = 0
+    is_done: bool = False
+    """Whether nothing was left that the embedder has not refused."""
+
+
+async def embed_some(
+    ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: Progress, /, *, texts: int
+) -> None:
+    """Make and commit vectors until nothing is missing or `texts` texts were embedded; `progress` tells how far.
+
+    Raises ModelUnavailable where the embedder fails, ModelRefused where it gives no vectors; what was committed stays.
+    """
+    conflicts = 0
+    while progress.embedded < texts:
+        record = await ctx.spaces.find(space)
+        if record is None:
+            break
+        tag = record.model_tag(embedder.info.model)
+        index = await ctx.folds.current(space)
+        limit = min(DOCUMENTS_AT_ONCE, texts - progress.embedded)
+        refs = index.unembedded_refs(tag, limit=limit, skip=ctx.encoders.refused(space, tag))
+        if not refs:
+            break
+        try:
+            await _Step(ctx, space, record, embedder, tag, is_first=not index.compared).take(refs, progress)
+        except Conflict:
+            ctx.spaces.forget(space)
+            conflicts += 1
+            if conflicts == ATTEMPTS:
+                raise
+    else:
+        return
+    progress.is_done = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Some documents, embedded together and committed as one batch."""
+
+    ctx: OperationContext
+    space: SpaceId
+    record: SpaceRecord
+    embedder: Embedder
+    tag: str
+    is_first: bool
+    made: dict[Ref, tuple[VectorSet, int, Require]] = field(
+        default_factory=dict[Ref, tuple[VectorSet, int, Require]]
+    )
+
+    async def take(self, refs: Sequence[Ref], progress: Progress) -> None:
+        """Embed the documents at `refs` and commit their vectors."""
+        places = [vectors_ref(ref, self.tag) for ref in refs]
+        found = await self.ctx.store.get(self.space, [*refs, *places])
+        documents, kept = found[: len(refs)], found[len(refs) :]
+        wanted = {ref: _texts(document) for ref, document in zip(refs, documents, strict=True) if document is not None}
+        known = {
+            ref: VectorSet.from_bytes(document.body).vectors if document is not None else {}
+            for ref, document in zip(refs, kept, strict=True)
+        }
+        missing = {
+            check: text for ref, texts in wanted.items() for check, text in texts.items() if check not in known[ref]
+        }
+        fresh = await self._embedded(missing)
+        for ref, document, place in zip(refs, documents, kept, strict=True):
+            texts = wanted.get(ref)
+            vectors = {check: known[ref].get(check) or fresh.get(check) for check in texts or ()}
+            if document is None or None in vectors.values() or not vectors:
+                self.ctx.encoders.refuse(self.space, self.tag, ref)
+                progress.refused += 1
+                continue
+            info = self.embedder.info
+            held = {check: numbers for check, numbers in vectors.items() if numbers is not None}
+            value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=held)
+            revision = place.revision if place is not None else 0
+            self.made[ref] = (value, revision, Require(ref, document.revision))
+        if self.made:
+            progress.sequence = await self._commit()
+        progress.embedded += len(fresh)
+        progress.reused += sum(fresh.keys().isdisjoint(value.vectors) for value, _, _ in self.made.values())
+
+    async def _embedded(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return the vectors of `texts` by check; where a batch is refused, those of its texts that are not."""
+        made: dict[str, str] = {}
+        checks = list(texts)
+        for start in range(0, len(checks), limits.EMBED_BATCH_TEXTS):
+            batch = checks[start : start + limits.EMBED_BATCH_TEXTS]
+            try:
+                made |= await self._asked({check: texts[check] for check in batch})
+            except ModelRefused:
+                refused = 0
+                for check in batch:
+                    try:
+                        made |= await self._asked({check: texts[check]})
+                    except ModelRefused:
+                        refused += 1
+                if refused == len(batch) > 1:
+                    raise
+        return made
+
+    async def _asked(self, texts: Mapping[str, str]) -> dict[str, str]:
+        vectors = await embed_texts(self.embedder, tuple(texts.values()))
+        return checked(self.embedder, dict(zip(texts, vectors, strict=True))).vectors
+
+    async def _commit(self) -> int:
+        puts: list[Put] = []
+        entries: list[Entry] = []
+        written: dict[Ref, VectorSet | EmbeddingChoice] = {}
+
+        def put(ref: Ref, value: VectorSet | EmbeddingChoice, revision: int, action: Action) -> None:
+            body = value.to_bytes()
+            puts.append(Put(ref, body, revision))
+            entries.append(Entry(action, ref, self.record.digest(body)))
+            written[ref] = value
+
+        for ref, (value, revision, _) in self.made.items():
+            put(vectors_ref(ref, self.tag), value, revision, Action.MAINTENANCE)
+        if self.is_first:
+            put(CHOICE, choice_of(self.ctx, self.embedder, self.tag), 0, Action.OPERATOR)
+        requires = [Require(REF, 1), *(require for _, _, require in self.made.values())]
+        return await commit(self.ctx, self.space, puts=puts, entries=entries, requires=requires, written=written)
+
+
+def choice_of(ctx: OperationContext, embedder: Embedder, tag: str, /) -> EmbeddingChoice:
+    """Return the document that makes recall compare the vectors of `embedder`."""
+    info = embedder.info
+    return EmbeddingChoice(model=info.model, tag=tag, dimensions=info.dimensions, chosen_at=ctx.clock.now())
+
+
+async def commit(
+    ctx: OperationContext,
+    space: SpaceId,
+    /,
+    *,
+    puts: Sequence[Put],
+    entries: Sequence[Entry],
+    requires: Sequence[Require],
+    written: Mapping[Ref, VectorSet | EmbeddingChoice],
+) -> int:
+    """Commit documents of vectors, tell the fold of them, and return their last sequence. Raises Conflict."""
+    batch = Batch(
+        space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires)
+    )
+    committed = await ctx.store.commit(batch)
+    last = entries[-1]
+    ctx.folds.feed(
+        space, Fed(committed.first, JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest), written)
+    )
+    return committed.last
+
+
+async def drop_others(ctx: OperationContext, space: SpaceId, tag: str, /, *, limit: int) -> int:
+    """Remove up to `limit` documents of vectors that are not of the model `tag`; return how many there were."""
+    dropped = 0
+    after = ""
+    while dropped < limit:
+        page = await ctx.store.scan(space, VECTORS, after=after, limit=limits.PAGE_MAX)
+        if not page:
+            break
+        after = page[-1].ref.key
+        old = [document for document in page if not document.ref.key.endswith(f".{tag}")][: limit - dropped]
+        if old:
+            batch = Batch(
+                space=space,
+                at=ctx.clock.now(),
+                entries=tuple(Entry(Action.MAINTENANCE, document.ref) for document in old),
+                deletes=tuple(Delete(document.ref, document.revision) for document in old),
+                requires=(Require(REF, 1),),
+            )
+            await ctx.store.commit(batch)
+            dropped += len(old)
+    return dropped
+
+
+def _texts(document: Document) -> dict[str, str]:
+    """Return the texts to embed of a document by their checks."""
+    texts = [embedded_text(unit) for unit in units_of(document) if unit.check]
+    return {check_of(text): text for text in texts}
+
+
+def nudge(ctx: OperationContext, space: SpaceId, /) -> None:
+    """See to it that what has no vector yet gets one soon; nobody waits for it, and nothing fails by it."""
+
+    async def work() -> None:
+        record = await ctx.spaces.find(space)
+        if record is None:
+            return
+        embedder = ctx.encoders.serving(record, await ctx.folds.current(space))
+        if embedder is not None:
+            await embed_some(ctx, space, embedder, Progress(), texts=limits.EMBED_TEXTS_PER_CALL)
+
+    ctx.encoders.nudge(space, work)

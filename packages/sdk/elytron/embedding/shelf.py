@@ -1,0 +1,105 @@
+"""The models kept on this machine: a folder each, under the user's own data, with a manifest of what it holds."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, NotFound, UnreadableFile
+from elytron_core.model import Value
+from elytron_core.planes.embedding import Dimensions, ModelId
+
+MANIFEST = "embedder.json"
+MODEL = "model.onnx"
+TOKENIZER = "tokenizer.json"
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+class ModelManifest(Value):
+    """What a model's folder holds. `files` are SHA-256 digests by file name; `made_from` says where it came from."""
+
+    format: Annotated[int, Field(ge=1, le=1)] = 1
+    model: ModelId
+    dimensions: Dimensions
+    max_tokens: Annotated[int, Field(ge=1, le=limits.EMBED_TEXT_CHARS)]
+    files: dict[str, str]
+    made_from: str = ""
+    licence: str = ""
+
+
+class KeptModel(Value):
+    """A model on this machine."""
+
+    name: str
+    folder: str
+    model: str
+    dimensions: int
+    size_bytes: int
+    licence: str
+
+
+def models_folder() -> Path:
+    """Return where models are kept: in the system's place for a user's data."""
+    from platformdirs import user_data_path
+
+    return user_data_path("elytron", appauthor=False) / "models"
+
+
+def read_manifest(folder: Path, /) -> ModelManifest:
+    """Return what the model in `folder` is. Raises UnreadableFile where there is none."""
+    try:
+        data = (folder / MANIFEST).read_bytes()
+    except OSError:
+        problem = "is not in this folder: it holds no model; `elytron model add` makes one"
+        raise UnreadableFile(name=MANIFEST, problem=problem) from None
+    try:
+        return ModelManifest.from_bytes(data)
+    except InvalidInput as error:
+        raise UnreadableFile(name=MANIFEST, problem=f"is no manifest of a model: {error.message}") from None
+
+
+def model_folder(name: str, /, *, models: Path | None = None) -> Path:
+    """Return the folder of the model kept as `name`. Raises NotFound with the way out."""
+    folder = (models or models_folder()) / checked_name(name)
+    if not (folder / MANIFEST).is_file():
+        raise NotFound(what="model", name=name)
+    return folder
+
+
+def kept_models(*, models: Path | None = None) -> tuple[KeptModel, ...]:
+    """Return the models on this machine, by name."""
+    home = models or models_folder()
+    if not home.is_dir():
+        return ()
+    folders = [folder for folder in sorted(home.iterdir()) if (folder / MANIFEST).is_file()]
+    return tuple(_kept(folder, read_manifest(folder)) for folder in folders)
+
+
+def remove_model(name: str, /, *, models: Path | None = None) -> KeptModel:
+    """Remove the model kept as `name` from this machine; vectors made by it stay. Raises NotFound."""
+    folder = model_folder(name, models=models)
+    kept = _kept(folder, read_manifest(folder))
+    shutil.rmtree(folder)
+    return kept
+
+
+def checked_name(name: str, /) -> str:
+    """Return `name`. Raises InvalidInput unless it can be a folder's everywhere."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(field="model", problem="is not up to 64 lower-case letters, digits, dots, dashes")
+    return name
+
+
+def _kept(folder: Path, manifest: ModelManifest) -> KeptModel:
+    return KeptModel(
+        name=folder.name,
+        folder=str(folder),
+        model=manifest.model,
+        dimensions=manifest.dimensions,
+        size_bytes=sum(path.stat().st_size for path in folder.iterdir()),
+        licence=manifest.licence,
+    )
