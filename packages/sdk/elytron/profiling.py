@@ -1,10 +1,39 @@
-"""What a profile's hard limits do to a call: texts beyond them are refused whole, blocks are built smaller."""
+"""What a profile's hard limits do: stores are bounded, texts beyond them refused whole, blocks built smaller."""
 
+from elytron.folding import CHECKPOINT
 from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.contracts.writing import LongTermExtraction, Procedural, TranscriptWrite
-from elytron_core.errors import LimitExceeded
+from elytron_core.errors import LimitExceeded, Unsupported
 from elytron_core.model import Value
-from elytron_core.planes.profiles import Profile
+from elytron_core.planes.profiles import Profile, StoreCapacity
+from elytron_core.planes.space import COLLECTIONS
+from elytron_core.policy.profiles import EMBEDDED_SDK, EMBEDDED_STANDALONE
+from elytron_core.ports.store import Store
+from elytron_store.quota import QuotaStore
+
+
+def capacity_of(profile: Profile, engine: str, /, *, is_kept: bool) -> StoreCapacity | None:
+    """Return what a store of `engine` may hold in `profile`; None where its device is the bound. Raises Unsupported.
+
+    An embedded store is bounded in every profile: as a standalone device's where it is kept in a folder.
+    """
+    if engine not in profile.engines:
+        way_out = ", ".join(f"{name}:" for name in profile.engines if name != "given")
+        raise Unsupported(f"profile {profile.name.value!r} has no {engine} store: use {way_out}")
+    if profile.capacity is None and engine == "embedded":
+        return EMBEDDED_STANDALONE if is_kept else EMBEDDED_SDK
+    return profile.capacity
+
+
+async def bounded(store: Store, capacity: StoreCapacity | None, /) -> Store:
+    """Return `store` bounded by `capacity`, where there is one; a store that cannot be counted is closed."""
+    if capacity is None:
+        return store
+    try:
+        return await QuotaStore.open(store, capacity, collections=COLLECTIONS, blobs=(CHECKPOINT,))
+    except BaseException:
+        await store.close()
+        raise
 
 
 def require_within(profile: Profile, write: Value, /) -> None:

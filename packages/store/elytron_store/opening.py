@@ -23,17 +23,18 @@ _DATABASE_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 class StoreAddress:
     """Which engine, and the file or folder it keeps its bytes in; None where it keeps none."""
 
-    engine: Literal["memory", "file", "sqlite"]
+    engine: Literal["memory", "file", "sqlite", "embedded"]
     path: Path | None = None
 
 
 def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = Path.is_dir) -> StoreAddress:
     """Return what `url` names; nothing is opened, and a path alone is looked at to see whether it is a folder.
 
-    `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`: three slashes begin an absolute
-    path (a fourth changes nothing), none a relative one, and %-escapes are decoded. A path alone is a database when it
-    ends in .db, .sqlite or .sqlite3, a file store when it is a folder or ends in a slash; nothing in it is
-    decoded. Raises StoreUrlInvalid, which names no part of the URL but an unknown scheme.
+    `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`; `embedded:` in memory or
+    `embedded:///folder`: three slashes begin an absolute path (a fourth changes nothing), none a relative one, and
+    %-escapes are decoded. A path alone is a database when it ends in .db, .sqlite or .sqlite3, a file store when it is
+    a folder or ends in a slash; nothing in it is decoded. Raises StoreUrlInvalid, which names no part of the URL but
+    an unknown scheme.
     """
     found = _SCHEME.fullmatch(url)
     if found is None:
@@ -43,6 +44,8 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = Path.is_dir) -
         case "memory":
             # A name behind it is allowed and means nothing: each opening makes a store of its own.
             return StoreAddress("memory")
+        case "embedded":
+            return StoreAddress("embedded", _path(rest) if rest.strip("/") else None)
         case "file":
             return StoreAddress("file", _path(rest))
         case "sqlite":
@@ -66,7 +69,8 @@ async def open_store(
     """Open the store that `url` names (see `parse_url`), made new where nothing is; with `keys`, sealed under them.
 
     A sealed store opens with keys only, any other one without them only. `profile` must be the one the store was made
-    for. A file store is always as durable as FULL. Raises StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable,
+    for. A file store is always as durable as FULL. An embedded store is one in memory or in a folder; what bounds it is
+    laid over it by its opener (see `QuotaStore`). Raises StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable,
     StoreBusy, and with `keys` SealError.
     """
     address = parse_url(url)
@@ -86,7 +90,7 @@ async def _open(
     address: StoreAddress, /, *, clock: Clock, profile: str | None, sealed: bool, durability: Durability
 ) -> Store:
     match address.engine, address.path:
-        case "file", Path() as folder:
+        case "file" | "embedded", Path() as folder:
             from elytron_store.file.store import FileStore
 
             return await FileStore.open(folder, clock=clock, profile=profile, sealed=sealed)
