@@ -136,6 +136,11 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     ),
     (
         errors.StoreBudgetExceeded(what="events", limit=256),
+        "this store may hold 256 events and would have more: erase some, or open it with a larger profile; "
+        "nothing was stored",
+        {"what": "events", "limit": 256},
+    ),
+    (
         errors.StoreFailed(engine="file", doing="syncing"),
         "the file store failed while syncing; this handle takes no more writes: open it again",
         {},
