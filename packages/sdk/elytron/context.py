@@ -1,5 +1,6 @@
 """What operations work with."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from elytron.announcing import Commits
@@ -12,7 +13,7 @@ from elytron.tool_shelf import ToolShelves
 from elytron_core.clock import Clock
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import ScopeMissing
-from elytron_core.ids import Ids
+from elytron_core.ids import Ids, SpaceId
 from elytron_core.planes.profiles import Profile
 from elytron_core.policy.profiles import default_profile
 from elytron_core.policy.spending import Budget
@@ -55,6 +56,10 @@ class OperationContext:
     """The host's directories of agent skills, which are read and nothing else."""
     tool_shelves: ToolShelves = field(default_factory=ToolShelves)
     default_scope: Scope | None = None
+    put_off: set[SpaceId] = field(default_factory=set[SpaceId])
+    """Spaces in which this runtime has put something off, or seen that somebody did."""
+    closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    """What ends with the runtime, before its store is let go."""
     closing: list[str] = field(default_factory=list[str])
     """Why the runtime was closed; empty while it is open."""
 

@@ -15,10 +15,12 @@ from elytron.profiling import bounded, capacity_of
 from elytron.runtime import MemoryRuntime
 from elytron.skill_dirs import SkillDirs
 from elytron.spaces import Spaces
+from elytron.worker import Worker
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.ids import Ids, RandomIds, SpaceId
 from elytron_core.policy.profiles import named_profile
+from elytron_core.policy.spending import Budget
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import Embedder, LanguageModel, Reranker
 from elytron_core.ports.store import Store
@@ -50,6 +52,8 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         models: Models,
         profile: str | None = None,
         agent_skill_dirs: Sequence[str | PathLike[str]] = (),
+        budget: Budget | None = None,
+        work: bool = False,
     ) -> None:
         super().__init__()
         self._store = store
@@ -63,6 +67,8 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         self._profile = named_profile(profile)
         self._is_named = profile is not None
         self._skill_dirs = agent_skill_dirs
+        self._budget = budget or Budget()
+        self._works = work
 
     async def _open(self) -> MemoryRuntime:
         if isinstance(self._store, str | PathLike):
@@ -77,8 +83,15 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 profile=self._profile.name if self._is_named else None,
                 durability=self._durability,
             )
-            return MemoryRuntime(self._context(await bounded(store, capacity), address.engine))
-        return MemoryRuntime(self._context(await bounded(self._store, self._profile.capacity), "given"))
+            return self._started(self._context(await bounded(store, capacity), address.engine))
+        return self._started(self._context(await bounded(self._store, self._profile.capacity), "given"))
+
+    def _started(self, context: OperationContext) -> MemoryRuntime:
+        if self._works:
+            worker = Worker(context)
+            worker.start()
+            context.closers.append(worker.stop)
+        return MemoryRuntime(context)
 
     def _context(self, store: Store, engine: str) -> OperationContext:
         store = AnnouncingStore(store)
@@ -101,6 +114,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 self._clock, wanted=self._models.embedder, former=self._models.former_embedder
             ),
             models=self._models,
+            budget=self._budget,
             profile=self._profile,
             commits=store.commits,
             skill_dirs=SkillDirs(self._skill_dirs),
@@ -129,6 +143,8 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     reranker: Reranker | None = None,
     agent_skill_dirs: Sequence[str | PathLike[str]] = (),
     profile: str | None = None,
+    budget: Budget | None = None,
+    work: bool = False,
 ) -> Opening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
@@ -138,7 +154,9 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     runtime. With an `embedder` recall also compares meanings; `former_embedder` made the vectors compared until a
     switch to `embedder` is complete. `agent_skill_dirs` are directories of SKILL.md files that recall and
     projection point to; they are read and nothing else. `profile` names the kind of place this is, whose hard limits
-    then hold; without it those of a full server do, and the store's device is its bound. Opening raises
+    then hold; without it those of a full server do, and the store's device is its bound. `budget` bounds what the
+    language model may cost each space in a day. With `work` the runtime also does the jobs that were put off, of every
+    space of the store, while it is open. Opening raises
     StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable, Unsupported or PermissionRefused.
     """
     if scope is None and space is not None:
@@ -156,4 +174,6 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         ),
         agent_skill_dirs=agent_skill_dirs,
         profile=profile,
+        budget=budget,
+        work=work,
     )

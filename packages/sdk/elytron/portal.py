@@ -107,6 +107,12 @@ class BlockingMemory(Generic[FaceT]):
     list_agent_tool_registries = blocking(MemoryFace.list_agent_tool_registries)
     get_agent_tool_registry = blocking(MemoryFace.get_agent_tool_registry)
     delete_agent_tool_registry = blocking(MemoryFace.delete_agent_tool_registry)
+    finalize_turn_and_maintain = blocking(MemoryFace.finalize_turn_and_maintain)
+    maintain = blocking(MemoryFace.maintain)
+    list_jobs = blocking(MemoryFace.list_jobs)
+    run_jobs = blocking(MemoryFace.run_jobs)
+    retry_job = blocking(MemoryFace.retry_job)
+    cancel_job = blocking(MemoryFace.cancel_job)
     _close = blocking(MemoryFace.close)
 
     def close(self) -> None:

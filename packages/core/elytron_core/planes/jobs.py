@@ -77,6 +77,15 @@ class Spent(Value):
             cost=self.cost + other.cost,
         )
 
+    def minus(self, before: "Spent", /) -> "Spent":
+        """Return what was added to `before`."""
+        return Spent(
+            calls=self.calls - before.calls,
+            prompt_tokens=self.prompt_tokens - before.prompt_tokens,
+            completion_tokens=self.completion_tokens - before.completion_tokens,
+            cost=self.cost - before.cost,
+        )
+
 
 NOTHING = Spent()
 

@@ -7,11 +7,11 @@ that plan the same step only one takes it.
 from typing import Final
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import ConversationTag
 from elytron_core.planes.jobs import Job, JobId, JobState, Lease, Queue, QueuedJob
 
-DAY_MS: Final = 24 * 3600 * 1000
+NEVER_ENDED: Final = "never_ended"
 
 
 def claimable(queue: Queue, now: Instant, /) -> QueuedJob | None:
@@ -31,7 +31,12 @@ def has_room(queue: Queue, /) -> bool:
 
 
 def taken(job: Job, *, holder: str, at: Instant) -> Job:
-    """Return `job` leased to `holder` from `at` on: nobody else may take it before the lease ends."""
+    """Return `job` leased to `holder` from `at` on: nobody else may take it before the lease ends.
+
+    One that was taken too often and never came to an end, because its workers died over it, is given up.
+    """
+    if job.attempts >= limits.JOB_ATTEMPTS:
+        return _moved(job, JobState.DEAD_LETTER, at=at, error=NEVER_ENDED)
     lease = Lease(holder=holder, until=Instant(at + limits.JOB_LEASE_MS))
     attempts = job.attempts + 1
     return _moved(job, JobState.LEASED, at=at, due_at=lease.until).model_copy(
@@ -91,16 +96,15 @@ def next_day(at: Instant, /) -> Instant:
     return Instant((at // DAY_MS + 1) * DAY_MS)
 
 
-def enqueued(queue: Queue, job_id: JobId, job: Job, conversation: ConversationTag, /) -> tuple[Queue, tuple[JobId, ...]]:
-    """Return `queue` with `job` as it now is, and the ids of jobs long over that it lets go of."""
-    kept = tuple(known for known in queue.active if known.id != job_id)
-    over = tuple(known for known in queue.over if known != job_id)
-    if job.state.is_active:
-        entry = QueuedJob(id=job_id, conversation=conversation, state=job.state, due_at=job.due_at)
-        place = next((at for at, known in enumerate(queue.active) if known.id == job_id), len(kept))
-        return Queue(active=(*kept[:place], entry, *kept[place:]), over=over), ()
-    over = (*over, job_id)
-    return Queue(active=kept, over=over[-limits.JOBS_KEPT :]), over[: -limits.JOBS_KEPT]
+def listed(queue: Queue, entry: QueuedJob, /) -> tuple[Queue, tuple[JobId, ...]]:
+    """Return `queue` with a job as `entry` has it, in its old place, and the ids of jobs long over that it lets go."""
+    others = [known for known in queue.active if known.id != entry.id]
+    over = tuple(known for known in queue.over if known != entry.id)
+    if not entry.state.is_active:
+        over = (*over, entry.id)
+        return Queue(active=tuple(others), over=over[-limits.JOBS_KEPT :]), over[: -limits.JOBS_KEPT]
+    place = next((at for at, known in enumerate(queue.active) if known.id == entry.id), len(others))
+    return Queue(active=(*others[:place], entry, *others[place:]), over=over), ()
 
 
 def _waits(job: QueuedJob) -> bool:

@@ -3,11 +3,10 @@
 from typing import Final
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
 from elytron_core.planes.jobs import DaySpent, SpendingBook, Spent
 
-DAY_MS: Final = 24 * 3600 * 1000
 BYTES_PER_TOKEN: Final = 3
 """Fewer than any common vocabulary needs for plain text, so that an estimate errs on the dear side."""
 

@@ -4,6 +4,7 @@ from elytron.ops.control import correct, erase, forget
 from elytron.ops.embedding import embed, switch_model
 from elytron.ops.inspecting import inspect, replay
 from elytron.ops.living import close, recover
+from elytron.ops.maintaining import cancel_job, list_jobs, retry_job
 from elytron.ops.moving import export, import_archive
 from elytron.ops.projecting import project
 from elytron.ops.reading import get, history, list_memories
@@ -35,6 +36,7 @@ from elytron.ops.writing import write
 
 __all__ = [
     "add_agent_skill_dir",
+    "cancel_job",
     "close",
     "commit_transcript",
     "correct",
@@ -54,6 +56,7 @@ __all__ = [
     "import_archive",
     "inspect",
     "list_agent_tool_registries",
+    "list_jobs",
     "list_memories",
     "list_runtime_skills",
     "project",
@@ -64,6 +67,7 @@ __all__ = [
     "replay",
     "replay_transcript",
     "request_transcript_lifecycle",
+    "retry_job",
     "set_runtime_skill_enabled",
     "switch_model",
     "upsert_agent_tool_registry",

@@ -36,6 +36,8 @@ async def close(ctx: OperationContext, request: MemoryCloseRequest, /) -> Memory
     if ctx.closing:
         return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason)
     ctx.closing.append(request.reason)
+    for stop in ctx.closers:
+        await stop()
     await ctx.encoders.close()
     try:
         written = await ctx.folds.checkpoint()

@@ -1,0 +1,167 @@
+"""Reading lasting facts from what a user says about himself, by rules alone: few, and each of them said outright.
+
+Only sentences of the user's own voice are read. Left out are questions, conditions, guesses, wishes, hearsay, quotes,
+code, past habits, jokes of roles ("pretend that I am ..."), and whatever stands in a fence or a mark of this memory.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from elytron_core import limits
+from elytron_core.model import Value
+from elytron_core.planes.long_term import FactOperation, Kind
+from elytron_core.policy import wording
+from elytron_core.policy.gleaning_rules import CHINESE, ENGLISH, Rule
+
+READ_CHARS: Final = 20_000
+"""Longer messages are pasted rather than said, and are not read."""
+SENTENCE_CHARS: Final = 240
+FACTS_PER_MESSAGE: Final = 8
+SOMEBODY: Final = "The user"
+
+_CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_FENCE: Final = re.compile(r"<(?P<tag>[\w:-]{1,60})[^>\n]{0,200}>.*?(?:</(?P=tag)>|\Z)", re.DOTALL)
+_QUOTE_LINES: Final = re.compile(r"^[ \t]*(?:>|\|).*$", re.MULTILINE)
+_QUOTES: Final = re.compile(
+    r"[\"“”«»„][^\"“”«»„\n]{1,400}[\"“”«»„]|「[^」\n]{1,400}」|『[^』\n]{1,400}』|《[^》\n]{1,100}》|(?<!\w)'[^'\n]{2,200}'(?!\w)"
+)
+_SPEECH_LINES: Final = re.compile(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t].*$|^[^\n:：]{1,40}[:：][ \t]*\S.*$", re.MULTILINE)
+_URL: Final = re.compile(r"\S+://\S+")
+_SENTENCES: Final = re.compile(r"[^.!?。！？；;\n]*[.!?。！？；;\n]?")
+_GAP: Final = "\u0000"
+"""Stands where something was cut out: a sentence that lost a part is no longer what was said."""
+
+_REQUEST: Final = re.compile(
+    r"(?:(?:please|kindly|can you|could you|just) )*(?:remember|note|keep in mind|don['’]t forget|bear in mind|make a note)"
+    r"(?: this| for me)?(?: that|:|,)? (?P<rest>\S.*)",
+    re.IGNORECASE,
+)
+_ZH_REQUEST: Final = re.compile(r"(?:请|帮我|麻烦)?(?:你)?(?:记住|记得|记一下|记下来|别忘了)[：:，, ]*(?P<rest>\S.*)")
+_OPENING: Final = re.compile(
+    r"\A(?:(?:by the way|btw|also|well|so|oh|hi|hello|hey|ok|okay|yes|no|yeah|actually|fyi|for your information|in fact"
+    r"|as you know|just so you know|to be honest|honestly|anyway|and|but|thanks|thank you|sure|right"
+    r"|对了|顺便说一下|顺便说|其实|另外|还有|你好|您好|嗯|是的|不|哦)(?: [A-Z]\w+)?[,，:：! ]+)+",
+    re.IGNORECASE,
+)
+_UNSURE: Final = re.compile(
+    r"\b(?:if|unless|whether|would|could|might|may|maybe|perhaps|probably|possibly|suppose|supposedly|imagine|pretend"
+    r"|assume|assuming|wish|hope|hopefully|almost|nearly|as if|as though|let['’]s say|say that|for example|e\.g"
+    r"|used to|back then|when i was|in my dream|dreamt|dreamed|joking|kidding|not sure|i guess|i think|i suppose"
+    r"|thinking (?:of|about)|considering|planning|going to|want to|wanted to|story|novel character|act as|role ?play"
+    r"|he|she|they|says?|said|told|tells|wrote|writes|claims?|claimed|according|heard|apparently|quote|translate"
+    r"|correct this|proofread|rewrite|summari[sz]e|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)"
+    r"|right now|at the moment|for now|temporarily)\b",
+    re.IGNORECASE,
+)
+_ZH_UNSURE: Final = re.compile(
+    r"如果|假如|假设|要是|的话|可能|也许|大概|或许|应该|似乎|好像|听说|据说|他说|她说|他们说|有人说|以前|曾经|过去|小时候"
+    r"|希望|想要|打算|准备|考虑|假装|扮演|开玩笑|翻译|例如|比如|今天|明天|昨天|今晚|暂时|刚才|吗$|呢$|是不是|有没有|梦见|梦到|是否"
+)
+_FIRST: Final = re.compile(r"\b(?:I|my|we|our)\b|我|我们", re.IGNORECASE)
+_TELLS: Final = re.compile(r"\w+ (?:is|are|was|has|have|lives?|works?|likes?|costs?|starts?|ends?|opens?|closes?)\b|[是有在叫]")
+
+
+class Gleaned(Value):
+    """A fact that a user stated, and the words in which he did."""
+
+    operation: FactOperation
+    kind: Kind
+    topic: str
+    content: str
+    said: str
+
+
+def glean(text: str, /, *, speaker: str | None = None) -> tuple[Gleaned, ...]:
+    """Return the facts that a user's message states outright, in its order; of one topic, the last.
+
+    Topics carry the speaker's name where one is known, so that two people's facts never meet in one slot.
+    """
+    if len(text) > READ_CHARS:
+        return ()
+    found: dict[tuple[Kind, str], Gleaned] = {}
+    for sentence in _sentences(text):
+        fact = _read(sentence, speaker)
+        if fact is not None:
+            found.pop((fact.kind, fact.topic), None)
+            found[fact.kind, fact.topic] = fact
+    return tuple(found.values())[:FACTS_PER_MESSAGE]
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of the user's own voice."""
+    for part in (_CODE, _FENCE, _QUOTE_LINES, _QUOTES, _URL):
+        text = part.sub(_GAP, text)
+    for line in text.splitlines():
+        # A list or a script is material, unless somebody asks to remember what stands behind the colon.
+        if _SPEECH_LINES.fullmatch(line) and not (_REQUEST.match(line) or _ZH_REQUEST.match(line) or _OPENING.match(line)):
+            continue
+        for found in _SENTENCES.findall(_abbreviations_kept(line)):
+            sentence = found.replace("\u0001", ".").strip()
+            if 4 <= len(sentence) <= SENTENCE_CHARS and _GAP not in sentence:
+                yield sentence
+
+
+def _abbreviations_kept(line: str) -> str:
+    return re.sub(r"\b(St|Mr|Mrs|Ms|Dr|Prof|e\.g|i\.e|vs)\.", lambda found: found[0].replace(".", "\u0001"), line)
+
+
+def _read(sentence: str, speaker: str | None) -> Gleaned | None:
+    if sentence[-1] in "?？":
+        return None
+    bare = sentence.rstrip(".!。！；; \n\t)")
+    asked = _REQUEST.fullmatch(_OPENING.sub("", bare, count=1)) or _ZH_REQUEST.fullmatch(bare)
+    stated = _OPENING.sub("", asked["rest"] if asked else bare, count=1).strip()
+    if _UNSURE.search(stated) or _ZH_UNSURE.search(stated):
+        return None
+    for clause in _clauses(stated):
+        for rule in (*ENGLISH, *CHINESE):
+            fact = _match(rule, clause, speaker)
+            if fact is not None:
+                return fact
+    return _as_asked(stated, speaker) if asked else None
+
+
+def _clauses(stated: str) -> Iterator[str]:
+    """Yield the whole sentence, then its first part where it goes on with more."""
+    yield stated
+    head = re.split(r",? (?:and|but|so|because|since|which|where|who)\b|[，,—–]| - ", stated, maxsplit=1)[0].strip()
+    if head and head != stated:
+        yield head
+
+
+def _match(rule: Rule, clause: str, speaker: str | None) -> Gleaned | None:
+    match = rule.pattern.fullmatch(clause)
+    if match is None:
+        return None
+    groups = {name: (value or "").strip(" ,.'’") for name, value in match.groupdict().items()}
+    if not groups.get("x") or not rule.holds(groups):
+        return None
+    names = {"y": "", "z": "", **groups}
+    topic = _topic(rule.topic.format(**{name: value.casefold() for name, value in names.items()}), speaker)
+    if len(topic) > limits.CANDIDATE_TOPIC_CHARS:
+        return None  # cut, it could meet another matter in one slot
+    content = " ".join(rule.content.format(who=speaker or SOMEBODY, **names).split())
+    return Gleaned(operation=rule.operation, kind=rule.kind, topic=topic, content=content, said=clause)
+
+
+def _as_asked(stated: str, speaker: str | None) -> Gleaned | None:
+    """Return what somebody asked to be remembered, in his words, where it is a statement and no errand."""
+    if re.match(r"(?:to|when|how|what|why|where|who|the time|me|us|it|this|that)\b|要|去|带|我们", stated, re.IGNORECASE):
+        return None
+    if not (_FIRST.search(stated) or _TELLS.search(stated)) or len(stated.split()) < 3 > len(stated) / 8:
+        return None
+    words = wording.normalise(stated).split()
+    topic = " ".join(words[:6]) or stated[:20]
+    who = speaker or SOMEBODY
+    return Gleaned(
+        operation=FactOperation.UPSERT,
+        kind=Kind.FACT,
+        topic=_topic(f"note: {topic}", speaker)[: limits.CANDIDATE_TOPIC_CHARS],
+        content=f"{who} asked to remember: {stated}",
+        said=stated,
+    )
+
+
+def _topic(topic: str, speaker: str | None) -> str:
+    return topic if speaker is None else f"{speaker}: {topic}"

@@ -1,0 +1,163 @@
+"""A language model behind any server that speaks OpenAI's chat completions: the service itself, vLLM, Ollama, others."""
+
+import asyncio
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from elytron_core import limits, strict_json
+from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, ModelUnavailable
+from elytron_core.ports.models import Completion, Said, Speaker
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+OFFICIAL = "https://api.openai.com/v1"
+
+
+class Structuring(StrEnum):
+    """How a server is told the shape of an answer."""
+
+    JSON_SCHEMA = "json_schema"
+    """By the schema itself, which the server holds the model to."""
+    JSON_OBJECT = "json_object"
+    """By asking for an object, and the schema in the prompt."""
+    PROMPT = "prompt"
+    """By the schema in the prompt alone, for servers that know neither."""
+
+
+class OpenAIModel:
+    """Writes text through chat completions. Needs the extra `llm`.
+
+    Without `base_url` it is OpenAI's own service. `api_key` is only sent to the server and stands in no message and no
+    representation; nothing is read from the environment. A call is tried up to `attempts` times, each bounded by
+    `timeout_s`. `prompt_price` and `completion_price` are what a million tokens cost, for the reports. One model serves
+    one event loop at a time; `close` lets go of its connections.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        /,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = limits.MODEL_TIMEOUT_S,
+        attempts: int = limits.MODEL_ATTEMPTS,
+        structuring: Structuring = Structuring.JSON_SCHEMA,
+        temperature: float | None = None,
+        prompt_price: float = 0.0,
+        completion_price: float = 0.0,
+    ) -> None:
+        if not 1 <= attempts <= limits.MODEL_ATTEMPTS * 3:
+            raise InvalidInput(field="attempts", problem=f"is not 1 to {limits.MODEL_ATTEMPTS * 3}")
+        if not 0 < timeout_s <= limits.MODEL_TIMEOUT_S * 10:
+            raise InvalidInput(field="timeout_s", problem=f"is not above 0 and up to {limits.MODEL_TIMEOUT_S * 10:.0f}")
+        self._model = model
+        self._base_url = base_url or OFFICIAL
+        self._api_key = api_key
+        self._timeout_s = timeout_s
+        self._attempts = attempts
+        self._structuring = structuring
+        self._temperature = temperature
+        self._prices = (prompt_price, completion_price)
+        self._client: AsyncOpenAI | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        return f"OpenAIModel({self._model!r})"
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    async def complete(
+        self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int
+    ) -> Completion:
+        """Return what the model writes. Raises ModelUnavailable, ModelRefused, MissingExtra."""
+        client = self._open()
+        import openai
+
+        try:
+            answer = await client.chat.completions.create(**self._request(prompt, schema, max_tokens))
+        except openai.APIStatusError as error:
+            status = error.status_code
+            told = f"the model {self._model!r} answered {status}"
+            if status in {408, 409, 429} or status >= 500:
+                raise ModelUnavailable(f"{told}: try again later") from None
+            raise ModelRefused(f"{told}: check the model's name, the key, and `structuring`") from None
+        except openai.APITimeoutError:
+            raise ModelUnavailable(f"the model {self._model!r} did not answer in {self._timeout_s:g} s") from None
+        except openai.APIConnectionError:
+            raise ModelUnavailable(f"the model {self._model!r} cannot be reached: check base_url") from None
+        except (openai.OpenAIError, ValueError):
+            raise ModelRefused(f"the model {self._model!r} gave no chat completion: check base_url") from None
+        return self._completion(answer)
+
+    async def close(self) -> None:
+        """Let go of the connections; the next call opens them again."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _open(self) -> "AsyncOpenAI":
+        loop = asyncio.get_running_loop()
+        if self._client is not None and self._loop is loop:
+            return self._client
+        try:
+            from openai import AsyncOpenAI
+        except ImportError:
+            raise MissingExtra(extra="llm", purpose="a model behind OpenAI's protocol") from None
+        self._client = AsyncOpenAI(
+            base_url=self._base_url,
+            api_key=self._api_key or "none",
+            timeout=self._timeout_s,
+            max_retries=self._attempts - 1,
+        )
+        # The client fills these from the environment; what a library sends, its user has said.
+        self._client.organization = None
+        self._client.project = None
+        self._loop = loop
+        return self._client
+
+    def _request(self, prompt: Sequence[Said], schema: str | None, max_tokens: int) -> dict[str, Any]:
+        messages = [{"role": said.speaker.value, "content": said.text} for said in prompt]
+        request: dict[str, Any] = {"model": self._model}
+        # The service's newer models refuse the older name, most other servers know no other.
+        own = self._base_url == OFFICIAL
+        request["max_completion_tokens" if own else "max_tokens"] = max_tokens
+        if self._temperature is not None:
+            request["temperature"] = self._temperature
+        if schema is not None:
+            match self._structuring:
+                case Structuring.JSON_SCHEMA:
+                    shape = {"name": "answer", "strict": True, "schema": strict_json.parse(schema.encode())}
+                    request["response_format"] = {"type": "json_schema", "json_schema": shape}
+                case Structuring.JSON_OBJECT | Structuring.PROMPT:
+                    if self._structuring is Structuring.JSON_OBJECT:
+                        request["response_format"] = {"type": "json_object"}
+                    told = f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
+                    messages = [{"role": Speaker.SYSTEM.value, "content": told}, *messages]
+        return {**request, "messages": messages}
+
+    def _completion(self, answer: Any) -> Completion:
+        choices = getattr(answer, "choices", None)
+        message = getattr(choices[0], "message", None) if choices else None
+        text = getattr(message, "content", None)
+        if not isinstance(text, str) or not text:
+            raise ModelRefused(f"the model {self._model!r} gave no text")
+        usage = getattr(answer, "usage", None)
+        prompt_tokens = _count(getattr(usage, "prompt_tokens", 0))
+        completion_tokens = _count(getattr(usage, "completion_tokens", 0))
+        return Completion(
+            text=text[: limits.MODEL_ANSWER_CHARS],
+            model=self._model,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cost=round(prompt_tokens * self._prices[0] + completion_tokens * self._prices[1]),
+            is_cut=choices[0].finish_reason == "length" or len(text) > limits.MODEL_ANSWER_CHARS,
+        )
+
+
+def _count(tokens: object) -> int:
+    return tokens if isinstance(tokens, int) and tokens > 0 else 0

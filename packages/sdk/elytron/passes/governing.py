@@ -1,0 +1,84 @@
+"""Governance without a model: what has outlived its time, how skills served, and the space's upkeep."""
+
+from elytron.ops.control import forget
+from elytron.ops.skills import govern_runtime_skills
+from elytron.ops.writing import write
+from elytron.passes.working import Work, ended, skipped
+from elytron.scrubbing import scrub_texts
+from elytron.writes.reuse import record_reuse
+from elytron_core import limits
+from elytron_core.clock import DAY_MS
+from elytron_core.contracts.control import MemoryForgetRequest
+from elytron_core.contracts.maintaining import PassOutcome
+from elytron_core.contracts.planes import NoteDraft, NotesWrite
+from elytron_core.contracts.skills import RuntimeSkillGovernRequest
+from elytron_core.contracts.writing import MemoryWriteRequest
+from elytron_core.planes import notes
+from elytron_core.planes.jobs import Pass
+from elytron_core.policy import maintaining
+
+OUTLIVED = "nobody has confirmed it for as long as such facts live"
+IN_THE_MONTH = "its month's note tells it"
+
+
+async def govern(work: Work, /) -> PassOutcome:
+    """Hide tasks and projects that have outlived their time (it can be undone), and count what is beyond budget."""
+    facts = await work.current_facts()
+    gone = maintaining.outlived(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
+    if gone:
+        await forget(work.ctx, MemoryForgetRequest(scope=work.scope, ids=gone, reason=OUTLIVED))
+    counts = {"outlived": len(gone), **maintaining.over_budget(fact for fact in facts if fact.id not in gone)}
+    return ended(Pass.GOVERNANCE, counts, changed=len(gone))
+
+
+async def note_reuse(work: Work, /) -> PassOutcome:
+    """Write down how it went with the skills that the reply used."""
+    if work.reuse is None:
+        return skipped(Pass.SKILL_REUSE, "nothing_reported")
+    given, _ = scrub_texts({"note": work.reuse.note})
+    report = await record_reuse(work.ctx, work.scope, work.reuse.names, work.reuse.outcome, note=given["note"])
+    counts = {work.reuse.outcome.value: len(report.recorded), "unknown": len(report.unknown)}
+    return ended(Pass.SKILL_REUSE, counts, changed=report.changed)
+
+
+async def keep_house(work: Work, /) -> PassOutcome:
+    """Roll old daily notes into their months, govern skills, bring the index up to the journal."""
+    rolled = await _roll_up(work)
+    skills = await govern_runtime_skills(work.ctx, RuntimeSkillGovernRequest(scope=work.scope))
+    index = await work.ctx.folds.current(work.space)
+    counts = {
+        "notes_rolled_up": rolled,
+        "skills_retired": len(skills.retired) + len(skills.merged),
+        "skills_pruned": len(skills.pruned),
+        "indexed": index.units,
+    }
+    return ended(Pass.HYGIENE, counts, changed=rolled + skills.changed)
+
+
+async def _roll_up(work: Work) -> int:
+    """Bring daily notes older than a week into the notes of up to four months; the days are hidden, and can come back."""
+    documents = await work.ctx.store.scan(work.space, notes.NOTES, prefix=f"{work.tag}.", limit=limits.SCAN_MAX)
+    kept = [notes.DailyNote.from_bytes(document.body) for document in documents]
+    shown = [note for note in kept if note.forgotten_at is None]
+    months = {note.period: note for note in shown if note.grain is notes.NoteGrain.MONTH}
+    before = work.ctx.clock.now() - maintaining.NOTES_AFTER_DAYS * DAY_MS
+    days: dict[str, list[notes.DailyNote]] = {}
+    for note in shown:
+        if note.grain is notes.NoteGrain.DAY and note.observed_at < before:
+            days.setdefault(maintaining.month_of(note.period), []).append(note)
+    rolled = 0
+    for period in sorted(days)[: maintaining.ROLLUPS]:
+        month = months.get(period)
+        cited = [*(month.citations if month is not None else ()), *(cite for day in days[period] for cite in day.citations)]
+        draft = NoteDraft(
+            period=period,
+            text=maintaining.rolled_up(days[period], month),
+            citations=tuple(dict.fromkeys(cited))[-limits.CITATIONS :],
+        )
+        report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=NotesWrite(notes=(draft,))))
+        work.decisions += report.decisions
+        ids = tuple(day.id for day in days[period])[: limits.WRITES_PER_REQUEST]
+        await forget(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
+        rolled += len(ids)
+    return rolled
+

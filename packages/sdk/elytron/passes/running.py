@@ -1,0 +1,24 @@
+"""Which function does which part of maintenance."""
+
+from collections.abc import Awaitable, Callable
+
+from elytron.passes.extracting import extract
+from elytron.passes.governing import govern, keep_house, note_reuse
+from elytron.passes.keeping_state import keep_state
+from elytron.passes.resuming import encapsulate, learn
+from elytron.passes.summing_up import sum_up
+from elytron.passes.working import Work
+from elytron_core.contracts.maintaining import PassOutcome
+from elytron_core.planes.jobs import Pass
+
+PASSES: dict[Pass, Callable[[Work], Awaitable[PassOutcome]]] = {
+    Pass.SUMMARY: sum_up,
+    Pass.EXECUTION_STATE: keep_state,
+    Pass.GOVERNANCE: govern,
+    Pass.SKILL_REUSE: note_reuse,
+    Pass.EXTRACTION: extract,
+    Pass.HYGIENE: keep_house,
+    Pass.TASK_LEARNING: learn,
+    Pass.CAPSULES: encapsulate,
+}
+
