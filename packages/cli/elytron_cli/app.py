@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "erase": ("control:erase", "Remove memories physically; there is no way back."),
     "export": ("moving:export", "Write the space to an archive file."),
     "forget": ("control:forget", "Hide memories from recall; --undo brings them back."),
+    "gateway": ("gateway:gateway", "Call a Memory Gateway: memories, resources, searches."),
     "get": ("reading:get", "Show one memory."),
     "history": ("reading:history", "Show what happened to one memory."),
     "import": ("moving:import_file", "Read a transcript or an archive into the space."),
@@ -29,6 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "project": ("recalling:project", "Show the block a model would see."),
     "recall": ("recalling:recall", "Find what answers a question."),
     "replay": ("replaying:replay", "Show a conversation's turns, or tell fixtures to stores."),
+    "skills": ("skills:skills", "See and govern what was learned; see agent skills in directories."),
+    "tools": ("tools:tools", "Tell which tools the host has; see what use has taught of them."),
     "serve": ("serve:serve", "Serve the store over HTTP."),
     "version": ("version:version", "Print the version."),
 }

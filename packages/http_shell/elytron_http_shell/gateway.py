@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from elytron.runtime import MemoryRuntime
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Rejected
@@ -36,10 +37,13 @@ PlacedT = TypeVar("PlacedT", bound=wire.Credentials)
 Handler = Callable[[Request], Awaitable[Value]]
 
 
-def gateway_surfaces(gateway: Gateway, /) -> Callable[[Entrance], Iterable[Surface]]:
-    """Return the family of the gateway's routes."""
+def gateway_surfaces(
+    make: Callable[[MemoryRuntime], Gateway] = Gateway, /
+) -> Callable[[Entrance], Iterable[Surface]]:
+    """Return the family of the routes of the gateway that `make` builds over the server's runtime."""
 
     def family(entrance: Entrance) -> Iterable[Surface]:
+        gateway = make(entrance.dispatcher.runtime)
         return [*_bodies(gateway, entrance), *_resources(gateway), *_operators(gateway)]
 
     return family

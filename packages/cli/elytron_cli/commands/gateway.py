@@ -1,0 +1,258 @@
+"""The Memory Gateway's own command line: JSON on stdout, `{"error": text}` on stderr, flags before the command."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from rich_click import RichCommand, RichGroup
+
+from elytron_cli.output import json_text
+from elytron_core import limits
+from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
+
+if TYPE_CHECKING:
+    from elytron_gateway.client import SyncMemoryGatewayClient
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+SCOPES = ("current_chat", "resources", "all_user_memory")
+FAILED = 1
+MISUSED = 2
+
+
+class GatewayGroup(RichGroup):
+    """Commands whose failures are one JSON object on stderr."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; print what went wrong, and exit with 1 for a refusal and 2 for a wrong call."""
+        try:
+            return super().invoke(ctx)
+        except ElytronError as error:
+            _fail(ctx, error.message, FAILED)
+        except click.ClickException as error:
+            _fail(ctx, error.format_message(), MISUSED)
+
+
+def _fail(context: click.Context, reason: str, code: int) -> None:
+    print(json.dumps({"error": reason}), file=sys.stderr)
+    context.exit(code)
+
+
+def run() -> None:
+    """Run the command line as `memory-gateway` and end the process with its exit code."""
+    try:
+        sys.exit(gateway.main(prog_name="memory-gateway", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        print(json.dumps({"error": error.format_message()}), file=sys.stderr)
+        sys.exit(MISUSED)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        sys.exit(130)
+
+
+@click.group("gateway", cls=GatewayGroup)
+@click.option("--base-url", envvar="MEMORY_GATEWAY_BASE_URL", default="http://127.0.0.1:8010", show_default=True)
+@click.option("--user-id", envvar="MEMORY_GATEWAY_USER_ID", default="", help="Whose memory.")
+@click.option("--user-key", envvar="MEMORY_GATEWAY_USER_KEY", default="", help="His key; better in the environment.")
+@click.option(
+    "--provisioning-key",
+    envvar="MEMORY_GATEWAY_PROVISIONING_KEY",
+    default="",
+    help="An operator's key, to make users with.",
+)
+@click.option(
+    "--timeout",
+    envvar="MEMORY_GATEWAY_TIMEOUT_SECONDS",
+    type=float,
+    default=limits.GATEWAY_TIMEOUT_S,
+    show_default=True,
+    help="Seconds to wait for an answer.",
+)
+@click.pass_context
+def gateway(
+    context: click.Context, *, base_url: str, user_id: str, user_key: str, provisioning_key: str, timeout: float
+) -> None:
+    """Call a Memory Gateway: memories, resources and searches of one user.
+
+    Flags stand before the command; without them, the MEMORY_GATEWAY_ variables are read.
+    """
+    from elytron_gateway.client import SyncMemoryGatewayClient
+
+    context.obj = context.with_resource(
+        SyncMemoryGatewayClient(
+            base_url, user_id=user_id, user_key=user_key, provisioning_key=provisioning_key, timeout_s=timeout
+        )
+    )
+
+
+def _placed(body: Body) -> Body:
+    """Give a command the options that say which app and project."""
+    for name in ("project", "app"):
+        body = click.option(f"--{name}-id", default="default", show_default=True, help=f"Which {name}.")(body)
+    return body
+
+
+def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    return gateway.command(name, cls=RichCommand)
+
+
+@_command("health")
+@click.pass_obj
+def health(client: "SyncMemoryGatewayClient") -> None:
+    """Say whether the gateway answers; needs no credentials."""
+    print(json_text(client.health()))
+
+
+@_command("create-user")
+@click.argument("user_id")
+@click.pass_obj
+def create_user(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
+    """Make a user and print the key; the same user again gets the same key."""
+    print(json_text(client.create_user(user_id)))
+
+
+@_command("upload-resource")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--title", default="", help="How lists and searches call it.")
+@click.option("--description", default="", help="What it is.")
+@_placed
+@click.pass_obj
+def upload_resource(client: "SyncMemoryGatewayClient", *, path: Path, **about: str) -> None:
+    """Take a file in and make its text searchable."""
+    print(json_text(client.upload_resource(path, **about)))
+
+
+@_command("register-resource")
+@click.argument("uri")
+@click.option("--title", default="", help="How lists and searches call it.")
+@click.option("--description", default="", help="What it is.")
+@_placed
+@click.pass_obj
+def register_resource(client: "SyncMemoryGatewayClient", *, uri: str, **about: str) -> None:
+    """Take in a resource from an address that the server may read."""
+    print(json_text(client.register_resource(uri, **about)))
+
+
+@_command("list-resources")
+@_placed
+@click.pass_obj
+def list_resources(client: "SyncMemoryGatewayClient", **place: str) -> None:
+    """List the resources."""
+    print(json_text(client.list_resources(**place)))
+
+
+@_command("get-resource")
+@click.argument("resource_id")
+@_placed
+@click.pass_obj
+def get_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, **place: str) -> None:
+    """Show one resource, or none."""
+    print(json_text(client.get_resource(resource_id, **place)))
+
+
+@_command("delete-resource")
+@click.argument("resource_id")
+@_placed
+@click.pass_obj
+def delete_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, **place: str) -> None:
+    """Remove a resource for good."""
+    print(json_text(client.delete_resource(resource_id, **place)))
+
+
+@_command("search")
+@click.argument("query")
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="Where; may be repeated.")
+@click.option("--conversation-id", help="The chat that current_chat means.")
+@click.option("--top-k", type=click.IntRange(1, limits.GATEWAY_TOP_K), default=limits.GATEWAY_TOP_K_DEFAULT)
+@_placed
+@click.pass_obj
+def search(
+    client: "SyncMemoryGatewayClient",
+    *,
+    query: str,
+    scopes: tuple[Any, ...],
+    conversation_id: str | None,
+    top_k: int,
+    **place: str,
+) -> None:
+    """Search memories. Without --scope: resources, and with a conversation id that chat too."""
+    if "current_chat" in scopes and conversation_id is None:
+        raise InvalidInput(field="--scope current_chat", problem="needs --conversation-id")
+    print(json_text(client.search(query, scope=scopes, conversation_id=conversation_id, top_k=top_k, **place)))
+
+
+@_command("add-memory")
+@click.option("--session-id", required=True, help="Such as chat:c_456.")
+@click.option("--messages", required=True, help="A JSON array of messages, or the path of a file with one.")
+@_placed
+@click.pass_obj
+def add_memory(client: "SyncMemoryGatewayClient", *, session_id: str, messages: str, **place: str) -> None:
+    """Add messages to a session."""
+    print(json_text(client.add(session_id, _messages(messages), **place)))
+
+
+@_command("flush-memory")
+@click.option("--session-id", required=True, help="Such as chat:c_456.")
+@_placed
+@click.pass_obj
+def flush_memory(client: "SyncMemoryGatewayClient", *, session_id: str, **place: str) -> None:
+    """Hand what was added to a session to extraction."""
+    print(json_text(client.flush(session_id, **place)))
+
+
+@_command("override-memory")
+@click.argument("memory_id")
+@click.option("--session-id", required=True, help="The memory's session, from a search result.")
+@click.option("--text", required=True, help="What search is to show.")
+@_placed
+@click.pass_obj
+def override_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, **about: str) -> None:
+    """Let search show another text for a memory."""
+    print(json_text(client.override(memory_id, **about)))
+
+
+@_command("delete-memory")
+@click.argument("memory_id")
+@click.option("--session-id", required=True, help="The memory's session, from a search result.")
+@click.option("--reason", default="", help="Why, for the list of edits.")
+@click.option("--purge", is_flag=True, help="Erase it for good; there is no way back.")
+@_placed
+@click.pass_obj
+def delete_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, purge: bool, **about: str) -> None:
+    """Let search no longer show a memory."""
+    print(json_text(client.delete(memory_id, purge=purge, **about)))
+
+
+@_command("undo-memory")
+@click.argument("memory_id")
+@click.option("--session-id", required=True, help="The memory's session.")
+@_placed
+@click.pass_obj
+def undo_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, **about: str) -> None:
+    """Take the override or tombstone off a memory."""
+    print(json_text(client.undo(memory_id, **about)))
+
+
+@_command("list-edits")
+@_placed
+@click.pass_obj
+def list_edits(client: "SyncMemoryGatewayClient", **place: str) -> None:
+    """List the overrides and tombstones."""
+    print(json_text(client.edits(**place)))
+
+
+def _messages(given: str) -> list[dict[str, Any]]:
+    """Return the messages in `given`, or in the file that it names."""
+    from elytron_core.strict_json import parse
+
+    text = given
+    if not given.lstrip().startswith("["):
+        try:
+            text = Path(given).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise UnreadableFile(name=Path(given).name, problem="cannot be read as a file of messages") from None
+    found = parse(text.encode("utf-8", "surrogatepass"))
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise InvalidInput(field="--messages", problem="is not a JSON array of messages")
+    return [item for item in found if isinstance(item, dict)]
