@@ -2,13 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 
 from elytron_core.text.analyser import Analyser
-from elytron_index import Filters, IndexQuery, Unit
+from elytron_index import Filters, IndexQuery, Unit, kin, spelling
 
 ANALYSER = Analyser()
 DAY_MS = 86_400_000
@@ -47,17 +47,26 @@ def is_asked_for(unit: Unit, filters: Filters) -> bool:
     ))  # fmt: skip
 
 
-def bm25(texts: Sequence[list[str]], terms: Sequence[str], *, k1: float, b: float) -> list[float]:
-    """Return each text's score. The average length is that of the texts that are not empty."""
+def bm25(
+    texts: Sequence[list[str]],
+    terms: Sequence[str],
+    *,
+    k1: float,
+    b: float,
+    related: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[float]:
+    """Return each text's score. The average length is that of the texts that are not empty; kin counts its share."""
     lengths = [len(text) for text in texts if text]
     average = sum(lengths) / len(lengths) if lengths else 1.0
     counts = [Counter(text) for text in texts]
     total = [0.0] * len(texts)
     for term in terms:
+        others = (related or {}).get(term, {})
         df = sum(term in count for count in counts)
+        df = df or min(sum(other in count for other in others for count in counts), len(texts))
         idf = math.log(1 + (len(texts) - df + 0.5) / (df + 0.5))
         for place, count in enumerate(counts):
-            tf = min(count[term], 255)
+            tf = min(count[term], 255) + sum(share * min(count[other], 255) for other, share in others.items())
             total[place] += idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * len(texts[place]) / average))
     return total
 
@@ -83,12 +92,27 @@ def names(units: Sequence[Unit], query: IndexQuery) -> list[str]:
     return [term for term in ANALYSER.query_terms(query.text) if term in spoken]
 
 
+def kindred(units: Sequence[Unit], words: Sequence[str], query: IndexQuery) -> dict[str, dict[str, float]]:
+    """Return what else counts for each word: its kin that nobody is called, or what it is a slip of."""
+    said = {term for unit in units for term in ANALYSER.terms(unit.text)}
+    spoken = {term for unit in units for term in ANALYSER.terms(unit.speaker)}
+    found: dict[str, dict[str, float]] = {}
+    for word in words:
+        alike = kin.of(word).items()
+        found[word] = {
+            other: query.weights.kin * share for other, share in alike if other in said and other not in spoken
+        }
+        if word not in said and not found[word] and not kin.knows(word):
+            found[word] = dict.fromkeys(spelling.near(word, said), 1.0)
+    return found
+
+
 def signals(units: Sequence[Unit], query: IndexQuery) -> list[dict[str, float]]:
     """Return the text signals of every unit."""
     bodies = [ANALYSER.terms(unit.text) for unit in units]
     every, named = ANALYSER.query_terms(query.text), names(units, query)
     words = [term for term in every if term not in named]
-    body = bm25(bodies, words, k1=query.body.k1, b=query.body.b)
+    body = bm25(bodies, words, k1=query.body.k1, b=query.body.b, related=kindred(units, words, query))
     title = bm25([ANALYSER.terms(unit.title) for unit in units], every, k1=query.title.k1, b=query.title.b)
     labels = bm25([ANALYSER.terms(label(unit)) for unit in units], words, k1=query.label.k1, b=query.label.b)
     name = bm25(bodies, named, k1=query.body.k1, b=query.body.b)

@@ -3,7 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
+from elytron_core.policy.dates_asked import Span
+from elytron_core.policy.query_types import Owner
 from elytron_core.ports.store import Ref
+from elytron_core.text.telling import Trait
 
 Number = TypeVar("Number")
 
@@ -57,13 +60,22 @@ class Weights:
     title: float = 0.6
     label: float = 0.6
     name: float = 0.3
+    kin: float = 0.5
+    """What a word as like as can be counts beside the word itself."""
     near: float = 0.7
     window: float = 1.0
     session: float = 0.5
+    answer: float = 0.5
     vector: float = 1.0
-    speaker: float = 0.35
+    speaker: float = 0.5
+    owner: float = 0.4
+    date: float = 0.6
+    fits: float = 0.2
+    told: float = 1.0
     informative: float = 1.0
     recency: float = 0.0
+    again: float = 0.0
+    """Taken off for each better unit of the same thread, twice at most."""
     roles: tuple[tuple[str, float], ...] = ()
 
 
@@ -85,8 +97,9 @@ class Context:
 class IndexQuery:
     """A search. `vector` is a model's id and the query's embedding, compared with units of that model alone.
 
-    `now` and `half_life_ms` give the recency signal. Without text and vector every unit that passes the filters is a
-    candidate.
+    `now` and `half_life_ms` give the recency signal, `spans` the date signal; `fits` are the traits that an answer is
+    likely to have. `owner` is whose words count more where people talk with assistants. Without text and vector every
+    unit that passes the filters is a candidate.
     """
 
     text: str
@@ -98,6 +111,9 @@ class IndexQuery:
     title: Bm25 = field(default_factory=Bm25)
     label: Bm25 = field(default_factory=lambda: Bm25(k1=0.9, b=0.0))
     context: Context = field(default_factory=Context)
+    spans: tuple[Span, ...] = ()
+    fits: Trait = Trait.NOTHING
+    owner: Owner = Owner.USER
     now: int = 0
     half_life_ms: int = 30 * 24 * 3600 * 1000
 
@@ -127,7 +143,7 @@ class Signals(NamedTuple, Generic[Number]):
     """What speaks for one unit, raw. (Inside the index the same names hold one array for many units.)"""
 
     body: Number
-    """BM25 of the text for the query's terms, names of this space's speakers apart."""
+    """BM25 of the text for the query's words and, at a discount, their kin; names of this space's speakers apart."""
     title: Number
     label: Number
     """BM25 of the line "speaker, date of the unit"."""
@@ -139,6 +155,8 @@ class Signals(NamedTuple, Generic[Number]):
     """BM25 of the unit and two neighbours on each side, read as one text."""
     session: Number
     """Mean body of the thread's three best units."""
+    answer: Number
+    """Body of the unit before, where that one asks and this one does not end in a question."""
     speaker: Number
     """Share of the speaker's name that the query holds."""
     vector: Number
@@ -147,6 +165,14 @@ class Signals(NamedTuple, Generic[Number]):
     """Shares of the neighbours' cosines above the lowest."""
     vector_session: Number
     """Mean cosine, above the lowest, of the thread's three best units."""
+    owner: Number
+    """1 where the role is the one whose words the query is after, in spaces where both speak."""
+    date: Number
+    """1 within a time that the query speaks of, less for two weeks after it and three days before."""
+    fits: Number
+    """1 where the text has a trait that the answer is likely to have."""
+    told: Number
+    """How much the text tells rather than reacts (`elytron_core.text.telling`)."""
     recency: Number
     """1 now, a half at the half-life, towards 0; 0 where the time is unknown."""
     informative: Number

@@ -12,26 +12,39 @@ from numpy.typing import NDArray
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_index import masks, texts
+from elytron_index import aims, masks, texts
 from elytron_index.columns import Mask
 from elytron_index.query import Candidate, Candidates, IndexQuery, Signals
 from elytron_index.selection import best, best_three
 from elytron_index.state import State
 from elytron_index.texts import Floats, Rows, Terms, Texts
+from elytron_index.vectors import Coded, ModelVectors
 
 _POOL = 256
 _POOL_TIMES = 4
 """Text, neighbourhood and vector each bring this many units, or this many times the limit, to be weighed in full."""
+
+_LOWEST = 16
+"""So many of the roughly lowest cosines are made exact to find the lowest."""
 
 _one: Callable[[Iterable[float]], Signals[float]] = Signals[float]._make
 
 
 @dataclass(frozen=True, slots=True)
 class _Nearness:
-    """Each row's cosine above the lowest one seen (-1 where there is none to compare), and that lowest one."""
+    """Each row's cosine above the lowest one seen (-1 where there is none to compare), and that lowest one.
+
+    Cosines are rough until `sharpen` made them exact.
+    """
 
     above: Floats
     lowest: float
+    kept: ModelVectors
+    asked: Coded
+
+    def sharpen(self, rows: Rows, /) -> None:
+        compared = rows[self.above[rows] >= 0.0]
+        self.above[compared] = np.maximum(self.kept.exact(self.asked, compared) - self.lowest, 0.0)
 
 
 def search(state: State, query: IndexQuery, /) -> Candidates:
@@ -71,18 +84,18 @@ def search(state: State, query: IndexQuery, /) -> Candidates:
 def _nearness(state: State, query: IndexQuery, seen: Mask) -> _Nearness | None:
     if query.vector is None:
         return None
-    vector = state.vectors.parse(query.vector, {}, field="query vector")
+    asked = state.vectors.parse(query.vector, {}, field="query vector")
     kept = state.vectors.models.get(query.vector[0])
     if kept is None:
         return None
-    living = seen[kept.owners]
-    if not living.any():
+    compared = np.flatnonzero(kept.has(len(seen)) & seen)
+    if not len(compared):
         return None
-    cosines = kept.cosines(vector)[living].astype(np.float64)
-    lowest = float(cosines.min())
-    above = np.full(state.columns.size, -1.0)
-    above[kept.owners[living]] = cosines - lowest
-    return _Nearness(above, lowest)
+    rough = kept.rough(asked, len(seen))[compared]
+    lowest = float(kept.exact(asked, compared[_highest(-rough, _LOWEST)]).min())
+    above = np.full(len(seen), -1.0)
+    above[compared] = np.maximum(rough - lowest, 0.0)
+    return _Nearness(above, lowest, kept, asked)
 
 
 def _pool(
@@ -158,6 +171,7 @@ def _signals(
     body, near, session = _with_neighbours(query, read.body, around, take=take, threads=threads, reach=reach)
     vector, vector_near, vector_session = np.zeros((3, len(pool)))
     if nearness is not None:
+        nearness.sharpen(pool)
         above = np.maximum(nearness.above, 0.0)
         vector, vector_near, vector_session = _with_neighbours(
             query, above, around, take=take, threads=threads, reach=reach
@@ -174,10 +188,15 @@ def _signals(
         near=near,
         window=held.window,
         session=session,
+        answer=aims.answers(columns, read.body, around),
         speaker=shares[columns.speaker[pool]],
         vector=vector,
         vector_near=vector_near,
         vector_session=vector_session,
+        owner=aims.owners(state, query.owner, pool),
+        date=aims.dates(query.spans, at),
+        fits=aims.fitting(columns, query.fits, pool),
+        told=columns.told[pool].astype(np.float64),
         recency=recency * ((at != 0) & (query.now != 0)),
         informative=columns.informative[pool].astype(np.float64),
         matched=held.matched,
@@ -209,18 +228,19 @@ def _with_neighbours(
 def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats]) -> Floats:
     weights = query.weights
     text = s.body + weights.title * s.title + weights.label * s.label + weights.name * s.name
-    score = (text + weights.near * s.near + weights.session * s.session) / _scale(text)
+    score = (text + weights.near * s.near + weights.session * s.session + weights.answer * s.answer) / _scale(text)
     score += (weights.window / _scale(s.window)) * s.window
     above = s.vector - s.vector.min(initial=1.0)
     beside = above + weights.near * s.vector_near + weights.session * s.vector_session
     score += (weights.vector / _scale(above)) * beside
     score += weights.speaker * s.speaker + weights.informative * s.informative + weights.recency * s.recency
+    score += weights.owner * s.owner + weights.date * s.date + weights.fits * s.fits + weights.told * s.told
     if weights.roles:
         bonus = np.zeros(len(state.names.role))
         for role, weight in weights.roles:
             bonus[state.names.role.known((role,))] = weight
         score += bonus[state.columns.role[pool]]
-    return score
+    return aims.spread_out(state.columns, pool, score, weights.again) if weights.again else score
 
 
 def _scale(values: Floats) -> float:

@@ -4,12 +4,15 @@ A row's score is summed in the order of the query's terms, never by where the ro
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_index import kin, spelling
 from elytron_index.columns import Mask
 from elytron_index.postings import Field, Found, code_of
 from elytron_index.query import Bm25, IndexQuery
@@ -17,6 +20,9 @@ from elytron_index.state import State
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+_KIN_POSTINGS: Final = 1 << 15
+"""So many rows of a word and its kin are joined; in a space that holds more, the word speaks for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,18 @@ class Terms:
     names: tuple[str, ...]
 
 
+class Held(NamedTuple):
+    """Which rows hold each word of a query, and how much of it: kin counts a share, the word itself in full."""
+
+    rows: Rows
+    counts: Floats
+    exact: Mask
+    """Where the word itself is there, or what it is most likely a slip of."""
+    counts_of: NDArray[np.int64]
+    """How many of the rows belong to which word, in the order asked."""
+    idf: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Texts:
     """What the query's terms say of every row: a dense score per field, None where no row has any."""
@@ -36,10 +54,8 @@ class Texts:
     title: Floats | None
     label: Floats | None
     name: Floats | None
-    inside: Found
-    """The postings of the words, then of the names, in the units' texts."""
-    idf: Sequence[float]
-    words: int
+    words: Held
+    names: Held
     hit: Mask
     """Rows with any term in any field."""
 
@@ -77,56 +93,143 @@ def terms_of(state: State, text: str, /) -> Terms:
 
 def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     """Return what `terms` say of every row."""
-    columns = state.columns
-    groups = (
-        (terms.words, Field.BODY, query.body),
-        (terms.names, Field.BODY, query.body),
-        (terms.every, Field.TITLE, query.title),
-        (terms.words, Field.LABEL, query.label),
+    related = [_kin(state, word, query.weights.kin) for word in terms.words]
+    found = _find(state, terms, related)
+    slips = _slips(state, terms, related, found[0].counts_of.tolist()) if query.weights.kin else {}
+    if slips:
+        related = [slips.get(word, others) for word, others in zip(terms.words, related, strict=True)]
+        found = _find(state, terms, related)
+    in_body, named, in_title, in_label = found
+    words, names = _with_kin(state, in_body, related), _exact(state, named)
+    hit = np.zeros(state.columns.size, np.bool_)
+    for part in found:
+        hit[part.rows] = True
+    return Texts(
+        body=_bm25(state, words, Field.BODY, query.body),
+        title=_bm25(state, _exact(state, in_title), Field.TITLE, query.title),
+        label=_bm25(state, _exact(state, in_label), Field.LABEL, query.label),
+        name=_bm25(state, names, Field.BODY, query.body),
+        words=words,
+        names=names,
+        hit=hit,
     )
-    vocabulary = state.postings.vocabulary
-    codes = [
-        code_of(number, field) if (number := vocabulary.get(term)) is not None else -1
-        for group, field, _ in groups
-        for term in group
-    ]
-    found = state.postings.find(codes, columns.alive if columns.dead else None)
-    idf = [_idf(columns.count, df) for df in found.counts_of.tolist()]
-    scores: list[Floats | None] = []
-    start = 0
-    for group, field, parameters in groups:
-        end = start + len(group)
-        scores.append(_bm25(state, _between(found, start, end), idf[start:end], field, parameters))
-        start = end
-    body, name, title, label = scores
-    hit = np.zeros(columns.size, np.bool_)
-    hit[found.rows] = True
-    inside = len(terms.every)
-    return Texts(body, title, label, name, _between(found, 0, inside), idf[:inside], len(terms.words), hit)
 
 
 def spread(state: State, query: IndexQuery, texts: Texts, around: NDArray[np.int32], /) -> Spread:
     """Return what the units in `around`'s first line hold, and for the window what all its lines hold together."""
     window, matched, coverage = np.zeros((3, around.shape[1]))
-    if not len(texts.inside.rows) or not around.shape[1]:
+    if not (len(texts.words.rows) or len(texts.names.rows)) or not around.shape[1]:
         return Spread(window, matched, coverage)
     columns, k1, b = state.columns, query.body.k1, query.body.b
     average = len(around) * state.field_terms[Field.BODY] / state.field_units[Field.BODY]
     norm = k1 * (1.0 - b) + (k1 * b / average) * columns.body_terms[around].sum(axis=0)
+    counts = np.zeros(columns.size)
+    for held, is_word in ((texts.words, True), (texts.names, False)):
+        start = 0
+        for idf, holders in zip(held.idf, held.counts_of.tolist(), strict=True):
+            if holders:
+                rows = held.rows[start : start + holders]
+                exact = held.exact[start : start + holders]
+                counts[rows] = held.counts[start : start + holders]
+                together = counts[around]
+                if is_word:
+                    window += (idf * (k1 + 1.0)) * ((total := together.sum(axis=0)) / (total + norm))
+                coverage += idf * np.minimum(together[0], 1.0)
+                counts[rows] = exact
+                matched += counts[around[0]]
+                counts[rows] = 0.0
+                start += holders
+    return Spread(window, matched, coverage / sum((*texts.words.idf, *texts.names.idf)))
+
+
+def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> list[Found]:
+    """Return the postings of the words, each before its kin, and of the names, in texts; of all terms in titles;
+    of the words in labels."""
+    columns, vocabulary = state.columns, state.postings.vocabulary
+    groups = (
+        ([word for word, others in zip(terms.words, related, strict=True) for word in (word, *others)], Field.BODY),
+        (terms.names, Field.BODY),
+        (terms.every, Field.TITLE),
+        (terms.words, Field.LABEL),
+    )
+    codes = [
+        code_of(number, field) if (number := vocabulary.get(term)) is not None else -1
+        for group, field in groups
+        for term in group
+    ]
+    found = state.postings.find(codes, columns.alive if columns.dead else None)
+    ends = list(accumulate(len(group) for group, _ in groups))
+    return [_between(found, start, end) for start, end in pairwise((0, *ends))]
+
+
+def _kin(state: State, word: str, weight: float) -> dict[str, float]:
+    """Return the kin of `word` that nobody here is called, each with the share it counts."""
+    if not weight:
+        return {}
+    known, speakers, units = state.postings.vocabulary, state.speakers_of, state.speaker_units
+    return {
+        other: weight * alike
+        for other, alike in kin.of(word).items()
+        if other in known and not any(units[code] for code in speakers.get(other, ()))
+    }
+
+
+def _slips(
+    state: State, terms: Terms, related: Sequence[Mapping[str, float]], counts: Sequence[int]
+) -> dict[str, dict[str, float]]:
+    """Return, for words that are nowhere and no words of the table either, what they are most likely slips of."""
+    slips: dict[str, dict[str, float]] = {}
     start = 0
-    for number, (idf, df) in enumerate(zip(texts.idf, texts.inside.counts_of.tolist(), strict=True)):
-        if df:
-            counts = np.zeros(columns.size, np.uint8)
-            counts[texts.inside.rows[start : start + df]] = texts.inside.counts[start : start + df]
-            held = counts[around]
-            own = held[0] > 0
-            matched += own
-            coverage += idf * own
-            if number < texts.words:
-                together = held.sum(axis=0, dtype=np.float64)
-                window += (idf * (k1 + 1.0)) * (together / (together + norm))
-            start += df
-    return Spread(window, matched, coverage / sum(texts.idf))
+    for word, others in zip(terms.words, related, strict=True):
+        end = start + 1 + len(others)
+        if not any(counts[start:end]) and not kin.knows(word):
+            near = spelling.near(word, state.postings.vocabulary)
+            if near:
+                slips[word] = dict.fromkeys(near, 1.0)
+        start = end
+    return slips
+
+
+def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]) -> Held:
+    """Join each word's rows with those of its kin."""
+    if not any(related):
+        return _exact(state, found)
+    size = state.columns.size
+    sizes = found.counts_of.tolist()
+    rows: list[Rows] = []
+    counts: list[Floats] = []
+    exact: list[Mask] = []
+    idf: list[float] = []
+    first = start = 0
+    for others in related:
+        own, *theirs = sizes[first : first + 1 + len(others)]
+        first += 1 + len(others)
+        shares = (1.0, *others.values())
+        held = np.zeros(size)
+        sure = np.zeros(size, np.bool_)
+        spent = 0
+        for share, holders in zip(shares, (own, *theirs), strict=True):
+            part = slice(start, start + holders)
+            start += holders
+            spent += holders
+            if spent <= _KIN_POSTINGS or share == 1.0:
+                held[found.rows[part]] += share * found.counts[part]
+                if share == 1.0:
+                    sure[found.rows[part]] = True
+        rows.append(np.flatnonzero(held))
+        counts.append(held[rows[-1]])
+        exact.append(sure[rows[-1]])
+        idf.append(_idf(state.columns.count, own or min(sum(theirs), state.columns.count)))
+    return Held(
+        np.concatenate(rows), np.concatenate(counts), np.concatenate(exact), np.array(list(map(len, rows))), tuple(idf)
+    )
+
+
+def _exact(state: State, found: Found) -> Held:
+    """Return the rows that hold the words themselves."""
+    idf = tuple(_idf(state.columns.count, holders) for holders in found.counts_of.tolist())
+    everywhere = np.ones(len(found.rows), np.bool_)
+    return Held(found.rows.astype(np.int64), found.counts.astype(np.float64), everywhere, found.counts_of, idf)
 
 
 def _idf(units: int, df: int) -> float:
@@ -139,13 +242,12 @@ def _between(found: Found, first: int, end: int) -> Found:
     return Found(found.rows[start:stop], found.counts[start:stop], found.counts_of[first:end])
 
 
-def _bm25(state: State, found: Found, idf: Sequence[float], field: Field, parameters: Bm25) -> Floats | None:
-    if not len(found.rows):
+def _bm25(state: State, held: Held, field: Field, parameters: Bm25) -> Floats | None:
+    if not len(held.rows):
         return None
     lengths = (state.columns.body_terms, state.columns.title_terms, state.columns.label_terms)[field]
     average = state.field_terms[field] / state.field_units[field]
     k1, b = parameters.k1, parameters.b
-    counts = found.counts.astype(np.float64)
-    norm = k1 * (1.0 - b) + (k1 * b / average) * lengths[found.rows]
-    gains = np.repeat(np.array(idf) * (k1 + 1.0), found.counts_of) * (counts / (counts + norm))
-    return np.bincount(found.rows, gains, state.columns.size).astype(np.float64, copy=False)
+    norm = k1 * (1.0 - b) + (k1 * b / average) * lengths[held.rows]
+    gains = np.repeat(np.array(held.idf) * (k1 + 1.0), held.counts_of) * (held.counts / (held.counts + norm))
+    return np.bincount(held.rows, gains, state.columns.size).astype(np.float64, copy=False)

@@ -1,0 +1,75 @@
+"""Signals of what a query is after: an answer to a question, a time, a kind of thing, whose words, several threads."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_core.policy.dates_asked import Span
+from elytron_core.policy.query_types import Owner
+from elytron_core.text.telling import Trait
+from elytron_index.columns import Columns
+from elytron_index.state import State
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+_DAY_MS: Final = 86_400_000
+_AFTER_MS: Final = 14 * _DAY_MS
+"""People tell afterwards what happened: so long after a time its news still comes in,"""
+_AFTER_WORTH: Final = 0.7
+_BEFORE_MS: Final = 3 * _DAY_MS
+"""and so long before it is looked forward to."""
+_BEFORE_WORTH: Final = 0.2
+_AGAIN_MOST: Final = 2
+_ASSISTANTS: Final = frozenset(("assistant", "model", "ai", "agent"))
+
+
+def answers(columns: Columns, body: Floats | None, around: NDArray[np.int32], /) -> Floats:
+    """Return what each unit of `around`'s first line takes from a question right before it."""
+    own, previous = around[0], around[1]
+    if body is None:
+        return np.zeros(len(own))
+    asked = (columns.traits[previous] & Trait.ASKS) != 0
+    return body[previous] * (asked & ((columns.traits[own] & Trait.ENDS_ASKING) == 0))
+
+
+def dates(spans: Sequence[Span], at: NDArray[np.int64], /) -> Floats:
+    """Return how near each moment is to a time that is spoken of; 0 where it is unknown."""
+    worth = np.zeros(len(at))
+    for span in spans:
+        within = ((at >= span.start) & (at < span.end)).astype(np.float64)
+        late = (at - span.end) / _AFTER_MS
+        within += _AFTER_WORTH * (1.0 - late) * ((late >= 0.0) & (late < 1.0))
+        within += _BEFORE_WORTH * ((at < span.start) & (at >= span.start - _BEFORE_MS))
+        np.maximum(worth, span.worth * within, out=worth)
+    return worth * (at != 0)
+
+
+def fitting(columns: Columns, traits: Trait, pool: Rows, /) -> Floats:
+    """Return 1 for each unit that has one of `traits`."""
+    return ((columns.traits[pool] & traits) != 0).astype(np.float64)
+
+
+def owners(state: State, owner: Owner, pool: Rows, /) -> Floats:
+    """Return 1 for each unit whose speaker `owner` names, where the pool has assistants' units and others."""
+    names, columns = state.names, state.columns
+    assistant_roles = np.array([role in _ASSISTANTS for role in names.role.values])
+    assistant_speakers = np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values])
+    by_assistant = assistant_roles[columns.role[pool]] | assistant_speakers[columns.speaker[pool]]
+    if by_assistant.all() or not by_assistant.any():
+        return np.zeros(len(pool))
+    return (by_assistant if owner is Owner.ASSISTANT else ~by_assistant).astype(np.float64)
+
+
+def spread_out(columns: Columns, pool: Rows, score: Floats, again: float, /) -> Floats:
+    """Return the scores with `again` taken off for each better unit of the same thread, twice at most."""
+    threads = columns.thread[pool]
+    order = np.lexsort((-columns.at[pool], -columns.order[pool], -score, threads))
+    ordered = threads[order]
+    heads = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)) if len(order) else np.zeros(0, int)
+    rank = np.arange(len(order)) - np.repeat(heads, np.diff(np.append(heads, len(order))))
+    spread = score.copy()
+    spread[order] -= again * np.minimum(rank, _AGAIN_MOST) * (ordered != 0)
+    return spread
