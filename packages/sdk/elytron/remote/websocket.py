@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from elytron.remote.address import Address
-from elytron.remote.failures import error_of
 from elytron.remote.wire import Call, told_of, unreachable
 from elytron_core import limits
 from elytron_core.contracts.streaming import (
@@ -30,6 +29,7 @@ from elytron_core.contracts.streaming import (
     StreamKind,
 )
 from elytron_core.errors import ElytronError, MissingExtra, StoreClosed, Unauthorized, Unsupported
+from elytron_core.retelling import error_of
 from elytron_core.scope import Scope
 
 if TYPE_CHECKING:
