@@ -36,6 +36,7 @@ class Settings:
     store: Setting
     space: Setting
     key_file: Setting | None = None
+    agent_skill_dirs: Setting | None = None
     keys: Setting | None = None
 
     def told(self) -> dict[str, Setting]:
@@ -44,8 +45,12 @@ class Settings:
         return {name: setting for name, setting in found.items() if isinstance(setting, Setting)}
 
 
-OPTIONS = ("store", "space", "key_file")
+OPTIONS = ("store", "space", "key_file", "agent_skill_dirs")
 """What can be set by option, environment and file; `ELYTRON_KEYS` holds keys and can be set by environment alone."""
+
+
+ALSO_READ = {"agent_skill_dirs": "BM_AGENT_SKILL_DIRS"}
+"""Variables of other names that mean the same, and count where ours is not set."""
 
 
 def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], folder: Path) -> Settings:
@@ -58,6 +63,8 @@ def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], fo
             found[name] = Setting(options[name], f"--{name.replace('_', '-')}")
         elif environment.get(variable):
             found[name] = Setting(environment[variable], variable)
+        elif environment.get(other := ALSO_READ.get(name, variable)):
+            found[name] = Setting(environment[other], other)
         elif name in file:
             found[name] = Setting(file[name], FILE)
     keys = environment.get("ELYTRON_KEYS")

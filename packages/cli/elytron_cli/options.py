@@ -1,5 +1,6 @@
 """Options that every command takes, before or after its name; and those that several share."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -21,6 +22,13 @@ _COMMON = (
     click.option("--store", metavar="URL", callback=_keep, expose_value=False, help="Path or URL of the store."),
     click.option("--space", metavar="NAME", callback=_keep, expose_value=False, help="Memory space: whose memory."),
     click.option("--key-file", metavar="PATH", callback=_keep, expose_value=False, help="Keys of a sealed store."),
+    click.option(
+        "--agent-skill-dirs",
+        metavar="PATHS",
+        callback=_keep,
+        expose_value=False,
+        help=f"Directories of agent skills to read, separated by {os.pathsep!r}.",
+    ),
     click.option(
         "--json/--no-json",
         "json",
@@ -46,7 +54,7 @@ def common(body: Body) -> Body:
 
 def told(context: click.Context, /) -> dict[str, str]:
     """Return the global options of this run that name something."""
-    found = {name: context.meta.get(f"{_META}{name}") for name in ("store", "space", "key_file")}
+    found = {name: context.meta.get(f"{_META}{name}") for name in ("store", "space", "key_file", "agent_skill_dirs")}
     return {name: value for name, value in found.items() if isinstance(value, str)}
 
 

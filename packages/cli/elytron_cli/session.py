@@ -1,5 +1,6 @@
 """A runtime opened for one command. Every operation goes through the dispatcher, as from any other transport."""
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -83,7 +84,8 @@ async def opened(settings: Settings, /) -> AsyncGenerator[Session]:
     if settings.store.value == str(default_store()):
         _make_folder(default_store().parent)
     scope = valid(Scope, space=settings.space.value)
-    opening = elytron.open(settings.store.value, scope=scope, keys=keys_of(settings))
+    skill_dirs = skill_dirs_of(settings)
+    opening = elytron.open(settings.store.value, scope=scope, keys=keys_of(settings), agent_skill_dirs=skill_dirs)
     async with opening as runtime:
         yield Session(runtime)
 
@@ -99,6 +101,12 @@ def keys_of(settings: Settings, /) -> KeyProvider | None:
 
         return EnvironmentKeys.from_text(settings.keys.value)
     return None
+
+
+def skill_dirs_of(settings: Settings, /) -> tuple[str, ...]:
+    """Return the directories of agent skills that the settings name."""
+    named = settings.agent_skill_dirs
+    return tuple(path for path in named.value.split(os.pathsep) if path) if named is not None else ()
 
 
 def _make_folder(folder: Path) -> None:

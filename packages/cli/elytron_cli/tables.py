@@ -35,7 +35,7 @@ def bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
 
 def hits(console: "Console", found: Sequence[RecallHit], /, *, marks: Sequence[str] | None = None) -> None:
     """Show memories best first, with date, speaker, score and text, and a mark before each where marks are given."""
-    table = _table(*([""] if marks is not None else []), "date", "who", "score", "text", numbers=("score",))
+    table = new_table(*([""] if marks is not None else []), "date", "who", "score", "text", numbers=("score",))
     for place, hit in enumerate(found):
         mark = [marks[place]] if marks is not None else []
         table.add_row(*mark, when(hit.at), line(_who(hit)), f"{hit.score:.3f}", line(hit.text))
@@ -68,7 +68,7 @@ def projected(console: "Console", report: MemoryProjectionReport, /) -> None:
 
 def budget(console: "Console", report: MemoryProjectionReport, /) -> None:
     """Show a bar for the whole block and one for each part of it."""
-    table = _table("part", "characters", "", "shown", "left out", numbers=("characters", "shown", "left out"))
+    table = new_table("part", "characters", "", "shown", "left out", numbers=("characters", "shown", "left out"))
     used = len(report.system_memory_block)
     table.add_row("block", f"{used}/{report.budget}", bar(used / report.budget if report.budget else 0.0), "", "")
     for section in report.sections:
@@ -80,7 +80,7 @@ def budget(console: "Console", report: MemoryProjectionReport, /) -> None:
 
 def listed(console: "Console", report: MemoryListReport, /) -> None:
     """Show a page of memories by id."""
-    table = _table("id", "date", "who", "text")
+    table = new_table("id", "date", "who", "text")
     for hit in report.items:
         table.add_row(hit.id, when(hit.at), line(_who(hit)), line(hit.text))
     console.print(table)
@@ -99,7 +99,7 @@ def memory(console: "Console", hit: RecallHit, /) -> None:
 
 def history(console: "Console", report: MemoryHistoryReport, /) -> None:
     """Show what happened to a memory, oldest first."""
-    table = _table("date", "event", "id", "text", "reason")
+    table = new_table("date", "event", "id", "text", "reason")
     for item in report.items:
         table.add_row(when(item.at), item.event.value, item.id, line(item.text or ""), line(item.reason))
     console.print(table)
@@ -107,7 +107,7 @@ def history(console: "Console", report: MemoryHistoryReport, /) -> None:
 
 def controlled(console: "Console", report: MemoryControlReport, /) -> None:
     """Show what was done, or would be done, to each memory."""
-    table = _table("id", "outcome", "new id")
+    table = new_table("id", "outcome", "new id")
     for decision in report.decisions:
         table.add_row(line(decision.id), decision.outcome.value, decision.new_id or "")
     if report.decisions:
@@ -138,7 +138,7 @@ def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
         },
     )
     if report.conversations:
-        table = _table("conversation", "turns", "from", "to", "title", numbers=("turns",))
+        table = new_table("conversation", "turns", "from", "to", "title", numbers=("turns",))
         for found in report.conversations:
             name = line(f"{found.channel}/{found.conversation}")
             table.add_row(name, str(found.turns), when(found.first_at), when(found.last_at), line(found.title or ""))
@@ -154,7 +154,7 @@ def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
 
 def replayed(console: "Console", report: MemoryReplayReport, /) -> None:
     """Show turns in their order."""
-    table = _table("turn", "date", "who", "text", numbers=("turn",))
+    table = new_table("turn", "date", "who", "text", numbers=("turn",))
     for turn in report.turns:
         for message in turn.messages:
             who = message.speaker or message.role.value
@@ -184,7 +184,8 @@ def _who(hit: RecallHit) -> str:
     return hit.role.value if hit.role is not None else (hit.kind.value if hit.kind is not None else hit.plane.value)
 
 
-def _table(*columns: str, numbers: Sequence[str] = ()) -> "Table":
+def new_table(*columns: str, numbers: Sequence[str] = ()) -> "Table":
+    """Return an empty table with these columns; those in `numbers` are set right."""
     from rich import box
     from rich.table import Table
 

@@ -41,16 +41,16 @@ class SkillDirs:
     async def current(self, *, at: Instant) -> AgentSkillDirectoryReport:
         """Return what the directories hold, as seen at most `limits.AGENT_SKILL_RESCAN_MS` ago."""
         seen = self._seen
-        if not self._roots:
-            return AgentSkillDirectoryReport(directories=0)
         if seen is not None and 0 <= at - (seen.scanned_at or 0) < limits.AGENT_SKILL_RESCAN_MS:
             return seen
         return await self.scan(at=at)
 
     async def scan(self, *, at: Instant) -> AgentSkillDirectoryReport:
         """Read the directories now and return what they hold."""
+        if not self._roots:
+            return AgentSkillDirectoryReport(directories=0)
         async with self._lock:
-            report = await asyncio.to_thread(scan, self._roots) if self._roots else scan(())
+            report = await asyncio.to_thread(scan, self._roots)
             self._seen = report.model_copy(update={"scanned_at": at})
             return self._seen
 

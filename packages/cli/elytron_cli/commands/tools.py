@@ -1,0 +1,144 @@
+"""Registries of a host's tools, and what use has taught of them."""
+
+from pathlib import Path
+from typing import TypeVar
+
+import click
+from rich_click import RichCommand, RichGroup
+
+from elytron_adapter.codec import decode_as
+from elytron_cli import tool_tables
+from elytron_cli.files import read_file
+from elytron_cli.options import common
+from elytron_cli.output import Output
+from elytron_cli.running import output, run
+from elytron_cli.session import Session
+from elytron_core import limits
+from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest
+from elytron_core.contracts.tools import (
+    AgentToolRegistryDeleteReport,
+    AgentToolRegistryDeleteRequest,
+    AgentToolRegistryGetReport,
+    AgentToolRegistryGetRequest,
+    AgentToolRegistryListReport,
+    AgentToolRegistryListRequest,
+    AgentToolRegistryUpsertReport,
+    AgentToolRegistryUpsertRequest,
+    AgentToolUsageFeedback,
+    AgentToolUsageFeedbackWrite,
+)
+from elytron_core.contracts.writing import MemoryWriteRequest, Outcome
+from elytron_core.model import Value
+from elytron_core.planes.tools import AgentToolRegistrySnapshot
+from elytron_core.policy.fingerprints import with_fingerprints
+
+REFUSED = 2
+_FILE = click.argument("file", type=click.Path(path_type=Path))
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+@click.group("tools", cls=RichGroup)
+@common
+def tools() -> None:
+    """Tell memory which tools your host has, and see what use has taught of them. The tools stay with the host."""
+
+
+@tools.command("list", cls=RichCommand)
+@common
+def list_registries() -> int | None:
+    """List the registries of the space."""
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(AgentToolRegistryListRequest(), AgentToolRegistryListReport)
+        out.report(report, lambda console: tool_tables.listed(console, report))
+
+    return run(work)
+
+
+@tools.command("show", cls=RichCommand)
+@click.argument("registry")
+@common
+def show(*, registry: str) -> int | None:
+    """Show the registry with the id REGISTRY."""
+    request = AgentToolRegistryGetRequest(registry_id=registry)
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, AgentToolRegistryGetReport)
+        out.report(report, lambda console: tool_tables.shown(console, report))
+
+    return run(work)
+
+
+@tools.command("fingerprint", cls=RichCommand)
+@_FILE
+@common
+def fingerprint(*, file: Path) -> None:
+    """Print the snapshot in FILE (JSON) with the fingerprints that it has; nothing is stored."""
+    snapshot = with_fingerprints(_read(AgentToolRegistrySnapshot, file))
+    output().report(snapshot, lambda console: console.print(snapshot.fingerprint))
+
+
+@tools.command("register", cls=RichCommand)
+@_FILE
+@common
+def register(*, file: Path) -> int | None:
+    """Register the snapshot in FILE (JSON), in the place of the one that had its id."""
+    request = AgentToolRegistryUpsertRequest(snapshot=_read(AgentToolRegistrySnapshot, file))
+
+    async def work(session: Session, out: Output) -> int | None:
+        report = await session.call(request, AgentToolRegistryUpsertReport)
+        out.report(report, lambda console: tool_tables.registered(console, report))
+        return None if report.accepted else REFUSED
+
+    return run(work)
+
+
+@tools.command("delete", cls=RichCommand)
+@click.argument("registry")
+@common
+def delete(*, registry: str) -> int | None:
+    """Remove the registry with the id REGISTRY; what was learned of its tools stays."""
+    request = AgentToolRegistryDeleteRequest(registry_id=registry)
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, AgentToolRegistryDeleteReport)
+        told = "deleted" if report.changed else "there is no registry"
+        out.report(report, lambda console: console.print(f"{told} {registry}", soft_wrap=True))
+
+    return run(work)
+
+
+@tools.command("feedback", cls=RichCommand)
+@_FILE
+@click.option("--dry-run", is_flag=True, help="Only say what would become of it.")
+@common
+def feedback(*, file: Path, dry_run: bool) -> int | None:
+    """Write the usage feedback in FILE (JSON), and say what governance made of it."""
+    write = AgentToolUsageFeedbackWrite(feedback=_read(AgentToolUsageFeedback, file))
+    request = MemoryWriteRequest(write=write, dry_run=dry_run)
+
+    async def work(session: Session, out: Output) -> int | None:
+        report = await session.write(request)
+        out.report(report, lambda console: tool_tables.judged(console, report))
+        return REFUSED if report.count(Outcome.REJECTED) else None
+
+    return run(work)
+
+
+@tools.command("hints", cls=RichCommand)
+@click.argument("query", default="tools")
+@common
+def hints(*, query: str) -> int | None:
+    """Show the hints that a recall of QUERY would bring, and why others are left out."""
+    request = MemoryRecallRequest(query=query, limit=limits.RECALL_DEFAULT)
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, MemoryRecallReport)
+        out.report(report, lambda console: tool_tables.hinted(console, report))
+
+    return run(work)
+
+
+def _read(kind: type[ValueT], file: Path) -> ValueT:
+    return decode_as(kind, read_file(file).encode("utf-8"))

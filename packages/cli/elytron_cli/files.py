@@ -1,0 +1,21 @@
+"""Small text files that a command is given."""
+
+from pathlib import Path
+
+from elytron_core import limits
+from elytron_core.errors import UnreadableFile
+
+
+def read_file(path: Path, /) -> str:
+    """Return the text of a file. Raises UnreadableFile."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limits.JSON_BYTES + 1)
+    except OSError as error:
+        raise UnreadableFile(name=path.name, problem="cannot be opened") from error
+    if len(data) > limits.JSON_BYTES:
+        raise UnreadableFile(name=path.name, problem=f"is larger than {limits.JSON_BYTES} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UnreadableFile(name=path.name, problem="is not UTF-8") from None
