@@ -11,6 +11,7 @@ from elytron.skill_dirs import SkillDirs
 from elytron.spaces import Spaces
 from elytron.tool_shelf import ToolShelves
 from elytron_core.clock import Clock
+from elytron_core.contracts.platform import CapabilityPolicy
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import ScopeMissing
 from elytron_core.ids import Ids, SpaceId
@@ -52,6 +53,9 @@ class OperationContext:
     """Tells who waits that this runtime has changed a space."""
     profile: Profile = field(default_factory=default_profile)
     """What kind of place this is, and its hard limits."""
+    capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN
+    entries: set[str] = field(default_factory=set[str])
+    """What serves this runtime, by the catalog's names; an entry adds itself when it is up."""
     skill_dirs: SkillDirs = field(default_factory=SkillDirs)
     """The host's directories of agent skills, which are read and nothing else."""
     tool_shelves: ToolShelves = field(default_factory=ToolShelves)

@@ -18,6 +18,7 @@ from elytron.spaces import Spaces
 from elytron.worker import Worker
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
+from elytron_core.contracts.platform import CapabilityPolicy
 from elytron_core.ids import Ids, RandomIds, SpaceId
 from elytron_core.policy.profiles import named_profile
 from elytron_core.policy.spending import Budget
@@ -51,6 +52,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         durability: Durability,
         models: Models,
         profile: str | None = None,
+        capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN,
         agent_skill_dirs: Sequence[str | PathLike[str]] = (),
         budget: Budget | None = None,
         work: bool = False,
@@ -66,6 +68,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         self._models = models
         self._profile = named_profile(profile)
         self._is_named = profile is not None
+        self._capability_policy = capability_policy
         self._skill_dirs = agent_skill_dirs
         self._budget = budget or Budget()
         self._works = work
@@ -116,6 +119,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             models=self._models,
             budget=self._budget,
             profile=self._profile,
+            capability_policy=self._capability_policy,
             commits=store.commits,
             skill_dirs=SkillDirs(self._skill_dirs),
             default_scope=self._scope,

@@ -90,6 +90,7 @@ class BlockingMemory(Generic[FaceT]):
     embed = blocking(MemoryFace.embed)
     switch_model = blocking(MemoryFace.switch_model)
     recover = blocking(MemoryFace.recover)
+    capabilities = blocking(MemoryFace.capabilities)
     commit_transcript = blocking(MemoryFace.commit_transcript)
     replay_transcript = blocking(MemoryFace.replay_transcript)
     export_transcript = blocking(MemoryFace.export_transcript)

@@ -6,12 +6,13 @@ from typing import Self
 from elytron.faces.embedding import EmbeddingFace
 from elytron.faces.everyday import EverydayFace
 from elytron.faces.maintaining import MaintainingFace
+from elytron.faces.platform import PlatformFace
 from elytron.faces.skills import SkillsFace
 from elytron.faces.tools import ToolsFace
 from elytron.faces.transcript import TranscriptFace
 
 
-class MemoryFace(EverydayFace, EmbeddingFace, TranscriptFace, SkillsFace, ToolsFace, MaintainingFace):
+class MemoryFace(EverydayFace, EmbeddingFace, TranscriptFace, PlatformFace, SkillsFace, ToolsFace, MaintainingFace):
     """Every call of a memory, wherever it runs. Leaving the block closes it."""
 
     async def __aenter__(self) -> Self:
@@ -23,4 +24,13 @@ class MemoryFace(EverydayFace, EmbeddingFace, TranscriptFace, SkillsFace, ToolsF
         await self.close()
 
 
-__all__ = ["EmbeddingFace", "EverydayFace", "MaintainingFace", "MemoryFace", "SkillsFace", "ToolsFace", "TranscriptFace"]
+__all__ = [
+    "EmbeddingFace",
+    "EverydayFace",
+    "MaintainingFace",
+    "MemoryFace",
+    "PlatformFace",
+    "SkillsFace",
+    "ToolsFace",
+    "TranscriptFace",
+]

@@ -6,6 +6,7 @@ from elytron.ops.inspecting import inspect, replay
 from elytron.ops.living import close, recover
 from elytron.ops.maintaining import cancel_job, list_jobs, retry_job
 from elytron.ops.moving import export, import_archive
+from elytron.ops.platform import capabilities
 from elytron.ops.projecting import project
 from elytron.ops.reading import get, history, list_memories
 from elytron.ops.recalling import recall
@@ -37,6 +38,7 @@ from elytron.ops.writing import write
 __all__ = [
     "add_agent_skill_dir",
     "cancel_job",
+    "capabilities",
     "close",
     "commit_transcript",
     "correct",
