@@ -55,6 +55,22 @@ if TYPE_CHECKING:
         RecallHit,
         RecallOutcome,
     )
+    from elytron_core.contracts.skills import (
+        AgentSkillDirAddRequest,
+        RuntimeSkillDeleteRequest,
+        RuntimeSkillDetailRequest,
+        RuntimeSkillEditRequest,
+        RuntimeSkillGovernRequest,
+        RuntimeSkillListRequest,
+        RuntimeSkillReuseRequest,
+        RuntimeSkillSetEnabledRequest,
+    )
+    from elytron_core.contracts.tools import (
+        AgentToolObservation,
+        AgentToolRegistryUpsertRequest,
+        AgentToolUsageFeedback,
+        AgentToolUsageFeedbackWrite,
+    )
     from elytron_core.contracts.writing import (
         FactDraft,
         LongTermExtraction,
@@ -66,7 +82,10 @@ if TYPE_CHECKING:
         TurnDraft,
     )
     from elytron_core.errors import ElytronError
+    from elytron_core.planes.procedural import ReuseOutcome
+    from elytron_core.planes.tools import AgentToolDescriptor, AgentToolRegistryRef, AgentToolRegistrySnapshot
     from elytron_core.planes.transcript import Message
+    from elytron_core.policy.fingerprints import with_fingerprints
     from elytron_core.scope import Scope
 
 _HOMES = {
@@ -111,6 +130,22 @@ _HOMES = {
         "RecallHit",
         "RecallOutcome",
     ),
+    "elytron_core.contracts.skills": (
+        "AgentSkillDirAddRequest",
+        "RuntimeSkillDeleteRequest",
+        "RuntimeSkillDetailRequest",
+        "RuntimeSkillEditRequest",
+        "RuntimeSkillGovernRequest",
+        "RuntimeSkillListRequest",
+        "RuntimeSkillReuseRequest",
+        "RuntimeSkillSetEnabledRequest",
+    ),
+    "elytron_core.contracts.tools": (
+        "AgentToolObservation",
+        "AgentToolRegistryUpsertRequest",
+        "AgentToolUsageFeedback",
+        "AgentToolUsageFeedbackWrite",
+    ),
     "elytron_core.contracts.writing": (
         "FactDraft",
         "LongTermExtraction",
@@ -122,12 +157,23 @@ _HOMES = {
         "TurnDraft",
     ),
     "elytron_core.errors": ("ElytronError",),
+    "elytron_core.planes.procedural": ("ReuseOutcome",),
+    "elytron_core.planes.tools": ("AgentToolDescriptor", "AgentToolRegistryRef", "AgentToolRegistrySnapshot"),
     "elytron_core.planes.transcript": ("Message",),
+    "elytron_core.policy.fingerprints": ("with_fingerprints",),
     "elytron_core.scope": ("Scope",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AgentSkillDirAddRequest",
+    "AgentToolDescriptor",
+    "AgentToolObservation",
+    "AgentToolRegistryRef",
+    "AgentToolRegistrySnapshot",
+    "AgentToolRegistryUpsertRequest",
+    "AgentToolUsageFeedback",
+    "AgentToolUsageFeedbackWrite",
     "Connecting",
     "ElytronError",
     "FactDraft",
@@ -169,6 +215,14 @@ __all__ = [
     "RecallHit",
     "RecallOutcome",
     "RemoteMemory",
+    "ReuseOutcome",
+    "RuntimeSkillDeleteRequest",
+    "RuntimeSkillDetailRequest",
+    "RuntimeSkillEditRequest",
+    "RuntimeSkillGovernRequest",
+    "RuntimeSkillListRequest",
+    "RuntimeSkillReuseRequest",
+    "RuntimeSkillSetEnabledRequest",
     "RuntimeSkillWrite",
     "Scope",
     "SyncMemoryRuntime",
@@ -179,6 +233,7 @@ __all__ = [
     "connect",
     "import_transcript",
     "open",
+    "with_fingerprints",
 ]
 
 
