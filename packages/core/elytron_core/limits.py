@@ -42,9 +42,18 @@ DERIVED_REFS_SHOWN = 1_000
 ALIASED_SUBJECTS = 256
 """Subjects that one chat's alias knows; the one that committed longest ago goes first."""
 FILTER_VALUES = 100
+CONDITION_TESTS = 256
+"""Tests in the conditions of one filter, after and, or and not were multiplied out."""
+CONDITION_CHARS = 1_000
 PAGE_MAX = 1_000
 RECALL_MAX = 1_000
 RECALL_DEFAULT = 8
+RECALL_NEIGHBOURS = 10
+"""Turns before, and after, each hit."""
+WHY_NOT_IDS = 20
+RERANK_HITS = 50
+"""So many of the best go to a reranker."""
+RERANK_TEXT_CHARS = 4_000
 PROJECTION_CHARS_MAX = 1_000_000
 PROJECTION_CHARS_DEFAULT = 4_096
 RECENT_MESSAGES_MAX = 200

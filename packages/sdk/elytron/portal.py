@@ -114,6 +114,14 @@ class BlockingMemory(Generic[FaceT]):
     run_jobs = blocking(MemoryFace.run_jobs)
     retry_job = blocking(MemoryFace.retry_job)
     cancel_job = blocking(MemoryFace.cancel_job)
+    list_candidates = blocking(MemoryFace.list_candidates)
+    resolve_candidate = blocking(MemoryFace.resolve_candidate)
+    merge_facts = blocking(MemoryFace.merge_facts)
+    read_continuity = blocking(MemoryFace.read_continuity)
+    export_continuity = blocking(MemoryFace.export_continuity)
+    import_continuity = blocking(MemoryFace.import_continuity)
+    read_subjects = blocking(MemoryFace.read_subjects)
+    read_garden = blocking(MemoryFace.read_garden)
     _close = blocking(MemoryFace.close)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What is written to the planes beside transcript, facts and procedures: drafts that the runtime gives ids and times."""
+"""What is written to the planes beside transcript, facts and procedures, before it has ids and times."""
 
 from typing import Annotated, Literal
 

@@ -39,7 +39,7 @@ def likest(content: str, kind: long_term.Kind, facts: Sequence[Fact], /) -> Fact
 
 
 def pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[Alike, ...]:
-    """Return up to `limit` pairs of current facts that say nearly the same, each fact in one pair at most.
+    """Return up to `limit` pairs of current facts that say nearly the same; each is folded once at most.
 
     Both are of one kind, one privacy and one validity, and name the same numbers. The surer is kept, then the one
     with more evidence, then the later observed.

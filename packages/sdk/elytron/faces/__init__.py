@@ -5,6 +5,7 @@ from typing import Self
 
 from elytron.faces.embedding import EmbeddingFace
 from elytron.faces.everyday import EverydayFace
+from elytron.faces.governing import GoverningFace
 from elytron.faces.maintaining import MaintainingFace
 from elytron.faces.platform import PlatformFace
 from elytron.faces.skills import SkillsFace
@@ -12,7 +13,9 @@ from elytron.faces.tools import ToolsFace
 from elytron.faces.transcript import TranscriptFace
 
 
-class MemoryFace(EverydayFace, EmbeddingFace, TranscriptFace, PlatformFace, SkillsFace, ToolsFace, MaintainingFace):
+class MemoryFace(
+    EverydayFace, GoverningFace, EmbeddingFace, TranscriptFace, PlatformFace, SkillsFace, ToolsFace, MaintainingFace
+):
     """Every call of a memory, wherever it runs. Leaving the block closes it."""
 
     async def __aenter__(self) -> Self:
@@ -27,6 +30,7 @@ class MemoryFace(EverydayFace, EmbeddingFace, TranscriptFace, PlatformFace, Skil
 __all__ = [
     "EmbeddingFace",
     "EverydayFace",
+    "GoverningFace",
     "MaintainingFace",
     "MemoryFace",
     "PlatformFace",

@@ -1,7 +1,9 @@
 """The operations, by family. Each reads, asks a policy, commits at most one batch, and reports."""
 
+from elytron.ops.continuity import export_continuity, import_continuity, read_continuity
 from elytron.ops.control import correct, erase, forget
 from elytron.ops.embedding import embed, switch_model
+from elytron.ops.governing import list_candidates, merge_facts, resolve_candidate
 from elytron.ops.inspecting import inspect, replay
 from elytron.ops.living import close, recover
 from elytron.ops.maintaining import cancel_job, list_jobs, retry_job
@@ -20,6 +22,7 @@ from elytron.ops.skills import (
     record_skill_reuse,
     set_runtime_skill_enabled,
 )
+from elytron.ops.subjects import read_garden, read_subjects
 from elytron.ops.tools import (
     delete_agent_tool_registry,
     get_agent_tool_registry,
@@ -48,6 +51,7 @@ __all__ = [
     "embed",
     "erase",
     "export",
+    "export_continuity",
     "export_transcript",
     "forget",
     "get",
@@ -56,12 +60,18 @@ __all__ = [
     "govern_runtime_skills",
     "history",
     "import_archive",
+    "import_continuity",
     "inspect",
     "list_agent_tool_registries",
+    "list_candidates",
     "list_jobs",
     "list_memories",
     "list_runtime_skills",
+    "merge_facts",
     "project",
+    "read_continuity",
+    "read_garden",
+    "read_subjects",
     "recall",
     "record_skill_reuse",
     "recover",
@@ -69,6 +79,7 @@ __all__ = [
     "replay",
     "replay_transcript",
     "request_transcript_lifecycle",
+    "resolve_candidate",
     "retry_job",
     "set_runtime_skill_enabled",
     "switch_model",

@@ -3,6 +3,7 @@
 from elytron.registry.declaring import AnyOperation
 from elytron.registry.embedding import EMBEDDING
 from elytron.registry.everyday import EVERYDAY
+from elytron.registry.governing import GOVERNING
 from elytron.registry.maintaining import MAINTAINING
 from elytron.registry.platform import PLATFORM
 from elytron.registry.skills import SKILLS
@@ -11,7 +12,16 @@ from elytron.registry.transcript import TRANSCRIPT
 from elytron_core.errors import Unsupported
 from elytron_core.model import Value
 
-OPERATIONS: tuple[AnyOperation, ...] = (*EVERYDAY, *EMBEDDING, *TRANSCRIPT, *PLATFORM, *SKILLS, *TOOLS, *MAINTAINING)
+OPERATIONS: tuple[AnyOperation, ...] = (
+    *EVERYDAY,
+    *GOVERNING,
+    *EMBEDDING,
+    *TRANSCRIPT,
+    *PLATFORM,
+    *SKILLS,
+    *TOOLS,
+    *MAINTAINING,
+)
 
 _BY_NAME = {operation.name: operation for operation in OPERATIONS}
 _BY_REQUEST = {operation.request: operation for operation in OPERATIONS}

@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.keeping import id_of
 from elytron.records import Changes
 from elytron.writes.committing import Planned, commit
+from elytron.writes.conversing import plan_garden
 from elytron.writes.facts import plan_facts
 from elytron.writes.skills import plan_skills
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.governing import CandidatesWrite
+from elytron_core.contracts.planes import GardenDraft, GardenWrite
 from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.writing import (
     FactDraft,
@@ -29,8 +32,11 @@ from elytron_core.planes.candidates import (
     CandidateDraft,
     CandidateId,
     CandidateState,
+    DiagnosticProposal,
     FactProposal,
+    GardenProposal,
     SkillProposal,
+    SoulProposal,
     Verdict,
 )
 from elytron_core.planes.derived_refs import cited_turn
@@ -110,14 +116,19 @@ async def _admitted(
     """Put what was accepted into `changes` and return the decisions of their planes, by place."""
     facts: list[tuple[int, FactDraft]] = []
     skills: list[tuple[int, RuntimeSkillWrite]] = []
+    gardens: list[tuple[int, GardenDraft]] = []
     for place, draft in accepted:
         match draft.proposal:
             case FactProposal() as proposal:
                 facts.append((place, _fact(draft, proposal)))
             case SkillProposal() as proposal:
                 skills.append((place, _skill(scope, draft, proposal)))
+            case GardenProposal(role=role, name=name, text=text):
+                gardens.append((place, GardenDraft(role=role, name=name, text=text)))
+            case SoulProposal() | DiagnosticProposal():
+                raise AssertionError("what is handed over is never admitted")
             case _:
-                raise AssertionError("only facts and procedures are accepted without a decision")
+                assert_never(draft.proposal)
     made: list[tuple[int, WriteDecision]] = []
     if facts:
         planned = await plan_facts(ctx, scope, LongTermExtraction(facts=tuple(draft for _, draft in facts)), record)
@@ -128,6 +139,10 @@ async def _admitted(
         planned = await plan_skills(ctx, scope, write, record)
         changes.join(planned.changes)
         made += zip((place for place, _ in skills), planned.decisions, strict=True)
+    if gardens:
+        planted = await plan_garden(ctx, scope, GardenWrite(documents=tuple(draft for _, draft in gardens)), record)
+        changes.join(planted.changes)
+        made += zip((place for place, _ in gardens), planted.decisions, strict=True)
     return made
 
 

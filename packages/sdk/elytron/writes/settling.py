@@ -37,8 +37,9 @@ async def settle(
         record, is_new = await ctx.spaces.found_or_new(space)
         settled = await plan(record)
         puts, entries = (settled.changes.puts, settled.changes.entries) if settled.changes else ((), ())
+        removed = settled.changes.deletes if settled.changes else ()
         deletes = tuple(Delete(ref, revision) for ref, revision in (settled.deletes or {}).items())
-        if not puts and not deletes:
+        if not puts and not removed and not deletes:
             return settled.report, 0
         opening, requires, opened = opening_changes(record, is_new=is_new)
         batch = Batch(
@@ -46,7 +47,7 @@ async def settle(
             at=ctx.clock.now(),
             entries=(*opened, *entries, *(Entry(Action.DELETE, delete.ref) for delete in deletes)),
             puts=(*opening, *puts),
-            deletes=deletes,
+            deletes=(*removed, *deletes),
             requires=requires,
         )
         try:

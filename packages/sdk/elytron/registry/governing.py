@@ -1,0 +1,25 @@
+"""The operations of governance, continuity and subjects."""
+
+from elytron import ops
+from elytron.registry.declaring import AnyOperation, Operation, Repeat
+from elytron_core.contracts import continuity, governing, subjects
+
+GOVERNING: tuple[AnyOperation, ...] = (
+    Operation("list_candidates", governing.CandidateListRequest, governing.CandidateListReport, ops.list_candidates,
+              "Read proposed beliefs that wait for a decision."),
+    Operation("resolve_candidate", governing.CandidateResolveRequest, governing.CandidateResolveReport,
+              ops.resolve_candidate, "Decide on a proposed belief.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("merge_facts", governing.MemoryMergeRequest, governing.MemoryMergeReport, ops.merge_facts,
+              "Fold facts that say nearly the same; can be undone.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("read_continuity", continuity.ContinuityRequest, continuity.ContinuityReport, ops.read_continuity,
+              "Say where a conversation stands."),
+    Operation("export_continuity", continuity.ContinuityExportRequest, continuity.ContinuityExportReport,
+              ops.export_continuity, "Take a conversation's continuity along."),
+    Operation("import_continuity", continuity.ContinuityImportRequest, continuity.ContinuityImportReport,
+              ops.import_continuity, "Take a continuity snapshot into a conversation.", mutates=True,
+              repeat=Repeat.RECEIPT),
+    Operation("read_subjects", subjects.SubjectsRequest, subjects.SubjectsReport, ops.read_subjects,
+              "Say who takes part in a space.", operator_values={"audience": frozenset({"audit"})}),
+    Operation("read_garden", subjects.GardenRequest, subjects.GardenReport, ops.read_garden,
+              "Read a conversation's private documents."),
+)  # fmt: skip
