@@ -1,0 +1,88 @@
+"""A real server on a loopback port of its own, in a thread of its own."""
+
+import asyncio
+import socket
+from collections.abc import Coroutine, Iterable
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import uvicorn
+
+import elytron
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.principals import Authenticator, Development
+from elytron_http_shell import create_app
+from elytron_http_shell.routes import Family
+
+T = TypeVar("T")
+
+
+class Live:
+    """Serves one runtime while the block lasts."""
+
+    def __init__(
+        self,
+        store: str | Path = "memory:",
+        *,
+        authenticator: Authenticator | None = None,
+        further: Iterable[Family] = (),
+    ) -> None:
+        self._store = store
+        self._authenticator = authenticator or Development()
+        self._further = further
+        self._begun: Future[None] = Future()
+        self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="live server")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def ws_url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}"
+
+    def run(self, work: Coroutine[Any, Any, T], /) -> T:
+        """Return the result of `work`, done where the server lives."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._begun.result(timeout=30)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the server as a signal does: streams say goodbye, what was accepted is done."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self.entrance.closing.set)
+            self._loop.call_soon_threadsafe(setattr, self._server, "should_exit", True)
+            self._thread.join(timeout=30)
+        assert not self._thread.is_alive()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            async with elytron.open(self._store, space="ada") as self.runtime:
+                self.entrance = Entrance(Dispatcher(self.runtime), authenticator=self._authenticator)
+                app = create_app(self.entrance, further=self._further)
+                config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=10)
+                self._server = uvicorn.Server(config)
+                listening = socket.create_server(("127.0.0.1", 0))
+                self.port: int = listening.getsockname()[1]
+                serving = asyncio.create_task(self._server.serve(sockets=[listening]))
+                while not self._server.started and not serving.done():
+                    await asyncio.sleep(0.005)
+                self._begun.set_result(None)
+                await serving
+        except BaseException as error:
+            if not self._begun.done():
+                self._begun.set_exception(error)
+            raise
