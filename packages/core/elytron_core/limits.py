@@ -131,7 +131,9 @@ HTTP_BODY_BYTES = 1024 * 1024
 HTTP_HEADER_BYTES = 32 * 1024
 HTTP_BODY_WAIT_S = 30.0
 """How long a request's body may take to arrive."""
-HTTP_ARCHIVE_BYTES = 1024 * 1024 * 1024
+HTTP_STORE_BODY_BYTES = 64 * 1024 * 1024
+"""A batch of documents that a runtime elsewhere sends to the store that it keeps its memory in."""
+ARCHIVE_BYTES = 1024 * 1024 * 1024
 """An archive that is sent or fetched over HTTP."""
 ARCHIVE_BYTES = 8 * 1024 * 1024 * 1024
 
@@ -224,8 +226,8 @@ CALLS_PER_MINUTE = 12_000
 RATE_RETRY_S = 5
 CALLS_RUNNING = 64
 CALLS_RUNNING_EACH = 32
-CALLS_WAITING = 1_024
-CALLS_WAITING_EACH = 256
+CALLS_WAITING = 4_096
+CALLS_WAITING_EACH = 512
 CALL_WAIT_S = 10.0
 """How long a call waits for its place before it is told to come again."""
 IDEMPOTENCY_WAIT_S = 5.0

@@ -87,10 +87,26 @@ class ArchiveWriter:
         }
         self._journal.add(_dump(line))
 
-    def finish(self, *, space: str, sequence: int, state_fingerprint: str, event_fingerprint: str) -> int:
+    def finish(
+        self,
+        *,
+        space: str,
+        sequence: int,
+        state_fingerprint: str,
+        event_fingerprint: str,
+        include_private: bool = True,
+    ) -> int:
         """Put the archive in place; return its size in bytes."""
+        made = ArchiveManifest(
+            space=space,
+            sequence=sequence,
+            members=(),
+            state_fingerprint=state_fingerprint,
+            event_fingerprint=event_fingerprint,
+            include_private=include_private,
+        )
         try:
-            members = self._pack(space, sequence, state_fingerprint, event_fingerprint)
+            members = self._pack(made)
             size = self._partial.stat().st_size
             self._partial.replace(self._path)
             _sync_folder(self._path.parent)
@@ -99,7 +115,7 @@ class ArchiveWriter:
         assert members == 2
         return size
 
-    def _pack(self, space: str, sequence: int, state_fingerprint: str, event_fingerprint: str) -> int:
+    def _pack(self, made: ArchiveManifest) -> int:
         written: list[ArchiveMember] = []
         with self._partial.open("wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -111,13 +127,7 @@ class ArchiveWriter:
                             digest.update(chunk)
                             target.write(chunk)
                     written.append(ArchiveMember(name=member.name, lines=member.lines, sha256=digest.hexdigest()))
-                manifest = ArchiveManifest(
-                    space=space,
-                    sequence=sequence,
-                    members=tuple(written),
-                    state_fingerprint=state_fingerprint,
-                    event_fingerprint=event_fingerprint,
-                )
+                manifest = made.model_copy(update={"members": tuple(written)})
                 archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), manifest.model_dump_json(indent=1))
             file.flush()
             os.fsync(file.fileno())

@@ -86,6 +86,7 @@ class BlockingMemory(Generic[FaceT]):
     inspect = blocking(MemoryFace.inspect)
     replay = blocking(MemoryFace.replay)
     export = blocking(MemoryFace.export)
+    export_space = blocking(MemoryFace.export_space)
     import_archive = blocking(MemoryFace.import_archive)
     embed = blocking(MemoryFace.embed)
     switch_model = blocking(MemoryFace.switch_model)

@@ -24,7 +24,7 @@ from elytron_core.contracts.writing import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.errors import Conflict, UnreadableFile
+from elytron_core.errors import Conflict, InvalidInput, UnreadableFile
 from elytron_core.ids import SpaceId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
@@ -47,6 +47,8 @@ async def full_restore(
     if await ctx.spaces.find(scope.space) is not None:
         raise Conflict(what=f"space {scope.space!r}, which a full restore needs empty,", expected=0, found=1)
     counts, record = _survey(reader)
+    if record is None:
+        raise InvalidInput(field="mode", problem="must be bootstrap: this archive holds the public part of a space")
     report = MemoryImportReport(
         space=scope.space,
         mode=ImportMode.FULL_RESTORE,
@@ -66,8 +68,11 @@ async def full_restore(
     return report.model_copy(update={"sequence": sequence})
 
 
-def _survey(reader: ArchiveReader) -> tuple[dict[str, int], Document]:
-    """Read every line once, so that nothing is written of an archive that does not hold; return its space record."""
+def _survey(reader: ArchiveReader) -> tuple[dict[str, int], Document | None]:
+    """Read every line once, so that nothing is written of an archive that does not hold; return its space record.
+
+    An archive without private material has none.
+    """
     counts: Counter[str] = Counter()
     lines: list[bytes] = []
     record: Document | None = None
@@ -78,8 +83,11 @@ def _survey(reader: ArchiveReader) -> tuple[dict[str, int], Document]:
         lines.append(document_line(document))
         if document.ref == REF:
             record = document
-    if record is None or state_fingerprint(lines) != reader.manifest.state_fingerprint:
+    is_whole = reader.manifest.include_private
+    if (record is not None) is not is_whole or state_fingerprint(lines) != reader.manifest.state_fingerprint:
         raise UnreadableFile(name="archive", problem="is damaged: its documents do not give its fingerprint")
+    if record is None:
+        return dict(sorted(counts.items())), None
     SpaceRecord.from_bytes(record.body)
     if sum(1 for _ in reader.entries()) < _batch_count(reader):
         raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents need")

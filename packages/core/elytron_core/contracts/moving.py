@@ -20,6 +20,17 @@ class MemoryExportRequest(ScopedRequest):
     path: Path
 
 
+class MemorySpaceExportRequest(ScopedRequest):
+    """Write what of the space may leave its owner's hands to the archive file `path`.
+
+    Raw transcripts, chat aliases, links between transcripts and memories, private facts and every other private plane
+    stay out, and so do the journal and the space's keys. With `include_private`, everything goes in.
+    """
+
+    path: Path
+    include_private: bool = False
+
+
 class ImportMode(StrEnum):
     """How an archive meets what is there."""
 
@@ -53,6 +64,22 @@ class ArchiveManifest(Value):
     space: str
     sequence: int
     members: tuple[ArchiveMember, ...]
+    state_fingerprint: str
+    event_fingerprint: str
+    include_private: bool = True
+    """Whether it holds the whole space; one that does not can be added to a space, not restored into one."""
+
+
+class MemorySpaceExportReport(Value):
+    """What was written of a space, and by collection what was left out."""
+
+    space: str
+    path: str
+    size_bytes: int
+    include_private: bool
+    documents: dict[str, int]
+    redacted: dict[str, int]
+    entries: int
     state_fingerprint: str
     event_fingerprint: str
 

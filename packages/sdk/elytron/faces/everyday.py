@@ -166,6 +166,14 @@ class EverydayFace(Face):
             target = moving.MemoryExportRequest(path=fspath(target))
         return await self.operate(target, moving.MemoryExportReport)
 
+    async def export_space(
+        self, target: str | PathLike[str] | moving.MemorySpaceExportRequest, /
+    ) -> moving.MemorySpaceExportReport:
+        """Write what of the space may leave its owner's hands to one archive file."""
+        if not isinstance(target, moving.MemorySpaceExportRequest):
+            target = moving.MemorySpaceExportRequest(path=fspath(target))
+        return await self.operate(target, moving.MemorySpaceExportReport)
+
     async def import_archive(
         self, source: str | PathLike[str] | moving.MemoryImportRequest, /
     ) -> moving.MemoryImportReport:

@@ -15,8 +15,12 @@ from elytron_core.contracts.moving import (
     MemoryExportRequest,
     MemoryImportReport,
     MemoryImportRequest,
+    MemorySpaceExportReport,
+    MemorySpaceExportRequest,
 )
 from elytron_core.errors import NotFound, StoreBusy
+from elytron_core.policy.publishing import Publisher
+from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 
 ATTEMPTS = 3
@@ -27,12 +31,16 @@ async def export(ctx: OperationContext, request: MemoryExportRequest, /) -> Memo
     scope = ctx.scope_of(request)
     if await ctx.spaces.find(scope.space) is None:
         raise NotFound(what="space", name=scope.space)
-    path = Path(request.path)
-    for _ in range(ATTEMPTS):
-        report = await _export(ctx, scope, path)
-        if report is not None:
-            return report
-    raise StoreBusy(engine=ctx.engine, waited_s=0)
+    report = await _written(ctx, scope, Path(request.path), include_private=True)
+    return MemoryExportReport.model_validate(report.model_dump(exclude={"include_private", "redacted"}))
+
+
+async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest, /) -> MemorySpaceExportReport:
+    """Write what of the space may leave its owner's hands, or with `include_private` all. Raises NotFound."""
+    scope = ctx.scope_of(request)
+    if await ctx.spaces.find(scope.space) is None:
+        raise NotFound(what="space", name=scope.space)
+    return await _written(ctx, scope, Path(request.path), include_private=request.include_private)
 
 
 async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /) -> MemoryImportReport:
@@ -49,35 +57,60 @@ async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /)
                 assert_never(request.mode)
 
 
-async def _export(ctx: OperationContext, scope: Scope, path: Path) -> MemoryExportReport | None:
+async def _written(
+    ctx: OperationContext, scope: Scope, path: Path, *, include_private: bool
+) -> MemorySpaceExportReport:
+    for _ in range(ATTEMPTS):
+        report = await _export(ctx, scope, path, include_private=include_private)
+        if report is not None:
+            return report
+    raise StoreBusy(engine=ctx.engine, waited_s=0)
+
+
+async def _export(
+    ctx: OperationContext, scope: Scope, path: Path, *, include_private: bool
+) -> MemorySpaceExportReport | None:
     """Write the archive, or nothing where somebody wrote to the space meanwhile."""
     counts: Counter[str] = Counter()
+    redacted: Counter[str] = Counter()
     lines: list[bytes] = []
-    events = EventFingerprint()
+    events, shown = EventFingerprint(), EventFingerprint()
+    publisher = Publisher()
     with ArchiveWriter(path) as writer:
         async for entry in entries(ctx.store, scope.space):
-            writer.entry(entry)
             events.add(entry)
+            if include_private:
+                writer.entry(entry)
+                shown.add(entry)
         async for document in documents(ctx.store, scope.space):
-            writer.document(document)
-            counts[document.ref.collection] += 1
-            lines.append(document_line(document))
+            collection = document.ref.collection
+            body = document.body if include_private else publisher.public(collection, document.body)
+            if body is None:
+                redacted[collection] += 1
+                continue
+            kept = Document(document.ref, document.revision, body)
+            writer.document(kept)
+            counts[collection] += 1
+            lines.append(document_line(kept))
         if await ctx.store.journal(scope.space, after=events.count, limit=1):
             return None
         state = state_fingerprint(lines)
         size = await asyncio.to_thread(
             writer.finish,
             space=scope.space,
-            sequence=events.count,
+            sequence=shown.count,
             state_fingerprint=state,
-            event_fingerprint=events.hexdigest(),
+            event_fingerprint=shown.hexdigest(),
+            include_private=include_private,
         )
-    return MemoryExportReport(
+    return MemorySpaceExportReport(
         space=scope.space,
         path=str(path),
         size_bytes=size,
+        include_private=include_private,
         documents=dict(sorted(counts.items())),
-        entries=events.count,
+        redacted=dict(sorted(redacted.items())),
+        entries=shown.count,
         state_fingerprint=state,
-        event_fingerprint=events.hexdigest(),
+        event_fingerprint=shown.hexdigest(),
     )

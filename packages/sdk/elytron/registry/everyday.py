@@ -17,6 +17,8 @@ EVERYDAY: tuple[AnyOperation, ...] = (
               "Read a conversation's turns in order."),
     Operation("export", moving.MemoryExportRequest, moving.MemoryExportReport, ops.export,
               "Write the space to an archive file.", role=Role.OPERATOR),
+    Operation("export_space", moving.MemorySpaceExportRequest, moving.MemorySpaceExportReport, ops.export_space,
+              "Write what of the space may leave its owner's hands to an archive file.", role=Role.OPERATOR),
     Operation("import", moving.MemoryImportRequest, moving.MemoryImportReport, ops.import_archive,
               "Read an archive file into the space.", mutates=True, role=Role.OPERATOR, repeat=Repeat.RECEIPT),
     Operation("get", control.MemoryGetRequest, recalling.RecallHit, ops.get,

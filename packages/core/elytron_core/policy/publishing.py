@@ -1,0 +1,37 @@
+"""What of a space may leave its owner's hands: beliefs that are not private. What was said, and who said it, stays."""
+
+from dataclasses import dataclass, field
+
+from elytron_core.ids import FactId
+from elytron_core.planes import long_term, procedural
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Makes the public form of a space's documents, facts before their slots."""
+
+    _facts: set[FactId] = field(default_factory=set[FactId])
+
+    def public(self, collection: str, body: bytes, /) -> bytes | None:
+        """Return the document as everybody may see it; None where nobody may.
+
+        What no rule lets out stays: a plane that is new here is private. Citations go, for they name conversations.
+        """
+        match collection:
+            case long_term.FACTS:
+                fact = long_term.Fact.from_bytes(body)
+                if fact.privacy is long_term.Privacy.PRIVATE or fact.state is long_term.State.FORGOTTEN:
+                    return None
+                self._facts.add(fact.id)
+                return fact.model_copy(update={"citations": (), "chat": None}).to_bytes()
+            case long_term.SLOTS:
+                slot = long_term.Slot.from_bytes(body)
+                kept = tuple(fact for fact in slot.facts if fact in self._facts)
+                return slot.model_copy(update={"facts": kept}).to_bytes() if kept else None
+            case procedural.SKILLS:
+                skill = procedural.Skill.from_bytes(body)
+                if not skill.is_recallable:
+                    return None
+                return skill.model_copy(update={"citations": (), "source_chat_id": None}).to_bytes()
+            case _:
+                return None
