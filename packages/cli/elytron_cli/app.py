@@ -27,12 +27,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspecting:inspect", "Say what the space holds; --check reads every byte."),
     "keys": ("keys:keys", "Make and rotate the keys of sealed stores."),
     "list": ("reading:list_memories", "List memories in the order in which they were stored."),
+    "model": ("model:model", "Add, list, remove and switch the models that compare meanings."),
+    "platform": ("platform:platform", "Say what a memory can do, in a profile or here."),
     "project": ("recalling:project", "Show the block a model would see."),
     "recall": ("recalling:recall", "Find what answers a question."),
     "replay": ("replaying:replay", "Show a conversation's turns, or tell fixtures to stores."),
     "skills": ("skills:skills", "See and govern what was learned; see agent skills in directories."),
     "tools": ("tools:tools", "Tell which tools the host has; see what use has taught of them."),
     "serve": ("serve:serve", "Serve the store over HTTP."),
+    "transcript": ("transcript:transcript", "Show a conversation through a view; put its text away or delete it."),
     "version": ("version:version", "Print the version."),
 }
 

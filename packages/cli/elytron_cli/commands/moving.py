@@ -19,6 +19,8 @@ from elytron_core.contracts.moving import (
     MemoryExportRequest,
     MemoryImportReport,
     MemoryImportRequest,
+    MemorySpaceExportReport,
+    MemorySpaceExportRequest,
 )
 
 _ZIP = b"PK\x03\x04"
@@ -59,9 +61,12 @@ def import_file(*, file: Path, conversation: str | None, mode: str, dry_run: boo
 
 @command("export")
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--public", is_flag=True, help="Only what may leave your hands: no transcript, no private fact.")
 @common
-def export(*, file: Path) -> int | None:
+def export(*, file: Path, public: bool) -> int | None:
     """Write the space to the archive FILE; an existing file is replaced whole or not at all."""
+    if public:
+        return _publish(file)
     request = MemoryExportRequest(path=os.fspath(file))
 
     async def work(session: Session, out: Output) -> None:
@@ -69,6 +74,19 @@ def export(*, file: Path) -> int | None:
         rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
         counts = [(name, str(count)) for name, count in report.documents.items()]
         out.report(report, lambda console: tables.pairs(console, [*rows, *counts]))
+
+    return run(work)
+
+
+def _publish(file: Path) -> int | None:
+    request = MemorySpaceExportRequest(path=os.fspath(file))
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, MemorySpaceExportReport)
+        kept = [(name, str(count)) for name, count in report.documents.items()]
+        left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
+        rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), *kept, ("left out", left)]
+        out.report(report, lambda console: tables.pairs(console, rows))
 
     return run(work)
 

@@ -1,6 +1,8 @@
 """What this memory can do."""
 
+from functools import cache
 from importlib.util import find_spec
+from pkgutil import iter_modules
 
 from elytron.context import OperationContext
 from elytron_core.contracts.platform import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
@@ -23,9 +25,19 @@ async def capabilities(ctx: OperationContext, request: MemoryCapabilitiesRequest
     return catalog(
         Circumstances(
             profile=ctx.profile,
-            compiled={part for part, packages in _NEEDS.items() if all(find_spec(name) for name in packages)},
+            compiled={part for part, packages in _NEEDS.items() if all(map(_is_built_in, packages))},
             entries=ctx.entries,
             has_model=ctx.models.language is not None,
             policy=ctx.capability_policy,
         )
     )
+
+
+@cache
+def _is_built_in(package: str) -> bool:
+    """Tell whether a package is installed and holds anything; it is not imported."""
+    spec = find_spec(package)
+    if spec is None:
+        return False
+    places = spec.submodule_search_locations
+    return places is None or any(iter_modules(places))
