@@ -12,6 +12,7 @@ from elytron_core.ids import SkillId
 from elytron_core.planes.procedural import Skill, SkillState
 from elytron_core.policy.fact_scoring import FactQuery
 from elytron_core.policy.freshness import DAY_MS
+from elytron_core.policy.skill_quality import quality
 from elytron_core.policy.skill_scoring import ScoredSkill, SkillWeights, score_skills
 
 NOW = instant("2025-06-30T12:00:00Z")
@@ -53,8 +54,35 @@ def ids(scored: list[ScoredSkill]) -> list[str]:
 )
 def test_each_sign_has_its_points(one: Skill, asked: FactQuery, points: Mapping[str, float]) -> None:
     [scored] = score_skills([one], asked, weights=NO_LIKENESS)
-    assert scored.signals == points
-    assert scored.score == sum(points.values())
+    expected = {**points, "quality": quality(one) / 8}
+    assert scored.signals == expected
+    assert scored.score == sum(expected.values())
+
+
+@pytest.mark.parametrize(
+    ("one", "points"),
+    [
+        (skill(validated_count=1), {"validated": 4, "governance": 4}),
+        (skill(validated_count=9), {"validated": 12, "governance": 4}),
+        (skill(use_count=2), {"use": 4}),
+        (skill(use_count=99), {"use": 12}),
+        (skill(validated_count=1, revision_pending=True), {"validated": 4, "governance": -6}),
+        (skill(updated_at=NOW - 91 * DAY_MS, citations=("t1",)), {"citations": 2, "governance": -8}),
+        (skill(summary=""), {"governance": -12}),
+        (skill(summary="", revision_pending=True), {"governance": -18}),
+    ],
+)
+def test_use_and_governance_speak_for_and_against(one: Skill, points: Mapping[str, float]) -> None:
+    [scored] = score_skills([one], query("Kettle"), weights=NO_LIKENESS)
+    assert scored.signals == {"topic_exact": 14, "quality": quality(one) / 8, **points}
+
+
+def test_the_place_in_full_text_search_chooses_among_those_that_match() -> None:
+    skills = [skill(f"s{at}", topic=f"kettle {at}") for at in range(8)]
+    ranks = [one.id for one in reversed(skills)]
+    scored = score_skills(skills, query("kettle", "kettle"), ranks=ranks, weights=NO_LIKENESS, limit=8)
+    assert [item.signals.get("full_text", 0) for item in scored] == [18, 14, 11, 9, 7, 5, 0, 0]
+    assert score_skills(skills, query("zebra", "zebra"), ranks=ranks) == []
 
 
 def test_likeness_counts_up_to_eighteen() -> None:

@@ -125,7 +125,8 @@ def _drift(feedback: AgentToolUsageFeedback, registry: AgentToolRegistrySnapshot
 
 
 def _same_place(ref: AgentToolRegistryRef, registry: AgentToolRegistrySnapshot) -> bool:
-    return (ref.scope, ref.scope_id) == (registry.scope, registry.scope_id)
+    named = (ref.registry_id, ref.scope, ref.scope_id)
+    return named == (registry.registry_id, registry.scope, registry.scope_id)
 
 
 def _doubted(known: ToolExperience, *, at: Instant) -> ToolExperience:

@@ -1,0 +1,34 @@
+"""Which of a host's agent skills fit a query."""
+
+from elytron_core.clock import instant
+from elytron_core.contracts.skills import AgentSkillSummary
+from elytron_core.policy.agent_skill_scoring import score_agent_skills
+from elytron_core.policy.fact_scoring import FactQuery
+
+NOW = instant("2026-03-01T12:00:00Z")
+
+
+def agent_skill(name: str, description: str) -> AgentSkillSummary:
+    return AgentSkillSummary(name=name, description=description, place=f"skills/{name}/SKILL.md", fingerprint="f")
+
+
+PDF = agent_skill("pdf-forms", "Fill and merge PDF forms")
+TEA = agent_skill("tea", "Brew tea in a pot")
+
+
+def query(text: str, *terms: str) -> FactQuery:
+    return FactQuery(text=text, terms=terms, now=NOW)
+
+
+def test_name_and_description_are_matched() -> None:
+    [hit] = score_agent_skills([PDF, TEA], query("please merge these", "merg"))
+    assert (hit.name, hit.signals, hit.read_only) == ("pdf-forms", {"terms": 5}, True)
+    [hit] = score_agent_skills([PDF, TEA], query("tea", "tea"))
+    assert {"name_exact", "name_contains", "terms", "trigram"} == hit.signals.keys()
+    assert hit.score == sum(hit.signals.values())
+
+
+def test_what_does_not_match_is_left_out_and_four_are_enough() -> None:
+    assert score_agent_skills([PDF, TEA], query("zebra", "zebra")) == ()
+    many = [agent_skill(f"s{at}", "Brew tea") for at in reversed(range(9))]
+    assert [hit.name for hit in score_agent_skills(many, query("brewing", "brew"))] == ["s0", "s1", "s2", "s3"]

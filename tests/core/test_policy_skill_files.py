@@ -1,0 +1,63 @@
+"""Skills as Markdown files."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.test_policy_skill_quality import skill
+
+from elytron_core.policy import skill_files
+
+
+@pytest.mark.parametrize(
+    ("head", "fields"),
+    [
+        ("name: pdf", {"name": "pdf"}),
+        ("name: pdf # the first", {"name": "pdf"}),
+        ("name: 'it''s'", {"name": "it's"}),
+        (r'name: "a \"b\"\n\t\\ \/ \x"', {"name": 'a "b"\n\t\\ / \\x'}),
+        ("description: one\n  two\n\n  three", {"description": "one two three"}),
+        ("description: >\n  one\n  two\n\n  three\nname: x", {"description": "one two\nthree", "name": "x"}),
+        ("description: |-\n  one\n    two\n", {"description": "one\n  two"}),
+        ("description: 'one\n  two'", {"description": "one two"}),
+        ("description:\n  one\n  # no\n  two", {"description": "one two"}),
+        ("description: >\n", {"description": ""}),
+        ("description:", {"description": ""}),
+        ("name: a\nname: b", {"name": "a"}),
+        ("allowed-tools:\n  - Read\nname: x", {"name": "x"}),
+        ("metadata:\n  author: y\nname: x", {"name": "x"}),
+        ("tags: [a, b]\nname: x", {"name": "x"}),
+        ("name: 'broken", {}),
+        ('name: "broken', {}),
+        ("no field\n- list\nname: x", {"name": "x"}),
+        ("url: a:b", {"url": "a:b"}),
+    ],
+)
+def test_the_fields_of_front_matter_are_read(head: str, fields: dict[str, str]) -> None:
+    document = skill_files.read(f"---\n{head}\n---\n\n# Title\n")
+    assert document is not None
+    assert (document.fields, document.body) == (fields, "# Title")
+
+
+@pytest.mark.parametrize("text", ["", "# Title", "---\nname: x", "name: x\n---\n", " ---\nname: x\n---"])
+def test_without_front_matter_nothing_is_read(text: str) -> None:
+    assert skill_files.read(text) is None
+
+
+def test_a_byte_order_mark_and_other_line_ends_do_no_harm() -> None:
+    document = skill_files.read("\ufeff---\r\nname: x\r\n---\r\nbody\r\n")
+    assert document == skill_files.Document({"name": "x"}, "body")
+
+
+@given(*[st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=20)] * 3)
+def test_what_is_written_reads_back(topic: str, title: str, summary: str) -> None:
+    one = skill(topic=topic, title=title, summary=summary, procedure="1. Boil.\n2. Pour.", citations=("a", "b"))
+    document = skill_files.read(skill_files.written(one))
+    assert document is not None
+    assert (document.fields["topic"], document.fields["title"], document.fields["summary"]) == (topic, title, summary)
+    assert (document.fields["name"], document.fields["citations"]) == (one.name, "a b")
+    assert document.body == one.procedure
+
+
+@given(st.text(max_size=200))
+def test_no_text_is_too_odd_to_be_read(text: str) -> None:
+    skill_files.read(f"---\n{text}\n---\n")
