@@ -65,6 +65,8 @@ if TYPE_CHECKING:
         MemoryExportRequest,
         MemoryImportReport,
         MemoryImportRequest,
+        MemorySpaceExportReport,
+        MemorySpaceExportRequest,
     )
     from elytron_core.contracts.planes import (
         CapsuleDraft,
@@ -80,6 +82,11 @@ if TYPE_CHECKING:
         SubjectsWrite,
         SummaryDraft,
         SummaryWrite,
+    )
+    from elytron_core.contracts.platform import (
+        CapabilityPolicy,
+        MemoryCapabilitiesRequest,
+        MemoryCapabilityCatalog,
     )
     from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, Pressure
     from elytron_core.contracts.recalling import (
@@ -114,6 +121,22 @@ if TYPE_CHECKING:
         AgentToolUsageFeedback,
         AgentToolUsageFeedbackWrite,
     )
+    from elytron_core.contracts.transcript import (
+        CanonicalTurnDelta,
+        MemoryTranscriptCommitReport,
+        MemoryTranscriptCommitRequest,
+        MemoryTranscriptExportReport,
+        MemoryTranscriptExportRequest,
+        MemoryTranscriptLifecycleReport,
+        MemoryTranscriptLifecycleRequest,
+        MemoryTranscriptRepairReport,
+        MemoryTranscriptRepairRequest,
+        MemoryTranscriptReplayReport,
+        MemoryTranscriptReplayRequest,
+        RedactedTranscriptSlice,
+        TranscriptLifecycleTransition,
+        TranscriptReplayView,
+    )
     from elytron_core.contracts.writing import (
         FactDraft,
         LongTermExtraction,
@@ -125,6 +148,12 @@ if TYPE_CHECKING:
         TurnDraft,
     )
     from elytron_core.errors import ElytronError
+    from elytron_core.planes.actors import (
+        ActorAttribution,
+    )
+    from elytron_core.planes.attributes import (
+        Attribute,
+    )
     from elytron_core.planes.candidates import (
         CandidateDraft,
         DiagnosticProposal,
@@ -136,7 +165,22 @@ if TYPE_CHECKING:
         SoulProposal,
         Verdict,
     )
+    from elytron_core.planes.derived_refs import (
+        DerivedMemoryRef,
+        TranscriptEvidenceRef,
+    )
+    from elytron_core.planes.evidence import (
+        EvidenceAuthority,
+    )
+    from elytron_core.planes.host_refs import (
+        HostOpaqueRef,
+        HostRefRelation,
+        HostRefVisibility,
+    )
     from elytron_core.planes.procedural import ReuseOutcome
+    from elytron_core.planes.profiles import (
+        ProfileName,
+    )
     from elytron_core.planes.subjects import (
         SoulBinding,
         SubjectMount,
@@ -236,6 +280,8 @@ _HOMES = {
         "MemoryExportRequest",
         "MemoryImportReport",
         "MemoryImportRequest",
+        "MemorySpaceExportReport",
+        "MemorySpaceExportRequest",
     ),
     "elytron_core.contracts.projecting": ("MemoryProjectionReport", "MemoryProjectionRequest", "Pressure"),
     "elytron_core.contracts.recalling": (
@@ -278,10 +324,53 @@ _HOMES = {
     "elytron_core.planes.transcript": ("Message",),
     "elytron_core.policy.fingerprints": ("with_fingerprints",),
     "elytron_core.scope": ("Scope",),
+    "elytron_core.contracts.transcript": (
+        "CanonicalTurnDelta",
+        "MemoryTranscriptCommitReport",
+        "MemoryTranscriptCommitRequest",
+        "MemoryTranscriptExportReport",
+        "MemoryTranscriptExportRequest",
+        "MemoryTranscriptLifecycleReport",
+        "MemoryTranscriptLifecycleRequest",
+        "MemoryTranscriptRepairReport",
+        "MemoryTranscriptRepairRequest",
+        "MemoryTranscriptReplayReport",
+        "MemoryTranscriptReplayRequest",
+        "RedactedTranscriptSlice",
+        "TranscriptLifecycleTransition",
+        "TranscriptReplayView",
+    ),
+    "elytron_core.contracts.platform": (
+        "CapabilityPolicy",
+        "MemoryCapabilitiesRequest",
+        "MemoryCapabilityCatalog",
+    ),
+    "elytron_core.planes.actors": (
+        "ActorAttribution",
+    ),
+    "elytron_core.planes.host_refs": (
+        "HostOpaqueRef",
+        "HostRefRelation",
+        "HostRefVisibility",
+    ),
+    "elytron_core.planes.attributes": (
+        "Attribute",
+    ),
+    "elytron_core.planes.derived_refs": (
+        "DerivedMemoryRef",
+        "TranscriptEvidenceRef",
+    ),
+    "elytron_core.planes.evidence": (
+        "EvidenceAuthority",
+    ),
+    "elytron_core.planes.profiles": (
+        "ProfileName",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ActorAttribution",
     "AgentSkillDirAddRequest",
     "AgentToolDescriptor",
     "AgentToolObservation",
@@ -290,12 +379,15 @@ __all__ = [
     "AgentToolRegistryUpsertRequest",
     "AgentToolUsageFeedback",
     "AgentToolUsageFeedbackWrite",
+    "Attribute",
     "CandidateDraft",
     "CandidateListReport",
     "CandidateListRequest",
     "CandidateResolveReport",
     "CandidateResolveRequest",
     "CandidatesWrite",
+    "CanonicalTurnDelta",
+    "CapabilityPolicy",
     "CapsuleDraft",
     "CapsulesWrite",
     "Connecting",
@@ -306,9 +398,11 @@ __all__ = [
     "ContinuityReport",
     "ContinuityRequest",
     "ContinuitySnapshot",
+    "DerivedMemoryRef",
     "DiagnosticProposal",
     "EdgeDraft",
     "ElytronError",
+    "EvidenceAuthority",
     "ExecutionDraft",
     "ExecutionWrite",
     "FactDraft",
@@ -319,9 +413,14 @@ __all__ = [
     "GardenReport",
     "GardenRequest",
     "GardenWrite",
+    "HostOpaqueRef",
+    "HostRefRelation",
+    "HostRefVisibility",
     "ImportMode",
     "Judgement",
     "LongTermExtraction",
+    "MemoryCapabilitiesRequest",
+    "MemoryCapabilityCatalog",
     "MemoryCloseRequest",
     "MemoryControlReport",
     "MemoryCorrectRequest",
@@ -349,6 +448,18 @@ __all__ = [
     "MemoryReplayReport",
     "MemoryReplayRequest",
     "MemoryRuntime",
+    "MemorySpaceExportReport",
+    "MemorySpaceExportRequest",
+    "MemoryTranscriptCommitReport",
+    "MemoryTranscriptCommitRequest",
+    "MemoryTranscriptExportReport",
+    "MemoryTranscriptExportRequest",
+    "MemoryTranscriptLifecycleReport",
+    "MemoryTranscriptLifecycleRequest",
+    "MemoryTranscriptRepairReport",
+    "MemoryTranscriptRepairRequest",
+    "MemoryTranscriptReplayReport",
+    "MemoryTranscriptReplayRequest",
     "MemoryWriteReport",
     "MemoryWriteRequest",
     "Message",
@@ -359,9 +470,11 @@ __all__ = [
     "Plane",
     "Pressure",
     "Procedural",
+    "ProfileName",
     "RecallFilters",
     "RecallHit",
     "RecallOutcome",
+    "RedactedTranscriptSlice",
     "RemoteMemory",
     "Resolution",
     "ReuseOutcome",
@@ -388,7 +501,10 @@ __all__ = [
     "SummaryWrite",
     "SyncMemoryRuntime",
     "SyncRemoteMemory",
+    "TranscriptEvidenceRef",
     "TranscriptImportReport",
+    "TranscriptLifecycleTransition",
+    "TranscriptReplayView",
     "TranscriptWrite",
     "TurnDraft",
     "Verdict",
