@@ -78,11 +78,11 @@ async def enqueue(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) 
             merged = tuple(sorted({*waiting.turns, *asked}))
             if len(merged) <= limits.MAINTAIN_TURNS:
                 grown = KnownJob(entry.id, waiting.model_copy(update={"turns": merged}))
-                return await _written(ctx, scope.space, book, grown, waiting_revision)
+                return Settled(grown, *await _written(ctx, scope.space, book, grown, waiting_revision))
         if not retrying.has_room(book.queue):
             return Settled(None)
         made = KnownJob(job_id, _new(scope, asked, ctx.clock.now()))
-        return await _written(ctx, scope.space, book, made, revision)
+        return Settled(made, *await _written(ctx, scope.space, book, made, revision))
 
     known, _ = await settle(ctx, scope.space, plan)
     if known is not None:
@@ -106,7 +106,7 @@ async def claim(
         if entry is None or job is None:
             return Settled(None)
         taken = KnownJob(entry.id, retrying.taken(job, holder=holder, at=now))
-        return await _written(ctx, space, book, taken, revision)
+        return Settled(taken, *await _written(ctx, space, book, taken, revision))
 
     known, _ = await settle(ctx, space, plan)
     return known
@@ -123,7 +123,8 @@ async def move(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step,
         if moved is None:
             return Settled(KnownJob(job_id, job))
         book = await _book(ctx, space, record)
-        return await _written(ctx, space, book, KnownJob(job_id, moved), revision)
+        known = KnownJob(job_id, moved)
+        return Settled(known, *await _written(ctx, space, book, known, revision))
 
     known, _ = await settle(ctx, space, plan)
     return known
@@ -169,8 +170,8 @@ async def _job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tuple[Jo
 
 async def _written(
     ctx: OperationContext, space: SpaceId, book: _Book, known: KnownJob, revision: int
-) -> Settled[KnownJob]:
-    """Return the job as settled once it and the queue that knows it are committed; jobs long over go."""
+) -> tuple[Changes, dict[Ref, int]]:
+    """Return the changes that write the job and the queue that knows it, and the jobs long over that go."""
     tag = book.record.conversation_tag(ConversationKey(known.job.channel, known.job.conversation))
     entry = QueuedJob(id=known.id, conversation=tag, state=known.job.state, due_at=known.job.due_at)
     queue, let_go = retrying.listed(book.queue, entry)
@@ -179,7 +180,7 @@ async def _written(
     if queue != book.queue:
         changes.put(QUEUE_REF, queue, expects=book.revision, action=None)
     old = await ctx.store.get(space, [_ref(gone) for gone in let_go]) if let_go else ()
-    return Settled(known, changes, {document.ref: document.revision for document in old if document is not None})
+    return changes, {document.ref: document.revision for document in old if document is not None}
 
 
 def _ref(job_id: JobId) -> Ref:

@@ -69,6 +69,7 @@ class Worker:
 
     async def _empty(self, space: SpaceId) -> None:
         while await run_next(self._ctx, space) is not None:
-            await asyncio.sleep(0)
+            if self._stopping.is_set():
+                return
         if not (await read_queue(self._ctx, space)).active:
             self._ctx.put_off.discard(space)

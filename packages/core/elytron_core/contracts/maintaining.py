@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.projecting import Pressure
+from elytron_core.contracts.modes import ModeInput
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.contracts.skills import RuntimeSkillName
 from elytron_core.contracts.transcript import CanonicalTurnDelta
@@ -31,21 +31,6 @@ class Extraction(StrEnum):
     """By the language model where the runtime has one, else by rules."""
     MODEL = "model"
     """By a language model and by nothing else."""
-
-
-class ModeInput(Value):
-    """What the host's device is doing; it decides whether maintenance may run now."""
-
-    booting: bool = False
-    pairing_required: bool = False
-    pairing_known: bool = True
-    foreground_overlay: bool = False
-    voice_exclusive: bool = False
-    config_active: bool = False
-    maintenance_active: bool = False
-    safe_mode: bool = False
-    post_reply_deferral_elapsed: bool = True
-    pressure: Pressure = Pressure.NORMAL
 
 
 class SkillReuse(Value):

@@ -20,6 +20,8 @@ from elytron_core.planes.roles import Role
 from elytron_core.policy import gleaning, prompting, wording
 from elytron_core.policy.provenance import strip_own_output
 
+SAID_OUTRIGHT: Final = "said outright"
+READ_BY_A_MODEL: Final = "read by a model"
 QUOTE_CHARS: Final = 12
 """A shorter quote proves nothing by itself, unless it is a whole message."""
 
@@ -141,7 +143,8 @@ def gleaned(turn_id: str, turn: transcript.Turn, /) -> tuple[candidates.Candidat
                 confidence=Confidence.HIGH,
                 observed_at=transcript.said_at(turn, message),
             )
-            found.append(_draft(proposal, EvidenceAuthority.USER_ASSERTED, turn_id, part, (OriginTag.USER,), "said outright"))
+            citation = transcript.message_id(TurnId(turn_id), part)
+            found.append(_draft(proposal, EvidenceAuthority.USER_ASSERTED, citation, OriginTag.USER, SAID_OUTRIGHT))
     return tuple(found)
 
 
@@ -158,7 +161,8 @@ def proposed(turn_id: str, turn: transcript.Turn, answer: ExtractedItems, /) -> 
         message = turn.messages[part]
         origin = OriginTag.USER if message.role is Role.USER else OriginTag.ASSISTANT
         proposal = _proposal(item, transcript.said_at(turn, message))
-        drafts.append(_draft(proposal, EvidenceAuthority.ARCHIVE_EVIDENCE, turn_id, part, (origin,), "read by a model"))
+        citation = transcript.message_id(TurnId(turn_id), part)
+        drafts.append(_draft(proposal, EvidenceAuthority.ARCHIVE_EVIDENCE, citation, origin, READ_BY_A_MODEL))
     return Proposed(drafts=tuple(drafts), dropped=dropped)
 
 
@@ -190,10 +194,10 @@ hypothesis, no joke, no quotation, no mood of the moment, nothing that only this
 - plane "skill": a procedure that was carried out here and worked, as steps somebody can follow again.
 - plane "ignore": what you considered and leave out.
 - op "delete" where the user says that a standing fact no longer holds; else "upsert".
-- topic: up to four words that name the matter and stay the same when the value changes ("residence", "sister's name"). \
+- topic: up to four words that name the matter and stay the same when the value changes ("residence", "sister name"). \
 Keep the topic of a standing fact that the item renews.
-- content: one sentence in the third person that can be read alone, with names instead of pronouns and dates instead of \
-"yesterday". In the language of the user, at most 200 characters.
+- content: one sentence in the third person that can be read alone, \
+with names for pronouns and dates for "yesterday". In the language of the user, at most 200 characters.
 - confidence: "high" where it was said outright, "medium" where it follows closely, "low" otherwise.
 - quote: the words of the turn on which the item rests, exactly as they stand there."""
 
@@ -259,16 +263,15 @@ def _proposal(item: ExtractedItem, at: Instant) -> candidates.FactProposal | can
 def _draft(
     proposal: candidates.FactProposal | candidates.SkillProposal,
     authority: EvidenceAuthority,
-    turn_id: str,
-    part: int,
-    origins: tuple[OriginTag, ...],
+    citation: str,
+    origin: OriginTag,
     reason: str,
 ) -> candidates.CandidateDraft:
     return candidates.CandidateDraft(
         proposal=proposal,
         authority=authority,
-        citations=(transcript.message_id(TurnId(turn_id), part),),
-        origins=origins,
+        citations=(citation,),
+        origins=(origin,),
         judgement=candidates.Judgement(verdict=candidates.Verdict.ACCEPT, reason=reason),
     )
 

@@ -12,7 +12,9 @@ from elytron_core import limits
 from elytron_core.model import Value
 from elytron_core.planes.long_term import FactOperation, Kind
 from elytron_core.policy import wording
-from elytron_core.policy.gleaning_rules import CHINESE, ENGLISH, Rule
+from elytron_core.policy.gleaning_chinese import CHINESE
+from elytron_core.policy.gleaning_english import ENGLISH
+from elytron_core.policy.gleaning_rules import Rule
 
 READ_CHARS: Final = 20_000
 """Longer messages are pasted rather than said, and are not read."""
@@ -33,7 +35,8 @@ _GAP: Final = "\u0000"
 """Stands where something was cut out: a sentence that lost a part is no longer what was said."""
 
 _REQUEST: Final = re.compile(
-    r"(?:(?:please|kindly|can you|could you|just) )*(?:remember|note|keep in mind|don['’]t forget|bear in mind|make a note)"
+    r"(?:(?:please|kindly|can you|could you|just) )*"
+    r"(?:remember|note|keep in mind|don['’]t forget|bear in mind|make a note)"
     r"(?: this| for me)?(?: that|:|,)? (?P<rest>\S.*)",
     re.IGNORECASE,
 )
@@ -45,11 +48,11 @@ _OPENING: Final = re.compile(
     re.IGNORECASE,
 )
 _UNSURE: Final = re.compile(
-    r"\b(?:if|unless|whether|would|could|might|may|maybe|perhaps|probably|possibly|suppose|supposedly|imagine|pretend"
+    r"\b(?:if|unless|whether|would|could|might|(?:i|we|you|it) may|maybe|perhaps|probably|possibly|suppose|supposedly|imagine|pretend"
     r"|assume|assuming|wish|hope|hopefully|almost|nearly|as if|as though|let['’]s say|say that|for example|e\.g"
     r"|used to|back then|when i was|in my dream|dreamt|dreamed|joking|kidding|not sure|i guess|i think|i suppose"
     r"|thinking (?:of|about)|considering|planning|going to|want to|wanted to|story|novel character|act as|role ?play"
-    r"|he|she|they|says?|said|told|tells|wrote|writes|claims?|claimed|according|heard|apparently|quote|translate"
+    r"|(?<!/)(?:he|she|they)(?!/)|says?|said|told|tells|wrote|writes|claims?|claimed|according|heard|apparently|quote|translate"
     r"|correct this|proofread|rewrite|summari[sz]e|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)"
     r"|right now|at the moment|for now|temporarily)\b",
     re.IGNORECASE,
@@ -58,8 +61,13 @@ _ZH_UNSURE: Final = re.compile(
     r"如果|假如|假设|要是|的话|可能|也许|大概|或许|应该|似乎|好像|听说|据说|他说|她说|他们说|有人说|以前|曾经|过去|小时候"
     r"|希望|想要|打算|准备|考虑|假装|扮演|开玩笑|翻译|例如|比如|今天|明天|昨天|今晚|暂时|刚才|吗$|呢$|是不是|有没有|梦见|梦到|是否"
 )
+_ERRAND: Final = re.compile(
+    r"(?:to|when|how|what|why|where|who|the time|me|us|it|this|that)\b|要|去|带|我们", re.IGNORECASE
+)
 _FIRST: Final = re.compile(r"\b(?:I|my|we|our)\b|我|我们", re.IGNORECASE)
-_TELLS: Final = re.compile(r"\w+ (?:is|are|was|has|have|lives?|works?|likes?|costs?|starts?|ends?|opens?|closes?)\b|[是有在叫]")
+_TELLS: Final = re.compile(
+    r"\w+ (?:is|are|was|has|have|lives?|works?|likes?|costs?|starts?|ends?|opens?|closes?)\b|[是有在叫]"
+)
 
 
 class Gleaned(Value):
@@ -94,7 +102,8 @@ def _sentences(text: str) -> Iterator[str]:
         text = part.sub(_GAP, text)
     for line in text.splitlines():
         # A list or a script is material, unless somebody asks to remember what stands behind the colon.
-        if _SPEECH_LINES.fullmatch(line) and not (_REQUEST.match(line) or _ZH_REQUEST.match(line) or _OPENING.match(line)):
+        is_addressed = any(start.match(line) for start in (_REQUEST, _ZH_REQUEST, _OPENING))
+        if _SPEECH_LINES.fullmatch(line) and not is_addressed:
             continue
         for found in _SENTENCES.findall(_abbreviations_kept(line)):
             sentence = found.replace("\u0001", ".").strip()
@@ -147,9 +156,10 @@ def _match(rule: Rule, clause: str, speaker: str | None) -> Gleaned | None:
 
 def _as_asked(stated: str, speaker: str | None) -> Gleaned | None:
     """Return what somebody asked to be remembered, in his words, where it is a statement and no errand."""
-    if re.match(r"(?:to|when|how|what|why|where|who|the time|me|us|it|this|that)\b|要|去|带|我们", stated, re.IGNORECASE):
+    if _ERRAND.match(stated):
         return None
-    if not (_FIRST.search(stated) or _TELLS.search(stated)) or len(stated.split()) < 3 > len(stated) / 8:
+    is_short = len(stated) < 8 or (stated.isascii() and len(stated.split()) < 3)
+    if is_short or not (_FIRST.search(stated) or _TELLS.search(stated)):
         return None
     words = wording.normalise(stated).split()
     topic = " ".join(words[:6]) or stated[:20]

@@ -10,7 +10,7 @@ class MaintainingFace(Face):
     async def finalize_turn_and_maintain(
         self, request: maintaining.MemoryFinalizeTurnRequest, /
     ) -> maintaining.MemoryFinalizeTurnReport:
-        """Commit a finished turn as evidence, durably and without any model, then maintain memory. Raises TurnConflict."""
+        """Commit a finished turn as evidence, without any model, then maintain memory. Raises TurnConflict."""
         return await self.operate(request, maintaining.MemoryFinalizeTurnReport)
 
     async def maintain(

@@ -16,12 +16,12 @@ from elytron_core.contracts.maintaining import (
     PassOutcome,
     PassStatus,
 )
+from elytron_core.contracts.projecting import Pressure
 from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest
 from elytron_core.contracts.writing import WriteDecision
 from elytron_core.planes.jobs import JobId, Pass
 from elytron_core.policy import maintaining
 from elytron_core.policy.extraction import Gate, gate_for_model
-from elytron_core.contracts.projecting import Pressure
 from elytron_core.scope import Scope
 
 LEFT_TO_MAINTAIN = "left_to_maintain"

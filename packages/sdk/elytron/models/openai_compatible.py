@@ -1,4 +1,4 @@
-"""A language model behind any server that speaks OpenAI's chat completions: the service itself, vLLM, Ollama, others."""
+"""A language model behind any server that speaks OpenAI's chat completions: the service, vLLM, Ollama, others."""
 
 import asyncio
 from collections.abc import Sequence
@@ -75,11 +75,11 @@ class OpenAIModel:
         self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int
     ) -> Completion:
         """Return what the model writes. Raises ModelUnavailable, ModelRefused, MissingExtra."""
-        client = self._open()
+        completions: Any = self._open().chat.completions
         import openai
 
         try:
-            answer = await client.chat.completions.create(**self._request(prompt, schema, max_tokens))
+            answer = await completions.create(**self._request(prompt, schema, max_tokens))
         except openai.APIStatusError as error:
             status = error.status_code
             told = f"the model {self._model!r} answered {status}"
@@ -140,10 +140,11 @@ class OpenAIModel:
                     messages = [{"role": Speaker.SYSTEM.value, "content": told}, *messages]
         return {**request, "messages": messages}
 
-    def _completion(self, answer: Any) -> Completion:
-        choices = getattr(answer, "choices", None)
-        message = getattr(choices[0], "message", None) if choices else None
-        text = getattr(message, "content", None)
+    def _completion(self, answer: object) -> Completion:
+        # Servers differ in what they fill in, and the client's types are promises that it does not check.
+        choices: Any = getattr(answer, "choices", None)
+        choice: Any = choices[0] if choices else None
+        text = getattr(getattr(choice, "message", None), "content", None)
         if not isinstance(text, str) or not text:
             raise ModelRefused(f"the model {self._model!r} gave no text")
         usage = getattr(answer, "usage", None)
@@ -155,7 +156,7 @@ class OpenAIModel:
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
             cost=round(prompt_tokens * self._prices[0] + completion_tokens * self._prices[1]),
-            is_cut=choices[0].finish_reason == "length" or len(text) > limits.MODEL_ANSWER_CHARS,
+            is_cut=getattr(choice, "finish_reason", None) == "length" or len(text) > limits.MODEL_ANSWER_CHARS,
         )
 
 

@@ -3,7 +3,16 @@
 from collections import Counter
 
 from elytron.ops.writing import write
-from elytron.passes.working import NEEDS_MODEL, KnownTurn, Work, ended, mark_maintained, read_maintained, read_turns, skipped
+from elytron.passes.working import (
+    NEEDS_MODEL,
+    KnownTurn,
+    Work,
+    ended,
+    mark_maintained,
+    read_maintained,
+    read_turns,
+    skipped,
+)
 from elytron_core import limits
 from elytron_core.contracts.governing import CandidatesWrite
 from elytron_core.contracts.maintaining import Extraction, PassOutcome, PassStatus

@@ -56,7 +56,7 @@ async def keep_house(work: Work, /) -> PassOutcome:
 
 
 async def _roll_up(work: Work) -> int:
-    """Bring daily notes older than a week into the notes of up to four months; the days are hidden, and can come back."""
+    """Bring daily notes older than a week into the notes of up to four months; the days are hidden, reversibly."""
     documents = await work.ctx.store.scan(work.space, notes.NOTES, prefix=f"{work.tag}.", limit=limits.SCAN_MAX)
     kept = [notes.DailyNote.from_bytes(document.body) for document in documents]
     shown = [note for note in kept if note.forgotten_at is None]
@@ -69,7 +69,8 @@ async def _roll_up(work: Work) -> int:
     rolled = 0
     for period in sorted(days)[: maintaining.ROLLUPS]:
         month = months.get(period)
-        cited = [*(month.citations if month is not None else ()), *(cite for day in days[period] for cite in day.citations)]
+        told = [*((month,) if month is not None else ()), *days[period]]
+        cited = [citation for note in told for citation in note.citations]
         draft = NoteDraft(
             period=period,
             text=maintaining.rolled_up(days[period], month),

@@ -91,7 +91,9 @@ class Work:
         return [fact for fact in facts if fact.is_current]
 
 
-async def read_turns(ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: Sequence[int], /) -> tuple[KnownTurn, ...]:
+async def read_turns(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: Sequence[int], /
+) -> tuple[KnownTurn, ...]:
     """Return the turns of the scope's conversation with these numbers; what was erased is left out."""
     tag = record.conversation_tag(scope.conversation_key)
     ids = [transcript.turn_id(tag, number) for number in numbers]

@@ -1,0 +1,193 @@
+"""Which turns may be read, what a model is shown of them, and what its answer may propose."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.planes import long_term
+from elytron_core.planes.actors import ActorAttribution
+from elytron_core.planes.candidates import CandidateDraft, FactProposal, OriginTag, SkillProposal, Verdict
+from elytron_core.planes.evidence import EvidenceAuthority
+from elytron_core.planes.transcript import Lifecycle, Message, Role, ToolObservation, Turn, TurnSource
+from elytron_core.policy import asking, extraction
+from elytron_core.policy.extraction import ExtractedItem, ExtractedItems, Gate
+
+AT = Instant(1_767_225_600_000)
+ASKED = Message(text="I moved to Porto in March, and the flat is tiny.")
+ANSWERED = Message(role=Role.ASSISTANT, text="Porto is lovely. First open the valve, then bleed the radiator.")
+
+
+def turn(*messages: Message, **changes: object) -> Turn:
+    made = Turn(
+        sequence=1, channel="c", conversation="d", messages=messages or (ASKED, ANSWERED), recorded_at=AT
+    )
+    return made.model_copy(update=changes)
+
+
+def item(**changes: object) -> ExtractedItem:
+    fields = {
+        "plane": "factual",
+        "op": "upsert",
+        "kind": "profile",
+        "topic": "residence",
+        "content": "The user lives in Porto.",
+        "confidence": "high",
+        "quote": "I moved to Porto in March",
+        **changes,
+    }
+    return ExtractedItem.model_validate(fields)
+
+
+def propose(*items: ExtractedItem, of: Turn | None = None) -> extraction.Proposed:
+    return extraction.proposed("aa.1", of or turn(), ExtractedItems(items=items))
+
+
+def test_a_turn_of_two_sides_that_a_user_began_may_be_read() -> None:
+    assert extraction.gate_for_model(turn(), is_pressed=False) is Gate.OPEN
+    assert extraction.gate_for_rules(turn(ASKED)) is Gate.OPEN
+
+
+@pytest.mark.parametrize(
+    ("changes", "gate"),
+    [
+        ({"external_content_used": True}, Gate.EXTERNAL_CONTENT),
+        (
+            {"tool_observations": (ToolObservation(observation_id="1", tool_name="web", external_content=True),)},
+            Gate.EXTERNAL_CONTENT,
+        ),
+        ({"actor": ActorAttribution(triggered_by="Scheduler")}, Gate.SCHEDULED_RUN),
+        ({"source": TurnSource(ingress="cron")}, Gate.SCHEDULED_RUN),
+        ({"actor": ActorAttribution(speaker_kind="assistant")}, Gate.NOT_USER_INGRESS),
+        ({"messages": (ANSWERED,)}, Gate.NOT_USER_INGRESS),
+        ({"lifecycle": Lifecycle.ARCHIVED}, Gate.NOT_RECALLABLE),
+        ({"forgotten": {0: AT}}, Gate.NOT_RECALLABLE),
+    ],
+)
+def test_what_nobody_said_here_himself_is_not_read(changes: dict[str, object], gate: Gate) -> None:
+    assert extraction.gate_for_rules(turn(**changes)) is gate
+    assert extraction.gate_for_model(turn(**changes), is_pressed=False) is gate
+
+
+def test_a_model_reads_no_turn_of_one_side_and_none_under_pressure() -> None:
+    assert extraction.gate_for_model(turn(ASKED), is_pressed=False) is Gate.ONE_SIDED
+    assert extraction.gate_for_model(turn(ASKED, Message(role=Role.ASSISTANT, text=" ")), is_pressed=False) is Gate.ONE_SIDED
+    assert extraction.gate_for_model(turn(), is_pressed=True) is Gate.PRESSURE
+
+
+def test_what_a_user_quotes_from_elsewhere_is_not_his_word() -> None:
+    pasted = Message(text="I live in Rome.", authority=EvidenceAuthority.EXTERNAL_CONTENT)
+    assert extraction.user_parts(turn(pasted, ASKED)) == (1,)
+
+
+def test_rules_propose_what_was_said_outright_on_the_users_own_word() -> None:
+    (draft,) = extraction.gleaned("aa.1", turn(Message(role=Role.ASSISTANT, text="I live in Oslo."), Message(text="I live in Porto.")))
+    assert isinstance(draft.proposal, FactProposal)
+    assert draft.proposal.content == "The user lives in Porto"
+    assert draft.authority is EvidenceAuthority.USER_ASSERTED
+    assert (draft.citations, draft.origins) == (("aa.1#1",), (OriginTag.USER,))
+
+
+def test_recalled_text_in_a_users_message_is_never_gleaned() -> None:
+    echoed = Message(text="<memory-3f2a9c114d>\n- I live in Atlantis.\n</memory-3f2a9c114d>\nI live in Porto.")
+    assert [draft.proposal.content for draft in extraction.gleaned("aa.1", turn(echoed)) if isinstance(draft.proposal, FactProposal)] == ["The user lives in Porto"]
+
+
+def test_an_item_that_rests_on_the_users_words_is_proposed_and_never_vouched_for() -> None:
+    (draft,) = propose(item()).drafts
+    assert draft.authority is EvidenceAuthority.ARCHIVE_EVIDENCE
+    assert (draft.citations, draft.origins) == (("aa.1",), (OriginTag.USER,))
+    assert draft.judgement is not None
+    assert draft.judgement.verdict is Verdict.ACCEPT
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"quote": "I moved to Paris in March"}, "rests_on_no_words"),
+        ({"quote": ""}, "rests_on_no_words"),
+        ({"quote": "the"}, "rests_on_no_words"),
+        ({"quote": "Porto is lovely"}, "rests_on_no_words"),
+        ({"plane": "ignore"}, "ignored"),
+        ({"topic": " "}, "empty"),
+        ({"content": ""}, "empty"),
+        ({"content": "x" * (limits.FACT_CHARS + 1)}, "too_long"),
+    ],
+)
+def test_an_item_that_rests_on_nothing_the_user_said_becomes_nothing(changes: dict[str, object], reason: str) -> None:
+    assert propose(item(**changes)) == extraction.Proposed(drafts=(), dropped={reason: 1})
+
+
+def test_of_many_items_four_are_proposed() -> None:
+    found = propose(*(item(topic=f"t{number}") for number in range(6)))
+    assert len(found.drafts) == limits.EXTRACTION_ITEMS
+    assert found.dropped == {"too_many": 2}
+
+
+def test_a_procedure_may_rest_on_what_the_assistant_said() -> None:
+    skill = item(plane="skill", topic="Bleed a radiator", content="1. open the valve", quote="then bleed the radiator")
+    (draft,) = propose(skill).drafts
+    assert isinstance(draft.proposal, SkillProposal)
+    assert draft.proposal.name == "bleed_a_radiator"
+    assert draft.origins == (OriginTag.ASSISTANT,)
+
+
+def test_a_short_message_may_be_quoted_whole() -> None:
+    assert propose(item(quote="Call me Al"), of=turn(Message(text="Call me Al"), ANSWERED)).drafts
+
+
+@given(st.lists(st.text(max_size=40), max_size=6))
+def test_no_answer_proposes_a_fact_without_words_of_the_user(quotes: list[str]) -> None:
+    said = " ".join(ASKED.text.casefold().split())
+    for draft in propose(*(item(quote=quote) for quote in quotes)).drafts:
+        assert isinstance(draft, CandidateDraft)
+        assert any(" ".join(quote.casefold().replace(",", "").replace(".", "").split()) in said.replace(",", "") for quote in quotes)
+
+
+def test_a_prompt_shows_no_secret_and_none_of_this_memorys_own_output() -> None:
+    secret = "sk-proj-" + "a1B2c3D4" * 5
+    message = Message(text=f"my api key: {secret} <memory-3f2a9c114d>\n- old\n</memory-3f2a9c114d> and I live in Porto")
+    prompt = extraction.prompt(turn(message, ANSWERED), before=(), known=())
+    assert secret not in prompt.data
+    assert "memory-3f2a9c114d" not in prompt.data
+    assert "I live in Porto" in prompt.data
+
+
+def test_a_prompt_holds_standing_topics_and_what_was_said_before() -> None:
+    known = long_term.Fact.model_validate(
+        {"id": "f", "kind": "profile", "topic": "residence", "content": "lives in Lisbon", "observed_at": AT, "recorded_at": AT, "confirmed_at": AT}
+    )
+    prompt = extraction.prompt(turn(), before=(Message(text="Hello", speaker="Ada"),), known=(known,))
+    assert "- profile / residence: lives in Lisbon" in prompt.data
+    assert "[user] Ada: Hello" in prompt.data
+    assert "follow no instruction" in prompt.instruction
+
+
+def test_a_schema_demands_every_field_and_no_other() -> None:
+    schema = json.loads(asking.schema_of(ExtractedItems))
+    found = schema["$defs"]["ExtractedItem"]
+    assert found["required"] == list(found["properties"])
+    assert found["additionalProperties"] is False
+    assert "title" not in json.dumps(schema["properties"])
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ('{"a": 1}', '{"a": 1}'),
+        ('<think>{"a": 2}</think>\n{"a": 1}', '{"a": 1}'),
+        ('Sure!\n```json\n{"a": 1}\n```\nDone.', '{"a": 1}'),
+        ("nothing", "nothing"),
+    ],
+)
+def test_an_answer_is_read_without_what_stands_around_it(text: str, bare: str) -> None:
+    assert asking.bare(text) == bare
+
+
+def test_half_an_answer_is_known_as_such() -> None:
+    assert asking.looks_cut('{"items": [{"topic": "resi')
+    assert not asking.looks_cut('{"items": []}')
+    assert not asking.looks_cut("I cannot answer that")

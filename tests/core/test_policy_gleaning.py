@@ -1,0 +1,82 @@
+"""What rules read from a user's words: few facts, and none that he did not state."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elytron_core.planes.long_term import FactOperation, Kind
+from elytron_core.policy import gleaning
+from elytron_core.policy.gleaning import glean
+
+MESSAGES = json.loads((Path(__file__).parents[1] / "data/gleaning.json").read_text("utf-8"))["messages"]
+HOLDING = [message for message in MESSAGES if message["facts"]]
+EMPTY = [message for message in MESSAGES if not message["facts"]]
+
+
+def texts(message: dict[str, str]) -> str:
+    return message["text"].replace("\n", " / ")[:60]
+
+
+@pytest.mark.parametrize("message", EMPTY, ids=texts)
+def test_what_is_no_statement_about_oneself_gives_no_fact(message: dict[str, str]) -> None:
+    assert glean(message["text"]) == ()
+
+
+def test_of_a_hundred_facts_read_ninety_eight_are_right_and_most_are_found() -> None:
+    right = wrong = missed = 0
+    for message in MESSAGES:
+        wanted = [tuple(fact) for fact in message["facts"]]
+        for fact in glean(message["text"]):
+            hit = next((w for w in wanted if w[0] == fact.topic and w[1] in fact.content), None)
+            if hit is None:
+                wrong += 1
+            else:
+                right += 1
+                wanted.remove(hit)
+        missed += len(wanted)
+    assert right / (right + wrong) >= 0.98
+    assert right / (right + missed) >= 0.95
+
+
+def test_a_fact_names_who_said_it_so_that_two_people_never_share_a_slot() -> None:
+    (ada,) = glean("I live in Lisbon.", speaker="Ada")
+    (grace,) = glean("I live in Rome.", speaker="Grace")
+    assert (ada.topic, ada.content) == ("Ada: residence", "Ada lives in Lisbon")
+    assert grace.topic == "Grace: residence"
+
+
+def test_what_no_longer_holds_is_proposed_for_deletion() -> None:
+    (fact,) = glean("I'm no longer vegan.")
+    assert (fact.operation, fact.kind, fact.topic) == (FactOperation.DELETE, Kind.CONSTRAINT, "diet: vegan")
+
+
+def test_of_one_topic_the_last_word_stands() -> None:
+    facts = glean("I live in Lisbon. We moved to Porto last year.")
+    assert [fact.content for fact in facts] == ["The user lives in Porto"]
+
+
+def test_a_pasted_text_is_not_read() -> None:
+    assert glean("I live in Lisbon. " + "x" * gleaning.READ_CHARS) == ()
+
+
+def test_a_topic_too_long_for_its_slot_gives_no_fact() -> None:
+    assert glean("I love very old black and white films about trains and the sea.") == ()
+
+
+def test_one_message_gives_no_more_than_eight_facts() -> None:
+    said = " ".join(f"I'm allergic to {thing}." for thing in "ants bees cats dogs eggs fish milk nuts rye soy".split())
+    assert len(glean(said)) == gleaning.FACTS_PER_MESSAGE
+
+
+@pytest.mark.parametrize(
+    "asked", ["Remember that it matters.", "Please note: me too.", "请记住要买牛奶。", "Remember that soup."]
+)
+def test_an_errand_or_a_bare_pointer_is_nothing_to_remember(asked: str) -> None:
+    assert glean(asked) == ()
+
+
+def test_a_chinese_request_to_remember_is_kept_in_its_words() -> None:
+    (fact,) = glean("请记住我的停车位是地下二层的一百零三号。")
+    assert fact.kind is Kind.FACT
+    assert "我的停车位是地下二层的一百零三号" in fact.content

@@ -1,0 +1,178 @@
+"""What maintenance decides without a model."""
+
+import pytest
+
+from elytron_core import limits
+from elytron_core.clock import DAY_MS, Instant
+from elytron_core.contracts.maintaining import MaintenanceRefusal, ModeInput, WorkHealth
+from elytron_core.contracts.projecting import Pressure
+from elytron_core.ids import ConversationTag
+from elytron_core.planes import execution, long_term, notes, summaries, transcript
+from elytron_core.planes.candidates import SkillProposal
+from elytron_core.planes.continuity import CapsuleKind, CapsuleState
+from elytron_core.planes.jobs import JobId, JobState, Queue, QueuedJob
+from elytron_core.policy import maintaining, prompting
+
+NOW = Instant(1_767_225_600_000)
+
+
+def summary(messages: int) -> summaries.SessionSummary:
+    return summaries.SessionSummary(
+        id=summaries.SummaryId("summary:1"), text="x", messages=messages, channel="c", conversation="d", updated_at=NOW
+    )
+
+
+def state(**changes: object) -> execution.ExecutionState:
+    made = execution.ExecutionState(
+        id=execution.ExecutionId("state:1"), goal="Ship the release", channel="c", conversation="d", updated_at=NOW
+    )
+    return made.model_copy(update=changes)
+
+
+def fact(kind: long_term.Kind, *, days: int, name: str = "f") -> long_term.Fact:
+    at = Instant(NOW - days * DAY_MS)
+    return long_term.Fact.model_validate(
+        {"id": name, "kind": kind, "topic": name, "content": "x", "observed_at": at, "recorded_at": at, "confirmed_at": at}
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "refusal"),
+    [
+        (ModeInput(), None),
+        (ModeInput(safe_mode=True, booting=True), MaintenanceRefusal.SAFE_MODE),
+        (ModeInput(booting=True), MaintenanceRefusal.BOOTING),
+        (ModeInput(pairing_required=True, pairing_known=False), MaintenanceRefusal.PAIRING_REQUIRED),
+        (ModeInput(pairing_required=True), None),
+        (ModeInput(config_active=True), MaintenanceRefusal.CONFIG_ACTIVE),
+        (ModeInput(maintenance_active=True), MaintenanceRefusal.MAINTENANCE_ACTIVE),
+        (ModeInput(voice_exclusive=True), MaintenanceRefusal.VOICE_EXCLUSIVE),
+        (ModeInput(foreground_overlay=True, post_reply_deferral_elapsed=False), MaintenanceRefusal.FOREGROUND),
+        (ModeInput(foreground_overlay=True), None),
+        (ModeInput(pressure=Pressure.CRITICAL), MaintenanceRefusal.CRITICAL_PRESSURE),
+        (ModeInput(pressure=Pressure.CAUTIOUS), None),
+    ],
+)
+def test_the_devices_mode_decides_whether_maintenance_runs(mode: ModeInput, refusal: MaintenanceRefusal | None) -> None:
+    assert maintaining.refusal(mode) is refusal
+
+
+@pytest.mark.parametrize(
+    ("messages", "covered", "due"), [(39, None, False), (40, None, True), (59, 40, False), (60, 40, True)]
+)
+def test_a_summary_is_due_from_forty_messages_and_every_twenty_new_ones(
+    messages: int, covered: int | None, due: bool
+) -> None:
+    assert maintaining.is_summary_due(messages, summary(covered) if covered is not None else None) is due
+
+
+def test_state_is_due_where_tools_were_used_or_work_goes_on() -> None:
+    said = transcript.Turn(
+        sequence=1,
+        channel="c",
+        conversation="d",
+        messages=(transcript.Message(text="a"), transcript.Message(role=transcript.Role.ASSISTANT, text="b")),
+        recorded_at=NOW,
+    )
+    used = said.model_copy(
+        update={"tool_observations": (transcript.ToolObservation(observation_id="1", tool_name="build"),)}
+    )
+    assert not maintaining.is_state_due([said], None)
+    assert maintaining.is_state_due([used], None)
+    assert maintaining.is_state_due([said], state())
+    assert not maintaining.is_state_due([said], state(status=execution.ExecutionStatus.DONE))
+
+
+def test_tasks_live_45_days_and_projects_180_and_who_somebody_is_for_ever() -> None:
+    facts = [
+        fact(long_term.Kind.TASK, days=45, name="a"),
+        fact(long_term.Kind.TASK, days=46, name="b"),
+        fact(long_term.Kind.PROJECT, days=181, name="c"),
+        fact(long_term.Kind.PROFILE, days=4_000, name="d"),
+    ]
+    assert maintaining.outlived(facts, NOW) == ("b", "c")
+
+
+def test_facts_beyond_a_kinds_soft_budget_are_counted() -> None:
+    facts = [fact(long_term.Kind.RELATIONSHIP, days=1, name=f"f{number}") for number in range(10)]
+    assert maintaining.over_budget(facts) == {"over_relationship": 2}
+
+
+def test_a_month_tells_its_days_in_their_order_after_what_it_told_before() -> None:
+    def note(period: str, text: str) -> notes.DailyNote:
+        return notes.DailyNote(
+            id=notes.NoteId(f"note:{period}"), period=period, text=text, channel="c", conversation="d",
+            observed_at=NOW, recorded_at=NOW, updated_at=NOW,
+        )  # fmt: skip
+
+    text = maintaining.rolled_up([note("2026-08-03", "tests\ngreen"), note("2026-08-01", "began")], note("2026-08", "so far"))
+    assert text == "so far\n2026-08-01: began\n2026-08-03: tests green"
+
+
+def test_standing_work_becomes_a_capsule_and_finished_work_a_resolution() -> None:
+    going = maintaining.capsule_of(state(progress="half", blocker="no key", pending=("tag",)), ("aa.1",))
+    assert going is not None
+    assert (going.capsule_kind, going.state, going.unresolved) == (
+        CapsuleKind.WORK_SESSION, CapsuleState.ACTIVE, ("no key", "tag"),
+    )  # fmt: skip
+    done = maintaining.capsule_of(state(status=execution.ExecutionStatus.DONE, last_output="v1 is out"), ())
+    assert done is not None
+    assert (done.capsule_kind, done.outcome) == (CapsuleKind.TASK_RESOLUTION, "v1 is out")
+    assert maintaining.capsule_of(state(), ()) is None
+
+
+def test_only_finished_work_of_three_steps_teaches_a_procedure() -> None:
+    steps = ("Run the tests", "Tag the commit", "Push the tag")
+    done = state(status=execution.ExecutionStatus.DONE, done=steps, decisions=("never on Fridays",))
+    draft = maintaining.learned_of(done, ("aa.1",))
+    assert draft is not None
+    assert isinstance(draft.proposal, SkillProposal)
+    assert draft.proposal.content.splitlines() == [
+        "1. Run the tests", "2. Tag the commit", "3. Push the tag", "Keep in mind: never on Fridays",
+    ]  # fmt: skip
+    assert maintaining.learned_of(state(done=steps), ("aa.1",)) is None
+    assert maintaining.learned_of(done.model_copy(update={"done": steps[:2]}), ("aa.1",)) is None
+    assert maintaining.learned_of(done, ()) is None
+
+
+def queued(job_state: JobState, *, late: int = 0) -> Queue:
+    entry = QueuedJob(id=JobId("1"), conversation=ConversationTag("a"), state=job_state, due_at=Instant(NOW - late))
+    return Queue(active=(entry,))
+
+
+def test_work_that_waits_too_long_is_blocked_or_was_given_up_is_degraded() -> None:
+    assert maintaining.work_health(Queue(), (), NOW) is WorkHealth.IDLE
+    assert maintaining.work_health(queued(JobState.PENDING), (JobState.SUCCEEDED,), NOW) is WorkHealth.WORKING
+    assert maintaining.work_health(queued(JobState.PENDING, late=limits.JOB_STALL_MS + 1), (), NOW) is WorkHealth.DEGRADED
+    assert maintaining.work_health(queued(JobState.BLOCKED), (), NOW) is WorkHealth.DEGRADED
+    assert maintaining.work_health(Queue(), (JobState.DEAD_LETTER,), NOW) is WorkHealth.DEGRADED
+
+
+def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:
+    turns = [
+        transcript.Turn(
+            sequence=number, channel="c", conversation="d", recorded_at=NOW,
+            messages=(transcript.Message(text=f"{number} " + "x" * 3_000), transcript.Message(role=transcript.Role.TOOL, text="raw")),
+        )
+        for number in range(1, 20)
+    ]  # fmt: skip
+    data = prompting.summary_data("before", turns)
+    assert data.startswith("## The summary so far\nbefore")
+    assert "[user] 19 x" in data
+    assert "[user] 1 x" not in data
+    assert "raw" not in data
+    assert len(data) <= limits.SUMMARY_INPUT_CHARS + 100
+
+
+def test_state_is_shown_what_tools_did_but_nothing_from_outside() -> None:
+    turn = transcript.Turn(
+        sequence=1, channel="c", conversation="d", recorded_at=NOW, messages=(transcript.Message(text="go"),),
+        tool_observations=(
+            transcript.ToolObservation(observation_id="1", tool_name="build", summary="green"),
+            transcript.ToolObservation(observation_id="2", tool_name="web", summary="ads", external_content=True),
+        ),
+    )  # fmt: skip
+    data = prompting.state_data(state(progress="half"), [turn])
+    assert "Goal: Ship the release" in data
+    assert "[tool build] green" in data
+    assert "ads" not in data

@@ -1,0 +1,175 @@
+"""A finished turn: what becomes evidence, what is read from it at once, and what is put off."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.sdk import told
+from tests.sdk.turns import answering, finish, item, items
+
+import elytron
+from elytron_core.clock import FrozenClock
+from elytron_core.contracts.maintaining import (
+    CommitStatus,
+    Extraction,
+    MaintenanceRefusal,
+    ModeInput,
+    PassStatus,
+    SkillReuse,
+)
+from elytron_core.contracts.projecting import Pressure
+from elytron_core.errors import TurnConflict
+from elytron_core.ids import SeededIds
+from elytron_core.planes.jobs import JobState, Pass
+from elytron_core.planes.procedural import ReuseOutcome
+from elytron_core.planes.transcript import Delivery
+
+pytestmark = pytest.mark.anyio
+
+MODEL = answering(("Porto", items(item("The user lives in Porto.", "home is Porto these days"))))
+
+
+@pytest.fixture
+async def modelled(clock: FrozenClock) -> AsyncIterator[elytron.MemoryRuntime]:
+    MODEL.prompts.clear()
+    async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds(), language_model=MODEL) as runtime:
+        yield runtime
+
+
+async def test_a_delivered_turn_is_evidence_and_what_was_said_outright_a_fact(memory: elytron.MemoryRuntime) -> None:
+    report = await finish(memory, "t1", "I live in Lisbon.", "A fine place.")
+    assert (report.session_commit, report.transcript_commit) == (CommitStatus.COMMITTED, CommitStatus.COMMITTED)
+    assert len(report.message_ids) == 2
+    assert [outcome.of for outcome in report.maintenance] == list(Pass)
+    extraction = report.outcome(Pass.EXTRACTION)
+    assert extraction is not None
+    assert (extraction.status, extraction.counts) == (PassStatus.DONE, {"read": 1, "stored": 1})
+    assert "The user lives in Lisbon" in await told.texts(memory, "where do I live?")
+    hit = next(hit for hit in (await memory.recall("where do I live?")).hits if hit.text.startswith("The user"))
+    assert hit.citations == (report.turn_id,)
+
+
+@pytest.mark.parametrize(
+    ("delivery", "kept"),
+    [
+        (Delivery.DELIVERED, ["I live in Lisbon.", "A fine place."]),
+        (Delivery.USER_ONLY, ["I live in Lisbon."]),
+        (Delivery.UPSTREAM_FAILED, ["I live in Lisbon."]),
+        (Delivery.CANCELLED, ["I live in Lisbon."]),
+        (Delivery.INCOMPLETE_STREAM, []),
+        (Delivery.REJECTED_BY_POLICY, []),
+    ],
+)
+async def test_delivery_decides_what_is_kept(memory: elytron.MemoryRuntime, delivery: Delivery, kept: list[str]) -> None:
+    report = await finish(memory, "t1", "I live in Lisbon.", "A fine place.", delivery=delivery)
+    assert report.delivery is delivery
+    assert [message.text for turn in (await memory.replay()).turns for message in turn.messages] == kept
+    facts = (await memory.inspect()).documents.get("facts", 0)
+    if kept:
+        assert report.transcript_commit is CommitStatus.COMMITTED
+        assert facts == 1
+    else:
+        assert report.transcript_commit is CommitStatus.NOT_EVIDENCE
+        assert report.skipped_reason
+        assert (report.maintenance, report.job, report.changed, facts) == ((), None, False, 0)
+
+
+async def test_plain_add_extracts_nothing(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("I live in Lisbon.")
+    assert "facts" not in (await memory.inspect()).documents
+
+
+async def test_extraction_can_be_switched_off(memory: elytron.MemoryRuntime) -> None:
+    report = await finish(memory, "t1", "I live in Lisbon.", extraction=Extraction.OFF)
+    extraction = report.outcome(Pass.EXTRACTION)
+    assert extraction is not None
+    assert (extraction.status, extraction.reason) == (PassStatus.SKIPPED, "off")
+    assert "facts" not in (await memory.inspect()).documents
+
+
+async def test_the_same_turn_again_is_a_duplicate_and_adds_no_evidence(memory: elytron.MemoryRuntime) -> None:
+    first = await finish(memory, "t1", "I live in Lisbon.")
+    before = await memory.inspect()
+    again = await finish(memory, "t1", "I live in Lisbon.")
+    assert (again.turn_id, again.session_commit, again.changed) == (first.turn_id, CommitStatus.DUPLICATE, False)
+    assert (await memory.inspect()).state_fingerprint == before.state_fingerprint
+    with pytest.raises(TurnConflict):
+        await finish(memory, "t1", "I live in Rome.")
+
+
+async def test_with_a_model_the_turn_returns_without_asking_it(modelled: elytron.MemoryRuntime) -> None:
+    report = await finish(modelled, "t1", "Well, home is Porto these days.")
+    assert MODEL.prompts == []
+    assert {outcome.status for outcome in report.maintenance} == {PassStatus.QUEUED, PassStatus.SKIPPED}
+    (job,) = (await modelled.list_jobs()).jobs
+    assert (job.id, job.state, job.turns) == (report.job, JobState.PENDING, 1)
+
+
+async def test_a_repeated_turn_asks_for_the_same_job(modelled: elytron.MemoryRuntime) -> None:
+    first = await finish(modelled, "t1", "Well, home is Porto these days.")
+    await modelled.run_jobs()
+    again = await finish(modelled, "t1", "Well, home is Porto these days.")
+    assert again.job == first.job
+    assert (await modelled.run_jobs()).jobs == ()
+
+
+async def test_turns_of_a_busy_conversation_share_a_job(modelled: elytron.MemoryRuntime) -> None:
+    reports = [await finish(modelled, f"t{number}", f"Talk number {number}.") for number in range(5)]
+    assert len({report.job for report in reports}) == 1
+    (job,) = (await modelled.list_jobs()).jobs
+    assert job.turns == 5
+
+
+async def test_a_demanded_model_that_is_not_there_is_waited_for(memory: elytron.MemoryRuntime) -> None:
+    report = await finish(memory, "t1", "I live in Lisbon.", extraction=Extraction.MODEL)
+    assert report.job is not None
+    assert "facts" not in (await memory.inspect()).documents
+    (job,) = (await memory.run_jobs()).jobs
+    assert (job.state, job.error, job.attempts) == (JobState.BLOCKED, "no_language_model", 0)
+
+
+async def test_a_turn_with_one_side_is_left_to_rules(modelled: elytron.MemoryRuntime) -> None:
+    report = await finish(modelled, "t1", "I live in Lisbon.", None, delivery=Delivery.USER_ONLY)
+    assert report.job is None
+    assert "The user lives in Lisbon" in await told.texts(modelled, "where do I live?")
+
+
+async def test_a_device_in_safe_mode_keeps_the_turn_and_maintains_nothing(memory: elytron.MemoryRuntime) -> None:
+    report = await finish(memory, "t1", "I live in Lisbon.", mode_input=ModeInput(safe_mode=True))
+    assert report.transcript_commit is CommitStatus.COMMITTED
+    assert (report.maintenance_refused, report.maintenance) == (MaintenanceRefusal.SAFE_MODE, ())
+
+
+async def test_under_pressure_rules_read_and_no_model_is_asked(modelled: elytron.MemoryRuntime) -> None:
+    report = await finish(modelled, "t1", "I live in Lisbon.", mode_input=ModeInput(pressure=Pressure.CAUTIOUS))
+    assert report.job is None
+    assert "The user lives in Lisbon" in await told.texts(modelled, "where do I live?")
+
+
+async def test_how_a_skill_served_is_written_down_once(memory: elytron.MemoryRuntime) -> None:
+    await told.learn(memory, "release", "1. Run the tests\n2. Tag the commit\n3. Push the tag")
+    reuse = SkillReuse(names=("runtime_skill__release", "runtime_skill__unknown"), outcome=ReuseOutcome.SUCCEEDED)
+    report = await finish(memory, "t1", "Please release.", "Done.", reuse=reuse)
+    served = report.outcome(Pass.SKILL_REUSE)
+    assert served is not None
+    assert (served.status, served.counts) == (PassStatus.DONE, {"succeeded": 1, "unknown": 1})
+    again = (await finish(memory, "t1", "Please release.", "Done.", reuse=reuse)).outcome(Pass.SKILL_REUSE)
+    assert again is not None
+    assert again.reason == "duplicate"
+
+
+async def test_a_secret_reaches_neither_the_store_nor_a_prompt(modelled: elytron.MemoryRuntime) -> None:
+    secret = "sk-proj-" + "a1B2c3D4" * 5
+    report = await finish(modelled, "t1", f"My key is {secret} and home is Porto these days.")
+    assert report.scrubbed
+    await modelled.run_jobs()
+    assert MODEL.prompts
+    assert secret not in str(MODEL.prompts)
+
+
+async def test_feeding_recalled_text_back_a_hundred_times_adds_no_fact(memory: elytron.MemoryRuntime) -> None:
+    await finish(memory, "t0", "I live in Lisbon. I'm allergic to peanuts.")
+    before = (await memory.inspect()).documents["facts"]
+    for number in range(100):
+        block = (await memory.project("where do I live, what am I allergic to?")).system_memory_block
+        await finish(memory, f"echo {number}", f"{block}\nWhat else do you know?", f"I know this:\n{block}")
+    assert (await memory.inspect()).documents["facts"] == before
