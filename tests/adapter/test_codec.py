@@ -17,6 +17,7 @@ from elytron_core.scope import Scope
 RECALL = by_name("recall")
 WRITE = by_name("write")
 CANARY = "s3cret"
+PLANES = [f"'{plane}'" for plane in Plane]
 
 
 def body(**fields: Any) -> bytes:
@@ -69,7 +70,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         RECALL,
         body(query="x", filters={"planes": ["s3cret"]}),
         InvalidInput,
-        "filters.planes.0 is not valid: input should be 'transcript', 'long_term' or 'procedural'",
+        f"filters.planes.0 is not valid: input should be {', '.join(PLANES[:-1])} or {PLANES[-1]}",
     ),
     "two wrong fields": (
         RECALL,
@@ -122,4 +123,6 @@ def test_a_report_is_written_without_fields_that_have_no_value() -> None:
 def test_every_operation_describes_its_request_and_report(operation: AnyOperation) -> None:
     described = codec.schema(operation)
     assert described["request"]["additionalProperties"] is False
-    assert set(described["report"]["properties"]) == set(operation.report.model_fields)
+    assert set(described["report"]["properties"]) == {
+        field.serialization_alias or name for name, field in operation.report.model_fields.items()
+    }

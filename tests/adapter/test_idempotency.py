@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -20,7 +22,7 @@ from elytron_core.contracts.moving import MemoryImportReport, MemoryImportReques
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.model import Value
-from elytron_core.ports.store import Action
+from elytron_core.ports.store import Action, Batch, Committed, Store
 
 pytestmark = pytest.mark.anyio
 
@@ -215,3 +217,34 @@ class TestReceipts:
 def _changed(answer: Response) -> bool:
     report = report_of(answer)
     return isinstance(report, MemoryControlReport) and report.changed
+
+
+async def test_a_repeat_is_told_that_the_first_call_still_runs(runtime: MemoryRuntime) -> None:
+    (known,) = await remembered(runtime, "Ada likes tea.")
+    dispatcher = Dispatcher(runtime, repeat_wait_s=0.001)
+    reached, release = asyncio.Event(), asyncio.Event()
+    commit = runtime.context.store.commit
+
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            return getattr(runtime.context.store, name)
+
+        async def commit(self, batch: Batch, /) -> Committed:
+            reached.set()
+            await release.wait()
+            return await commit(batch)
+
+    request = MemoryForgetRequest(ids=(known,))
+    slow = Dispatcher(MemoryRuntime(replace(runtime.context, store=cast("Store", Slow()))), repeat_wait_s=0.001)
+    first = asyncio.create_task(_ended(call(slow, "forget", request)))
+    await reached.wait()
+    again = await call(slow, "forget", request)
+    assert isinstance(again, Rejected)
+    assert (again.error_key, again.retryable) == ("still_running", True)
+    release.set()
+    assert isinstance(await first, Accepted)
+    assert isinstance(await call(dispatcher, "forget", request), Duplicated)
+
+
+async def _ended(answer: Awaitable[Response]) -> Response:
+    return await answer

@@ -54,6 +54,7 @@ WHY_NOT_IDS = 20
 RERANK_HITS = 50
 """So many of the best go to a reranker."""
 RERANK_TEXT_CHARS = 4_000
+RERANK_WAIT_S = 10.0
 PROJECTION_CHARS_MAX = 1_000_000
 PROJECTION_CHARS_DEFAULT = 4_096
 RECENT_MESSAGES_MAX = 200
@@ -131,11 +132,11 @@ HTTP_BODY_BYTES = 1024 * 1024
 HTTP_HEADER_BYTES = 32 * 1024
 HTTP_BODY_WAIT_S = 30.0
 """How long a request's body may take to arrive."""
-HTTP_STORE_BODY_BYTES = 64 * 1024 * 1024
-"""A batch of documents that a runtime elsewhere sends to the store that it keeps its memory in."""
-ARCHIVE_BYTES = 1024 * 1024 * 1024
+HTTP_ARCHIVE_BYTES = 1024 * 1024 * 1024
 """An archive that is sent or fetched over HTTP."""
 ARCHIVE_BYTES = 8 * 1024 * 1024 * 1024
+HTTP_STORE_BODY_BYTES = 64 * 1024 * 1024
+"""A batch of documents that a runtime elsewhere sends to the store that it keeps its memory in."""
 
 # Gateway
 GATEWAY_ID_CHARS = 128

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -26,7 +27,8 @@ from elytron_core.contracts.moving import (
 )
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused
-from elytron_core.model import Value
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value, invalid
 from elytron_core.scope import Scope
 from elytron_http_shell.bodies import pieces, require_length
 from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of, shown
@@ -136,7 +138,12 @@ def _etag(report: Value) -> str:
 
 def _scope(request: Request) -> Scope | None:
     space = request.query_params.get("space")
-    return Scope.model_validate({"space": space}) if space is not None else None
+    if space is None:
+        return None
+    try:
+        return Scope(space=SpaceId(space))
+    except ValidationError as error:
+        raise invalid(error) from None
 
 
 def _mode(request: Request) -> ImportMode:

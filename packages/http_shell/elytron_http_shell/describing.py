@@ -1,7 +1,7 @@
 """What a server says of itself: its operations, its OpenAPI document, a page to read and try them, its health."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -52,7 +52,7 @@ def watching(entrance: Entrance, metrics: Metrics, /) -> tuple[Surface, ...]:
     )  # fmt: skip
 
 
-def describing(surfaces: Iterable[Surface], /) -> tuple[Surface, ...]:
+def describing(surfaces: Sequence[Surface], /) -> tuple[Surface, ...]:
     """Return the surfaces that describe `surfaces` and themselves."""
     here = [
         shown(path, _page(name, media_type), access=Access.PUBLIC, methods=("GET",),
@@ -61,18 +61,22 @@ def describing(surfaces: Iterable[Surface], /) -> tuple[Surface, ...]:
         for path, (name, media_type) in _PAGES.items()
     ]  # fmt: skip
 
+    @cache
+    def body() -> bytes:
+        # Made when it is first asked for: it takes longer than everything else that a server does to start.
+        return json.dumps(document([*surfaces, *here, own]), separators=(",", ":")).encode()
+
     async def openapi(request: Request) -> Response:
-        return _unless_known(request, body, "application/json")
+        return _unless_known(request, body(), "application/json")
 
     own = shown(
         "/openapi.json", openapi, access=Access.PUBLIC, methods=("GET",),
         told=Told("openapi", "Give this document.", headers=("If-None-Match",), answer="The document."),
     )  # fmt: skip
-    body = json.dumps(document([*surfaces, *here, own]), separators=(",", ":")).encode()
     return (*here, own)
 
 
-def _page(name: str, media_type: str):
+def _page(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
     async def page(request: Request) -> Response:
         answer = _unless_known(request, _read(name), media_type)
         answer.headers["Content-Security-Policy"] = _PAGE_POLICY

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -71,7 +72,7 @@ def application(
         *watching(entrance, metrics),
         *(surface for family in (*FAMILIES, *further) for surface in family(entrance)),
     ]
-    surfaces += describing(surfaces)
+    surfaces += describing(tuple(surfaces))
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -87,12 +88,7 @@ def application(
             Middleware(Watch, metrics=metrics, spans=spans),
             Middleware(Guard, hosts=hosts, ids=entrance.dispatcher.runtime.context.ids),
         ],
-        exception_handlers={
-            ElytronError: _known,
-            HTTPException: _http,
-            ClientDisconnect: _gone,
-            Exception: _unknown,
-        },
+        exception_handlers=HANDLERS,
         lifespan=lifespan,
     )
 
@@ -116,3 +112,11 @@ async def _unknown(request: Request, error: Exception) -> Response:
     # Starlette answers these outside the guard, which so cannot add its headers.
     request_id = request_id_of(request.scope)
     return refused(rejection(error, request_id=request_id), headers=standing(request_id))
+
+
+HANDLERS: dict[Any, Any] = {
+    ElytronError: _known,
+    HTTPException: _http,
+    ClientDisconnect: _gone,
+    Exception: _unknown,
+}

@@ -1,0 +1,181 @@
+"""Keys are shown once, kept as digests, and open what they are for until they are rotated or revoked."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_adapter.access import (
+    AccessAddRequest,
+    AccessKeyIssued,
+    AccessKeyRequest,
+    AccessKeys,
+    AccessListRequest,
+)
+from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
+from elytron_core import limits
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import InvalidInput, NotFound, Unauthorized
+from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.policy.secrets import scrub
+
+pytestmark = pytest.mark.anyio
+
+Add = Callable[..., Awaitable[AccessKeyIssued]]
+
+
+@pytest.fixture
+def keys(runtime: MemoryRuntime) -> AccessKeys:
+    return AccessKeys(runtime.context)
+
+
+async def user(keys: AccessKeys, space: str = "ada") -> AccessKeyIssued:
+    return await keys.add(AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId(space), label="laptop"))
+
+
+async def test_a_key_opens_its_holders_space(keys: AccessKeys) -> None:
+    issued = await user(keys)
+    assert issued.key.startswith("ely_user_")
+    assert await keys.authenticate(f"Bearer {issued.key}") == Principal(
+        id=issued.access.id, kind=PrincipalKind.USER, space=SpaceId("ada")
+    )
+    assert await keys.authenticate(f"bearer  {issued.key} ")
+
+
+async def test_an_operators_key_is_for_every_space(keys: AccessKeys) -> None:
+    assert not await keys.has_operator()
+    issued = await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="ops"))
+    assert (await keys.authenticate(f"Bearer {issued.key}")).space is None
+    assert await keys.has_operator()
+
+
+async def test_whoever_has_no_key_is_told_one_and_the_same(keys: AccessKeys) -> None:
+    key = (await user(keys)).key
+    other = key[:-1] + ("0" if key[-1] != "0" else "1")
+    unknown = f"ely_user_{'0' * 16}_{'0' * 64}"
+    device = key.replace("ely_user_", "ely_device_")
+    told: set[str] = set()
+    for given in (None, "", key, f"Basic {key}", f"Bearer {other}", f"Bearer {unknown}", f"Bearer {device}", "Bearer"):
+        with pytest.raises(Unauthorized) as refused:
+            await keys.authenticate(given)
+        told.add(refused.value.message)
+    assert len(told) == 1
+
+
+async def test_without_any_key_nobody_is_let_in(keys: AccessKeys) -> None:
+    with pytest.raises(Unauthorized):
+        await keys.authenticate(f"Bearer ely_user_{'0' * 16}_{'0' * 64}")
+    with pytest.raises(Unauthorized):
+        await keys.signer("0" * 16)
+    assert (await keys.list()).items == ()
+
+
+async def test_a_rotated_key_has_a_new_secret_and_the_same_holder(keys: AccessKeys) -> None:
+    first = await user(keys)
+    await keys.authenticate(f"Bearer {first.key}")
+    second = await keys.rotate(AccessKeyRequest(id=first.access.id))
+    with pytest.raises(Unauthorized):
+        await keys.authenticate(f"Bearer {first.key}")
+    assert (await keys.authenticate(f"Bearer {second.key}")).id == first.access.id
+    assert second.access.fingerprint != first.access.fingerprint
+    assert second.webhook_secret != first.webhook_secret
+
+
+async def test_a_revoked_key_opens_nothing_and_stays_in_the_list(keys: AccessKeys) -> None:
+    issued = await user(keys)
+    named = AccessKeyRequest(id=issued.access.id)
+    ended = await keys.revoke(named)
+    assert await keys.revoke(named) == ended
+    with pytest.raises(Unauthorized):
+        await keys.authenticate(f"Bearer {issued.key}")
+    with pytest.raises(Unauthorized):
+        await keys.signer(issued.access.id)
+    with pytest.raises(NotFound):
+        await keys.rotate(named)
+    assert (await keys.list()).items == (ended,)
+
+
+async def test_an_unknown_key_is_not_found(keys: AccessKeys) -> None:
+    for change in (keys.rotate, keys.revoke):
+        with pytest.raises(NotFound):
+            await change(AccessKeyRequest(id="0" * 16))
+    await user(keys)
+    with pytest.raises(NotFound):
+        await keys.revoke(AccessKeyRequest(id="0" * 16))
+
+
+async def test_what_was_revoked_elsewhere_is_refused_after_a_moment() -> None:
+    clock = FrozenClock()
+    async with elytron.open("memory:", clock=clock, ids=SeededIds()) as runtime:
+        here, elsewhere = AccessKeys(runtime.context), AccessKeys(runtime.context)
+        issued = await user(elsewhere)
+        await here.authenticate(f"Bearer {issued.key}")
+        await elsewhere.revoke(AccessKeyRequest(id=issued.access.id))
+        clock.advance(limits.ACCESS_CACHE_MS)
+        with pytest.raises(Unauthorized):
+            await here.authenticate(f"Bearer {issued.key}")
+
+
+async def test_only_so_many_keys_are_remembered(keys: AccessKeys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ACCESS_KEYS_CACHED", 1)
+    issued = [await user(keys, f"s{number}") for number in range(3)]
+    for one in (*issued, *issued):
+        assert (await keys.authenticate(f"Bearer {one.key}")).id == one.access.id
+
+
+async def test_keys_are_listed_a_page_at_a_time(keys: AccessKeys) -> None:
+    made = sorted([(await user(keys, f"s{number}")).access.id for number in range(5)])
+    page = await keys.list(AccessListRequest(limit=3))
+    rest = await keys.list(AccessListRequest(limit=3, cursor=page.next_cursor))
+    assert [item.id for item in (*page.items, *rest.items)] == made
+    assert rest.next_cursor is None
+    with pytest.raises(InvalidInput, match="cursor"):
+        await keys.list(AccessListRequest(cursor="zz"))
+
+
+async def test_an_operator_is_found_behind_a_page_of_users(keys: AccessKeys) -> None:
+    for number in range(101):
+        await user(keys, f"s{number}")
+    assert not await keys.has_operator()
+
+
+async def test_nothing_that_opens_anything_is_kept(runtime: MemoryRuntime, keys: AccessKeys) -> None:
+    issued = await user(keys)
+    secret = issued.key.rpartition("_")[2]
+    for collection in ("access_keys", "space"):
+        for document in await runtime.context.store.scan(SYSTEM_SPACE, collection, limit=10):
+            assert secret.encode() not in document.body
+            assert issued.webhook_secret.encode() not in document.body
+    assert secret not in (await keys.list()).model_dump_json()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "developer", "label": "x"},
+        {"kind": "operator", "space": "ada", "label": "x"},
+        {"kind": "user", "label": "x"},
+        {"kind": "device", "space": SYSTEM_SPACE, "label": "x"},
+        {"kind": "user", "space": "ada", "label": ""},
+    ],
+)
+def test_a_key_for_nothing_sensible_is_refused(fields: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput):
+        AccessAddRequest(**fields)  # pyright: ignore[reportArgumentType]
+
+
+async def test_two_who_make_the_first_key_at_once_both_have_one() -> None:
+    async with elytron.open("memory:", ids=SeededIds()) as runtime:
+        one, other = AccessKeys(runtime.context), AccessKeys(runtime.context)
+        record, is_new = await runtime.context.spaces.found_or_new(SYSTEM_SPACE)
+        assert is_new
+        del record
+        made = [await user(one), await user(other)]
+        for issued in made:
+            assert await one.authenticate(f"Bearer {issued.key}")
+
+
+async def test_a_key_in_a_text_is_blacked_out(keys: AccessKeys) -> None:
+    key = (await user(keys)).key
+    assert key not in scrub(f"my key is {key}, keep it").text

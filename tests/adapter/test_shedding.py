@@ -1,0 +1,110 @@
+"""More than can be done is refused early, and nobody waits behind another's thousand calls."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.shedding import Bounds, FairPlaces, Unshed
+from elytron_core.errors import Overloaded, RateLimited
+
+pytestmark = pytest.mark.anyio
+
+ADA = Principal(id="ada", kind=PrincipalKind.USER)
+BOB = Principal(id="bob", kind=PrincipalKind.USER)
+OPERATOR = Principal(id="ops", kind=PrincipalKind.OPERATOR)
+
+
+def places(**bounds: float) -> FairPlaces:
+    return FairPlaces(Bounds(**({"calls_per_minute": 0, "wait_s": 30} | bounds)))  # pyright: ignore[reportArgumentType]
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_machine_of_ones_own_has_places_for_all() -> None:
+    async with Unshed().place(ADA), Unshed().place(ADA):
+        pass
+
+
+async def test_who_calls_too_often_is_told_when_to_come_again() -> None:
+    full = places(calls_per_minute=2)
+    for _ in range(2):
+        async with full.place(ADA):
+            pass
+    with pytest.raises(RateLimited) as refused:
+        async with full.place(ADA):
+            pass
+    assert refused.value.details()["retry_after_s"]
+    async with full.place(BOB):
+        pass
+    for _ in range(5):
+        async with full.place(OPERATOR):
+            pass
+
+
+async def test_who_waits_is_let_in_when_a_place_is_free() -> None:
+    one = places(running=1)
+    order: list[str] = []
+
+    async def call(who: Principal) -> None:
+        async with one.place(who):
+            order.append(who.id)
+            await settle()
+
+    async with asyncio.TaskGroup() as group:
+        for who in (ADA, ADA, ADA, BOB):
+            group.create_task(call(who))
+    assert order == ["ada", "ada", "bob", "ada"], "principals take turns"
+    assert (one.running, one.waiting) == (0, 0)
+
+
+async def test_one_principal_has_so_many_places_and_leaves_the_others_to_others() -> None:
+    fair = places(running=4, running_each=2)
+    async with AsyncExitStack() as stack:
+        for _ in range(2):
+            await stack.enter_async_context(fair.place(ADA))
+        waiting = asyncio.create_task(fair.take(ADA))
+        await settle()
+        assert (fair.running, fair.waiting) == (2, 1)
+        await stack.enter_async_context(fair.place(BOB))
+        assert fair.running == 3
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert fair.waiting == 0
+
+
+@pytest.mark.parametrize("bounds", [{"waiting": 1}, {"waiting_each": 1}])
+async def test_beyond_those_who_may_wait_calls_are_shed_at_once(bounds: dict[str, float]) -> None:
+    full = places(running=1, **bounds)
+    async with full.place(ADA):
+        waiting = asyncio.create_task(full.take(ADA))
+        await settle()
+        with pytest.raises(Overloaded):
+            await full.take(ADA)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+
+async def test_who_waited_too_long_is_told_to_come_again() -> None:
+    full = places(running=1, wait_s=0.001)
+    async with full.place(ADA):
+        with pytest.raises(Overloaded):
+            await full.take(BOB)
+    assert (full.running, full.waiting) == (0, 0)
+
+
+async def test_a_place_given_to_somebody_who_gives_up_goes_to_the_next() -> None:
+    full = places(running=1)
+    await full.take(ADA)
+    gone, next_one = asyncio.create_task(full.take(BOB)), asyncio.create_task(full.take(ADA))
+    await settle()
+    full.leave(ADA)  # BOB's turn is decided
+    gone.cancel()  # but he is gone before he hears of it
+    await asyncio.wait([gone, next_one], timeout=1)
+    assert gone.cancelled()
+    assert next_one.done()
+    assert full.running == 1

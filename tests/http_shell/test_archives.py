@@ -1,0 +1,101 @@
+"""A member fetches and sends his own space as a file; the server's files stay the server's."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.http_shell.conftest import Keys, bearer
+
+from elytron import MemoryRuntime
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.principals import Development
+from elytron_http_shell.archives import archives
+
+pytestmark = pytest.mark.anyio
+
+SAID = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}}
+ZIP = {"Content-Type": "application/zip"}
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+async def test_a_space_travels_from_one_member_to_another(
+    server: httpx.AsyncClient, keys: Keys, temporary: Path
+) -> None:
+    await server.post("/v1/write", json=SAID, headers=bearer(keys.user))
+    fetched = await server.get("/v1/archive", headers=bearer(keys.user))
+    assert (fetched.status_code, fetched.headers["content-type"]) == (200, "application/zip")
+    assert fetched.content.startswith(b"PK")
+    assert int(fetched.headers["content-length"]) == len(fetched.content)
+    known = bearer(keys.user) | {"If-None-Match": fetched.headers["etag"]}
+    assert (await server.get("/v1/archive", headers=known)).status_code == 304
+
+    sent = await server.put(
+        "/v1/archive?mode=full_restore", content=fetched.content, headers=bearer(keys.stranger) | ZIP
+    )
+    assert sent.status_code == 200, sent.text
+    found = await server.post("/v1/recall", json={"query": "tea"}, headers=bearer(keys.stranger))
+    assert [hit["text"] for hit in found.json()["hits"]] == ["Ada likes tea."]
+    assert [path for path in temporary.iterdir() if path.name.startswith("elytron-")] == []
+
+
+async def test_what_is_sent_can_be_bound_to_what_was_seen(server: httpx.AsyncClient, keys: Keys) -> None:
+    await server.post("/v1/write", json=SAID, headers=bearer(keys.user))
+    fetched = await server.get("/v1/archive", headers=bearer(keys.user))
+    for etag, status in ((fetched.headers["etag"], 200), ("*", 200), ('"other"', 412)):
+        headers = bearer(keys.user) | ZIP | {"If-Match": etag}
+        assert (await server.put("/v1/archive", content=fetched.content, headers=headers)).status_code == status
+    headers = bearer(keys.stranger) | ZIP | {"If-Match": "*"}
+    assert (await server.put("/v1/archive", content=fetched.content, headers=headers)).status_code == 412
+
+
+async def test_a_space_that_is_not_there_is_not_found(server: httpx.AsyncClient, keys: Keys) -> None:
+    assert (await server.get("/v1/archive", headers=bearer(keys.user))).status_code == 404
+    operator = await server.get("/v1/archive?space=nobody", headers=bearer(keys.operator))
+    assert operator.status_code == 404
+
+
+async def test_what_is_no_archive_is_refused(server: httpx.AsyncClient, keys: Keys, temporary: Path) -> None:
+    user = bearer(keys.user)
+    assert (await server.put("/v1/archive", content=b"PK", headers=user)).status_code == 415
+    wrong = await server.put("/v1/archive", content=b"no archive", headers=user | ZIP)
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "unreadable_file")
+    assert str(temporary) not in wrong.text
+    mode = await server.put("/v1/archive?mode=s3cret", content=b"PK", headers=user | ZIP)
+    assert (mode.status_code, "s3cret" in mode.text) == (422, False)
+    device = await server.put("/v1/archive", content=b"PK", headers=bearer(keys.device) | ZIP)
+    assert device.status_code == 403
+    for space in ("bad\n", "x" * 300):
+        response = await server.get("/v1/archive", params={"space": space}, headers=user)
+        assert response.status_code == 422
+
+
+async def test_archives_have_a_bound(runtime: MemoryRuntime) -> None:
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+
+    from elytron_http_shell.doors import route
+    from elytron_http_shell.guard import Guard
+    from elytron_http_shell.routes import HANDLERS
+
+    entrance = Entrance(Dispatcher(runtime), authenticator=Development())
+    guard = Middleware(Guard, hosts=frozenset({"*"}), ids=runtime.context.ids)
+    small = [route(surface, entrance) for surface in archives(entrance, archive_bytes=10)]
+    app = Starlette(routes=small, middleware=[guard], exception_handlers=HANDLERS)
+    await runtime.add("Ada likes tea.")
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * 100
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        assert (await client.put("/v1/archive", content=endless(), headers=ZIP)).status_code == 413
+        assert (await client.put("/v1/archive", content=b"x" * 11, headers=ZIP)).status_code == 413
+        fetched = await client.get("/v1/archive")
+    assert (fetched.status_code, fetched.json()["code"]) == (422, "limit_exceeded")
