@@ -1,6 +1,7 @@
 """Search inside one memory space: a fold over its journal. `elytron_index.space` holds the index itself."""
 
 from elytron_index.query import (
+    METADATA,
     Bm25,
     Candidate,
     Candidates,
@@ -14,6 +15,7 @@ from elytron_index.query import (
 from elytron_index.units import Change, Embedded, Unit
 
 __all__ = [
+    "METADATA",
     "Bm25",
     "Candidate",
     "Candidates",

@@ -23,6 +23,7 @@ _BEFORE_MS: Final = 3 * _DAY_MS
 """and so long before it is looked forward to."""
 _BEFORE_WORTH: Final = 0.2
 _AGAIN_MOST: Final = 2
+_TELLING: Final = 0.5
 _ASSISTANTS: Final = frozenset(("assistant", "model", "ai", "agent"))
 
 
@@ -45,6 +46,15 @@ def dates(spans: Sequence[Span], at: NDArray[np.int64], /) -> Floats:
         within += _BEFORE_WORTH * ((at < span.start) & (at >= span.start - _BEFORE_MS))
         np.maximum(worth, span.worth * within, out=worth)
     return worth * (at != 0)
+
+
+def later(text: Floats, at: NDArray[np.int64], /) -> Floats:
+    """Return the place in time, 0 to 1, of each unit whose text is worth at least half of the best; 0 for others."""
+    places = np.zeros(len(at))
+    telling = np.flatnonzero((text >= _TELLING * text.max(initial=0.0)) & (text > 0.0) & (at != 0))
+    moments, ranks = np.unique(at[telling], return_inverse=True)
+    places[telling] = ranks / max(len(moments) - 1, 1)
+    return places
 
 
 def fitting(columns: Columns, traits: Trait, pool: Rows, /) -> Floats:

@@ -1,13 +1,16 @@
 """Filters as boolean masks over the rows of a space, exact at any selectivity."""
 
+import json
 from collections.abc import Iterable
 
 import numpy as np
 
+from elytron_core.contracts.conditions import Scalar
+from elytron_core.policy import conditions
 from elytron_core.ports.store import Ref
 from elytron_index.columns import Columns, Mask
 from elytron_index.interning import Codes, Interner
-from elytron_index.query import Filters
+from elytron_index.query import METADATA, Filters
 
 
 class Names:
@@ -69,6 +72,11 @@ def asked(filters: Filters, seen: Mask, columns: Columns, names: Names, excluded
             if every.issubset(tags) and (not some or not some.isdisjoint(tags))
         ]
         mask &= _holds(columns.tags[:size], codes, len(names.tags))
+    if filters.where:
+        codes = [
+            code for code, scope in enumerate(names.scope.values) if conditions.hold(filters.where, _metadata(scope))
+        ]
+        mask &= _holds(columns.scope[:size], codes, len(names.scope))
     mask[list(excluded)] = False
     return mask
 
@@ -80,6 +88,10 @@ def excluded_rows(refs: Iterable[Ref], rows_of: dict[Ref, int | tuple[int, ...]]
         rows = rows_of.get(ref, ())
         found += (rows,) if isinstance(rows, int) else rows
     return found
+
+
+def _metadata(scope: tuple[tuple[str, str], ...]) -> dict[str, Scalar]:
+    return {name.removeprefix(METADATA): json.loads(value) for name, value in scope if name.startswith(METADATA)}
 
 
 def _part(scope: tuple[tuple[str, str], ...], part: str) -> str:

@@ -3,12 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
+from elytron_core.contracts.conditions import Where
 from elytron_core.policy.dates_asked import Span
 from elytron_core.policy.query_types import Owner
 from elytron_core.ports.store import Ref
 from elytron_core.text.telling import Trait
 
 Number = TypeVar("Number")
+
+METADATA = "metadata."
+"""Scope parts whose names begin so hold a turn's metadata, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class Filters:
     """Before this `at`."""
     tags_any: tuple[str, ...] = ()
     tags_all: tuple[str, ...] = ()
+    where: Where = ()
+    """Conditions on the scope parts that `METADATA` begins, whose values are JSON."""
     exclude: frozenset[Ref] = frozenset()
 
 
@@ -74,6 +80,8 @@ class Weights:
     told: float = 1.0
     informative: float = 1.0
     recency: float = 0.0
+    later: float = 0.0
+    """Below 0 where the earliest is asked for."""
     again: float = 0.0
     """Taken off for each better unit of the same thread, twice at most."""
     roles: tuple[tuple[str, float], ...] = ()
@@ -173,6 +181,8 @@ class Signals(NamedTuple, Generic[Number]):
     """1 where the text has a trait that the answer is likely to have."""
     told: Number
     """How much the text tells rather than reacts (`elytron_core.text.telling`)."""
+    later: Number
+    """The place in time, 0 to 1, among the units whose text speaks at least half as much for them as the best's."""
     recency: Number
     """1 now, a half at the half-life, towards 0; 0 where the time is unknown."""
     informative: Number
@@ -180,7 +190,9 @@ class Signals(NamedTuple, Generic[Number]):
     matched: Number
     """How many of the query's terms the text holds."""
     coverage: Number
-    """The same as a share, each term counted by its rarity."""
+    """The same as a share, each term counted by its rarity; kin in part."""
+    context: Number
+    """The share of the query's words, names aside, that the unit and two neighbours on each side hold."""
 
 
 class Candidate(NamedTuple):
@@ -196,11 +208,13 @@ class Candidates:
     """The units found, best first: by score, then newer, then later in the thread, then by ref and part.
 
     `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
-    that passed the filters. `named` are the speakers whose whole name the query holds.
+    that passed the filters. `name_terms` are the terms that are part of a speaker's name, `named` the speakers whose
+    whole name the query holds.
     """
 
     found: tuple[Candidate, ...]
     terms: tuple[str, ...]
+    name_terms: tuple[str, ...]
     named: tuple[str, ...]
     highs: Signals[float]
     lows: Signals[float]

@@ -73,6 +73,7 @@ def search(state: State, query: IndexQuery, /) -> Candidates:
     return Candidates(
         found=tuple(found),
         terms=terms.every,
+        name_terms=terms.names,
         named=named,
         highs=_one(highs.tolist()),
         lows=_one(lows.tolist()),
@@ -197,10 +198,12 @@ def _signals(
         date=aims.dates(query.spans, at),
         fits=aims.fitting(columns, query.fits, pool),
         told=columns.told[pool].astype(np.float64),
+        later=aims.later(read.total(pool, query), at) if query.weights.later else np.zeros(len(pool)),
         recency=recency * ((at != 0) & (query.now != 0)),
         informative=columns.informative[pool].astype(np.float64),
         matched=held.matched,
         coverage=held.coverage,
+        context=held.context,
     )
 
 
@@ -235,6 +238,7 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats]) -> F
     score += (weights.vector / _scale(above)) * beside
     score += weights.speaker * s.speaker + weights.informative * s.informative + weights.recency * s.recency
     score += weights.owner * s.owner + weights.date * s.date + weights.fits * s.fits + weights.told * s.told
+    score += weights.later * s.later
     if weights.roles:
         bonus = np.zeros(len(state.names.role))
         for role, weight in weights.roles:

@@ -76,6 +76,7 @@ class Spread:
     window: Floats
     matched: Floats
     coverage: Floats
+    context: Floats
 
 
 def at(scores: Floats | None, rows: NDArray[np.integer], /) -> Floats:
@@ -117,9 +118,9 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
 
 def spread(state: State, query: IndexQuery, texts: Texts, around: NDArray[np.int32], /) -> Spread:
     """Return what the units in `around`'s first line hold, and for the window what all its lines hold together."""
-    window, matched, coverage = np.zeros((3, around.shape[1]))
+    window, matched, coverage, context = np.zeros((4, around.shape[1]))
     if not (len(texts.words.rows) or len(texts.names.rows)) or not around.shape[1]:
-        return Spread(window, matched, coverage)
+        return Spread(window, matched, coverage, context)
     columns, k1, b = state.columns, query.body.k1, query.body.b
     average = len(around) * state.field_terms[Field.BODY] / state.field_units[Field.BODY]
     norm = k1 * (1.0 - b) + (k1 * b / average) * columns.body_terms[around].sum(axis=0)
@@ -133,13 +134,15 @@ def spread(state: State, query: IndexQuery, texts: Texts, around: NDArray[np.int
                 counts[rows] = held.counts[start : start + holders]
                 together = counts[around]
                 if is_word:
+                    context += idf * np.minimum(together.max(axis=0), 1.0)
                     window += (idf * (k1 + 1.0)) * ((total := together.sum(axis=0)) / (total + norm))
                 coverage += idf * np.minimum(together[0], 1.0)
                 counts[rows] = exact
                 matched += counts[around[0]]
                 counts[rows] = 0.0
                 start += holders
-    return Spread(window, matched, coverage / sum((*texts.words.idf, *texts.names.idf)))
+    words = sum(texts.words.idf)
+    return Spread(window, matched, coverage / (words + sum(texts.names.idf)), context / (words or 1.0))
 
 
 def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> list[Found]:

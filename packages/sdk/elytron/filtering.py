@@ -4,6 +4,7 @@ from elytron.keeping import RECALLED, KeptMemory, KeptRecallable, is_forgotten
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallFilters
 from elytron_core.planes import continuity, long_term, procedural, transcript
+from elytron_core.policy import conditions
 
 
 def wants(filters: RecallFilters, plane: Plane, /) -> bool:
@@ -19,6 +20,9 @@ def wants(filters: RecallFilters, plane: Plane, /) -> bool:
         filters.tags_any,
         filters.tags_all,
     )
+    of_facts = (filters.kinds, filters.authorities, filters.confidences)
+    if any(of_facts) and plane is not Plane.LONG_TERM:
+        return False
     of_conversations = (filters.channels, filters.conversations)
     if plane in RECALLED:
         return not any(of_turns)
@@ -41,12 +45,17 @@ def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) 
         and set(filters.tags_all) <= set(turn.tags)
         and _within(transcript.said_at(turn, message), filters)
         and (filters.known_at is None or turn.recorded_at <= filters.known_at)
+        and conditions.hold(filters.where, turn.metadata)
     )
 
 
 def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -> bool:
     """Tell whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
     if fact.state is long_term.State.FORGOTTEN or not _within(fact.observed_at, filters):
+        return False
+    if not (_among(fact.kind, filters.kinds) and _among(fact.authority, filters.authorities)):
+        return False
+    if not (_among(fact.confidence, filters.confidences) and conditions.hold(filters.where, {})):
         return False
     known_at = filters.known_at
     if known_at is None:
@@ -63,7 +72,7 @@ def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -
 def skill_passes(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
     """Tell whether a skill may be shown under `filters`."""
     known = filters.known_at is None or skill.recorded_at <= filters.known_at
-    return skill.is_recallable and known and _within(skill.updated_at, filters)
+    return skill.is_recallable and known and conditions.hold(filters.where, {}) and _within(skill.updated_at, filters)
 
 
 def kept_passes(memory: KeptMemory, filters: RecallFilters, /) -> bool:
@@ -75,7 +84,7 @@ def kept_passes(memory: KeptMemory, filters: RecallFilters, /) -> bool:
         return False
     known = filters.known_at is None or value.updated_at <= filters.known_at
     is_there = _among(value.channel, filters.channels) and _among(value.conversation, filters.conversations)
-    return known and is_there and _within(value.updated_at, filters)
+    return known and is_there and conditions.hold(filters.where, {}) and _within(value.updated_at, filters)
 
 
 def _among(value: str | None, wanted: tuple[str, ...]) -> bool:

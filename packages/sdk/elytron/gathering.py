@@ -1,15 +1,17 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.embedding.passing import nudge
-from elytron.hits import fact_hit, skill_hit, turn_hit
+from elytron.hits import fact_hit, skill_hit, turn_hit, with_newer
 from elytron.keeping import RECALLED, kept
+from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
+from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
 from elytron_core.ids import SkillId, TurnId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.policy import query_types, ranking, router
@@ -18,7 +20,6 @@ from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import Scope
 from elytron_index import Candidate, Candidates, Filters, IndexQuery, Weights
-from elytron_index.space import SpaceIndex
 
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
@@ -26,8 +27,28 @@ KEPT_SCORED = 16
 STANDARD = Weights()
 SEVERAL = replace(STANDARD, again=0.2)
 """For questions whose answer stands in several conversations."""
+WIDE = replace(STANDARD, again=0.4)
+LATER = 0.6
+"""What the last word on a matter is worth where the query asks what holds now."""
+RELEVANT = 0.25
+"""What holds less of the query's words than this share, its neighbours included, does not answer it;"""
+RELEVANT_NAMED = 0.15
+"""less than this where somebody of the space is named."""
+RELEVANT_TERMS = 3
+"""So many of the query's terms in one text are enough, whatever their share."""
+RELEVANT_COSINE = 0.3
+"""So is a text that a model finds as like as this."""
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A memory in the order, whether it is shown or not."""
+
+    id: str
+    score: float
+    signals: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +57,10 @@ class Gathered:
 
     outcome: RecallOutcome
     hits: tuple[RecallHit, ...] = ()
+    order: tuple[Placed, ...] = ()
+    """The whole order with what spoke for each, where `depth` asked for it."""
+    scores: tuple[float, ...] = ()
+    """The scores of all that was put in order, hits and beyond."""
     considered: int = 0
     available: int = 0
     sequence: int = 0
@@ -48,9 +73,17 @@ class Gathered:
 
 
 async def gather(
-    ctx: OperationContext, scope: Scope, query: str, filters: RecallFilters, /, *, limit: int
+    ctx: OperationContext,
+    scope: Scope,
+    query: str,
+    filters: RecallFilters,
+    /,
+    *,
+    limit: int,
+    diversity: Diversity = Diversity.AUTO,
+    depth: int = 0,
 ) -> Gathered:
-    """Return the best `limit` hits for `query`, fewer where fewer answer."""
+    """Return the best `limit` hits for `query`, fewer where fewer answer; with `depth`, the order of so many too."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return Gathered(RecallOutcome.EMPTY_SPACE)
@@ -65,8 +98,21 @@ async def gather(
     if unembedded:
         nudge(ctx, scope.space)
     held = index.planes()
+    question = query_types.read(query, now)
     found = {
-        plane: _search(index, query, filters, plane, now, limit=_wanted(plane, limit), vector=vector)
+        plane: index.search(
+            IndexQuery(
+                text=query,
+                limit=_wanted(plane, max(limit, depth)),
+                vector=vector,
+                filters=index_filters(filters, plane, now),
+                weights=_weights(question, diversity),
+                spans=question.spans,
+                fits=question.fits,
+                owner=question.owner,
+                now=now,
+            )
+        )
         for plane in filters.planes or tuple(Plane)
         if held.get(plane) and (conversation.is_trusted or plane is not Plane.TRANSCRIPT)
     }
@@ -80,9 +126,13 @@ async def gather(
     ranked = [_favoured(item, route) for item in ranked]
     ranked.sort(key=lambda item: (-item.score, -item.at, item.key, item.part))
     hits = await _hits(ctx, scope, ranked, limit)
+    if question.version is query_types.Version.LATEST:
+        hits = with_newer(hits)
     return Gathered(
         RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_RELEVANT,
         hits,
+        order=tuple(map(_placed, ranked)) if depth else (),
+        scores=tuple(item.score for item in ranked),
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
@@ -101,6 +151,9 @@ def index_filters(filters: RecallFilters, plane: Plane, now: Instant, /) -> Filt
         ("project", filters.projects),
         ("channel", filters.channels),
         ("conversation", filters.conversations),
+        ("kind", filters.kinds),
+        ("authority", filters.authorities),
+        ("confidence", filters.confidences),
     )
     return Filters(
         planes=(plane,),
@@ -111,6 +164,7 @@ def index_filters(filters: RecallFilters, plane: Plane, now: Instant, /) -> Filt
         until=filters.until,
         tags_any=filters.tags_any,
         tags_all=filters.tags_all,
+        where=filters.where,
         as_of=filters.as_of if filters.as_of is not None else now,
         known_at=filters.known_at,
     )
@@ -119,7 +173,7 @@ def index_filters(filters: RecallFilters, plane: Plane, now: Instant, /) -> Filt
 def _wanted(plane: Plane, limit: int) -> int:
     match plane:
         case Plane.TRANSCRIPT:
-            return limit + EXTRA
+            return min(limit + EXTRA, limits.RECALL_MAX)
         case Plane.LONG_TERM:
             return FACTS_SCORED
         case Plane.PROCEDURAL:
@@ -128,30 +182,18 @@ def _wanted(plane: Plane, limit: int) -> int:
             return KEPT_SCORED
 
 
-def _search(
-    index: SpaceIndex,
-    query: str,
-    filters: RecallFilters,
-    plane: Plane,
-    now: Instant,
-    *,
-    limit: int,
-    vector: tuple[str, bytes] | None,
-) -> Candidates:
-    question = query_types.read(query, now)
-    return index.search(
-        IndexQuery(
-            text=query,
-            limit=limit,
-            vector=vector,
-            filters=index_filters(filters, plane, now),
-            weights=SEVERAL if question.wants_several else STANDARD,
-            spans=question.spans,
-            fits=question.fits,
-            owner=question.owner,
-            now=now,
-        )
-    )
+def _weights(question: query_types.Question, diversity: Diversity) -> Weights:
+    match diversity:
+        case Diversity.AUTO:
+            weights = SEVERAL if question.wants_several else STANDARD
+        case Diversity.OFF:
+            weights = STANDARD
+        case Diversity.WIDE:
+            weights = WIDE
+        case _:
+            assert_never(diversity)
+    later = {query_types.Version.LATEST: LATER, query_types.Version.FIRST: -LATER}.get(question.version)
+    return replace(weights, later=later) if later is not None else weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +209,7 @@ class _Ranked:
 
 def _turns(found: Candidates | None) -> list[_Ranked]:
     """Return the turns found; the best is worth the share of the query's words it holds, the others in proportion."""
-    if found is None or not found.found or found.found[0].score <= 0:
+    if found is None or not found.found or found.found[0].score <= 0 or not _is_relevant(found):
         return []
     best = found.found[0]
     worth = max(best.signals.coverage, best.signals.vector) / best.score
@@ -175,6 +217,16 @@ def _turns(found: Candidates | None) -> list[_Ranked]:
         _Ranked(max(item.score, 0.0) * worth, item.unit.at, item.unit.ref.key, item.unit.part, item)
         for item in found.found
     ]
+
+
+def _is_relevant(found: Candidates) -> bool:
+    """Tell whether anything found answers the query; where only names were asked for, whoever is so called does."""
+    highs = found.highs
+    is_named = bool(highs.speaker or highs.name)
+    if is_named and len(found.terms) == len(found.name_terms):
+        return True
+    least = RELEVANT_NAMED if is_named else RELEVANT
+    return highs.context >= least or highs.matched >= RELEVANT_TERMS or highs.vector >= RELEVANT_COSINE
 
 
 async def _facts(
@@ -268,6 +320,12 @@ async def _hits(ctx: OperationContext, scope: Scope, ranked: Sequence[_Ranked], 
                 signals = _signals(item.hit)
                 hits.append(turn_hit(TurnId(item.key), turn, item.part, score=item.score, signals=signals))
     return tuple(hits)
+
+
+def _placed(item: _Ranked) -> Placed:
+    if isinstance(item.hit, RecallHit):
+        return Placed(item.hit.id, round(item.score, 6), item.hit.signals)
+    return Placed(transcript.message_id(TurnId(item.key), item.part), round(item.score, 6), _signals(item.hit))
 
 
 def _signals(candidate: Candidate) -> dict[str, float]:

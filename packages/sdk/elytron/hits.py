@@ -1,10 +1,14 @@
 """How a stored memory looks to a caller."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.ids import TurnId
 from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.text.telling import Trait
+from elytron_core.text.telling import read as telling_of
+
+_TELLING = 0.5
 
 
 def turn_hit(
@@ -66,3 +70,23 @@ def skill_hit(
         citations=skill.citations,
         signals=dict(signals or {}),
     )
+
+
+def with_newer(hits: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
+    """Return the hits, each message with the newest one above it, later and by the same speaker, that tells a change.
+
+    Both must hold half of the query's words, counted by rarity.
+    """
+    telling = [hit for hit in hits if hit.plane is Plane.TRANSCRIPT and hit.signals.get("coverage", 0.0) >= _TELLING]
+    changes = [hit for hit in telling if telling_of(hit.text).traits & Trait.CHANGE]
+    newer: dict[str, str] = {}
+    for place, hit in enumerate(telling):
+        above = {better.id for better in telling[:place]}
+        later = [
+            change
+            for change in changes
+            if change.id in above and change.speaker == hit.speaker and (change.at or 0) > (hit.at or 0)
+        ]
+        if later:
+            newer[hit.id] = max(later, key=lambda change: (change.at or 0, change.id)).id
+    return tuple(hit.model_copy(update={"newer": newer[hit.id]}) if hit.id in newer else hit for hit in hits)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
+from elytron.conditions import filters_from
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.contracts.writing import TurnDraft
@@ -48,10 +49,10 @@ def turns_of(
 
 
 def filters_of(
-    filters: RecallFilters | None, /, *, agent_id: str | None = None, run_id: str | None = None
+    filters: RecallFilters | Mapping[str, Any] | None, /, *, agent_id: str | None = None, run_id: str | None = None
 ) -> RecallFilters:
-    """Return `filters` narrowed to mem0's agent and run."""
-    narrowed = filters or RecallFilters()
+    """Return `filters`, typed or nested, narrowed to mem0's agent and run. Raises InvalidInput, LimitExceeded."""
+    narrowed = filters_from(filters) if isinstance(filters, Mapping) else filters or RecallFilters()
     if agent_id is not None:
         narrowed = narrowed.model_copy(update={"agents": (agent_id,)})
     if run_id is not None:

@@ -1,5 +1,6 @@
 """What of a stored document can be recalled: each plane's documents cut into index units, and the texts to embed."""
 
+import json
 import struct
 from typing import assert_never
 
@@ -10,7 +11,7 @@ from elytron_core.contracts.recalling import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes import continuity, embedding, execution, long_term, notes, procedural, summaries, transcript
 from elytron_core.ports.store import Document, Ref
-from elytron_index import Embedded, Unit
+from elytron_index import METADATA, Embedded, Unit
 
 PARTS = 1_024
 """Places in a thread's order that each turn takes; more than a turn has messages."""
@@ -66,7 +67,10 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
         ("channel", turn.channel),
         ("conversation", turn.conversation),
     )
-    scope = tuple((name, value) for name, value in parts if value is not None)
+    scope = (
+        *((name, value) for name, value in parts if value is not None),
+        *((METADATA + name, json.dumps(value)) for name, value in sorted(turn.metadata.items())),
+    )
     return tuple(
         Unit(
             ref=ref,
@@ -120,6 +124,7 @@ def _fact_unit(
         text=fact.content,
         title=title,
         at=fact.observed_at,
+        scope=(("kind", fact.kind), ("authority", fact.authority), ("confidence", fact.confidence)),
         valid_from=fact.valid_from or 0,
         valid_to=valid_to or 0,
         recorded_at=recorded_at,

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
+from elytron_core.contracts.conditions import Where
 from elytron_core.contracts.scoped import Clip, ScopedRequest
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
@@ -15,6 +16,8 @@ from elytron_core.planes import long_term, transcript
 from elytron_core.scope import Name
 
 Values = Annotated[tuple[Name, ...], Field(max_length=limits.FILTER_VALUES)]
+
+MemoryId = Annotated[str, Field(max_length=2 * limits.KEY_CHARS)]
 
 
 class Plane(StrEnum):
@@ -53,6 +56,22 @@ class RecallFilters(Value):
     """What held at that time; without it, what holds now."""
     known_at: transcript.At | None = None
     """What was believed at that time."""
+    kinds: tuple[long_term.Kind, ...] = ()
+    """Facts of these kinds alone."""
+    authorities: tuple[long_term.Authority, ...] = ()
+    """Facts that one of these vouches for alone."""
+    confidences: tuple[long_term.Confidence, ...] = ()
+    where: Where = ()
+    """Conditions on a turn's metadata; what has no metadata passes negative ones alone."""
+
+
+class Diversity(StrEnum):
+    """Whether hits are spread over conversations."""
+
+    AUTO = "auto"
+    """Where the query asks for a list, a count, or what several have in common."""
+    OFF = "off"
+    WIDE = "wide"
 
 
 class MemoryRecallRequest(ScopedRequest):
@@ -62,6 +81,13 @@ class MemoryRecallRequest(ScopedRequest):
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     filters: RecallFilters = RecallFilters()
+    cursor: Annotated[str, Field(max_length=limits.KEY_CHARS)] | None = None
+    """Continue behind the page whose report gave it: the same query and filters."""
+    diversity: Diversity = Diversity.AUTO
+    neighbours: Annotated[int, Field(ge=0, le=limits.RECALL_NEIGHBOURS)] = 0
+    """With each message, so many turns before and after it."""
+    why_not: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WHY_NOT_IDS)] = ()
+    """Ids of memories of which the report is to say why they are not among the hits."""
     tool_registry_refs: RegistryRefs = ()
     """The host's tool registries that hints are asked for; without any, all that the space knows."""
 
@@ -89,6 +115,56 @@ class VectorUse(StrEnum):
     """The vectors here are of a model that the runtime has no embedder of: recall went on by words."""
 
 
+class RerankUse(StrEnum):
+    """What a reranker had to do with a recall."""
+
+    NONE = "none"
+    """The runtime has no reranker, or there was nothing to put in order."""
+    RANKED = "ranked"
+    FAILED = "failed"
+    """It gave no order in time: the hits stand as they were."""
+
+
+class NearbyTurn(Value):
+    """A message beside a hit in its conversation."""
+
+    id: str
+    text: str
+    speaker: str | None = None
+    role: transcript.Role | None = None
+    at: Instant | None = None
+
+
+class Absence(StrEnum):
+    """Why a memory is not among the hits."""
+
+    SHOWN = "shown"
+    """It is among them."""
+    UNKNOWN = "unknown"
+    """There is no memory of this id here, or it may not be read."""
+    HIDDEN = "hidden"
+    """It was forgotten, put away or replaced."""
+    FILTERED = "filtered"
+    """The filters leave it out."""
+    NO_MATCH = "no_match"
+    """Nothing in it, or beside it, answers the query."""
+    EARLIER_PAGE = "earlier_page"
+    LIMIT = "limit"
+    """It answers, but the limit was reached before."""
+    TOKENS = "tokens"
+    """It answers, but the tokens were spent before."""
+
+
+class WhyNot(Value):
+    """Why one memory is not among the hits; its place in the whole order and its score, where it has any."""
+
+    id: str
+    absence: Absence
+    place: int | None = None
+    score: float | None = None
+    signals: dict[str, float] = {}
+
+
 class RecallHit(Value):
     """One memory. `signals` say what spoke for it; `score` is comparable inside one report only."""
 
@@ -108,6 +184,10 @@ class RecallHit(Value):
     citations: tuple[str, ...] = ()
     """Where it comes from: the turns it rests on; for a turn, itself."""
     signals: dict[str, float] = {}
+    before: tuple[NearbyTurn, ...] = ()
+    after: tuple[NearbyTurn, ...] = ()
+    newer: str | None = None
+    """A newer message among the hits that speaks of a change, where the query asks what holds now."""
 
 
 class MemoryRecallReport(Value):
@@ -120,6 +200,12 @@ class MemoryRecallReport(Value):
     considered: int = 0
     sequence: int = 0
     clipped: tuple[Clip, ...] = ()
+    next_cursor: str | None = None
+    """Continues behind the last hit; None where there is no more."""
+    cut: float | None = None
+    """The score of the best that is not shown; None where all are."""
+    rerank: RerankUse = RerankUse.NONE
+    why_not: tuple[WhyNot, ...] = ()
     vectors: VectorUse = VectorUse.NONE
     unembedded: int = 0
     """Units that have no vector yet of the model compared: words alone speak for them."""

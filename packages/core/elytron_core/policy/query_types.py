@@ -19,6 +19,14 @@ class Owner(StrEnum):
     ASSISTANT = "assistant"
 
 
+class Version(StrEnum):
+    """Which of several answers over time a question is after."""
+
+    ANY = "any"
+    LATEST = "latest"
+    FIRST = "first"
+
+
 class Question(NamedTuple):
     """A question as far as its words say what it wants."""
 
@@ -27,6 +35,7 @@ class Question(NamedTuple):
     wants_several: bool
     """Whether the answer is likely to stand in several places: a list, a count, what two have in common."""
     owner: Owner
+    version: Version
     spans: tuple[Span, ...]
 
 
@@ -48,6 +57,11 @@ _PLURAL = re.compile(
 )
 _PLURAL_VERB = re.compile(r"^(?:what|which|who|where) (?:are|were|all|have)\b")
 _PERFECT = re.compile(r"^(?:what|which|how|where|who|in what|in which)\b.*\b(?:has|have)\b")
+_LATEST = re.compile(
+    r"\b(?:now|nowadays|current|currently|latest|newest|up to date|these days|at the moment|presently|most recent"
+    r"|still|any ?more|as of)\b|现在|目前|最新|如今"
+)
+_FIRST = re.compile(r"\b(?:original|originally|initially|at first|used to|before the (?:change|move|switch))\b|原来|最初|以前")
 _HOW_LONG: Final = "how long"
 _OF_ASSISTANT = re.compile(
     r"\byou(?:'ve| have| had)? (?:also )?(?:suggest|recommend|said|say|tell|told|advise|mention|give|gave|given|explain"
@@ -70,7 +84,14 @@ def read(text: str, now: Instant, /) -> Question:
     if several:
         fits |= Trait.QUOTE
     owner = Owner.ASSISTANT if _OF_ASSISTANT.search(lowered) else Owner.USER
-    return Question(fits, several, owner, spans_in(text, now))
+    return Question(fits, several, owner, _version(lowered), spans_in(text, now))
+
+
+def _version(lowered: str) -> Version:
+    is_first = bool(_FIRST.search(lowered))
+    if bool(_LATEST.search(lowered)) is is_first:
+        return Version.ANY  # neither, or both are asked for
+    return Version.FIRST if is_first else Version.LATEST
 
 
 def _wants_several(lowered: str) -> bool:

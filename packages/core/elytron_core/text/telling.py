@@ -19,6 +19,7 @@ class Trait(IntFlag):
     NAME = 8
     QUOTE = 16
     ENDS_ASKING = 32
+    CHANGE = 64
 
 
 class Telling(NamedTuple):
@@ -42,14 +43,18 @@ _NUMBERS = """
 both couple dozen eight eleven fifth first five four fourth nine once one second seven several six ten third three
 twelve twice two
 """
+_CHANGES = """
+actually anymore became changed correction corrected instead longer moved new newly now postponed renamed replaced
+rescheduled switched update updated
+"""
 _SELF = "i i'm i've i'd i'll me mine my our us we we'll we're we've"
 _YOU = "you you'll you're you've your yours"
 _REPLIES = """
 absolutely awesome aww congrats congratulations cool definitely glad great no ok okay sounds sure thank thanks that's
 totally wow yeah yep yes
 """
-_TIME_WORDS, _NUMBER_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS = (
-    frozenset(words.split()) for words in (_TIMES, _NUMBERS, _SELF, _YOU, _REPLIES)
+_TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS = (
+    frozenset(words.split()) for words in (_TIMES, _NUMBERS, _CHANGES, _SELF, _YOU, _REPLIES)
 )
 _WORD = re.compile(r"[a-z0-9][a-z0-9']*")
 _NAME = re.compile(r"(?<=[a-z] )[A-Z][a-z]+(?![a-z]*[!,?])")
@@ -58,6 +63,7 @@ _QUOTE = re.compile(r"[\"“「《][^\"”」》]{2,80}[\"”」》]")
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _CHINESE_TIME = re.compile(r"昨天|今天|明天|前天|上周|下周|上个?月|下个?月|去年|今年|明年|最近|星期|月\d|\d[年月日号]")
+_CHINESE_CHANGE = re.compile(r"改成|改为|换成|换了|变成|不再|更新|现在")
 _CHINESE_NUMBER = re.compile(r"[一二三四五六七八九十两几百千万]+[个只次位本张条块年月天岁]")
 
 TOLD_BY_TIME, TOLD_BY_TRAIT, TOLD_BY_ASKING = 0.15, 0.1, -0.1
@@ -79,6 +85,8 @@ def read(text: str, /) -> Telling:
         traits |= Trait.NUMBER
     if not known.isdisjoint(_TIME_WORDS) or _YEAR.search(head):
         traits |= Trait.TIME
+    if not known.isdisjoint(_CHANGE_WORDS):
+        traits |= Trait.CHANGE
     if _NAME.search(head):
         traits |= Trait.NAME
     if _QUOTE.search(head):
@@ -86,6 +94,7 @@ def read(text: str, /) -> Telling:
     if not head.isascii():
         traits |= Trait.TIME if _CHINESE_TIME.search(head) else Trait.NOTHING
         traits |= Trait.NUMBER if _CHINESE_NUMBER.search(head) else Trait.NOTHING
+        traits |= Trait.CHANGE if _CHINESE_CHANGE.search(head) else Trait.NOTHING
     told = TOLD_BY_TIME * bool(traits & Trait.TIME) + TOLD_BY_ASKING * bool(traits & Trait.ASKS)
     told += sum(TOLD_BY_TRAIT for trait in (Trait.NUMBER, Trait.NAME, Trait.QUOTE) if traits & trait)
     told += TOLD_BY_SELF * _share(words, _SELF_WORDS) + TOLD_BY_YOU * _share(words, _YOU_WORDS)

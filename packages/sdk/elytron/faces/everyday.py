@@ -50,12 +50,19 @@ class EverydayFace(Face):
         *,
         limit: int = limits.RECALL_DEFAULT,
         max_tokens: int | None = None,
-        filters: recalling.RecallFilters | None = None,
+        filters: recalling.RecallFilters | Mapping[str, Any] | None = None,
+        cursor: str | None = None,
+        diversity: recalling.Diversity = recalling.Diversity.AUTO,
+        neighbours: int = 0,
+        why_not: Sequence[str] = (),
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
     ) -> recalling.MemoryRecallReport:
-        """Find what answers the query, best first, from the whole space or what the filters leave of it."""
+        """Find what answers the query, best first, from the whole space or what the filters leave of it.
+
+        `filters` may be nested ones as mem0 takes them.
+        """
         if isinstance(query, str):
             query = recalling.MemoryRecallRequest(
                 scope=plain.scope_of(self.scope, user_id=user_id),
@@ -63,6 +70,10 @@ class EverydayFace(Face):
                 limit=limit,
                 max_tokens=max_tokens,
                 filters=plain.filters_of(filters, agent_id=agent_id, run_id=run_id),
+                cursor=cursor,
+                diversity=diversity,
+                neighbours=neighbours,
+                why_not=tuple(why_not),
             )
         return await self.operate(query, recalling.MemoryRecallReport)
 
@@ -99,7 +110,7 @@ class EverydayFace(Face):
         *,
         limit: int = 100,
         cursor: str | None = None,
-        filters: recalling.RecallFilters | None = None,
+        filters: recalling.RecallFilters | Mapping[str, Any] | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,

@@ -1,0 +1,69 @@
+"""Whether metadata meet the conditions of a filter."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from elytron_core.contracts.conditions import Comparison, Scalar, Test, Where
+
+
+def hold(where: Where, fields: Mapping[str, Scalar], /) -> bool:
+    """Tell whether each group of `where` holds for `fields`."""
+    return all(any(_holds(test, fields) for test in group.tests) for group in where)
+
+
+def _holds(test: Test, fields: Mapping[str, Scalar]) -> bool:
+    if test.field not in fields:
+        met = test.comparison in {Comparison.NE, Comparison.NIN}
+    else:
+        met = _meets(fields[test.field], test.comparison, test.values)
+    return met is not test.negated
+
+
+def _meets(value: Scalar, comparison: Comparison, wanted: tuple[Scalar, ...]) -> bool:
+    match comparison:
+        case Comparison.EXISTS:
+            return True
+        case Comparison.EQ | Comparison.IN:
+            return any(_are_equal(value, other) for other in wanted)
+        case Comparison.NE | Comparison.NIN:
+            return not any(_are_equal(value, other) for other in wanted)
+        case Comparison.GT | Comparison.GTE | Comparison.LT | Comparison.LTE:
+            return any(_is_ordered(value, comparison, other) for other in wanted)
+        case Comparison.CONTAINS:
+            return any(isinstance(value, str) and isinstance(other, str) and other in value for other in wanted)
+        case Comparison.ICONTAINS:
+            folded = value.casefold() if isinstance(value, str) else ""
+            return any(isinstance(other, str) and bool(folded) and other.casefold() in folded for other in wanted)
+        case _:
+            assert_never(comparison)
+
+
+def _are_equal(value: Scalar, other: Scalar) -> bool:
+    return _kind(value) is _kind(other) and value == other
+
+
+def _is_ordered(value: Scalar, comparison: Comparison, other: Scalar) -> bool:
+    if isinstance(value, str) and isinstance(other, str):
+        return _order((value > other) - (value < other), comparison)
+    if isinstance(value, int | float) and isinstance(other, int | float) and _kind(value) is _kind(other) is float:
+        return _order((value > other) - (value < other), comparison)
+    return False
+
+
+def _order(sign: int, comparison: Comparison) -> bool:
+    """Tell whether `sign`, 1 for greater and -1 for less, is what `comparison` wants."""
+    match comparison:
+        case Comparison.GT:
+            return sign > 0
+        case Comparison.GTE:
+            return sign >= 0
+        case Comparison.LT:
+            return sign < 0
+        case _:
+            return sign <= 0
+
+
+def _kind(value: Scalar) -> type:
+    if isinstance(value, bool):
+        return bool
+    return float if isinstance(value, int | float) else type(value)

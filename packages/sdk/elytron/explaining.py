@@ -1,0 +1,70 @@
+"""Why a memory that was asked about is not among the hits."""
+
+from collections.abc import Sequence
+
+from elytron.context import OperationContext
+from elytron.filtering import fact_passes, kept_passes, message_passes, skill_passes
+from elytron.gathering import Placed
+from elytron.keeping import KeptMemory
+from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, plane_of
+from elytron_core.clock import Instant
+from elytron_core.contracts.recalling import Absence, RecallFilters, RecallHit, WhyNot
+from elytron_core.planes import long_term
+from elytron_core.scope import Scope
+
+
+async def absences(
+    ctx: OperationContext,
+    scope: Scope,
+    ids: Sequence[str],
+    /,
+    *,
+    filters: RecallFilters,
+    order: Sequence[Placed],
+    page: Sequence[RecallHit],
+    shown: Sequence[RecallHit],
+    offset: int,
+) -> tuple[WhyNot, ...]:
+    """Return for each of `ids` why it is not `shown`, of a `page` that begins at `offset` of the whole `order`."""
+    places = {item.id: (place, item) for place, item in enumerate(order, 1)}
+    on_page, on_show = ({hit.id for hit in hits} for hits in (page, shown))
+    found: list[WhyNot] = []
+    for memory_id in ids:
+        place, item = places.get(memory_id, (None, None))
+        if place is None or item is None:
+            absence = await _unplaced(ctx, scope, memory_id, filters)
+            found.append(WhyNot(id=memory_id, absence=absence))
+            continue
+        if memory_id in on_show:
+            absence = Absence.SHOWN
+        elif memory_id in on_page:
+            absence = Absence.TOKENS
+        else:
+            absence = Absence.EARLIER_PAGE if place <= offset else Absence.LIMIT
+        signals = dict(item.signals)
+        found.append(WhyNot(id=memory_id, absence=absence, place=place, score=item.score, signals=signals))
+    return tuple(found)
+
+
+async def _unplaced(ctx: OperationContext, scope: Scope, memory_id: str, filters: RecallFilters) -> Absence:
+    memory = await find(ctx, scope, memory_id)
+    if memory is None or (isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)):
+        return Absence.UNKNOWN
+    now = ctx.clock.now()
+    if not _passes(memory, RecallFilters(as_of=filters.as_of, known_at=filters.known_at), now):
+        return Absence.HIDDEN
+    if (filters.planes and plane_of(memory) not in filters.planes) or not _passes(memory, filters, now):
+        return Absence.FILTERED
+    return Absence.NO_MATCH
+
+
+def _passes(memory: Memory, filters: RecallFilters, now: Instant) -> bool:
+    match memory:
+        case TurnMemory():
+            return message_passes(memory.turn, memory.part, filters)
+        case FactMemory():
+            return memory.fact.state is not long_term.State.FORGOTTEN and fact_passes(memory.fact, filters, now)
+        case SkillMemory():
+            return skill_passes(memory.skill, filters)
+        case KeptMemory():
+            return kept_passes(memory, filters)
