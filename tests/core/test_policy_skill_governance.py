@@ -43,7 +43,7 @@ def test_states_are_written_down_and_the_unmissed_pruned() -> None:
     skills = [
         aged(1, name="fresh", topic="a", title="aaaa", procedure="1. a\n2. b"),
         aged(99, name="lonely", topic="b", title="bbbb"),
-        aged(99, name="cited", topic="c", title="cccc", summary="s", procedure="Sail the boat home.", citations=("x", "y")),
+        aged(99, name="cited", topic="c", title="cccc", summary="s", procedure="Sail home.", citations=("x", "y")),
         aged(99, name="poor", topic="d", title="dddd", use_count=1),
         aged(99, name="grown", topic="e", title="eeee", supersedes=("runtime_skill__x",)),
         skill("back", topic="f", title="ffff", summary="s", state=SkillState.STALE),
