@@ -81,7 +81,7 @@ async def test_an_unmet_demand_is_told_and_the_story_goes_on(store: Engine) -> N
         ({"op": "get", "request": {"id": "nobody"}}, Difference("", "a report", "not_found")),
         (
             {"op": "recall", "request": {"query": "tea"}, "error": "not_found"},
-            Difference("", "the error 'not_found'", "empty_space"),
+            Difference("", "the error 'not_found'", '"considered": 0'),
         ),
         (
             {"op": "recall", "request": {"query": "tea"}, "save": {"x": "hits.0.id"}},
