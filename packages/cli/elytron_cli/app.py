@@ -14,6 +14,7 @@ from elytron_cli.options import common, json_choice
 COMMANDS: dict[str, tuple[str, str]] = {
     "access": ("access:access", "Make and revoke the keys with which a server is called."),
     "add": ("writing:add", "Store a text as evidence."),
+    "client": ("client:client", "Call a memory on a server: every operation by its name."),
     "correct": ("control:correct", "Replace a fact's content; history stays."),
     "demo": ("demo:demo", "Try it: a year of conversation, ten questions, no key and no model."),
     "doctor": ("doctor:doctor", "Say what is configured and whether the store is sound."),

@@ -37,6 +37,8 @@ class Settings:
     space: Setting
     key_file: Setting | None = None
     agent_skill_dirs: Setting | None = None
+    embedder: Setting | None = None
+    embedder_key: Setting | None = None
     keys: Setting | None = None
 
     def told(self) -> dict[str, Setting]:
@@ -45,8 +47,8 @@ class Settings:
         return {name: setting for name, setting in found.items() if isinstance(setting, Setting)}
 
 
-OPTIONS = ("store", "space", "key_file", "agent_skill_dirs")
-"""What can be set by option, environment and file; `ELYTRON_KEYS` holds keys and can be set by environment alone."""
+OPTIONS = ("store", "space", "key_file", "agent_skill_dirs", "embedder")
+"""What can be set by option, environment and file; secrets can be set by environment alone."""
 
 
 ALSO_READ = {"agent_skill_dirs": "BM_AGENT_SKILL_DIRS"}
@@ -70,6 +72,9 @@ def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], fo
     keys = environment.get("ELYTRON_KEYS")
     if keys and "key_file" not in found:
         found["keys"] = Setting(keys, "ELYTRON_KEYS", secret=True)
+    embedder_key = environment.get("ELYTRON_EMBEDDER_KEY")
+    if embedder_key:
+        found["embedder_key"] = Setting(embedder_key, "ELYTRON_EMBEDDER_KEY", secret=True)
     found.setdefault("space", Setting(DEFAULT_SPACE, "default"))
     if "store" not in found:
         found["store"] = Setting(str(default_store()), "default")

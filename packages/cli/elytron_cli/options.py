@@ -22,6 +22,7 @@ _COMMON = (
     click.option("--store", metavar="URL", callback=_keep, expose_value=False, help="Path or URL of the store."),
     click.option("--space", metavar="NAME", callback=_keep, expose_value=False, help="Memory space: whose memory."),
     click.option("--key-file", metavar="PATH", callback=_keep, expose_value=False, help="Keys of a sealed store."),
+    click.option("--embedder", metavar="NAME", callback=_keep, expose_value=False, help="Model that compares meanings."),
     click.option(
         "--agent-skill-dirs",
         metavar="PATHS",
@@ -54,7 +55,8 @@ def common(body: Body) -> Body:
 
 def told(context: click.Context, /) -> dict[str, str]:
     """Return the global options of this run that name something."""
-    found = {name: context.meta.get(f"{_META}{name}") for name in ("store", "space", "key_file", "agent_skill_dirs")}
+    names = ("store", "space", "key_file", "agent_skill_dirs", "embedder")
+    found = {name: context.meta.get(f"{_META}{name}") for name in names}
     return {name: value for name, value in found.items() if isinstance(value, str)}
 
 

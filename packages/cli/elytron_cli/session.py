@@ -29,6 +29,7 @@ from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import StoreUnavailable
 from elytron_core.model import Request, Value
 from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.models import Embedder
 from elytron_core.scope import Scope
 
 ReportT = TypeVar("ReportT", bound=Value)
@@ -79,15 +80,36 @@ class Session:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, /) -> AsyncGenerator[Session]:
-    """Open the store of `settings` and close it afterwards; the user's default store gets its folder."""
+async def opened(settings: Settings, /, *, wanted: Embedder | None = None) -> AsyncGenerator[Session]:
+    """Open the store of `settings` and close it afterwards; the user's default store gets its folder.
+
+    An embedder that is `wanted` replaces the one of the settings, which serves until then.
+    """
     if settings.store.value == str(default_store()):
         _make_folder(default_store().parent)
     scope = valid(Scope, space=settings.space.value)
     skill_dirs = skill_dirs_of(settings)
-    opening = elytron.open(settings.store.value, scope=scope, keys=keys_of(settings), agent_skill_dirs=skill_dirs)
+    usual = embedder_of(settings)
+    opening = elytron.open(
+        settings.store.value,
+        scope=scope,
+        keys=keys_of(settings),
+        embedder=wanted or usual,
+        former_embedder=usual if wanted is not None else None,
+        agent_skill_dirs=skill_dirs,
+    )
     async with opening as runtime:
         yield Session(runtime)
+
+
+def embedder_of(settings: Settings, /) -> Embedder | None:
+    """Return the embedder that the settings name, or None. Raises NotFound, UnreadableFile, InvalidInput."""
+    if settings.embedder is None:
+        return None
+    from elytron.embedding.naming import embedder_of as named
+
+    key = settings.embedder_key
+    return named(settings.embedder.value, key=key.value if key is not None else None)
 
 
 def keys_of(settings: Settings, /) -> KeyProvider | None:

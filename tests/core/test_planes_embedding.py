@@ -1,0 +1,48 @@
+"""Vectors as they are stored, and how a question is put to an encoder."""
+
+import math
+
+import pytest
+
+from elytron_core.errors import InvalidInput, StoreCorrupt
+from elytron_core.planes.embedding import VectorSet, check_of, vector_set, whole
+from elytron_core.policy.encoding import encoder_query
+
+
+def test_a_stored_vector_comes_back_with_length_1() -> None:
+    check = check_of("a boat")
+    kept = VectorSet.from_bytes(vector_set("m", 3, {check: [3.0, 0.0, 4.0]}).to_bytes())
+    assert kept.floats()[whole(check)] == pytest.approx((0.6, 0.0, 0.8), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "problem"),
+    [([1.0], "dimensions"), ([0.0, 0.0], "length 0"), ([math.nan, 1.0], "finite"), ([math.inf, 1.0], "finite"),
+     ([1e200, 1e200], "finite")],
+)  # fmt: skip
+def test_what_is_no_vector_is_refused(numbers: list[float], problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        vector_set("m", 2, {"0" * 16: numbers})
+
+
+@pytest.mark.parametrize("numbers", ["", "!!!!", "AAAA"])
+def test_a_damaged_vector_is_not_served(numbers: str) -> None:
+    with pytest.raises(StoreCorrupt):
+        VectorSet(model="m", dimensions=2, vectors={"0" * 16: numbers}).floats()
+
+
+def test_other_texts_have_other_checks() -> None:
+    assert len({check_of("a"), check_of("b"), check_of("\ud800")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("What did Ada say to Ben?", "What did I say to I?"),
+        ("Where is Ada's boat?", "Where is my boat?"),
+        ("Adaptors and ada", "Adaptors and ada"),
+        ("Ada Lovelace met user", "I met user"),
+    ],
+)
+def test_names_of_speakers_are_read_as_the_first_person(query: str, asked: str) -> None:
+    assert encoder_query(query, ("Ada", "Ada Lovelace", "Ben", "user")) == asked

