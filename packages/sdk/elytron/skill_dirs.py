@@ -198,9 +198,10 @@ def _text(path: Path) -> str | SkipReason:
         handle = os.open(path, _READ_ONLY)
     except OSError:
         return SkipReason.UNREADABLE
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return SkipReason.NOT_A_FILE
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return SkipReason.NOT_A_FILE
         data = file.read(limits.AGENT_SKILL_FILE_BYTES + 1)
     if len(data) > limits.AGENT_SKILL_FILE_BYTES:
         return SkipReason.TOO_LARGE
