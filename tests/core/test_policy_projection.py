@@ -10,7 +10,7 @@ from elytron_core.contracts.projecting import MissReason, Pressure, SectionName
 from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.planes import long_term, transcript
-from elytron_core.policy import projection
+from elytron_core.policy import blocks, projection
 from elytron_core.policy.projection import ProjectionInputs, RecalledItem, RecentMessage, StandingFact, StandingSkill
 
 MARK = "7f3a9c"
@@ -115,7 +115,7 @@ def test_a_block_never_exceeds_its_budget_and_every_memory_keeps_to_its_line(
 def test_nothing_is_clipped_to_a_fragment(inputs: ProjectionInputs) -> None:
     for line in build(inputs).block.splitlines():
         text = re.sub(r"^- (\[[^\]]*\] )?", "", line)
-        if line.startswith("- ") and text.endswith("…") and len(text) < projection.ITEM_CHARS_MIN:
+        if line.startswith("- ") and text.endswith("…") and len(text) < blocks.ITEM_CHARS_MIN:
             # Short and with an ellipsis: it stood so in what was given.
             assert any("…" in given for given in texts_of(inputs))
 
@@ -152,8 +152,8 @@ def test_the_sections_stand_in_order_inside_and_outside_the_fence() -> None:
         )
     )
     assert made.stable_chars == made.block.index(f"\n<memory-{MARK}>")
-    hints = {SectionName.AGENT_SKILLS, SectionName.AGENT_TOOLS}
-    assert [part.name for part in made.sections] == [name for name in SectionName if name not in hints]
+    always = [SectionName.POLICY, SectionName.FACTS, SectionName.SKILLS, SectionName.RECENT, SectionName.RECALLED]
+    assert [part.name for part in made.sections] == always
     assert [part.included for part in made.sections] == [(), ("f1",), ("s1",), ("m1",), ("r1",)]
     assert section(made, SectionName.POLICY).chars == HEADER + FENCE
     assert (made.truncated, made.limited_by, made.miss_reason) == (False, (), None)
@@ -284,12 +284,12 @@ def test_no_text_leaves_its_line_or_the_fence() -> None:
 
 def test_ordinary_angle_brackets_and_joined_emoji_stay() -> None:
     text = "if a < memory and b > c: <b>我们</b> 👩\u200d🚀 memory-hungry </p>"
-    assert projection.escape(text) == text
+    assert blocks.escape(text) == text
 
 
 def test_a_long_memory_is_clipped_whatever_the_room() -> None:
     made = build(ProjectionInputs(system_max_len=100_000, recalled=(recalled(text="a" * 5_000),)))
-    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 Tomas] {'a' * (projection.ITEM_CHARS_MAX - 1)}…"
+    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 Tomas] {'a' * (blocks.ITEM_CHARS_MAX - 1)}…"
     assert made.truncated
     assert [(clip.what, clip.reason, clip.dropped) for clip in made.limited_by] == [
         ("ends of recalled", ClipReason.CHARS, 1)
@@ -299,7 +299,7 @@ def test_a_long_memory_is_clipped_whatever_the_room() -> None:
 def test_a_long_name_is_cut() -> None:
     made = build(ProjectionInputs(system_max_len=4_000, recent=(message(speaker="n" * 200),)))
     assert (
-        made.block.splitlines()[-2] == f"- [2025-03-02 14:05 {'n' * projection.LABEL_CHARS}] Shall we swim on Sunday?"
+        made.block.splitlines()[-2] == f"- [2025-03-02 14:05 {'n' * blocks.LABEL_CHARS}] Shall we swim on Sunday?"
     )
 
 
@@ -308,7 +308,7 @@ def test_the_latest_messages_stay_without_a_gap() -> None:
     lines = len("\n- [2025-03-02 14:05 Mina] ") * 3 + 82 + 82 + 1
     made = build(
         ProjectionInputs(
-            system_max_len=HEADER + FENCE + len("\nRecent messages:") + lines + projection.ITEM_CHARS_MIN,
+            system_max_len=HEADER + FENCE + len("\nRecent messages:") + lines + blocks.ITEM_CHARS_MIN,
             recent=(*said, message("short", "."), message("last", "z" * 82)),
         )
     )
@@ -342,7 +342,7 @@ def test_room_that_messages_do_not_need_goes_to_recall_and_the_other_way_round()
         (ProjectionInputs(system_max_len=room, recalled=(recalled(),), recent=long_talk), SectionName.RECENT),
     ):
         made = build(inputs)
-        assert room - len(made.block) < projection.ITEM_CHARS_MIN + 30
+        assert room - len(made.block) < blocks.ITEM_CHARS_MIN + 30
         assert len(section(made, name).included) > 20
 
 

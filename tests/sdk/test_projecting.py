@@ -3,10 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sdk.told import believe, learn
+from tests.sdk.told import believe, learn, put
 
 import elytron
-from elytron_core.contracts.projecting import MissReason, SectionName
+from elytron_core.contracts.modes import HostRoom, ModeInput
+from elytron_core.contracts.projecting import MissReason, PrivateContext, ProjectionLayer, SectionName
+from elytron_core.contracts.scoped import ClipReason
 from elytron_core.ids import SeededIds
 from elytron_core.planes.long_term import Kind
 
@@ -24,8 +26,9 @@ async def test_the_block_holds_facts_skills_recent_and_recalled_memories(memory:
     await filled(memory)
     await memory.add("Long ago the teapot broke.", conversation="other")
     report = await memory.project("what happened to the teapot? is tea brewed?")
-    hints = {SectionName.AGENT_SKILLS, SectionName.AGENT_TOOLS}
-    assert [section.name for section in report.sections] == [name for name in SectionName if name not in hints]
+    names = [section.name for section in report.sections]
+    assert names == [name for name in SectionName if name in names]
+    assert {SectionName.FACTS, SectionName.SKILLS, SectionName.RECENT, SectionName.RECALLED} <= set(names)
     block = report.system_memory_block
     places = [block.index(text) for text in ("no nuts", "green tea", "Tea number 11", "teapot broke")]
     assert places == sorted(places)
@@ -102,3 +105,130 @@ def test_no_block_is_longer_than_its_bound(said: list[str], bound: int, pressure
             elytron.MemoryProjectionRequest(user_query=query, system_max_len=bound, pressure=pressure)
         )
     assert len(report.system_memory_block) <= report.budget <= bound
+
+
+def ask(query: str = "tea", **more: object) -> elytron.MemoryProjectionRequest:
+    return elytron.MemoryProjectionRequest.model_validate({"user_query": query, **more})
+
+
+async def with_planes(memory: elytron.MemoryRuntime) -> None:
+    await filled(memory)
+    await put(memory, "garden", documents=[{"role": "diary", "name": "first", "text": "I like these talks."}])
+    await put(memory, "garden", documents=[{"role": "sealed", "name": "last", "text": "Nobody reads this."}])
+    await put(memory, "execution", state={"goal": "move the tea shop", "blocker": "no van"})
+    await put(memory, "summary", summary={"text": "They plan a tea shop at the harbour.", "messages": 40})
+    capsule = {"capsule_kind": "work_session", "topic": "lease", "summary": "The lease is signed."}
+    await put(memory, "capsules", capsules=[capsule])
+    mount = {"identity": "Io, a calm helper", "boundary": "gives no legal advice"}
+    subject = {"name": "agent:io", "subject_kind": "agent_persona", "soul": {"soul": "io"}, "mount": mount}
+    await put(memory, "subjects", subjects=[subject])
+
+
+async def test_where_things_stand_comes_first_inside_the_fence_under_the_rule_about_work(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    await with_planes(memory)
+    report = await memory.project(ask("lease", subject="agent:io"))
+    block = report.system_memory_block
+    told = (
+        "Call work done only",
+        "Io, a calm helper",
+        "no nuts",
+        "<memory-",
+        "no van",
+        "tea shop at",
+        "lease is signed",
+    )
+    places = [block.index(text) for text in told]
+    assert places == sorted(places)
+    assert report.checks == type(report.checks)()
+    layers = {section.name: section.layer for section in report.sections}
+    assert layers[SectionName.SUBJECT] is ProjectionLayer.L1
+    assert layers[SectionName.CONTINUITY] is ProjectionLayer.L2
+
+
+async def test_private_documents_are_shown_only_where_private_context_is_allowed_and_sealed_ones_never(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    await with_planes(memory)
+    withheld = await memory.project(ask("talks diary"))
+    assert "I like these talks" not in withheld.system_memory_block
+    assert withheld.private_gate.withheld == 2
+    shown = await memory.project(ask("talks diary", private_context=PrivateContext.ALLOWED))
+    assert "kept in confidence" in shown.system_memory_block
+    assert "I like these talks" in shown.system_memory_block
+    assert "Nobody reads" not in shown.system_memory_block
+    assert shown.private_gate.withheld == 1
+    assert len(shown.private_gate.shown) == 1
+
+
+async def test_a_private_fact_is_neither_known_nor_recalled_in_a_block_unless_allowed(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    draft = {"topic": "diagnosis", "content": "has migraines", "privacy": "private", "authority": "user_asserted"}
+    await put(memory, "long_term", facts=[draft])
+    await memory.add("We talked about a diagnosis of nothing.")
+    withheld = await memory.project(ask("diagnosis migraines"))
+    assert "has migraines" not in withheld.system_memory_block
+    assert withheld.private_gate.withheld == 1
+    allowed = await memory.project(ask("diagnosis migraines", private_context="allowed"))
+    assert "has migraines" in allowed.system_memory_block
+
+
+async def test_private_context_without_room_for_its_rule_is_left_out(memory: elytron.MemoryRuntime) -> None:
+    await with_planes(memory)
+    small = await memory.project(ask("talks", private_context="allowed", system_max_len=500))
+    assert "I like these talks" not in small.system_memory_block
+    assert small.checks.disclosure_kept
+
+
+async def test_safe_mode_lets_memory_be_shown_and_booting_does_not(memory: elytron.MemoryRuntime) -> None:
+    await filled(memory)
+    safe = await memory.project(ask(mode_input=ModeInput(safe_mode=True)))
+    refused = {item.action.value: item.reason for item in safe.lifecycle if not item.admitted}
+    assert refused == {"maintain": "safe_mode", "import": "safe_mode"}
+    assert safe.system_memory_block
+    booting = await memory.project(ask(mode_input=ModeInput(booting=True)))
+    assert (booting.system_memory_block, booting.miss_reason) == ("", MissReason.NOT_ADMITTED)
+
+
+async def test_the_smallest_bound_counts_and_says_so(memory: elytron.MemoryRuntime) -> None:
+    await filled(memory)
+    report = await memory.project(ask(system_max_len=4_000, provider_max_len=1_000))
+    assert report.budget == 1_000
+    assert report.limited_by[0].reason is ClipReason.PROVIDER
+    room = HostRoom(free_bytes=10, floor_bytes=10)
+    half = await memory.project(ask(system_max_len=1_000, host_room=room))
+    assert half.budget == 500
+    near = await memory.project(ask(system_max_len=1_000, host_room=HostRoom(free_bytes=20, floor_bytes=10)))
+    assert near.budget == 750
+    hard = await memory.project(ask(system_max_len=1_000, mode_input=ModeInput(pressure=elytron.Pressure.CRITICAL)))
+    assert hard.budget == 350
+
+
+async def test_the_report_says_how_many_leading_bytes_are_those_of_the_turn_before(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    await filled(memory)
+    first = await memory.project("harbour")
+    assert first.unchanged_bytes == 0
+    second = await memory.project("green")
+    stable = second.system_memory_block[: second.stable_chars]
+    assert second.unchanged_bytes == len(f"{stable}\n".encode())
+    await believe(memory, "allergy", "no nuts, no sesame")
+    third = await memory.project("green")
+    assert 0 < third.unchanged_bytes < second.unchanged_bytes
+
+
+async def test_of_a_kind_only_its_budget_stands_and_the_rest_answers_when_asked(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    for number in range(14):
+        await believe(memory, f"pet {number}", f"a dog called Rex{number}", kind=Kind.CONSTRAINT)
+    report = await memory.project(ask("Rex0", system_max_len=20_000))
+    facts = next(section for section in report.sections if section.name is SectionName.FACTS)
+    assert len(facts.included) == 12
+    recalled = next(section for section in report.sections if section.name is SectionName.RECALLED)
+    assert "Rex0" in report.system_memory_block
+    assert recalled.included
+    assert set(report.selected_ids) <= set(report.candidate_ids)

@@ -78,6 +78,11 @@ async def talk(
     )
 
 
+async def put(memory: elytron.MemoryRuntime, kind: str, /, **write: object) -> MemoryWriteReport:
+    """Write to any plane, by the kind of the write and its fields."""
+    return await memory.write(elytron.MemoryWriteRequest.model_validate({"write": {"kind": kind, **write}}))
+
+
 async def texts(memory: elytron.MemoryRuntime, query: str, /) -> list[str]:
     """Return the texts that recall finds."""
     return [hit.text for hit in (await memory.recall(query)).hits]

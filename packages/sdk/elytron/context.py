@@ -7,6 +7,7 @@ from elytron.announcing import Commits
 from elytron.embedding.encoders import Encoders
 from elytron.folding import Folds
 from elytron.heads import Heads
+from elytron.last_blocks import LastBlocks
 from elytron.skill_dirs import SkillDirs
 from elytron.spaces import Spaces
 from elytron.tool_shelf import ToolShelves
@@ -59,6 +60,8 @@ class OperationContext:
     skill_dirs: SkillDirs = field(default_factory=SkillDirs)
     """The host's directories of agent skills, which are read and nothing else."""
     tool_shelves: ToolShelves = field(default_factory=ToolShelves)
+    last_blocks: LastBlocks = field(default_factory=LastBlocks)
+    """Tells how much of a block is the same as in the turn before."""
     default_scope: Scope | None = None
     put_off: set[SpaceId] = field(default_factory=set[SpaceId])
     """Spaces in which this runtime has put something off, or seen that somebody did."""

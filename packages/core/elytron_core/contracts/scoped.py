@@ -33,6 +33,10 @@ class ClipReason(StrEnum):
     PAGE = "page"
     PROFILE = "profile"
     PRESSURE = "pressure"
+    FLOOR = "floor"
+    """The host has little memory left."""
+    PROVIDER = "provider"
+    """The model's provider takes no more."""
 
 
 class Clip(Value):

@@ -2,52 +2,62 @@
 
 from elytron.aliases import meant
 from elytron.context import OperationContext
-from elytron.filtering import fact_passes, message_passes, skill_passes, wants
+from elytron.filtering import message_passes, wants
 from elytron.gathering import gather
 from elytron.hinting import hint_of_skill, hint_of_tool, hints_beside
 from elytron.profiling import rendered_chars
+from elytron.standing import Private, Work, mount_of, private_of, standing_facts, standing_skills, work_of
 from elytron.writes.reuse import touch_skills
-from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, SectionName
+from elytron_core.contracts.modes import ModeAction, ModeInput
+from elytron_core.contracts.projecting import (
+    MemoryProjectionReport,
+    MemoryProjectionRequest,
+    MissReason,
+    PrivateGate,
+    SectionName,
+)
 from elytron_core.contracts.recalling import Plane, RecallHit, RecallOutcome
+from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.ids import TurnId
-from elytron_core.planes import long_term, procedural, transcript
-from elytron_core.policy import projection
+from elytron_core.planes import transcript
+from elytron_core.policy import modes, projection
 from elytron_core.scope import Scope
 
-STANDING_FACTS = 24
-STANDING_SKILLS = 16
-STANDING_SCANNED = 1_000
 MARK_BYTES = 12
-KIND_ORDER = (
-    long_term.Kind.CONSTRAINT,
-    long_term.Kind.PROFILE,
-    long_term.Kind.PREFERENCE,
-    long_term.Kind.RELATIONSHIP,
-    long_term.Kind.PROJECT,
-    long_term.Kind.TASK,
-    long_term.Kind.FACT,
-)
-"""Which kinds stand first when there are more facts than room."""
 
 
 async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) -> MemoryProjectionReport:
     """Build the block for the query: standing facts, skills, what was said last, and what was recalled."""
     scope = ctx.scope_of(request)
+    mode = request.mode_input
+    if mode is not None and not modes.is_admitted(ModeAction.PROJECT, mode):
+        return _not_admitted(ctx, scope, request, mode)
+    facts = await standing_facts(ctx, scope, request)
     # What stands in the block already is not recalled twice, so more is gathered than will be shown.
-    limit = max(request.recall_limit, 1) + request.recent_messages_limit + STANDING_FACTS
+    limit = max(request.recall_limit, 1) + request.recent_messages_limit + len(facts)
     gathered = await gather(ctx, scope, request.user_query, request.filters, limit=limit)
     conversation = await meant(ctx, scope)
-    recent = await _recent(ctx, conversation.within(scope), request) if conversation.is_trusted else ()
-    max_len, by_profile = rendered_chars(ctx.profile, request.system_max_len)
+    within = conversation.within(scope)
+    recent = await _recent(ctx, within, request) if conversation.is_trusted else ()
+    max_len, by_bound = _bound(ctx, request)
     beside = await hints_beside(
         ctx, scope, request.user_query, request.filters, request.tool_registry_refs, sequence=gathered.sequence
     )
+    private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
+    work = await work_of(ctx, within, request) if conversation.is_trusted else Work()
+    pressure = modes.worse(request.pressure, mode.pressure) if mode is not None else request.pressure
     built = projection.build(
         projection.ProjectionInputs(
             system_max_len=max_len,
-            pressure=request.pressure,
-            facts=await _standing_facts(ctx, scope, request),
-            skills=await _standing_skills(ctx, scope, request),
+            pressure=pressure,
+            room_percent=modes.room_percent(request.host_room),
+            mount=await mount_of(ctx, scope, request),
+            private=private.items,
+            withheld=private.withheld,
+            standing=work.items,
+            has_work=work.has_work,
+            facts=facts,
+            skills=await standing_skills(ctx, scope, request),
             agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
             agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
             recent=recent,
@@ -66,16 +76,57 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
         requested_chars=request.system_max_len,
         budget=built.budget,
         stable_chars=built.stable_chars,
-        pressure=request.pressure,
+        pressure=pressure,
         sections=built.sections,
         truncated=built.truncated,
-        limited_by=(*by_profile, *built.limited_by),
+        limited_by=(*by_bound, *built.limited_by),
         miss_reason=built.miss_reason,
+        intent=gathered.intent.value,
+        unchanged_bytes=ctx.last_blocks.unchanged_bytes(scope.space, within.conversation_key, built.block),
+        private_gate=_gate(request, private, built),
+        checks=built.checks,
+        lifecycle=modes.admissions(mode) if mode is not None else (),
         alias=conversation.trust,
         sequence=gathered.sequence,
         agent_skill_hits=beside.agent_skills,
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
+    )
+
+
+def _bound(ctx: OperationContext, request: MemoryProjectionRequest) -> tuple[int, tuple[Clip, ...]]:
+    """Return the smallest of the request's, the profile's and the provider's bound, and which of them cut."""
+    max_len, by_profile = rendered_chars(ctx.profile, request.system_max_len)
+    provider = request.provider_max_len
+    if provider is None or provider >= max_len:
+        return max_len, tuple(by_profile)
+    cut = Clip(what="characters", reason=ClipReason.PROVIDER, limit=provider, dropped=max_len - provider)
+    return provider, (*by_profile, cut)
+
+
+def _gate(request: MemoryProjectionRequest, private: Private, built: projection.Projection) -> PrivateGate:
+    shown = [memory for part in built.sections if part.name is SectionName.PRIVATE for memory in part.included]
+    withheld = len(private.withheld) + private.documents_withheld
+    return PrivateGate(context=request.private_context, withheld=withheld, shown=tuple(shown))
+
+
+def _not_admitted(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, mode: ModeInput
+) -> MemoryProjectionReport:
+    """Return the report of a block that is not built, because the host is doing something else."""
+    return MemoryProjectionReport(
+        space=scope.space,
+        projection_id=ctx.ids.new(),
+        system_memory_block="",
+        requested_chars=request.system_max_len,
+        budget=0,
+        stable_chars=0,
+        pressure=modes.worse(request.pressure, mode.pressure),
+        sections=(),
+        truncated=False,
+        miss_reason=MissReason.NOT_ADMITTED,
+        private_gate=PrivateGate(context=request.private_context),
+        lifecycle=modes.admissions(mode),
     )
 
 
@@ -94,9 +145,7 @@ async def _recent(
     if record is None or limit == 0 or not wants(request.filters, Plane.TRANSCRIPT):
         return ()
     tag = record.conversation_tag(scope.conversation_key)
-    documents = await ctx.store.scan(
-        scope.space, transcript.TURNS, prefix=f"{tag}.", limit=limit, descending=True
-    )
+    documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", limit=limit, descending=True)
     messages: list[projection.RecentMessage] = []
     for document in reversed(documents):
         turn = transcript.Turn.from_bytes(document.body)
@@ -112,39 +161,3 @@ async def _recent(
             if message_passes(turn, part, request.filters)
         ]
     return tuple(messages[-limit:])
-
-
-async def _standing_facts(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
-) -> tuple[projection.StandingFact, ...]:
-    """Return the facts that stand in every block, in an order that changes only when they do."""
-    if not wants(request.filters, Plane.LONG_TERM):
-        return ()
-    documents = await ctx.store.scan(scope.space, long_term.FACTS, limit=STANDING_SCANNED, descending=True)
-    now = ctx.clock.now()
-    facts = [long_term.Fact.from_bytes(document.body) for document in documents]
-    current = [fact for fact in facts if fact_passes(fact, request.filters, now)]
-    current.sort(key=lambda fact: (KIND_ORDER.index(fact.kind), fact.topic, fact.id))
-    return tuple(
-        projection.StandingFact(
-            id=fact.id, kind=fact.kind, topic=fact.topic, content=fact.content, at=fact.observed_at
-        )
-        for fact in current[:STANDING_FACTS]
-    )
-
-
-async def _standing_skills(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
-) -> tuple[projection.StandingSkill, ...]:
-    """Return the titles of the procedures there are, in an order that changes only when they do."""
-    if not wants(request.filters, Plane.PROCEDURAL):
-        return ()
-    documents = await ctx.store.scan(scope.space, procedural.SKILLS, limit=STANDING_SCANNED)
-    skills = [procedural.Skill.from_bytes(document.body) for document in documents]
-    shown = sorted(
-        (skill for skill in skills if skill_passes(skill, request.filters)), key=lambda skill: (skill.topic, skill.name)
-    )
-    return tuple(
-        projection.StandingSkill(id=skill.name, title=skill.title, summary=skill.summary)
-        for skill in shown[:STANDING_SKILLS]
-    )

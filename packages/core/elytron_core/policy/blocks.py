@@ -1,0 +1,187 @@
+"""The lines and sections of a block: escaped, clipped, and filled into the room there is."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from elytron_core.clock import Instant, as_datetime
+from elytron_core.contracts.projecting import ProjectionLayer, ProjectionSection, SectionName
+
+HEADINGS: Final = MappingProxyType(
+    {
+        SectionName.SUBJECT: "Who speaks here, as kept:",
+        SectionName.PRIVATE: "Private context:",
+        SectionName.FACTS: "Known facts:",
+        SectionName.SKILLS: "Known procedures:",
+        SectionName.CONTINUITY: "Where things stand:",
+        SectionName.AGENT_SKILLS: "Skills in the host's directories (the host reads and runs them):",
+        SectionName.AGENT_TOOLS: (
+            "Tools that have served before (no permission to use them; the host decides and executes):"
+        ),
+        SectionName.RECENT: "Recent messages:",
+        SectionName.RECALLED: "Recalled for this turn, best first:",
+    }
+)
+LAYERS: Final = MappingProxyType(
+    {
+        SectionName.DISCLOSURE: ProjectionLayer.L1,
+        SectionName.INTEGRITY: ProjectionLayer.L1,
+        SectionName.POLICY: ProjectionLayer.L1,
+        SectionName.SUBJECT: ProjectionLayer.L1,
+        SectionName.PRIVATE: ProjectionLayer.L3,
+        SectionName.FACTS: ProjectionLayer.L2,
+        SectionName.SKILLS: ProjectionLayer.L2,
+        SectionName.CONTINUITY: ProjectionLayer.L2,
+        SectionName.AGENT_SKILLS: ProjectionLayer.L2,
+        SectionName.AGENT_TOOLS: ProjectionLayer.L2,
+        SectionName.RECENT: ProjectionLayer.L1,
+        SectionName.RECALLED: ProjectionLayer.L2,
+    }
+)
+"""Which layer a section belongs to: what rules the session, what was governed, what is private."""
+
+ITEM_CHARS_MAX: Final = 1_200
+"""The longest text of one memory; what is longer is clipped however much room there is."""
+ITEM_CHARS_MIN: Final = 40
+"""A clipped text is never shorter than this."""
+LABEL_CHARS: Final = 48
+"""The longest speaker's name in a line."""
+
+_ELLIPSIS = "…"
+_JOINERS = "\u200c\u200d"  # kept: emoji and Persian need them
+_FENCE = re.compile(
+    rf"[<\uff1c\ufe64](?=[\s{_JOINERS}]*+[/\uff0f]?[\s{_JOINERS}]*+memory[{_JOINERS}]*+-)", re.IGNORECASE
+)
+_UNSEEN = frozenset({"Cc", "Cf", "Cs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A memory as one line: what stands before its text, and the text, both escaped."""
+
+    id: str
+    head: str
+    text: str
+    clipped: bool
+    source: str
+    """The whole text that it was made of."""
+
+    @property
+    def is_faithful(self) -> bool:
+        """Whether the line says what its memory says: its beginning, where it was clipped, and nothing else."""
+        told = self.text.removesuffix(_ELLIPSIS) if self.clipped else self.text
+        return escape(self.source[: 8 * ITEM_CHARS_MAX]).startswith(told)
+
+    def fitted(self, room: int) -> "Line | None":
+        """Return the line in at most `room` characters: whole, clipped to no less than a text may have, or none."""
+        left = room - len(self.head)
+        if len(self.text) <= left:
+            return self
+        if left < ITEM_CHARS_MIN:
+            return None
+        return Line(self.id, self.head, clip(self.text, left), clipped=True, source=self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A section with what fitted into its room, in the order it is shown."""
+
+    name: SectionName
+    room: int
+    text: str = ""
+    included: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    lines: tuple[Line, ...] = ()
+
+    @property
+    def clipped(self) -> int:
+        return sum(line.clipped for line in self.lines)
+
+    @property
+    def left(self) -> int:
+        return self.room - len(self.text)
+
+    def report(self) -> ProjectionSection:
+        return ProjectionSection(
+            name=self.name,
+            layer=LAYERS[self.name],
+            chars=len(self.text),
+            budget=self.room,
+            included=self.included,
+            dropped=self.dropped,
+        )
+
+
+def fill(name: SectionName, lines: Sequence[Line], *, room: int) -> Filled:
+    """Return the section with what fits into `room`, its heading paid by the first line."""
+    latest_first = name is SectionName.RECENT
+    left = room - len(HEADINGS[name]) - 1
+    kept: list[Line] = []
+    dropped: list[str] = []
+    for line in reversed(lines) if latest_first else lines:
+        fitted = None if latest_first and dropped else line.fitted(left - 1)
+        if fitted is None:
+            dropped.append(line.id)
+        else:
+            kept.append(fitted)
+            left -= 1 + len(fitted.head) + len(fitted.text)
+    if latest_first:
+        kept.reverse()
+        dropped.reverse()
+    return Filled(
+        name=name,
+        room=room,
+        text="".join(f"\n{part}" for part in (HEADINGS[name], *(line.head + line.text for line in kept)))
+        if kept
+        else "",
+        included=tuple(line.id for line in kept),
+        dropped=tuple(dropped),
+        lines=tuple(kept),
+    )
+
+
+def line_of(memory: str, labels: Sequence[str], text: str) -> Line:
+    """Return a memory as one line, its text escaped and clipped to the longest a line may have."""
+    label = " ".join(part for part in labels if part)
+    # White space and invisible characters go before the length counts, so more than the longest text is looked at.
+    shown = escape(text[: 4 * ITEM_CHARS_MAX])
+    is_clipped = len(shown) > ITEM_CHARS_MAX or len(text) > 4 * ITEM_CHARS_MAX
+    return Line(
+        id=memory,
+        head=f"- [{label}] " if label else "- ",
+        text=clip(shown, ITEM_CHARS_MAX) if is_clipped else shown,
+        clipped=is_clipped,
+        source=text,
+    )
+
+
+def minute(at: Instant | None) -> str:
+    """Return a time as lines tell it, nothing for none."""
+    return as_datetime(at).strftime("%Y-%m-%d %H:%M") if at is not None else ""
+
+
+def label_of(speaker: str) -> str:
+    """Return a name as it stands in the brackets of a line."""
+    return escape(speaker[: 4 * LABEL_CHARS]).replace("]", ")")[:LABEL_CHARS]
+
+
+def escape(text: str, /) -> str:
+    """Return `text` as one line that cannot be taken for a fence: no breaks, no controls, no opening of a fence tag."""
+    if not text.isprintable():
+        text = "".join(
+            char for char in text if char.isspace() or char in _JOINERS or unicodedata.category(char) not in _UNSEEN
+        )
+    return _FENCE.sub("\u2039", " ".join(text.split()))
+
+
+def clip(text: str, size: int) -> str:
+    """Return the first `size` characters, the last of them an ellipsis."""
+    return text[: size - len(_ELLIPSIS)] + _ELLIPSIS
+
+
+def seen(lines: Iterable[Line]) -> list[Line]:
+    """Return the lines that show anything."""
+    return [line for line in lines if line.text.strip(_JOINERS)]
