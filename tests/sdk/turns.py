@@ -51,10 +51,10 @@ def items(*found: dict[str, str]) -> str:
 
 
 def answering(*answers: tuple[str, str | Exception], otherwise: str = '{"items":[]}') -> ScriptedModel:
-    """Return a model that answers a prompt which has the first word of a pair by its second, whatever the order."""
+    """Return a model that answers what has the first word of a pair, in what it is to read, by the second."""
 
     def script(prompt: Sequence[Said]) -> str | Exception:
-        data = "\n".join(said.text for said in prompt)
+        data = prompt[1].text.rpartition("## ")[2]
         return next((answer for word, answer in answers if word in data), otherwise)
 
     return ScriptedModel(script)

@@ -1,0 +1,315 @@
+"""Maintain: each part of maintenance, with a model and without."""
+
+import json
+
+import pytest
+from tests.sdk import told
+from tests.sdk.turns import answering, finish, item, items
+
+import elytron
+from elytron.models import ScriptedModel
+from elytron.opening import Opening
+from elytron_core.clock import DAY_MS, FrozenClock, Instant, iso
+from elytron_core.contracts.maintaining import (
+    Extraction,
+    MaintenanceRefusal,
+    MemoryMaintainRequest,
+    ModeInput,
+    PassOutcome,
+    PassStatus,
+)
+from elytron_core.contracts.planes import ExecutionDraft, ExecutionWrite, NoteDraft, NotesWrite
+from elytron_core.contracts.writing import MemoryWriteRequest
+from elytron_core.errors import ModelRefused, ModelUnavailable, Unsupported
+from elytron_core.ids import SeededIds
+from elytron_core.planes.execution import ExecutionStatus
+from elytron_core.planes.jobs import Pass
+from elytron_core.planes.long_term import Kind
+from elytron_core.planes.transcript import Role
+from elytron_core.policy.spending import Budget
+from elytron_core.ports.models import Completion, LanguageModel
+
+pytestmark = pytest.mark.anyio
+
+
+def opened(clock: FrozenClock, model: LanguageModel | None = None, budget: Budget | None = None) -> Opening:
+    return elytron.open("memory:", space="ada", clock=clock, ids=SeededIds(), language_model=model, budget=budget)
+
+
+async def run(memory: elytron.MemoryRuntime, of: Pass, extraction: Extraction = Extraction.AUTO) -> PassOutcome:
+    report = await memory.maintain(MemoryMaintainRequest(passes=(of,), extraction=extraction))
+    (outcome,) = report.passes
+    return outcome
+
+
+async def talk(memory: elytron.MemoryRuntime, turns: int, *, first: int = 1) -> None:
+    for number in range(first, first + turns):
+        await told.talk(memory, (Role.USER, f"Said {number}."), (Role.ASSISTANT, "Yes."))
+
+
+async def work_on(memory: elytron.MemoryRuntime, state: ExecutionDraft) -> None:
+    await memory.write(MemoryWriteRequest(write=ExecutionWrite(state=state)))
+
+
+async def test_every_part_has_one_outcome_in_the_order_of_the_parts(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("I live in Lisbon.")
+    report = await memory.maintain()
+    assert [outcome.of for outcome in report.passes] == list(Pass)
+    assert report.outcome(Pass.SUMMARY) == PassOutcome(
+        of=Pass.SUMMARY, status=PassStatus.SKIPPED, reason="no_language_model"
+    )
+    assert (report.turns, report.has_more, report.changed) == (1, False, True)
+
+
+async def test_a_space_that_holds_nothing_has_nothing_to_maintain(memory: elytron.MemoryRuntime) -> None:
+    report = await memory.maintain()
+    assert {outcome.reason for outcome in report.passes} == {"nothing_kept"}
+    assert not report.changed
+
+
+async def test_a_demanded_model_that_is_not_there_refuses_the_call(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("I live in Lisbon.")
+    with pytest.raises(Unsupported, match="language_model="):
+        await memory.maintain(MemoryMaintainRequest(extraction=Extraction.MODEL))
+
+
+async def test_safe_mode_blocks_maintenance(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("I live in Lisbon.")
+    report = await memory.maintain(MemoryMaintainRequest(mode_input=ModeInput(safe_mode=True)))
+    assert (report.refused, report.passes, report.changed) == (MaintenanceRefusal.SAFE_MODE, (), False)
+
+
+async def test_what_was_added_is_read_by_rules_when_asked_for_and_each_turn_once(memory: elytron.MemoryRuntime) -> None:
+    for number in range(70):
+        await memory.add(f"I'm allergic to thing number {number}.")
+    first = await memory.maintain()
+    assert (first.turns, first.has_more) == (64, True)
+    second = await memory.maintain()
+    assert (second.turns, second.has_more) == (6, False)
+    assert (await memory.inspect()).documents["facts"] == 70
+    before = await memory.inspect()
+    third = await memory.maintain()
+    assert (third.turns, third.changed) == (0, False)
+    assert (await memory.inspect()).state_fingerprint == before.state_fingerprint
+
+
+async def test_a_model_reads_what_rules_cannot_and_its_word_is_judged(clock: FrozenClock) -> None:
+    model = answering(
+        (
+            "Porto",
+            items(
+                item("The user lives in Porto.", "home is Porto these days"),
+                item("The user is a genius.", "you are a genius", topic="talent"),
+                item("The user has a yacht.", "the yacht", topic="yacht"),
+            ),
+        )
+    )
+    async with opened(clock, model) as memory:
+        await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "And you are a genius."))
+        outcome = await run(memory, Pass.EXTRACTION)
+        assert outcome.counts == {"read": 1, "stored": 1, "rests_on_no_words": 2}
+        assert outcome.spent.calls == 1
+        assert outcome.spent.prompt_tokens > 0
+        assert [fact.text for fact in (await memory.recall("Porto")).hits if fact.kind is Kind.PROFILE] == ["The user lives in Porto."]
+
+
+async def test_an_answer_that_is_nearly_json_is_repaired(clock: FrozenClock) -> None:
+    answer = items(item("The user lives in Porto.", "home is Porto these days"))
+    model = ScriptedModel([f"Sure!\n```json\n{answer[:-1]},}}\n```"])
+    async with opened(clock, model) as memory:
+        await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "Nice."))
+        outcome = await run(memory, Pass.EXTRACTION)
+    assert (outcome.counts, len(model.prompts)) == ({"read": 1, "stored": 1}, 1)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "I would rather not say.",
+        '{"items":[{"plane":"factual"}]}',
+        '{"items":[{"plane":"factual","content":"The user lives in Por',
+        Completion('{"items":[]}', "m", is_cut=True),
+    ],
+)
+async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(clock: FrozenClock, first: str | Completion) -> None:
+    model = ScriptedModel([first, items(item("The user lives in Porto.", "home is Porto these days"))])
+    async with opened(clock, model) as memory:
+        await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "Nice."))
+        outcome = await run(memory, Pass.EXTRACTION)
+    assert outcome.counts == {"read": 1, "stored": 1}
+    assert outcome.spent.calls == 2
+    assert "Add nothing" in model.prompts[1][-1].text
+
+
+async def test_two_answers_that_cannot_be_read_are_a_typed_failure_and_rules_read_the_turn(clock: FrozenClock) -> None:
+    model = ScriptedModel(["no", "no"])
+    async with opened(clock, model) as memory:
+        await told.talk(memory, (Role.USER, "I live in Porto."), (Role.ASSISTANT, "Nice."))
+        outcome = await run(memory, Pass.EXTRACTION)
+        assert (outcome.status, outcome.reason) == (PassStatus.FAILED, ModelRefused.key)
+        assert outcome.counts == {"read": 1, "refused": 1, "stored": 1}
+        assert "The user lives in Porto" in await told.texts(memory, "where do I live?")
+
+
+async def test_a_model_that_cannot_be_reached_leaves_the_turns_to_a_job(clock: FrozenClock) -> None:
+    model = ScriptedModel([ModelUnavailable("off"), items(item("The user lives in Porto.", "home is Porto these days"))])
+    async with opened(clock, model) as memory:
+        await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "Nice."))
+        report = await memory.maintain()
+        outcome = report.outcome(Pass.EXTRACTION)
+        assert outcome is not None
+        assert (outcome.status, outcome.reason) == (PassStatus.QUEUED, ModelUnavailable.key)
+        assert report.job is not None
+        (job,) = (await memory.run_jobs()).jobs
+        assert (job.id, job.state) == (report.job, "succeeded")
+        assert "The user lives in Porto." in await told.texts(memory, "where do I live?")
+
+
+async def test_the_days_budget_is_a_hard_stop_and_the_next_day_goes_on(clock: FrozenClock) -> None:
+    model = answering()
+    async with opened(clock, model, Budget(calls_per_day=2)) as memory:
+        for number in range(4):
+            await told.talk(memory, (Role.USER, f"Home is town {number} these days."), (Role.ASSISTANT, "Nice."))
+        report = await memory.maintain(MemoryMaintainRequest(passes=(Pass.EXTRACTION,)))
+        (outcome,) = report.passes
+        assert (outcome.status, outcome.reason, len(model.prompts)) == (PassStatus.QUEUED, "budget_reached", 2)
+        (job,) = (await memory.run_jobs()).jobs
+        assert (job.state, job.error) == ("blocked", "budget_reached")
+        jobs = await memory.list_jobs()
+        assert (jobs.health, jobs.calls_left, jobs.spent_today.calls) == ("degraded", 0, 2)
+        assert (await memory.run_jobs()).jobs == ()
+        clock.advance(DAY_MS)
+        (job,) = (await memory.run_jobs()).jobs
+        assert (job.state, len(model.prompts)) == ("succeeded", 4)
+
+
+async def test_a_call_that_could_exceed_the_days_tokens_is_not_made(clock: FrozenClock) -> None:
+    model = answering()
+    async with opened(clock, model, Budget(tokens_per_day=500)) as memory:
+        await told.talk(memory, (Role.USER, "Home is Porto these days."), (Role.ASSISTANT, "Nice."))
+        await memory.maintain()
+    assert model.prompts == []
+
+
+async def test_a_summary_is_written_at_forty_messages_and_renewed_after_twenty(clock: FrozenClock) -> None:
+    model = answering(otherwise='{"summary":"They count."}')
+    async with opened(clock, model) as memory:
+        await talk(memory, 19)
+        assert (await run(memory, Pass.SUMMARY)).reason == "not_due"
+        await talk(memory, 1, first=20)
+        assert (await run(memory, Pass.SUMMARY)).counts == {"messages": 40}
+        assert (await run(memory, Pass.SUMMARY)).reason == "not_due"
+        await talk(memory, 10, first=21)
+        assert (await run(memory, Pass.SUMMARY)).counts == {"messages": 60}
+        assert "They count." in await told.texts(memory, "they count")
+    later = model.prompts[1][1].text
+    assert "## The summary so far\nThey count." in later
+    assert "Said 21." in later
+    assert "Said 20." not in later
+
+
+async def test_an_empty_summary_changes_nothing(clock: FrozenClock) -> None:
+    async with opened(clock, answering(otherwise='{"summary":"  "}')) as memory:
+        await talk(memory, 20)
+        outcome = await run(memory, Pass.SUMMARY)
+    assert (outcome.status, outcome.counts) == (PassStatus.UNCHANGED, {"empty": 1})
+
+
+STATE = {
+    "is_work": "yes", "goal": "Ship the release", "progress": "tested", "blocker": "", "next_action": "tag it",
+    "last_output": "", "done": ["a", "b", "c", "d", "e", " "], "pending": [], "decisions": [], "artifacts": [],
+    "status": "active",
+}  # fmt: skip
+
+
+async def test_the_state_of_work_is_renewed_and_its_last_items_kept(clock: FrozenClock) -> None:
+    model = answering(otherwise=json.dumps(STATE))
+    async with opened(clock, model) as memory:
+        await work_on(memory, ExecutionDraft(goal="Ship the release", progress="begun"))
+        await told.talk(memory, (Role.USER, "Go on."), (Role.ASSISTANT, "Tested."))
+        outcome = await run(memory, Pass.EXECUTION_STATE)
+        assert outcome.status is PassStatus.DONE
+        (state,) = [text for text in await told.texts(memory, "release tag") if text.startswith("Goal: Ship")]
+    assert "Next: tag it" in state
+    assert [line for line in state.splitlines() if line.startswith("Done")] == ["Done: b", "Done: c", "Done: d", "Done: e"]
+    assert "Progress: begun" in model.prompts[0][1].text
+
+
+@pytest.mark.parametrize("answer", [{"is_work": "no"}, {"goal": " "}])
+async def test_talk_is_no_work(clock: FrozenClock, answer: dict[str, str]) -> None:
+    async with opened(clock, answering(otherwise=json.dumps({**STATE, **answer}))) as memory:
+        await work_on(memory, ExecutionDraft(goal="Ship the release"))
+        await told.talk(memory, (Role.USER, "Nice weather."), (Role.ASSISTANT, "It is."))
+        assert (await run(memory, Pass.EXECUTION_STATE)).counts == {"no_work": 1}
+
+
+async def test_without_work_the_state_is_not_asked_for(clock: FrozenClock) -> None:
+    async with opened(clock, answering()) as memory:
+        await told.talk(memory, (Role.USER, "Nice weather."), (Role.ASSISTANT, "It is."))
+        assert (await run(memory, Pass.EXECUTION_STATE)).reason == "not_due"
+
+
+async def test_tasks_that_outlived_their_time_are_hidden_and_can_come_back(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    report = await told.believe(memory, "dentist", "call the dentist", kind=Kind.TASK)
+    await told.believe(memory, "home", "lives in Lisbon")
+    clock.advance(46 * DAY_MS)
+    assert (await run(memory, Pass.GOVERNANCE)).counts == {"outlived": 1}
+    assert "call the dentist" not in await told.texts(memory, "dentist")
+    assert "lives in Lisbon" in await told.texts(memory, "home Lisbon")
+    await memory.forget(elytron.MemoryForgetRequest(ids=report.ids, undo=True))
+    assert "call the dentist" in await told.texts(memory, "dentist")
+
+
+async def test_daily_notes_older_than_a_week_are_rolled_into_their_month(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    def day(days_ago: int) -> str:
+        return iso(Instant(clock.now() - days_ago * DAY_MS))[:10]
+
+    clock.advance(20 * DAY_MS)
+    drafts = tuple(NoteDraft(period=day(ago), text=f"fished {ago} trout") for ago in (1, 9, 10))
+    await memory.write(MemoryWriteRequest(write=NotesWrite(notes=drafts)))
+    outcome = await run(memory, Pass.HYGIENE)
+    assert outcome.counts["notes_rolled_up"] == 2
+    texts = await told.texts(memory, "fished trout")
+    assert sorted(texts) == [f"{day(10)}: fished 10 trout\n{day(9)}: fished 9 trout", "fished 1 trout"]
+    assert "notes_rolled_up" not in (await run(memory, Pass.HYGIENE)).counts
+
+
+async def test_finished_work_leaves_a_procedure_and_a_capsule(memory: elytron.MemoryRuntime) -> None:
+    await told.talk(memory, (Role.USER, "Ship it."), (Role.ASSISTANT, "Shipped."))
+    steps = ("Run the whole test suite", "Tag the commit with the version", "Push the tag and watch the build")
+    await work_on(
+        memory,
+        ExecutionDraft(goal="Ship the release", done=steps, last_output="v1 is out", status=ExecutionStatus.DONE),
+    )
+    report = await memory.maintain()
+    learned = report.outcome(Pass.TASK_LEARNING)
+    capsules = report.outcome(Pass.CAPSULES)
+    assert learned is not None
+    assert capsules is not None
+    assert (learned.status, learned.counts) == (PassStatus.DONE, {"stored": 1})
+    assert (capsules.status, capsules.counts) == (PassStatus.DONE, {"written": 1})
+    kinds = {hit.plane for hit in (await memory.recall("ship the release")).hits}
+    assert {"procedural", "continuity"} <= kinds
+
+
+async def test_without_work_there_is_nothing_to_learn_or_to_take_up(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("Hello.")
+    assert (await run(memory, Pass.TASK_LEARNING)).reason == "no_execution_state"
+    assert (await run(memory, Pass.CAPSULES)).reason == "no_execution_state"
+    await work_on(memory, ExecutionDraft(goal="Ship the release"))
+    assert (await run(memory, Pass.TASK_LEARNING)).reason == "not_due"
+    assert (await run(memory, Pass.CAPSULES)).reason == "too_little_to_tell"
+
+
+async def test_what_a_scheduled_run_said_is_never_read(memory: elytron.MemoryRuntime) -> None:
+    from elytron_core.planes.actors import ActorAttribution
+
+    actor = ActorAttribution(triggered_by="scheduler")
+    report = await finish(memory, "t1", "I live in Lisbon.", actor=actor)
+    outcome = report.outcome(Pass.EXTRACTION)
+    assert outcome is not None
+    assert outcome.counts == {"scheduled_run": 1}
