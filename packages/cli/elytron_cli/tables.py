@@ -8,18 +8,13 @@ from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
 from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryReplayReport
 from elytron_core.contracts.projecting import MemoryProjectionReport
-from elytron_core.contracts.recalling import MemoryRecallReport, RecallHit, RecallOutcome
+from elytron_core.contracts.recalling import RecallHit
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 BAR_CELLS = 24
-_NOTHING = {
-    RecallOutcome.NOTHING_RELEVANT: "nothing relevant is stored",
-    RecallOutcome.EMPTY_QUERY: "the question has no words to look for",
-    RecallOutcome.EMPTY_SPACE: "this space is empty: add something, or import a file",
-}
 
 
 def when(at: Instant | None, /) -> str:
@@ -40,23 +35,6 @@ def hits(console: "Console", found: Sequence[RecallHit], /, *, marks: Sequence[s
         mark = [marks[place]] if marks is not None else []
         table.add_row(*mark, when(hit.at), line(_who(hit)), f"{hit.score:.3f}", line(hit.text))
     console.print(table)
-
-
-def recalled(console: "Console", report: MemoryRecallReport, /, *, explain: bool = False) -> None:
-    """Show what was recalled; with `explain`, what spoke for each hit and what was cut."""
-    if report.outcome is not RecallOutcome.FOUND:
-        console.print(_NOTHING[report.outcome])
-        return
-    if not explain:
-        hits(console, report.hits)
-    for hit in report.hits if explain else ():
-        hits(console, (hit,))
-        largest = max((abs(value) for value in hit.signals.values()), default=0.0) or 1.0
-        for name, value in hit.signals.items():
-            console.print(f"    {name:<16} {bar(abs(value) / largest)} {value:8.3f}", soft_wrap=True)
-        console.print(f"    {hit.id}", soft_wrap=True)
-    for clip in report.clipped:
-        console.print(f"{clip.dropped} more {clip.what} left out by {clip.reason.value} {clip.limit}")
 
 
 def projected(console: "Console", report: MemoryProjectionReport, /) -> None:

@@ -1,22 +1,38 @@
 """Asking, and showing what a model would see."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
-from elytron_cli import tables
+from elytron.conditions import where_from
+from elytron_cli import recall_tables, tables
 from elytron_cli.options import command, common, filtered
 from elytron_cli.output import Output
 from elytron_cli.running import filters, run
 from elytron_cli.session import Session
-from elytron_core import limits
+from elytron_core import limits, strict_json
 from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, Pressure
-from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest
+from elytron_core.contracts.recalling import Diversity, MemoryRecallReport, MemoryRecallRequest
+from elytron_core.errors import InvalidInput
 
 
 @command("recall")
 @click.argument("query")
 @click.option("--limit", type=int, default=limits.RECALL_DEFAULT, show_default=True, help="How many memories at most.")
 @click.option("--max-tokens", type=int, metavar="N", help="No more than N tokens of text.")
-@click.option("--explain", is_flag=True, help="Show what spoke for each memory.")
+@click.option("--explain", is_flag=True, help="Show what spoke for each memory, and where the cut fell.")
+@click.option("--neighbours", type=int, default=0, metavar="N", help="With each message, N before it and N after.")
+@click.option("--why-not", "why_not", multiple=True, metavar="ID", help="Say why the memory ID is not among them.")
+@click.option(
+    "--diversity",
+    type=click.Choice([diversity.value for diversity in Diversity]),
+    default=Diversity.AUTO.value,
+    show_default=True,
+    help="Whether to spread over conversations.",
+)
+@click.option("--where", metavar="JSON", help='Conditions on metadata, such as {"team": "red", "size": {"gte": 3}}.')
+@click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
 @filtered
 @common
 def recall(
@@ -25,6 +41,11 @@ def recall(
     limit: int,
     max_tokens: int | None,
     explain: bool,
+    neighbours: int,
+    why_not: tuple[str, ...],
+    diversity: str,
+    where: str | None,
+    cursor: str | None,
     speakers: tuple[str, ...],
     conversations: tuple[str, ...],
     tags: tuple[str, ...],
@@ -33,11 +54,22 @@ def recall(
 ) -> int | None:
     """Find what answers QUERY, best first."""
     narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until)
-    request = MemoryRecallRequest(query=query, limit=limit, max_tokens=max_tokens, filters=narrowed)
+    if where is not None:
+        narrowed = narrowed.model_copy(update={"where": where_from(_conditions(where))})
+    request = MemoryRecallRequest(
+        query=query,
+        limit=limit,
+        max_tokens=max_tokens,
+        filters=narrowed,
+        cursor=cursor,
+        diversity=Diversity(diversity),
+        neighbours=neighbours,
+        why_not=why_not,
+    )
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemoryRecallReport)
-        out.report(report, lambda console: tables.recalled(console, report, explain=explain))
+        out.report(report, lambda console: recall_tables.recalled(console, report, explain=explain))
 
     return run(work)
 
@@ -78,3 +110,10 @@ def project(
         out.report(report, lambda console: tables.projected(console, report))
 
     return run(work)
+
+
+def _conditions(text: str) -> Mapping[str, Any]:
+    found = strict_json.parse(text.encode())
+    if not isinstance(found, dict):
+        raise InvalidInput(field="--where", problem="is not a JSON object")
+    return found
