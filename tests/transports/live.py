@@ -75,7 +75,7 @@ class Live:
                 app = create_app(self.entrance, further=self._further)
                 config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=10)
                 self._server = uvicorn.Server(config)
-                listening = socket.create_server(("127.0.0.1", 0))
+                listening = _listening()
                 self.port: int = listening.getsockname()[1]
                 serving = asyncio.create_task(self._server.serve(sockets=[listening]))
                 while not self._server.started and not serving.done():
@@ -86,3 +86,11 @@ class Live:
             if not self._begun.done():
                 self._begun.set_exception(error)
             raise
+
+
+def _listening() -> socket.socket:
+    # Named as TCP: asyncio lets answers out at once only on sockets that say so.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    return listening

@@ -1,0 +1,188 @@
+"""Calling a server: every operation by its name, its request as JSON; the everyday ones in plain words too."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich_click import RichGroup
+
+import elytron
+from elytron import RemoteMemory
+from elytron.registry import OPERATIONS, AnyOperation, by_request
+from elytron_adapter import codec
+from elytron_cli import recall_tables, tables
+from elytron_cli.options import command, common, told
+from elytron_cli.output import Output, json_text
+from elytron_cli.running import output
+from elytron_core import limits
+from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest
+from elytron_core.contracts.writing import MemoryWriteReport
+from elytron_core.errors import InvalidInput, PayloadTooLarge, UnreadableFile
+from elytron_core.model import Value
+
+DEFAULT_URL = "http://127.0.0.1:8010"
+_ADDRESS = (
+    click.option("--url", envvar="ELYTRON_URL", default=DEFAULT_URL, show_default=True, help="http(s):// or ws(s)://"),
+    click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="An access key; better in ELYTRON_API_KEY."),
+)
+_REPEATABLE = click.option("--idempotency-key", metavar="KEY", help="Do it once, however often this is run.")
+_REQUEST = click.option(
+    "--request", "given", metavar="JSON", help="The request as JSON; @FILE reads a file, - standard input."
+)
+
+
+@click.group("client", cls=RichGroup)
+def client() -> None:
+    """Call a memory on a server. Every operation has a command of its name."""
+
+
+def _addressed(body: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_ADDRESS):
+        body = option(body)
+    return common(body)
+
+
+def _reached(url: str, key: str | None, work: Callable[[RemoteMemory, Output], Awaitable[None]]) -> None:
+    """Connect to the server, do `work`, let go of it."""
+    out = output()
+    space = told(click.get_current_context()).get("space") or os.environ.get("ELYTRON_SPACE")
+
+    async def whole() -> None:
+        async with elytron.connect(url, api_key=key, space=space) as memory:
+            await work(memory, out)
+
+    asyncio.run(whole())
+
+
+def _show(out: Output, report: Value) -> None:
+    out.report(report, lambda console: console.print(json_text(report), soft_wrap=True))
+
+
+def _generic(operation: AnyOperation, /) -> click.Command:
+    """Return the command that performs `operation` with a request in JSON."""
+
+    def perform(*, url: str, key: str | None, given: str | None, idempotency_key: str | None = None) -> None:
+        request = codec.decode(operation, _read(given) if given is not None else b"{}")
+        _perform(request, url=url, key=key, idempotency_key=idempotency_key)
+
+    perform.__doc__ = operation.summary
+    body = _REQUEST(_REPEATABLE(perform) if operation.mutates else perform)
+    return command(operation.name)(_addressed(body))
+
+
+def _perform(request: Value, *, url: str, key: str | None, idempotency_key: str | None) -> None:
+    async def work(memory: RemoteMemory, out: Output) -> None:
+        report = by_request(request).report
+        _show(out, await memory.operate(request, report, idempotency_key=idempotency_key))
+
+    _reached(url, key, work)
+
+
+@command("recall")
+@click.argument("query", required=False)
+@click.option("--limit", type=int, default=limits.RECALL_DEFAULT, show_default=True, help="How many memories at most.")
+@_REQUEST
+@_addressed
+def _recall(*, query: str | None, limit: int, given: str | None, url: str, key: str | None) -> None:
+    """Find what answers QUERY, best first."""
+    plain = {"query": query, "limit": limit}
+    request = codec.decode(by_request(MemoryRecallRequest(query="")), _either(query, plain, given))
+
+    async def work(memory: RemoteMemory, out: Output) -> None:
+        report = await memory.operate(request, MemoryRecallReport)
+        out.report(report, lambda console: recall_tables.recalled(console, report))
+
+    _reached(url, key, work)
+
+
+@command("project")
+@click.argument("query", required=False)
+@click.option("--max-chars", type=int, default=limits.PROJECTION_CHARS_DEFAULT, show_default=True, help="Its size.")
+@_REQUEST
+@_addressed
+def _project(*, query: str | None, max_chars: int, given: str | None, url: str, key: str | None) -> None:
+    """Show the block that a model would see for QUERY."""
+    plain = {"user_query": query, "system_max_len": max_chars}
+    request = codec.decode(by_request(MemoryProjectionRequest(user_query="")), _either(query, plain, given))
+
+    async def work(memory: RemoteMemory, out: Output) -> None:
+        report = await memory.operate(request, MemoryProjectionReport)
+        out.report(report, lambda console: tables.projected(console, report))
+
+    _reached(url, key, work)
+
+
+@command("add")
+@click.argument("text")
+@click.option("--speaker", metavar="NAME", help="Who said it.")
+@click.option("--conversation", metavar="NAME", help="The conversation it belongs to; needs --space.")
+@_REPEATABLE
+@_addressed
+def _add(
+    *,
+    text: str,
+    speaker: str | None,
+    conversation: str | None,
+    idempotency_key: str | None,
+    url: str,
+    key: str | None,
+) -> None:
+    """Store TEXT as evidence ("-" reads standard input)."""
+    words = _text(_standard_input(limits.MESSAGE_CHARS * 4)) if text == "-" else text
+
+    async def work(memory: RemoteMemory, out: Output) -> None:
+        report: MemoryWriteReport = await memory.add(
+            words, speaker=speaker, conversation=conversation, idempotency_key=idempotency_key
+        )
+        _show(out, report)
+
+    _reached(url, key, work)
+
+
+def _either(query: str | None, plain: dict[str, Any], given: str | None) -> bytes:
+    """Return the request: in plain words or in JSON, and not both."""
+    if (query is None) == (given is None):
+        raise click.UsageError("give either QUERY or --request")
+    return _read(given) if given is not None else json.dumps(plain).encode()
+
+
+def _read(given: str) -> bytes:
+    """Return the JSON that `given` is, or names. Raises UnreadableFile, PayloadTooLarge."""
+    if given == "-":
+        return _standard_input(limits.JSON_BYTES)
+    if not given.startswith("@"):
+        return given.encode("utf-8", "surrogateescape")
+    path = Path(given[1:])
+    try:
+        with path.open("rb") as file:
+            data = file.read(limits.JSON_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(name=path.name, problem="cannot be read") from error
+    if len(data) > limits.JSON_BYTES:
+        raise PayloadTooLarge(limit=limits.JSON_BYTES)
+    return data
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise InvalidInput(field="standard input", problem="is not UTF-8") from None
+
+
+def _standard_input(limit: int) -> bytes:
+    data = sys.stdin.buffer.read(limit + 1)
+    if len(data) > limit:
+        raise PayloadTooLarge(limit=limit)
+    return data
+
+
+_PLAIN = (_add, _recall, _project)
+for _command in (*_PLAIN, *(_generic(one) for one in OPERATIONS if one.name not in {"recall", "project"})):
+    client.add_command(_command)

@@ -1,0 +1,73 @@
+"""The transports, each as a way to call an operation by its name with a request in JSON.
+
+To add a transport, add its opener to OPENERS: a context manager over a server that yields such a call.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+from click.testing import CliRunner
+from tests.transports.live import Live
+
+import elytron
+from elytron.registry import by_name
+from elytron_adapter import codec
+from elytron_cli.app import cli
+from elytron_core.retelling import error_of
+from elytron_replay import operations
+
+Json = Any
+Call = Callable[[str, Json], Json]
+Opener = Callable[[Live], AbstractContextManager[Call]]
+
+
+@contextmanager
+def in_process(live: Live) -> Iterator[Call]:
+    """Call the runtime where it lives."""
+    yield lambda name, request: live.run(operations.call(live.runtime, name, request))
+
+
+@contextmanager
+def remote(live: Live, *, scheme: str) -> Iterator[Call]:
+    """Call the server through the Python client."""
+    with asyncio.Runner() as runner:
+        memory = runner.run(_opened(elytron.connect(live.ws_url if scheme == "ws" else live.url)))
+
+        def call(name: str, request: Json) -> Json:
+            operation = by_name(name)
+            decoded = codec.decode(operation, json.dumps(request).encode())
+            return runner.run(memory.operate(decoded, operation.report)).model_dump(mode="json")
+
+        yield call
+        runner.run(memory.close())
+
+
+async def _opened(opening: Awaitable[elytron.RemoteMemory]) -> elytron.RemoteMemory:
+    return await opening
+
+
+@contextmanager
+def command_line(live: Live) -> Iterator[Call]:
+    """Call the server by `elytron client`."""
+
+    def call(name: str, request: Json) -> Json:
+        arguments = ["client", name, "--url", live.url, "--json", "--request", "-"]
+        done = CliRunner().invoke(cli, arguments, input=json.dumps(request))
+        if done.exit_code != 0:
+            told = json.loads(done.stderr)["error"]
+            raise error_of(told["key"], told["reason"], told["details"])
+        return json.loads(done.stdout)
+
+    yield call
+
+
+OPENERS: dict[str, Opener] = {
+    "in process": in_process,
+    "HTTP client": partial(remote, scheme="http"),
+    "WebSocket client": partial(remote, scheme="ws"),
+    "command line": command_line,
+}

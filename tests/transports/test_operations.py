@@ -1,0 +1,99 @@
+"""Every operation, over every transport, from one body; and nobody forgets one."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from tests.gates.tree import ROOT
+from tests.transports.bodies import BODIES
+from tests.transports.live import Live
+from tests.transports.openers import OPENERS, Call
+
+from elytron.registry import OPERATIONS, by_name
+from elytron_core.errors import ElytronError
+from elytron_http_shell.performing import path_of
+from elytron_replay import matching, references
+from elytron_replay.fixture import Step
+
+NAMES = [operation.name for operation in OPERATIONS]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Live]:
+    with Live() as server:
+        yield server
+
+
+@pytest.fixture
+def own() -> Iterator[Live]:
+    """Serve a body that ends the runtime."""
+    with Live() as server:
+        yield server
+
+
+def tell(call: Call, step: Step, values: dict[str, JsonValue]) -> None:
+    """Do one step and hold it to what it expects."""
+    scope: dict[str, JsonValue] = {"scope": {"space": values["space"]}} if _is_scoped(step.op) else {}
+    request = references.resolve({**scope, **step.request}, values)
+    if step.error is not None:
+        with pytest.raises(ElytronError) as refused:
+            call(step.op, request)
+        assert refused.value.key == step.error
+        return
+    report = call(step.op, request)
+    expected = references.resolve(step.expect, values)
+    assert list(matching.mismatches(expected, report)) == []
+    values.update({name: references.pick(report, path) for name, path in step.save.items()})
+
+
+def _is_scoped(operation: str) -> bool:
+    return "scope" in by_name(operation).request.model_fields
+
+
+@pytest.mark.parametrize("transport", OPENERS)
+@pytest.mark.parametrize("operation", NAMES)
+def test_an_operation_is_the_same_over_every_transport(
+    operation: str, transport: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    live: Live = request.getfixturevalue("own" if operation == "close" else "shared")
+    values: dict[str, JsonValue] = {references.TMP: str(tmp_path), "space": f"{operation} over {transport}"}
+    with OPENERS[transport](live) as call:
+        for step in BODIES[operation]:
+            tell(call, Step.model_validate(step), values)
+
+
+def test_every_operation_has_a_body_that_calls_it() -> None:
+    assert sorted(BODIES) == sorted(NAMES)
+    assert [name for name, body in BODIES.items() if name not in {step["op"] for step in body}] == []
+
+
+def test_every_operation_is_described(shared: Live) -> None:
+    import httpx
+
+    document = httpx.get(f"{shared.url}/openapi.json", trust_env=False).json()
+    posted = {item["post"]["operationId"] for item in document["paths"].values() if "post" in item}
+    assert set(NAMES) - posted == set()
+    assert {path_of(operation) for operation in OPERATIONS} <= set(document["paths"])
+
+
+def test_every_operation_is_in_the_docs() -> None:
+    text = (ROOT / "docs" / "python.md").read_text("utf-8")
+    missing = [name for name in NAMES if f"`{by_name(name).request.__name__}`" not in text]
+    assert missing == []
+
+
+def test_every_operation_is_told_in_a_fixture() -> None:
+    told = {
+        step["op"]
+        for path in (ROOT / "fixtures").glob("*.json")
+        for step in json.loads(path.read_text("utf-8"))["steps"]
+    }
+    assert set(NAMES) - told == set()
+
+
+def test_every_transport_has_a_command_or_frame_for_each() -> None:
+    from elytron_cli.commands.client import client
+
+    assert set(NAMES) <= set(client.commands)
