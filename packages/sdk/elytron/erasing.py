@@ -8,7 +8,7 @@ from elytron.context import OperationContext
 from elytron.deriving import documents_of_turns, links_of_memory
 from elytron.embedding.erasing import vectors_of
 from elytron.folding import CHECKPOINT
-from elytron.keeping import HOMES, KeptMemory, citations_of, id_of
+from elytron.keeping import HOMES, KeptMemory, by_plane, citations_of, id_of, touched
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, find_remains, plane_of
 from elytron.records import Changes
 from elytron.spaces import opening_changes
@@ -84,6 +84,7 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
             dry_run=request.dry_run,
             removed={name: count for name, count in sorted(removed.items()) if count},
             derived=derived,
+            planes=touched(decisions),
         )
         if request.dry_run or not (plan.refs or plan.changes or plan.has_remains):
             return report
@@ -114,6 +115,7 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
         changed=exists and not request.dry_run,
         dry_run=request.dry_run,
         removed=counts,
+        planes=tuple(by_plane(counts)),
     )
 
 

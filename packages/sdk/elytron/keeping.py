@@ -3,21 +3,25 @@
 Their memories are known by a word and a key (`capsule:3f…`), so that one look-up finds any of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from elytron_core.clock import Instant
+from elytron_core.contracts.control import ControlDecision, ControlOutcome
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.planes import (
     candidates,
     continuity,
     execution,
     garden,
+    long_term,
     notes,
+    procedural,
     subjects,
     summaries,
     tools,
+    transcript,
 )
 from elytron_core.ports.store import Document, Ref
 
@@ -56,6 +60,13 @@ HOMES: dict[str, Home] = {
 }
 RECALLED = (Plane.CONTINUITY, Plane.EXECUTION, Plane.SUMMARY, Plane.ARCHIVE)
 """The planes among them that recall reads and lists show."""
+PLANES: dict[str, Plane] = {
+    transcript.TURNS: Plane.TRANSCRIPT,
+    long_term.FACTS: Plane.LONG_TERM,
+    procedural.SKILLS: Plane.PROCEDURAL,
+    **{collection: home.plane for collection, home in HOMES.items()},
+}
+"""Which plane the memories of a collection belong to."""
 _COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}
 
 
@@ -92,6 +103,11 @@ class KeptMemory:
             citations=citations_of(value),
             signals=dict(signals or {}),
         )
+
+
+def by_plane(documents: Mapping[str, int], /) -> dict[Plane, int]:
+    """Return how many memories of each plane there are in so many documents of each collection."""
+    return {PLANES[name]: count for name, count in sorted(documents.items()) if name in PLANES and count}
 
 
 def kept(document: Document, /) -> KeptMemory:
@@ -160,6 +176,12 @@ def citations_of(value: Kept, /) -> tuple[str, ...]:
             return value.draft.citations
         case _:
             return ()
+
+
+def touched(decisions: Iterable[ControlDecision], /) -> tuple[Plane, ...]:
+    """Return the planes in which something was changed, or would be, in their order."""
+    planes = {decision.plane for decision in decisions if decision.outcome is ControlOutcome.CHANGED}
+    return tuple(plane for plane in Plane if plane in planes)
 
 
 def forgotten_at(value: Kept, /) -> Instant | None:

@@ -135,3 +135,5 @@ class MemoryControlReport(Value):
     sequence: int = 0
     removed: dict[str, int] = {}
     derived: tuple[str, ...] = ()
+    planes: tuple[Plane, ...] = ()
+    """Every plane that was touched, or would be."""

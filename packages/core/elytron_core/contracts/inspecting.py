@@ -7,6 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
+from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
 from elytron_core.contracts.skills import AgentSkillDirectoryReport, RuntimeSkillCounts
 from elytron_core.contracts.tools import AgentToolRegistryReport
@@ -63,6 +64,8 @@ class MemoryInspectionReport(Value):
     engine: str
     sequence: int
     documents: dict[str, int]
+    planes: dict[Plane, int] = {}
+    """How many memories each plane holds, hidden and closed ones too; a turn counts once."""
     conversations: tuple[ConversationSummary, ...]
     conversations_clipped: bool
     speakers: tuple[str, ...]

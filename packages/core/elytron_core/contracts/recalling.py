@@ -198,6 +198,8 @@ class MemoryRecallReport(Value):
     outcome: RecallOutcome
     hits: tuple[RecallHit, ...] = ()
     considered: int = 0
+    intent: str = "mixed"
+    """What the query was taken to be after: factual, procedural, continuity, evidence or mixed."""
     sequence: int = 0
     clipped: tuple[Clip, ...] = ()
     next_cursor: str | None = None

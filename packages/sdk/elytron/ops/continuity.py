@@ -40,8 +40,7 @@ from elytron_core.ids import ConversationTag
 from elytron_core.planes import continuity, execution, long_term, notes, summaries, transcript
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import capsules as capsule_policy
-from elytron_core.policy import snapshots
-from elytron_core.policy import summaries as summary_policy
+from elytron_core.policy import maintaining, snapshots
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 
@@ -62,14 +61,13 @@ async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) 
     )
     selected = capsule_policy.selected(shown, request.query, now=now)
     channel, conversation = scope.conversation_key
-    covered = kept.summary.messages if kept.summary is not None else None
     return ContinuityReport(
         space=scope.space,
         channel=channel,
         conversation=conversation,
         state=kept.state,
         summary=kept.summary,
-        summary_is_due=summary_policy.is_due(messages=kept.messages, covered=covered),
+        summary_is_due=maintaining.is_summary_due(kept.messages, kept.summary),
         capsules=shown,
         selected=tuple(capsule.id for capsule in selected),
         block=capsule_policy.block(selected),
@@ -183,7 +181,7 @@ async def _messages(ctx: OperationContext, scope: Scope, tag: str, summary: summ
     covered = summary.messages if summary is not None else 0
     since = transcript.turn_id(ConversationTag(tag), summary.through_sequence if summary is not None else 0)
     documents = await ctx.store.scan(
-        scope.space, transcript.TURNS, prefix=f"{tag}.", after=since, limit=summary_policy.FIRST_AFTER
+        scope.space, transcript.TURNS, prefix=f"{tag}.", after=since, limit=maintaining.SUMMARY_FROM
     )
     turns = [transcript.Turn.from_bytes(document.body) for document in documents]
     return covered + sum(len(turn.messages) - len(turn.erased) for turn in turns)

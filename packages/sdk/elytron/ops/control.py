@@ -4,7 +4,7 @@ from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.erasing import erase_memories, erase_space
-from elytron.keeping import KeptMemory, hidden
+from elytron.keeping import KeptMemory, hidden, touched
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, must_find, plane_of
 from elytron.records import Changes
 from elytron.spaces import opening_changes
@@ -210,4 +210,5 @@ def _report(
         changed=any(decision.outcome is ControlOutcome.CHANGED for decision in decisions) and not dry_run,
         dry_run=dry_run,
         sequence=sequence,
+        planes=touched(decisions),
     )

@@ -9,6 +9,7 @@ from elytron.context import OperationContext
 from elytron.fingerprints import EventFingerprint, document_line, documents, entries, state_fingerprint
 from elytron.heads import read_head
 from elytron.health import check
+from elytron.keeping import by_plane
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspecting import (
     ConversationSummary,
@@ -55,6 +56,7 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         engine=ctx.engine,
         sequence=seen.events.count,
         documents=dict(sorted(seen.counts.items())),
+        planes=by_plane(seen.counts),
         conversations=tuple(_summary(head) for head in conversations[:CONVERSATIONS_SHOWN]),
         conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
         speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),

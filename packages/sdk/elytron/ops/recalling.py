@@ -54,6 +54,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         outcome=gathered.outcome,
         hits=await with_neighbours(ctx, scope, hits, count=request.neighbours),
         considered=gathered.considered,
+        intent=gathered.intent.value,
         sequence=gathered.sequence,
         clipped=tuple(clipped),
         next_cursor=cursor_of(request, shown, gathered.sequence) if has_more else None,
