@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 import elytron
-from elytron_core.clock import FrozenClock
+from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SeededIds
 from elytron_gateway.service import Gateway
 from elytron_gateway.wire import UserRequest
@@ -13,7 +13,7 @@ from elytron_gateway.wire import UserRequest
 
 @pytest.fixture
 async def memory() -> AsyncIterator[elytron.MemoryRuntime]:
-    async with elytron.open("memory:", space=None, clock=FrozenClock(1_781_172_177_000), ids=SeededIds()) as runtime:
+    async with elytron.open("memory:", space=None, clock=FrozenClock(Instant(1_781_172_177_000)), ids=SeededIds()) as runtime:
         yield runtime
 
 

@@ -169,7 +169,7 @@ class TestMemories:
         with pytest.raises(PermissionRefused):
             await gateway.override(wire.OverrideRequest(**edit, text="x"))
         with pytest.raises(PermissionRefused):
-            await gateway.delete(wire.DeleteRequest(**edit))
+            await gateway.delete(wire.DeleteRequest.model_validate(edit))
 
     @pytest.mark.parametrize("session", ["talk:c", "chat:", "resource:ada:x", "memory_edit:", "memory_edit:a/b", "c_4"])
     async def test_a_session_of_no_format_is_refused(self, gateway: Gateway, ada: dict[str, str], session: str) -> None:
@@ -297,7 +297,7 @@ class TestEdits:
         await gateway.add(add(ada, "The boiler code is 4417."))
         old = await self._one(gateway, ada)
         edit = {**ada, "memory_id": old.id, "session_id": CHAT}
-        told = await gateway.delete(wire.DeleteRequest(**edit, reason="User requested deletion"))
+        told = await gateway.delete(wire.DeleteRequest.model_validate({**edit, "reason": "User requested deletion"}))
         assert (told.kind, told.reason) == ("tombstone", "User requested deletion")
         assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == []
         assert (await memory.recall("boiler code", user_id="ada")).hits == ()
@@ -345,7 +345,7 @@ class TestResources:
         assert made.status == "extracted"
         assert made.session_id == f"resource:ada:{made.resource_id}"
         assert made.uri == f"resource://ada/{made.resource_id}"
-        answer = await gateway.search(wire.SearchRequest(**ada, query="payment terms"))
+        answer = await gateway.search(wire.SearchRequest.model_validate({**ada, "query": "payment terms"}))
         (best,) = answer.results
         assert (best.source_scope, best.resource_id, best.title, best.heading) == (
             "resources",
@@ -369,7 +369,7 @@ class TestResources:
         self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
         made = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
-        (found,) = (await gateway.search(wire.SearchRequest(**ada, query="payment terms"))).results
+        (found,) = (await gateway.search(wire.SearchRequest.model_validate({**ada, "query": "payment terms"}))).results
         await gateway.override(
             wire.OverrideRequest(**ada, memory_id=found.id, session_id=made.session_id, text="Sixty days.")
         )

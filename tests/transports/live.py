@@ -4,10 +4,12 @@ import asyncio
 import socket
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from unittest.mock import patch
 
 import uvicorn
 
@@ -15,8 +17,9 @@ import elytron
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Authenticator, Development
-from elytron_http_shell import create_app
-from elytron_http_shell.routes import Family
+from elytron_http_shell import create_app, routes
+from elytron_http_shell.streams import streams
+from elytron_http_shell.subscriptions import StreamBounds
 
 T = TypeVar("T")
 
@@ -29,10 +32,12 @@ class Live:
         store: str | Path = "memory:",
         *,
         authenticator: Authenticator | None = None,
-        further: Iterable[Family] = (),
+        bounds: StreamBounds | None = None,
+        further: Iterable[routes.Family] = (),
     ) -> None:
         self._store = store
         self._authenticator = authenticator or Development()
+        self._families = (partial(streams, bounds=bounds),)
         self._further = further
         self._begun: Future[None] = Future()
         self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="live server")
@@ -47,7 +52,7 @@ class Live:
 
     def run(self, work: Coroutine[Any, Any, T], /) -> T:
         """Return the result of `work`, done where the server lives."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=30)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -62,17 +67,18 @@ class Live:
     def end(self) -> None:
         """End the server as a signal does: streams say goodbye, what was accepted is done."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self.entrance.closing.set)
-            self._loop.call_soon_threadsafe(setattr, self._server, "should_exit", True)
+            self.loop.call_soon_threadsafe(self.entrance.closing.set)
+            self.loop.call_soon_threadsafe(setattr, self._server, "should_exit", True)
             self._thread.join(timeout=30)
         assert not self._thread.is_alive()
 
     async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         try:
             async with elytron.open(self._store, space="ada") as self.runtime:
                 self.entrance = Entrance(Dispatcher(self.runtime), authenticator=self._authenticator)
-                app = create_app(self.entrance, further=self._further)
+                with patch.object(routes, "FAMILIES", self._families):
+                    app = create_app(self.entrance, further=self._further)
                 config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=10)
                 self._server = uvicorn.Server(config)
                 listening = _listening()

@@ -56,6 +56,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         agent_skill_dirs: Sequence[str | PathLike[str]] = (),
         budget: Budget | None = None,
         work: bool = False,
+        api_key: str | None = None,
     ) -> None:
         super().__init__()
         self._store = store
@@ -72,6 +73,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         self._skill_dirs = agent_skill_dirs
         self._budget = budget or Budget()
         self._works = work
+        self._api_key = api_key
 
     async def _open(self) -> MemoryRuntime:
         if isinstance(self._store, str | PathLike):
@@ -85,6 +87,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 ids=self._ids,
                 profile=self._profile.name if self._is_named else None,
                 durability=self._durability,
+                api_key=self._api_key,
             )
             return self._started(self._context(await bounded(store, capacity), address.engine))
         return self._started(self._context(await bounded(self._store, self._profile.capacity), "given"))
@@ -149,8 +152,11 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     profile: str | None = None,
     budget: Budget | None = None,
     work: bool = False,
+    api_key: str | None = None,
 ) -> Opening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
+
+    `gateway+http://host:port` keeps everything in the store that a server shares, under `api_key`, and computes here.
 
     Calls that name no scope use `scope`, else the space `space`; with `space=None` every call must name one. `keys`
     opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite
@@ -180,4 +186,5 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         profile=profile,
         budget=budget,
         work=work,
+        api_key=api_key,
     )

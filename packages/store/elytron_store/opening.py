@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from elytron_core.clock import Clock
 from elytron_core.errors import StoreUrlInvalid
@@ -21,20 +21,21 @@ _DATABASE_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Which engine, and the file or folder it keeps its bytes in; None where it keeps none."""
+    """Which engine, and the file or folder it keeps its bytes in, or the address of the server that does."""
 
-    engine: Literal["memory", "file", "sqlite", "embedded"]
+    engine: Literal["memory", "file", "sqlite", "embedded", "gateway"]
     path: Path | None = None
+    url: str | None = None
 
 
 def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = Path.is_dir) -> StoreAddress:
     """Return what `url` names; nothing is opened, and a path alone is looked at to see whether it is a folder.
 
     `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`; `embedded:` in memory or
-    `embedded:///folder`: three slashes begin an absolute path (a fourth changes nothing), none a relative one, and
-    %-escapes are decoded. A path alone is a database when it ends in .db, .sqlite or .sqlite3, a file store when it is
-    a folder or ends in a slash; nothing in it is decoded. Raises StoreUrlInvalid, which names no part of the URL but
-    an unknown scheme.
+    `embedded:///folder`; `gateway+http://host:port`, a store that a server shares. Three slashes begin an absolute path
+    (a fourth changes nothing), none a relative one, and %-escapes are decoded. A path alone is a database when it ends
+    in .db, .sqlite or .sqlite3, a file store when it is a folder or ends in a slash; nothing in it is decoded.
+    Raises StoreUrlInvalid, which names no part of the URL but an unknown scheme.
     """
     found = _SCHEME.fullmatch(url)
     if found is None:
@@ -50,6 +51,8 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = Path.is_dir) -
             return StoreAddress("file", _path(rest))
         case "sqlite":
             return StoreAddress("sqlite", _path(rest))
+        case "gateway+http" | "gateway+https":
+            return StoreAddress("gateway", url=_server(f"{scheme.removeprefix('gateway+')}:{rest}"))
         case _:
             # Without slashes the first part may as well be a user name in front of a password.
             name = f" {scheme!r}" if rest.startswith("//") else ""
@@ -65,16 +68,22 @@ async def open_store(
     ids: Ids | None = None,
     profile: str | None = None,
     durability: Durability = Durability.FULL,
+    api_key: str | None = None,
 ) -> Store:
     """Open the store that `url` names (see `parse_url`), made new where nothing is; with `keys`, sealed under them.
 
-    A sealed store opens with keys only, any other one without them only. `profile` must be the one the store was made
-    for. A file store is always as durable as FULL. An embedded store is one in memory or in a folder; what bounds it is
-    laid over it by its opener (see `QuotaStore`). Raises StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable,
+    `api_key` is shown to a server that shares its store. A sealed store opens with keys only, any other one without
+    them only. `profile` must be the one the store was made for. A file store is always as durable as FULL. An embedded
+    store is one in memory or in a folder; what bounds it is laid over it by its opener (see `QuotaStore`). Raises StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable,
     StoreBusy, and with `keys` SealError.
     """
     address = parse_url(url)
-    inner = await _open(address, clock=clock, profile=profile, sealed=keys is not None, durability=durability)
+    if address.url is not None:
+        from elytron_store.gateway.store import GatewayStore
+
+        inner: Store = GatewayStore(address.url, api_key=api_key)
+    else:
+        inner = await _open(address, clock=clock, profile=profile, sealed=keys is not None, durability=durability)
     if keys is None:
         return inner
     from elytron_store.sealed.store import SealedStore
@@ -134,3 +143,16 @@ def _path(rest: str) -> Path:
     if text == ":memory:":
         raise StoreUrlInvalid(problem="asks for a database in memory")
     return Path(text)
+
+
+def _server(url: str) -> str:
+    """Return the address of a server, which names no user: keys are given apart from it."""
+    try:
+        parts = urlsplit(url)
+        is_one = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_one = False
+        parts = urlsplit("")
+    if not is_one or parts.username is not None or parts.query or parts.fragment:
+        raise StoreUrlInvalid(problem="names no server: gateway+http:// or gateway+https://, a host and a port")
+    return url.rstrip("/")

@@ -1,0 +1,203 @@
+"""The store port over HTTP, under the key of whoever uses it. Nothing is kept back: what returned is durable there."""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ConfigDict, ValidationError
+
+from elytron_core import limits
+from elytron_core.errors import ElytronError, InvalidInput, MissingExtra, StoreClosed, Unreachable
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.ports.store import (
+    Batch,
+    CheckReport,
+    Committed,
+    Document,
+    Erased,
+    Erasure,
+    JournalEntry,
+    Ref,
+    validate,
+)
+from elytron_core.retelling import error_of
+from elytron_store import rules
+from elytron_store.gateway import wire
+
+if TYPE_CHECKING:
+    import httpx
+
+AnswerT = TypeVar("AnswerT", bound=Value)
+OK = 200
+
+
+class Told(Value):
+    """A problem document, read leniently."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    code: str
+    detail: str = ""
+    details: dict[str, str | int] = {}
+
+
+class GatewayStore:
+    """A store on an Elytron server that shares it. `api_key` says who asks: a user's space, or an operator's all.
+
+    A server that does not answer raises Unreachable, and nobody knows then whether a commit arrived: under an
+    idempotency key it can be sent again. Nothing is tried again here, and nothing is answered from memory.
+    """
+
+    def __init__(self, url: str, /, *, api_key: str | None = None, timeout_s: float = limits.REMOTE_ANSWER_S) -> None:
+        try:
+            import httpx
+        except ImportError as error:
+            raise MissingExtra(extra="client", purpose="a store on a server") from error
+
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key is not None else {}
+        try:
+            self._client = httpx.AsyncClient(
+                base_url=url,
+                headers=headers,
+                timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, limits.REMOTE_CONNECT_S)),
+                limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS),
+                trust_env=False,
+                # Where nothing is encrypted, the system's certificates need not be read.
+                verify=not url.startswith("http://"),
+            )
+        except (httpx.InvalidURL, UnicodeError):
+            raise InvalidInput(field="url", problem="is no address of a server") from None
+        self._is_open = True
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        validate(batch)
+        return (await self._call(wire.COMMIT, wire.CommitCall(batch=batch))).committed
+
+    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+        rules.require_get(space, refs)
+        return (await self._call(wire.GET, wire.GetCall(space=space, refs=tuple(refs)))).documents
+
+    async def scan(
+        self,
+        space: SpaceId,
+        collection: str,
+        /,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int,
+        descending: bool = False,
+    ) -> Sequence[Document]:
+        rules.require_scan(space, collection, limit=limit)
+        call = wire.ScanCall(
+            space=space, collection=collection, prefix=prefix, after=after, limit=limit, descending=descending
+        )
+        return (await self._call(wire.SCAN, call)).documents
+
+    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
+        rules.require_journal(space, after=after, limit=limit)
+        return (await self._call(wire.JOURNAL, wire.JournalCall(space=space, after=after, limit=limit))).entries
+
+    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
+        rules.require_limit(limit, most=limits.SCAN_MAX)
+        return (await self._call(wire.SPACES, wire.SpacesCall(after=after, limit=limit))).spaces
+
+    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+        rules.require_blob(space, key)
+        response = await self._send("PUT", wire.BLOBS, params={"space": space, "key": key}, content=aiter(chunks))
+        return self._answer(wire.BlobAnswer, response).size
+
+    async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+        import httpx
+
+        rules.require_blob(space, key)
+        with self._call_under_way():
+            try:
+                async with self._client.stream("GET", wire.BLOBS, params={"space": space, "key": key}) as response:
+                    if response.status_code != OK:
+                        await response.aread()
+                        raise self._told(response)
+                    async for kind, data in wire.frames(response.aiter_bytes()):
+                        match kind:
+                            case wire.CHUNK:
+                                yield data
+                            case wire.PROBLEM:
+                                raise _error(data)
+                            case _:
+                                return
+            except httpx.HTTPError as error:
+                raise _unreachable(error) from None
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        rules.require_erasure(erasure)
+        return (await self._call(wire.ERASE, wire.EraseCall(erasure=erasure))).erased
+
+    async def check(self) -> CheckReport:
+        return (await self._call(wire.CHECK, wire.HealthCall())).report
+
+    async def repair(self) -> CheckReport:
+        return (await self._call(wire.REPAIR, wire.HealthCall())).report
+
+    async def close(self) -> None:
+        self._is_open = False
+        await self._idle.wait()
+        await self._client.aclose()
+
+    async def _call(self, route: wire.Route[AnswerT], call: wire.Wire) -> AnswerT:
+        content = call.model_dump_json().encode()
+        response = await self._send(
+            "POST", route.path, content=content, headers={"Content-Type": "application/json"}
+        )
+        return self._answer(route.given, response)
+
+    async def _send(self, method: str, path: str, **sent: Any) -> "httpx.Response":
+        import httpx
+
+        with self._call_under_way():
+            try:
+                return await self._client.request(method, path, **sent)
+            except httpx.HTTPError as error:
+                raise _unreachable(error) from None
+
+    def _answer(self, model: type[AnswerT], response: "httpx.Response") -> AnswerT:
+        if response.status_code != OK:
+            raise self._told(response)
+        try:
+            return model.model_validate_json(response.content)
+        except ValidationError:
+            raise Unreachable("what answers there is no Elytron server of this version") from None
+
+    def _told(self, response: "httpx.Response") -> ElytronError:
+        return _error(response.content)
+
+    @contextmanager
+    def _call_under_way(self) -> Generator[None]:
+        """Let a closing wait for what is done in the block. Raises StoreClosed where it has begun."""
+        if not self._is_open:
+            raise StoreClosed
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+
+
+def _error(data: bytes) -> ElytronError:
+    """Return the error that a problem document tells of."""
+    try:
+        told = Told.model_validate_json(data)
+    except ValidationError:
+        return Unreachable("what answers there is no Elytron server")
+    return error_of(told.code, told.detail, told.details)
+
+
+def _unreachable(error: Exception) -> Unreachable:
+    return Unreachable(f"the server that holds the store does not answer: {type(error).__name__}")

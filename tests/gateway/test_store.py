@@ -1,0 +1,169 @@
+"""The store port over HTTP keeps the port's promises, against a server of this test's own."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from tests.store.sealing import seal
+from tests.transports.live import Live
+
+import elytron
+from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid, Unauthorized, Unreachable
+from elytron_core.ids import SpaceId
+from elytron_core.planes.space import COLLECTIONS
+from elytron_core.ports.store import Action, Batch, Entry, Erasure, Put, Ref, Store
+from elytron_http_shell.store import store_surfaces
+from elytron_store.conformance import SecondHandleSuite, StoreSuite
+from elytron_store.gateway import GatewayStore
+from elytron_store.opening import open_store
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Live]:
+    with Live(further=(store_surfaces,)) as live:
+        yield live
+
+
+async def empty(live: Live) -> GatewayStore:
+    """Return a handle on the server's store, with nothing in it."""
+    store = GatewayStore(live.url)
+    for space in await store.spaces(limit=2_000):
+        await store.erase(Erasure(space=space, at=Instant(1), whole_space=True))
+    return store
+
+
+class TestGatewayStore(StoreSuite):
+    @pytest.fixture
+    async def store(self, server: Live) -> AsyncIterator[Store]:
+        store = await empty(server)
+        yield store
+        await store.close()
+
+
+class TestTwoHandles(SecondHandleSuite):
+    @pytest.fixture
+    async def store(self, server: Live) -> AsyncIterator[Store]:
+        store = await empty(server)
+        yield store
+        await store.close()
+
+    @pytest.fixture
+    async def second(self, server: Live, store: Store) -> AsyncIterator[Store]:
+        second = GatewayStore(server.url)
+        yield second
+        await second.close()
+
+
+def one(space: str) -> Batch:
+    """Return a batch that puts one document into a space."""
+    ref = Ref("facts", "0")
+    return Batch(
+        space=SpaceId(space), at=Instant(1), entries=(Entry(Action.WRITE, ref),), puts=(Put(ref, b"body", 0),)
+    )
+
+
+class TestWhoMay:
+    @pytest.fixture
+    async def keyed(self) -> AsyncIterator[tuple[Live, str, str]]:
+        """Give a server that asks for keys, with a user's key for "ada" and a device's."""
+        with Live(further=(store_surfaces,), authenticator=Letting()) as live:
+            yield live, "ada", "device"
+
+    async def test_a_user_reaches_his_space_and_nothing_else(self, keyed: tuple[Live, str, str]) -> None:
+        live, mine, device = keyed
+        store = GatewayStore(live.url, api_key=mine)
+        assert list(await store.spaces(limit=10)) == []
+        await store.commit(one("ada"))
+        assert list(await store.spaces(limit=10)) == ["ada"]
+        assert list(await store.spaces(after="ada", limit=10)) == []
+        for space in ("bob", "elytron:system"):
+            with pytest.raises(PermissionRefused):
+                await store.commit(one(space))
+            with pytest.raises(PermissionRefused):
+                await store.scan(SpaceId(space), "facts", limit=1)
+            with pytest.raises(PermissionRefused):
+                await store.write_blob(SpaceId(space), "aa", pieces())
+            with pytest.raises(PermissionRefused):
+                [chunk async for chunk in store.read_blob(SpaceId(space), "aa")]
+        with pytest.raises(PermissionRefused):
+            await store.check()
+        await store.close()
+        thing = GatewayStore(live.url, api_key=device)
+        with pytest.raises(PermissionRefused):
+            await thing.get(SpaceId("ada"), (Ref("facts", "0"),))
+        await thing.close()
+
+    async def test_a_wrong_key_and_none_are_refused_alike(self, keyed: tuple[Live, str, str]) -> None:
+        for key in (None, "nonsense"):
+            store = GatewayStore(keyed[0].url, api_key=key)
+            with pytest.raises(Unauthorized):
+                await store.spaces(limit=1)
+            await store.close()
+
+
+class Letting:
+    """Knows two keys, each by its own word."""
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        match authorization:
+            case "Bearer ada":
+                return Principal("ada's", PrincipalKind.USER, SpaceId("ada"))
+            case "Bearer device":
+                return Principal("device", PrincipalKind.DEVICE, SpaceId("ada"))
+            case _:
+                raise Unauthorized
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    yield b"x"
+
+
+async def test_a_server_that_is_gone_is_said_honestly() -> None:
+    store = GatewayStore("http://127.0.0.1:9", timeout_s=2)
+    with pytest.raises(Unreachable, match="does not answer"):
+        await store.commit(one("ada"))
+    with pytest.raises(Unreachable):
+        [chunk async for chunk in store.read_blob(SpaceId("ada"), "aa")]
+    await store.close()
+
+
+async def test_what_is_no_elytron_server_is_said_so(server: Live) -> None:
+    store = GatewayStore(f"{server.url}/nothing/here")
+    with pytest.raises(ElytronError):
+        await store.spaces(limit=1)
+    await store.close()
+
+
+@pytest.mark.parametrize("url", ["gateway+http://", "gateway+http://me:pass@host", "gateway+http://host/?x=1"])
+async def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(StoreUrlInvalid) as refused:
+        await open_store(url, clock=FrozenClock())
+    assert "pass" not in refused.value.message
+
+
+async def test_a_runtime_here_keeps_its_memory_there(server: Live) -> None:
+    address = server.url.replace("http://", "gateway+http://")
+    async with elytron.open(address, space="here") as memory:
+        await memory.add("The boiler code is 4417.", speaker="Ada")
+    async with elytron.open(address, space="here") as again:
+        assert (await again.recall("boiler code")).hits[0].text == "The boiler code is 4417."
+
+
+async def test_sealed_the_server_sees_no_word_of_it(server: Live) -> None:
+    store = await seal(await empty(server))
+    async with elytron.open(store, space="here") as memory:
+        await memory.add("The boiler code is 4417.", speaker="Ada")
+        assert (await memory.recall("boiler code")).hits[0].text == "The boiler code is 4417."
+        raw = GatewayStore(server.url)
+        bodies = [
+            document.body
+            for space in await raw.spaces(limit=100)
+            for collection in COLLECTIONS
+            for document in await raw.scan(space, collection, limit=100)
+        ]
+        await raw.close()
+    assert bodies
+    assert not any(b"boiler" in body for body in bodies)
