@@ -39,6 +39,9 @@ class Settings:
     agent_skill_dirs: Setting | None = None
     embedder: Setting | None = None
     embedder_key: Setting | None = None
+    language_model: Setting | None = None
+    language_model_url: Setting | None = None
+    language_model_key: Setting | None = None
     keys: Setting | None = None
 
     def told(self) -> dict[str, Setting]:
@@ -47,7 +50,7 @@ class Settings:
         return {name: setting for name, setting in found.items() if isinstance(setting, Setting)}
 
 
-OPTIONS = ("store", "space", "key_file", "agent_skill_dirs", "embedder")
+OPTIONS = ("store", "space", "key_file", "agent_skill_dirs", "embedder", "language_model", "language_model_url")
 """What can be set by option, environment and file; secrets can be set by environment alone."""
 
 
@@ -75,6 +78,9 @@ def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], fo
     embedder_key = environment.get("ELYTRON_EMBEDDER_KEY")
     if embedder_key:
         found["embedder_key"] = Setting(embedder_key, "ELYTRON_EMBEDDER_KEY", secret=True)
+    model_key = environment.get("ELYTRON_LANGUAGE_MODEL_KEY")
+    if model_key:
+        found["language_model_key"] = Setting(model_key, "ELYTRON_LANGUAGE_MODEL_KEY", secret=True)
     found.setdefault("space", Setting(DEFAULT_SPACE, "default"))
     if "store" not in found:
         found["store"] = Setting(str(default_store()), "default")

@@ -24,6 +24,12 @@ _COMMON = (
     click.option("--key-file", metavar="PATH", callback=_keep, expose_value=False, help="Keys of a sealed store."),
     click.option("--embedder", metavar="NAME", callback=_keep, expose_value=False, help="Model that compares meanings."),
     click.option(
+        "--language-model", metavar="NAME", callback=_keep, expose_value=False, help="Model that maintains memory."
+    ),
+    click.option(
+        "--language-model-url", metavar="URL", callback=_keep, expose_value=False, help="Where that model is served."
+    ),
+    click.option(
         "--agent-skill-dirs",
         metavar="PATHS",
         callback=_keep,
@@ -55,7 +61,7 @@ def common(body: Body) -> Body:
 
 def told(context: click.Context, /) -> dict[str, str]:
     """Return the global options of this run that name something."""
-    names = ("store", "space", "key_file", "agent_skill_dirs", "embedder")
+    names = ("store", "space", "key_file", "agent_skill_dirs", "embedder", "language_model", "language_model_url")
     found = {name: context.meta.get(f"{_META}{name}") for name in names}
     return {name: value for name, value in found.items() if isinstance(value, str)}
 

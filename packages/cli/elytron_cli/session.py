@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import elytron
 from elytron.registry import by_request
@@ -31,6 +31,9 @@ from elytron_core.model import Request, Value
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import Embedder
 from elytron_core.scope import Scope
+
+if TYPE_CHECKING:
+    from elytron.models.openai_compatible import OpenAIModel
 
 ReportT = TypeVar("ReportT", bound=Value)
 
@@ -90,6 +93,7 @@ async def opened(settings: Settings, /, *, wanted: Embedder | None = None) -> As
     scope = valid(Scope, space=settings.space.value)
     skill_dirs = skill_dirs_of(settings)
     usual = embedder_of(settings)
+    language_model = model_of(settings)
     opening = elytron.open(
         settings.store.value,
         scope=scope,
@@ -97,9 +101,14 @@ async def opened(settings: Settings, /, *, wanted: Embedder | None = None) -> As
         embedder=wanted or usual,
         former_embedder=usual if wanted is not None else None,
         agent_skill_dirs=skill_dirs,
+        language_model=language_model,
     )
-    async with opening as runtime:
-        yield Session(runtime)
+    try:
+        async with opening as runtime:
+            yield Session(runtime)
+    finally:
+        if language_model is not None:
+            await language_model.close()
 
 
 def embedder_of(settings: Settings, /) -> Embedder | None:
@@ -110,6 +119,20 @@ def embedder_of(settings: Settings, /) -> Embedder | None:
 
     key = settings.embedder_key
     return named(settings.embedder.value, key=key.value if key is not None else None)
+
+
+def model_of(settings: Settings, /) -> "OpenAIModel | None":
+    """Return the language model that the settings name, or None; nothing is asked of it yet."""
+    if settings.language_model is None:
+        return None
+    from elytron.models.openai_compatible import OpenAIModel
+
+    url, key = settings.language_model_url, settings.language_model_key
+    return OpenAIModel(
+        settings.language_model.value,
+        base_url=url.value if url is not None else None,
+        api_key=key.value if key is not None else None,
+    )
 
 
 def keys_of(settings: Settings, /) -> KeyProvider | None:

@@ -90,9 +90,7 @@ async def enqueue(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) 
     return known
 
 
-async def claim(
-    ctx: OperationContext, space: SpaceId, holder: str, /, *, only: JobId | None = None
-) -> KnownJob | None:
+async def claim(ctx: OperationContext, space: SpaceId, holder: str, /, *, only: JobId | None = None) -> KnownJob | None:
     """Return the next job that is due, or the one named, leased to `holder`; None where there is none to take.
 
     Of two workers that ask at once, the store lets one have it.

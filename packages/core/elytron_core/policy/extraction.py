@@ -102,18 +102,24 @@ def gate_for_rules(turn: transcript.Turn, /) -> Gate:
     return Gate.OPEN if user_parts(turn) else Gate.NOT_RECALLABLE
 
 
-def gate_for_model(turn: transcript.Turn, *, is_pressed: bool) -> Gate:
-    """Tell whether a model may read a turn: what holds for rules, both sides spoke, and there is room to spare."""
+def gate_for_model(turn: transcript.Turn, *, is_pressed: bool, following: transcript.Turn | None = None) -> Gate:
+    """Tell whether a model may read a turn: what holds for rules, both sides spoke, and there is room to spare.
+
+    Where each message was kept as a turn of its own, the other side is the turn that follows.
+    """
     if is_pressed:
         return Gate.PRESSURE
     gate = gate_for_rules(turn)
     if gate is not Gate.OPEN:
         return gate
-    answered = any(
+    return Gate.OPEN if _answers(turn) or (following is not None and _answers(following)) else Gate.ONE_SIDED
+
+
+def _answers(turn: transcript.Turn) -> bool:
+    return any(
         message.role is Role.ASSISTANT and not wording.is_blank(message.text) and turn.is_recallable(part)
         for part, message in enumerate(turn.messages)
     )
-    return Gate.OPEN if answered else Gate.ONE_SIDED
 
 
 def user_parts(turn: transcript.Turn, /) -> tuple[int, ...]:

@@ -100,9 +100,7 @@ def rolled_up(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /)
     return "\n".join(told)[: limits.NOTE_CHARS]
 
 
-def capsule_of(
-    state: execution.ExecutionState, provenance: tuple[str, ...], /
-) -> CapsuleDraft | None:
+def capsule_of(state: execution.ExecutionState, provenance: tuple[str, ...], /) -> CapsuleDraft | None:
     """Return the capsule that tells what the work has come to; None while it says too little to be taken up again."""
     if wording.is_blank(state.goal) or not (state.progress or state.done or state.next_action or state.last_output):
         return None

@@ -17,9 +17,7 @@ class MaintainingFace(Face):
         self, request: maintaining.MemoryMaintainRequest | None = None, /
     ) -> maintaining.MemoryMaintenanceReport:
         """Run the parts of maintenance now, one outcome each. Raises Unsupported where a model is demanded in vain."""
-        return await self.operate(
-            request or maintaining.MemoryMaintainRequest(), maintaining.MemoryMaintenanceReport
-        )
+        return await self.operate(request or maintaining.MemoryMaintainRequest(), maintaining.MemoryMaintenanceReport)
 
     async def list_jobs(self, request: maintaining.JobListRequest | None = None, /) -> maintaining.JobListReport:
         """Read what was put off, whether it gets done, and what models may still cost today."""

@@ -171,6 +171,4 @@ async def _step(ctx: OperationContext, held: _Held, change: Callable[[Job], Job]
 
 async def _end(ctx: OperationContext, held: _Held, ending: _Ending) -> KnownJob:
     """Write down how the job ended; where somebody else has it by now, leave it to him."""
-    return await move(
-        ctx, held.space, held.id, lambda job: ending(job) if retrying.is_held(job, held.holder) else None
-    )
+    return await move(ctx, held.space, held.id, lambda job: ending(job) if retrying.is_held(job, held.holder) else None)

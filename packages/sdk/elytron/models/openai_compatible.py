@@ -71,9 +71,7 @@ class OpenAIModel:
     def name(self) -> str:
         return self._model
 
-    async def complete(
-        self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int
-    ) -> Completion:
+    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
         """Return what the model writes. Raises ModelUnavailable, ModelRefused, MissingExtra."""
         completions: Any = self._open().chat.completions
         import openai

@@ -93,9 +93,7 @@ class RecordingModel:
         """Return the calls that were made, in order."""
         return Cassette(model=self.name, calls=tuple(self._used.values()))
 
-    async def complete(
-        self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int
-    ) -> Completion:
+    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
         """Return the recorded answer, else the model's. Raises what the model raises."""
         key = call_key(self.name, prompt, schema)
         call = self._calls.get(key)

@@ -56,12 +56,7 @@ async def extract(work: Work, /) -> PassOutcome:
 async def _extract_one(work: Work, turn: KnownTurn, counts: Counter[str]) -> bool:
     """Propose what one turn holds; tell whether that changed anything."""
     uses_model = work.asker is not None and work.extraction is not Extraction.RULES
-    is_pressed = work.pressure is not Pressure.NORMAL
-    gate = (
-        extraction.gate_for_model(turn.turn, is_pressed=is_pressed)
-        if uses_model
-        else extraction.gate_for_rules(turn.turn)
-    )
+    gate = await _model_gate(work, turn) if uses_model else extraction.gate_for_rules(turn.turn)
     if uses_model and gate in {Gate.ONE_SIDED, Gate.PRESSURE} and work.extraction is Extraction.AUTO:
         uses_model, gate = False, extraction.gate_for_rules(turn.turn)
     if gate is not Gate.OPEN:
@@ -78,6 +73,17 @@ async def _extract_one(work: Work, turn: KnownTurn, counts: Counter[str]) -> boo
     return await _propose(work, f"extracted.{turn.id}", drafts, counts)
 
 
+async def _model_gate(work: Work, turn: KnownTurn) -> Gate:
+    is_pressed = work.pressure is not Pressure.NORMAL
+    gate = extraction.gate_for_model(turn.turn, is_pressed=is_pressed)
+    if gate is not Gate.ONE_SIDED:
+        return gate
+    following = await read_turns(work.ctx, work.scope, work.record, (turn.turn.sequence + 1,))
+    if not following:
+        return gate
+    return extraction.gate_for_model(turn.turn, is_pressed=is_pressed, following=following[0].turn)
+
+
 async def _ask(work: Work, turn: KnownTurn, counts: Counter[str]) -> tuple[CandidateDraft, ...]:
     prompt = extraction.prompt(turn.turn, before=await _before(work, turn), known=await _standing(work, turn))
     answer = await work.ask(prompt.instruction, prompt.data, ExtractedItems)
@@ -89,9 +95,7 @@ async def _ask(work: Work, turn: KnownTurn, counts: Counter[str]) -> tuple[Candi
 async def _propose(work: Work, key: str, drafts: tuple[CandidateDraft, ...], counts: Counter[str]) -> bool:
     if not drafts:
         return False
-    request = MemoryWriteRequest(
-        scope=work.scope, write=CandidatesWrite(candidates=drafts), idempotency_key=key
-    )
+    request = MemoryWriteRequest(scope=work.scope, write=CandidatesWrite(candidates=drafts), idempotency_key=key)
     try:
         report = await write(work.ctx, request)
     except IdempotencyConflict:

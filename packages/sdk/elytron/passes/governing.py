@@ -82,4 +82,3 @@ async def _roll_up(work: Work) -> int:
         await forget(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
         rolled += len(ids)
     return rolled
-

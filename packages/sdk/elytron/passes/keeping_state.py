@@ -41,9 +41,7 @@ async def keep_state(work: Work, /) -> PassOutcome:
     answer = await work.ask(prompting.STATE, prompting.state_data(known, turns), StateAnswer)
     if answer.is_work == "no" or not answer.goal.strip():
         return ended(Pass.EXECUTION_STATE, {"no_work": 1}, changed=0)
-    report = await write(
-        work.ctx, MemoryWriteRequest(scope=work.scope, write=ExecutionWrite(state=_draft(answer)))
-    )
+    report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=ExecutionWrite(state=_draft(answer))))
     work.decisions += report.decisions
     return ended(Pass.EXECUTION_STATE, {"turns": len(turns)}, changed=report.changed)
 

@@ -19,9 +19,7 @@ async def learn(work: Work, /) -> PassOutcome:
     draft = maintaining.learned_of(state, _cited(work))
     if draft is None:
         return skipped(Pass.TASK_LEARNING, "not_due")
-    report = await write(
-        work.ctx, MemoryWriteRequest(scope=work.scope, write=CandidatesWrite(candidates=(draft,)))
-    )
+    report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=CandidatesWrite(candidates=(draft,))))
     work.decisions += report.decisions
     return ended(
         Pass.TASK_LEARNING,

@@ -21,4 +21,3 @@ PASSES: dict[Pass, Callable[[Work], Awaitable[PassOutcome]]] = {
     Pass.TASK_LEARNING: learn,
     Pass.CAPSULES: encapsulate,
 }
-

@@ -50,6 +50,4 @@ async def _turns_after(work: Work, sequence: int) -> list[KnownTurn]:
     documents = await work.ctx.store.scan(
         work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=TURNS_READ
     )
-    return [
-        KnownTurn(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents
-    ]
+    return [KnownTurn(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents]

@@ -1,0 +1,74 @@
+"""The commands on what happens after a turn: maintain, and the queue of what was put off."""
+
+import pytest
+from tests.cli.conftest import CommandLine
+from tests.sdk.test_models import Server, chat, serving
+from tests.sdk.turns import item, items, request
+
+import elytron as sdk
+from elytron_core.contracts.maintaining import Extraction
+
+
+def put_off(elytron: CommandLine) -> str:
+    """Leave a turn to a model that is not there, and return its job."""
+    with sdk.open(elytron.folder / "m.db") as memory:
+        turn = request("t1", "Well, home is Porto these days.", extraction=Extraction.MODEL)
+        job = memory.finalize_turn_and_maintain(turn).job
+    assert job is not None
+    return job
+
+
+def test_maintain_reads_what_was_added_and_says_what_each_part_came_to(elytron: CommandLine) -> None:
+    elytron("add", "I live in Lisbon.")
+    report = elytron.json("maintain", "--extraction", "rules")
+    assert [outcome["counts"] for outcome in report["passes"] if outcome["of"] == "extraction"] == [
+        {"read": 1, "stored": 1}
+    ]
+    shown = elytron("maintain", "--only", "extraction", "--no-json").stdout
+    assert "extraction" in shown
+    assert "0 turns looked at" in shown
+    assert "summary" not in shown
+
+
+def test_a_demanded_model_that_is_not_there_is_refused(elytron: CommandLine) -> None:
+    elytron("add", "I live in Lisbon.")
+    assert elytron.error("maintain", "--extraction", "model", expect=8)["key"] == "unsupported"
+
+
+def test_jobs_are_listed_run_given_up_and_tried_again(elytron: CommandLine) -> None:
+    job = put_off(elytron)
+    listed = elytron.json("jobs", "list")
+    assert ([found["id"] for found in listed["jobs"]], listed["health"]) == ([job], "working")
+    assert elytron.json("jobs", "run")["jobs"][0]["state"] == "blocked"
+    assert "degraded: 1 blocked" in elytron("jobs", "list", "--no-json").stdout
+    assert elytron.json("jobs", "cancel", job)["job"]["state"] == "cancelled"
+    assert elytron.json("jobs", "list", "--state", "pending")["jobs"] == []
+    assert job in elytron("jobs", "retry", job, "--no-json").stdout
+    assert "1 jobs taken, 1 waiting" in elytron("jobs", "run", "--no-json").stdout
+    assert elytron.error("jobs", "retry", "abc", expect=3)["key"] == "not_found"
+
+
+def test_a_model_by_its_address_does_the_jobs(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    from starlette.responses import JSONResponse
+
+    put_off(elytron)
+    monkeypatch.setenv("ELYTRON_LANGUAGE_MODEL_KEY", "sk-test-canary")
+    answer = items(item("The user lives in Porto.", "home is Porto these days"))
+    with serving(Server([JSONResponse(chat(answer))])) as server:
+        named = ("--language-model", "m", "--language-model-url", server.url)
+        report = elytron.json("jobs", "run", *named)
+        assert server.seen[0]["headers"]["authorization"] == "Bearer sk-test-canary"
+    assert (report["jobs"][0]["state"], report["spent"]["prompt_tokens"]) == ("succeeded", 11)
+    assert "The user lives in Porto." in [hit["text"] for hit in elytron.json("recall", "Porto")["hits"]]
+
+
+def test_what_is_left_to_a_job_and_what_it_cost_is_shown(elytron: CommandLine) -> None:
+    from starlette.responses import JSONResponse
+
+    elytron("add", "Home is Porto these days.")
+    elytron("add", "Nice.", "--role", "assistant")
+    busy = JSONResponse({"error": {"message": "busy"}}, status_code=503, headers={"retry-after-ms": "1"})
+    with serving(Server([busy])) as server:
+        shown = elytron("maintain", "--language-model", "m", "--language-model-url", server.url, "--no-json").stdout
+    assert "the rest is left to job" in shown
+    assert "1 calls" in shown
