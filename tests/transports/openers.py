@@ -5,7 +5,7 @@ To add a transport, add its opener to OPENERS: a context manager over a server t
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
@@ -26,13 +26,13 @@ Opener = Callable[[Live], AbstractContextManager[Call]]
 
 
 @contextmanager
-def in_process(live: Live) -> Iterator[Call]:
+def in_process(live: Live) -> Generator[Call]:
     """Call the runtime where it lives."""
     yield lambda name, request: live.run(operations.call(live.runtime, name, request))
 
 
 @contextmanager
-def remote(live: Live, *, scheme: str) -> Iterator[Call]:
+def remote(live: Live, *, scheme: str) -> Generator[Call]:
     """Call the server through the Python client."""
     with asyncio.Runner() as runner:
         memory = runner.run(_opened(elytron.connect(live.ws_url if scheme == "ws" else live.url)))
@@ -51,7 +51,7 @@ async def _opened(opening: Awaitable[elytron.RemoteMemory]) -> elytron.RemoteMem
 
 
 @contextmanager
-def command_line(live: Live) -> Iterator[Call]:
+def command_line(live: Live) -> Generator[Call]:
     """Call the server by `elytron client`."""
 
     def call(name: str, request: Json) -> Json:
