@@ -13,7 +13,8 @@ from elytron_gateway.wire import UserRequest
 
 @pytest.fixture
 async def memory() -> AsyncIterator[elytron.MemoryRuntime]:
-    async with elytron.open("memory:", space=None, clock=FrozenClock(Instant(1_781_172_177_000)), ids=SeededIds()) as runtime:
+    clock = FrozenClock(Instant(1_781_172_177_000))
+    async with elytron.open("memory:", space=None, clock=clock, ids=SeededIds()) as runtime:
         yield runtime
 
 

@@ -23,7 +23,7 @@ SAID = [{"sender_id": "ada", "role": "user", "timestamp": 1, "content": "The boi
 @pytest.fixture
 def client(memory: elytron.MemoryRuntime, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Let the client's connections end at the application, in this process."""
-    app = create_app(memory, authenticator=Development(), further=(gateway_surfaces(lambda _runtime: gateway),))
+    app = create_app(memory, authenticator=Development(), further=(gateway_surfaces(gateway),))
 
     class Within(httpx.AsyncClient):
         def __init__(self, **options: Any) -> None:

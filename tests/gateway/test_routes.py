@@ -28,7 +28,7 @@ PDF = b"%PDF-1.4 not one"
 
 @pytest.fixture
 async def client(memory: elytron.MemoryRuntime, gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(memory, authenticator=Development(), further=(gateway_surfaces(lambda _runtime: gateway),))
+    app = create_app(memory, authenticator=Development(), further=(gateway_surfaces(gateway),))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8010") as connected:
         yield connected
@@ -136,7 +136,7 @@ async def test_uploads_of_wrong_kinds_and_sizes_are_refused(client: httpx.AsyncC
 async def test_making_users_needs_the_provisioning_credential(
     memory: elytron.MemoryRuntime, gateway: Gateway
 ) -> None:
-    app = create_app(memory, further=(gateway_surfaces(lambda _runtime: gateway),))
+    app = create_app(memory, further=(gateway_surfaces(gateway),))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as stranger:
         answer = await stranger.post("/users", json={"user_id": "u_1"})
         assert answer.status_code == 401

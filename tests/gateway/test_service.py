@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import elytron
+from elytron_adapter.principals import AnyOf, Principal, PrincipalKind
 from elytron_core.errors import (
     InvalidInput,
     LimitExceeded,
@@ -16,11 +17,13 @@ from elytron_core.errors import (
     Unauthorized,
     UnsupportedMedia,
 )
+from elytron_core.ids import SpaceId
 from elytron_gateway import wire
 from elytron_gateway.messages import Upload
 from elytron_gateway.reporting import is_genuine
 from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway, GatewayOptions, Quota
+from elytron_gateway.users import UserKeys
 
 pytestmark = pytest.mark.anyio
 
@@ -87,6 +90,19 @@ class TestUsers:
         with pytest.raises(Unauthorized):
             await texts(gateway, ada, "boiler")
         assert await texts(gateway, {**ada, "user_key": key}, "boiler code", scope=["all_user_memory"])
+
+    async def test_a_key_alone_opens_its_users_space_until_it_ends(self, gateway: Gateway) -> None:
+        keys = UserKeys(gateway.users)
+        key = (await gateway.create_user(wire.UserRequest(user_id="ada"))).user_key
+        assert await keys.authenticate(f"Bearer {key}") == Principal("gateway:ada", PrincipalKind.USER, SpaceId("ada"))
+        renewed = await gateway.users.rotate("ada")
+        assert (await keys.authenticate(f"Bearer {renewed}")).space == "ada"
+        for ended in (f"Bearer {key}", "Bearer uk_", f"Basic {renewed}", None):
+            with pytest.raises(Unauthorized):
+                await AnyOf(keys).authenticate(ended)
+        await gateway.users.revoke("ada")
+        with pytest.raises(Unauthorized):
+            await keys.authenticate(f"Bearer {renewed}")
 
     async def test_a_revoked_user_is_refused_until_he_is_made_anew_with_another_key(
         self, gateway: Gateway, ada: dict[str, str]

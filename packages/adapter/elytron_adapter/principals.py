@@ -1,9 +1,11 @@
 """Who calls, as a credential proves it, and what his kind may do."""
 
+import contextlib
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
 
 SYSTEM_SPACE = SpaceId("elytron:system")
@@ -49,3 +51,17 @@ class Development:
     async def authenticate(self, authorization: str | None, /) -> Principal:  # noqa: ARG002 - whatever was sent
         """Return the developer."""
         return DEVELOPER
+
+
+class AnyOf:
+    """Lets in whoever one of several authenticators knows."""
+
+    def __init__(self, *authenticators: Authenticator) -> None:
+        self._authenticators = authenticators
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        """Return who the first that knows the credential says it is. Raises Unauthorized."""
+        for authenticator in self._authenticators:
+            with contextlib.suppress(Unauthorized):
+                return await authenticator.authenticate(authorization)
+        raise Unauthorized

@@ -5,11 +5,12 @@ import hmac
 from collections.abc import AsyncIterator, Callable
 
 from elytron.context import OperationContext
-from elytron_adapter.principals import SYSTEM_SPACE
+from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
 from elytron_core import canonical
 from elytron_core.errors import Conflict, NotFound, Unauthorized
 from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import USERS, User
+from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
+from elytron_core.ports.store import Delete, Put
 from elytron_gateway.names import require_user_id
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
 
@@ -33,6 +34,7 @@ class Users:
         self._ctx = ctx
         self._secret = secret
         self._users = Shelf(ctx, USERS, User)
+        self._keys = Shelf(ctx, KEYS, KeyName)
 
     async def create(self, user_id: str, /) -> tuple[User, str]:
         """Return a user and his key; one who is there already is returned as he is, with the same key.
@@ -52,7 +54,9 @@ class Users:
             )
             expects = kept.revision if kept is not None else 0
             try:
-                await commit(self._ctx, SPACE, self._users.put(key, user, expects=expects))
+                await commit(
+                    self._ctx, SPACE, self._users.put(key, user, expects=expects), *await self._renamed(None, user)
+                )
             except Conflict:
                 if attempt == ATTEMPTS:
                     raise
@@ -69,6 +73,11 @@ class Users:
         if kept is None or not fits or user.revoked_at is not None:
             raise Unauthorized
         return user
+
+    async def holder(self, user_key: str, /) -> User:
+        """Return the user whose key this is, without his id. Raises Unauthorized, alike for every reason."""
+        kept = await self._keys.get(SPACE, await self._tag(user_key))
+        return await self.authenticate(kept.value.user_id if kept is not None else "", user_key)
 
     async def rotate(self, user_id: str, /) -> str:
         """Return a new key of the user, whose memory stays; the old one ends. Raises NotFound."""
@@ -98,7 +107,7 @@ class Users:
     async def remove(self, user_id: str, /) -> None:
         """Take the user himself away; his spaces are erased before. Raises NotFound."""
         kept = await self._kept(user_id)
-        await commit(self._ctx, SPACE, self._users.remove(kept))
+        await commit(self._ctx, SPACE, self._users.remove(kept), *await self._renamed(kept.value, None))
 
     async def _kept(self, user_id: str) -> Kept[User]:
         kept = await self._users.get(SPACE, await self._place(user_id))
@@ -113,13 +122,32 @@ class Users:
             if user == kept.value:
                 return user
             try:
-                await commit(self._ctx, SPACE, self._users.put(kept.key, user, expects=kept.revision))
+                put = self._users.put(kept.key, user, expects=kept.revision)
+                await commit(self._ctx, SPACE, put, *await self._renamed(kept.value, user))
             except Conflict:
                 if attempt == ATTEMPTS:
                     raise
                 continue
             return user
         raise AssertionError("unreachable")
+
+    async def _renamed(self, before: User | None, after: User | None) -> list[Put | Delete]:
+        """Return the changes by which a user's new key is known, and his old one no more."""
+        has = [user for user in (before, after) if user is not None and user.revoked_at is None]
+        if before is not None and after is not None and before.generation == after.generation:
+            return []
+        changes: list[Put | Delete] = []
+        for user in has:
+            tag = await self._tag(await self._key(user))
+            kept = await self._keys.get(SPACE, tag)
+            if user is after and kept is None:
+                changes.append(self._keys.put(tag, KeyName(user_id=user.user_id), expects=0))
+            elif user is before and kept is not None:
+                changes.append(self._keys.remove(kept))
+        return changes
+
+    async def _tag(self, user_key: str) -> str:
+        return (await record_of(self._ctx, SPACE)).tag("gateway key", user_key)
 
     async def _place(self, user_id: str) -> str:
         return (await record_of(self._ctx, SPACE)).tag("gateway user", user_id)
@@ -128,3 +156,18 @@ class Users:
         secret = self._secret or bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
         tag = canonical.tag(secret[:64], "gateway user key", user.user_id, str(user.generation), size=_DIGITS)
         return PREFIX + base64.urlsafe_b64encode(bytes.fromhex(tag)).decode("ascii").rstrip("=")
+
+
+class UserKeys:
+    """Lets holders of a gateway user's key in everywhere, each to his own space."""
+
+    def __init__(self, users: Users, /) -> None:
+        self._users = users
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        """Return the user whose key the header bears. Raises Unauthorized."""
+        scheme, _, given = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not given.startswith(PREFIX):
+            raise Unauthorized
+        user = await self._users.holder(given.strip())
+        return Principal(f"gateway:{user.user_id}", PrincipalKind.USER, SpaceId(user.user_id))

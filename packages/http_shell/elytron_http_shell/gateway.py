@@ -10,7 +10,6 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elytron.runtime import MemoryRuntime
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Rejected
@@ -37,13 +36,11 @@ PlacedT = TypeVar("PlacedT", bound=wire.Credentials)
 Handler = Callable[[Request], Awaitable[Value]]
 
 
-def gateway_surfaces(
-    make: Callable[[MemoryRuntime], Gateway] = Gateway, /
-) -> Callable[[Entrance], Iterable[Surface]]:
-    """Return the family of the routes of the gateway that `make` builds over the server's runtime."""
+def gateway_surfaces(given: Gateway | None = None, /) -> Callable[[Entrance], Iterable[Surface]]:
+    """Return the family of a gateway's routes; without one, of a plain one over the server's own runtime."""
 
     def family(entrance: Entrance) -> Iterable[Surface]:
-        gateway = make(entrance.dispatcher.runtime)
+        gateway = given or Gateway(entrance.dispatcher.runtime)
         return [*_bodies(gateway, entrance), *_resources(gateway), *_operators(gateway)]
 
     return family

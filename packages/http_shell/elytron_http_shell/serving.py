@@ -13,7 +13,7 @@ from elytron.runtime import MemoryRuntime
 from elytron_adapter.access import AccessAddRequest, AccessKeys
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Development, PrincipalKind
+from elytron_adapter.principals import AnyOf, Authenticator, Development, PrincipalKind
 from elytron_adapter.shedding import Bounds, FairPlaces
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
@@ -57,11 +57,12 @@ async def serve(
     *,
     started: Callable[[Started], None],
     further: "Iterable[Family]" = (),
+    known: Iterable[Authenticator] = (),
 ) -> None:
     """Answer over HTTP until SIGINT or SIGTERM, then finish what was accepted, for `limits.SHUTDOWN_S` at the most.
 
-    `memory` is its opener's to close. Raises PermissionRefused for a server beyond this machine that would let in
-    anybody, InvalidInput for an address that cannot be had, MissingExtra.
+    `known` let callers in beside the access keys. `memory` is its opener's to close. Raises PermissionRefused for a
+    server beyond this machine that would let in anybody, InvalidInput for an address that cannot be had, MissingExtra.
     """
     keys = AccessKeys(memory.context)
     has_operator = not serving.development and await keys.has_operator()
@@ -69,7 +70,7 @@ async def serve(
     made = await _first_key(keys) if serving.operator_key and not serving.development and not has_operator else None
     entrance = Entrance(
         Dispatcher(memory),
-        authenticator=Development() if serving.development else keys,
+        authenticator=Development() if serving.development else AnyOf(keys, *known),
         shedding=FairPlaces(serving.bounds),
     )
     spans = _spans() if serving.spans else None

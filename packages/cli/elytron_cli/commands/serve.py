@@ -47,6 +47,15 @@ class ServeReport(Value):
     show_default=True,
     help="From which level on is logged; requests are at info.",
 )
+@click.option("--share-store", is_flag=True, help="Let runtimes elsewhere keep their memory here (gateway+http://).")
+@click.option("--resource-host", "hosts", multiple=True, metavar="NAME", help="A host to read resources from.")
+@click.option(
+    "--resource-folder",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder to read resources from.",
+)
 @click.option("--otel", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
 @common
 def serve(
@@ -60,17 +69,25 @@ def serve(
     style: str | None,
     log_level: str,
     otel: bool,
+    share_store: bool,
+    hosts: tuple[str, ...],
+    folders: tuple[Path, ...],
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
 
     Callers need an access key (`elytron access add`). It listens on this machine alone unless --host says otherwise.
     """
     from elytron_adapter.shedding import Bounds
+    from elytron_gateway.external import Allowed
+    from elytron_gateway.service import Gateway, GatewayOptions
+    from elytron_gateway.users import UserKeys
     from elytron_http_shell.serving import Serving, Started
     from elytron_http_shell.serving import serve as served
 
     try:
+        from elytron_http_shell.gateway import gateway_surfaces
         from elytron_http_shell.logs import LogStyle, configure
+        from elytron_http_shell.store import store_surfaces
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
 
@@ -98,7 +115,10 @@ def serve(
 
     async def work() -> None:
         async with opened(found) as session:
-            await served(session.runtime, serving, started=started)
+            gateway = Gateway(session.runtime, options=GatewayOptions(allowed=Allowed(frozenset(hosts), folders)))
+            further = [gateway_surfaces(gateway), *([store_surfaces] if share_store else [])]
+            known = [UserKeys(gateway.users)]
+            await served(session.runtime, serving, started=started, further=further, known=known)
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(work())

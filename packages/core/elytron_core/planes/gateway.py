@@ -11,6 +11,7 @@ from elytron_core.model import Value
 from elytron_core.scope import Name
 
 USERS = "gateway_users"
+KEYS = "gateway_keys"
 SESSIONS = "gateway_sessions"
 EDITS = "gateway_edits"
 RESOURCES = "gateway_resources"
@@ -32,6 +33,12 @@ class User(Value):
     revoked_at: Instant | None = None
     spaces: tuple[str, ...] = ()
     """Every memory space that he has written to."""
+
+
+class KeyName(Value):
+    """Whose key a tag stands for, so that a key alone tells its user."""
+
+    user_id: Name
 
 
 class Session(Value):
