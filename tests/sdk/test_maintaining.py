@@ -105,12 +105,16 @@ async def test_a_model_reads_what_rules_cannot_and_its_word_is_judged(clock: Fro
         )
     )
     async with opened(clock, model) as memory:
-        await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "And you are a genius."))
+        await told.talk(
+            memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "And you are a genius.")
+        )
         outcome = await run(memory, Pass.EXTRACTION)
         assert outcome.counts == {"read": 1, "stored": 1, "rests_on_no_words": 2}
         assert outcome.spent.calls == 1
         assert outcome.spent.prompt_tokens > 0
-        assert [fact.text for fact in (await memory.recall("Porto")).hits if fact.kind is Kind.PROFILE] == ["The user lives in Porto."]
+        assert [fact.text for fact in (await memory.recall("Porto")).hits if fact.kind is Kind.PROFILE] == [
+            "The user lives in Porto."
+        ]
 
 
 async def test_an_answer_that_is_nearly_json_is_repaired(clock: FrozenClock) -> None:
@@ -131,7 +135,9 @@ async def test_an_answer_that_is_nearly_json_is_repaired(clock: FrozenClock) -> 
         Completion('{"items":[]}', "m", is_cut=True),
     ],
 )
-async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(clock: FrozenClock, first: str | Completion) -> None:
+async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(
+    clock: FrozenClock, first: str | Completion
+) -> None:
     model = ScriptedModel([first, items(item("The user lives in Porto.", "home is Porto these days"))])
     async with opened(clock, model) as memory:
         await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "Nice."))
@@ -152,7 +158,9 @@ async def test_two_answers_that_cannot_be_read_are_a_typed_failure_and_rules_rea
 
 
 async def test_a_model_that_cannot_be_reached_leaves_the_turns_to_a_job(clock: FrozenClock) -> None:
-    model = ScriptedModel([ModelUnavailable("off"), items(item("The user lives in Porto.", "home is Porto these days"))])
+    model = ScriptedModel(
+        [ModelUnavailable("off"), items(item("The user lives in Porto.", "home is Porto these days"))]
+    )
     async with opened(clock, model) as memory:
         await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "Nice."))
         report = await memory.maintain()
@@ -231,7 +239,12 @@ async def test_the_state_of_work_is_renewed_and_its_last_items_kept(clock: Froze
         assert outcome.status is PassStatus.DONE
         (state,) = [text for text in await told.texts(memory, "release tag") if text.startswith("Goal: Ship")]
     assert "Next: tag it" in state
-    assert [line for line in state.splitlines() if line.startswith("Done")] == ["Done: b", "Done: c", "Done: d", "Done: e"]
+    assert [line for line in state.splitlines() if line.startswith("Done")] == [
+        "Done: b",
+        "Done: c",
+        "Done: d",
+        "Done: e",
+    ]
     assert "Progress: begun" in model.prompts[0][1].text
 
 
@@ -313,3 +326,21 @@ async def test_what_a_scheduled_run_said_is_never_read(memory: elytron.MemoryRun
     outcome = report.outcome(Pass.EXTRACTION)
     assert outcome is not None
     assert outcome.counts == {"scheduled_run": 1}
+
+
+async def test_facts_that_say_nearly_the_same_are_folded_six_at_a_time(memory: elytron.MemoryRuntime) -> None:
+    for number in range(8):
+        thing = f"the {'abcdefgh'[number] * 7} instrument of the orchestra"
+        await told.believe(memory, f"likes {number}", f"Ada likes to play {thing} on Sundays", kind=Kind.PREFERENCE)
+        await told.believe(memory, f"also {number}", f"Ada likes to play {thing} on Sunday", kind=Kind.PREFERENCE)
+    assert (await run(memory, Pass.HYGIENE)).counts["facts_reconciled"] == 6
+
+
+async def test_inspection_says_whether_what_was_put_off_gets_done(memory: elytron.MemoryRuntime) -> None:
+    assert (await memory.inspect()).work == "idle"
+    await finish(memory, "t1", "I live in Lisbon.", extraction=Extraction.MODEL)
+    report = await memory.inspect()
+    assert (report.work, report.jobs) == ("working", {"pending": 1})
+    await memory.run_jobs()
+    report = await memory.inspect()
+    assert (report.work, report.jobs) == ("degraded", {"blocked": 1})

@@ -1,5 +1,6 @@
 """The durable queue of a space: jobs are documents, and every step of one is a batch that names what it replaces."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -8,13 +9,13 @@ from elytron.records import Changes
 from elytron.writes.settling import Settled, settle
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.maintaining import JobView
+from elytron_core.contracts.maintaining import JobView, WorkHealth
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes import jobs
 from elytron_core.planes.jobs import Job, JobId, JobState, Queue, QueuedJob
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import retrying
+from elytron_core.policy import maintaining, retrying
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import ConversationKey, Scope
 
@@ -126,6 +127,15 @@ async def move(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step,
 
     known, _ = await settle(ctx, space, plan)
     return known
+
+
+async def work_of(ctx: OperationContext, space: SpaceId, /) -> tuple[WorkHealth, dict[str, int]]:
+    """Return whether the jobs of `space` get done, and how many there are in each state."""
+    queue = await read_queue(ctx, space)
+    known = await read_jobs(ctx, space, (*(job.id for job in queue.active), *queue.over))
+    over = [job.job.state for job in known if not job.job.state.is_active]
+    counts = Counter(job.job.state.value for job in known)
+    return maintaining.work_health(queue, over, ctx.clock.now()), dict(sorted(counts.items()))
 
 
 def view(known: KnownJob, /) -> JobView:

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
+from elytron_core.contracts.maintaining import WorkHealth
 from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
 from elytron_core.contracts.skills import AgentSkillDirectoryReport, RuntimeSkillCounts
@@ -84,6 +85,10 @@ class MemoryInspectionReport(Value):
     agent_skills: AgentSkillDirectoryReport = AgentSkillDirectoryReport(directories=0)
     """What the agent skill directories of this runtime hold, read for this report."""
     agent_tools: AgentToolRegistryReport = AgentToolRegistryReport()
+    work: WorkHealth = WorkHealth.IDLE
+    """Whether what was put off gets done; degraded where jobs wait too long, are blocked, or were given up."""
+    jobs: dict[str, int] = {}
+    """How many jobs there are in each state."""
 
 
 class MemoryReplayRequest(ScopedRequest):

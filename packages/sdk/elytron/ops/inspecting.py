@@ -10,6 +10,7 @@ from elytron.fingerprints import EventFingerprint, document_line, documents, ent
 from elytron.heads import read_head
 from elytron.health import check
 from elytron.keeping import by_plane
+from elytron.queueing import work_of
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspecting import (
     ConversationSummary,
@@ -20,6 +21,7 @@ from elytron_core.contracts.inspecting import (
     MemoryReplayReport,
     MemoryReplayRequest,
 )
+from elytron_core.contracts.maintaining import WorkHealth
 from elytron_core.errors import InvalidInput, SealBroken, StoreCorrupt
 from elytron_core.ids import TurnId
 from elytron_core.planes import embedding, procedural, tools, transcript
@@ -71,6 +73,8 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         unembedded_units=seen.unembedded,
         runtime_skills=skill_governance.counted(seen.skills, at=ctx.clock.now()),
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
+        work=seen.work,
+        jobs=seen.jobs,
         agent_tools=tool_experience.counted(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
     )
 
@@ -87,6 +91,8 @@ class _Seen:
     events: EventFingerprint = field(default_factory=EventFingerprint)
     units: int = 0
     index_bytes: int = 0
+    work: WorkHealth = WorkHealth.IDLE
+    jobs: dict[str, int] = field(default_factory=dict[str, int])
     compared: str | None = None
     unembedded: int = 0
     skills: list[procedural.Skill] = field(default_factory=list[procedural.Skill])
@@ -104,6 +110,7 @@ class _Seen:
             self.lines.append(document_line(document))
             self._take(document)
         if self.exists:
+            self.work, self.jobs = await work_of(ctx, scope.space)
             index = await ctx.folds.current(scope.space)
             self.units, self.index_bytes = index.units, index.size_bytes
             self.unembedded = index.unembedded(index.compared) if index.compared else 0

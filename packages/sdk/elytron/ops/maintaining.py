@@ -1,10 +1,8 @@
 """The queue of what was put off: looked at, tried again, given up."""
 
-from collections import Counter
-
 from elytron.asking import spent_on
 from elytron.context import OperationContext
-from elytron.queueing import Step, move, read_jobs, read_queue, view
+from elytron.queueing import Step, move, read_jobs, read_queue, view, work_of
 from elytron_core.contracts.maintaining import (
     JobCancelRequest,
     JobListReport,
@@ -14,24 +12,24 @@ from elytron_core.contracts.maintaining import (
 )
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import Job, JobId, JobState
-from elytron_core.policy import maintaining, retrying, spending
+from elytron_core.policy import retrying, spending
 
 
 async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobListReport:
     """Return the jobs of the space, whether they get done, and what models may still cost today."""
     scope = ctx.scope_of(request)
     queue = await read_queue(ctx, scope.space)
+    health, counts = await work_of(ctx, scope.space)
     ids = (*(job.id for job in queue.active), *reversed(queue.over))
     known = await read_jobs(ctx, scope.space, ids)
     wanted = [job for job in known if not request.states or job.job.state in request.states]
     now = ctx.clock.now()
-    over = [job.job.state for job in known if not job.job.state.is_active]
     day = spending.today(await spent_on(ctx, scope.space), now)
     return JobListReport(
         space=scope.space,
-        health=maintaining.work_health(queue, over, now),
+        health=health,
         jobs=tuple(view(job) for job in wanted[: request.limit]),
-        counts=dict(sorted(Counter(job.job.state.value for job in known).items())),
+        counts=counts,
         clipped=len(wanted) > request.limit,
         spent_today=day.spent,
         calls_left=max(0, ctx.budget.calls_per_day - day.spent.calls - day.held_calls),

@@ -1,6 +1,7 @@
 """Governance without a model: what has outlived its time, how skills served, and the space's upkeep."""
 
 from elytron.ops.control import forget
+from elytron.ops.governing import merge_facts
 from elytron.ops.skills import govern_runtime_skills
 from elytron.ops.writing import write
 from elytron.passes.working import Work, ended, skipped
@@ -9,6 +10,7 @@ from elytron.writes.reuse import record_reuse
 from elytron_core import limits
 from elytron_core.clock import DAY_MS
 from elytron_core.contracts.control import MemoryForgetRequest
+from elytron_core.contracts.governing import MemoryMergeRequest
 from elytron_core.contracts.maintaining import PassOutcome
 from elytron_core.contracts.planes import NoteDraft, NotesWrite
 from elytron_core.contracts.skills import RuntimeSkillGovernRequest
@@ -42,17 +44,19 @@ async def note_reuse(work: Work, /) -> PassOutcome:
 
 
 async def keep_house(work: Work, /) -> PassOutcome:
-    """Roll old daily notes into their months, govern skills, bring the index up to the journal."""
+    """Roll old daily notes into months, fold near duplicates, govern skills, bring the index up to the journal."""
     rolled = await _roll_up(work)
+    merged = await _reconcile(work)
     skills = await govern_runtime_skills(work.ctx, RuntimeSkillGovernRequest(scope=work.scope))
     index = await work.ctx.folds.current(work.space)
     counts = {
         "notes_rolled_up": rolled,
+        "facts_reconciled": merged,
         "skills_retired": len(skills.retired) + len(skills.merged),
         "skills_pruned": len(skills.pruned),
         "indexed": index.units,
     }
-    return ended(Pass.HYGIENE, counts, changed=rolled + skills.changed)
+    return ended(Pass.HYGIENE, counts, changed=rolled + merged + skills.changed)
 
 
 async def _roll_up(work: Work) -> int:
@@ -82,3 +86,9 @@ async def _roll_up(work: Work) -> int:
         await forget(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
         rolled += len(ids)
     return rolled
+
+
+async def _reconcile(work: Work) -> int:
+    """Fold up to six pairs of facts that say nearly the same; folding can be undone."""
+    report = await merge_facts(work.ctx, MemoryMergeRequest(scope=work.scope, limit=maintaining.RECONCILES))
+    return sum(pair.changed for pair in report.pairs)
