@@ -158,7 +158,7 @@ class QuotaStore:
         erased = await self._inner.erase(erasure)
         used = self._used
         sizes = used.sizes.get(erasure.space, {})
-        gone = list(sizes) if erasure.whole_space else [ref for ref in erasure.refs if ref in sizes]
+        gone = list(sizes) if erasure.whole_space else [ref for ref in dict.fromkeys(erasure.refs) if ref in sizes]
         for ref in gone:
             used.document_bytes -= sizes.pop(ref)
         used.records -= len(gone)

@@ -1,0 +1,155 @@
+"""A check of a conversation's links finds each of the thirteen ways in which they can be broken, and closes."""
+
+import pytest
+from tests.sdk.told import believe
+from tests.sdk.transcripts import SUPPORT, commit
+
+import elytron
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
+from elytron_core.ids import SeededIds, TurnId
+from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
+from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef, TranscriptEvidenceRef
+from elytron_core.planes.transcript import TURNS, Turn
+from elytron_core.ports.store import Action, Batch, Entry, Erasure, Put, Ref
+
+pytestmark = pytest.mark.anyio
+
+AT = Instant(1_770_000_000_000)
+KEY = "a" * 24
+
+
+async def repair(memory: elytron.MemoryRuntime) -> elytron.MemoryTranscriptRepairReport:
+    return await memory.repair_transcript(elytron.MemoryTranscriptRepairRequest(scope=SUPPORT))
+
+
+async def put(memory: elytron.MemoryRuntime, collection: str, key: str, body: bytes) -> None:
+    """Write a document behind the runtime's back."""
+    ref = Ref(collection, key)
+    (there,) = await memory.context.store.get(SUPPORT.space, (ref,))
+    change = Put(ref, body, there.revision if there is not None else 0)
+    batch = Batch(space=SUPPORT.space, at=AT, entries=(Entry(Action.OPERATOR, ref),), puts=(change,))
+    await memory.context.store.commit(batch)
+
+
+async def turn_of(memory: elytron.MemoryRuntime, key: str) -> Turn:
+    (document,) = await memory.context.store.get(SUPPORT.space, (Ref(TURNS, key),))
+    assert document is not None
+    return Turn.from_bytes(document.body)
+
+
+def attribute(turn: str, **more: object) -> TurnAttribute:
+    about = {"turn": turn, "channel": "web", "conversation": "support", "written_at": AT}
+    return TurnAttribute.model_validate({"key": "host.a", "value": "v"} | about | more)
+
+
+def derived(turn: str, plane: str = "soul_candidate_handoff", **more: object) -> DerivedMemoryRef:
+    about = {"memory_space_id": "ada", "channel_id": "web", "conversation_id": "support", "turn_id": turn}
+    source = TranscriptEvidenceRef.model_validate(about | more)
+    return DerivedMemoryRef(plane=DerivedMemoryPlane(plane), store_key="k", source=source, created_at=AT)
+
+
+async def test_sound_links_are_reported_so(memory: elytron.MemoryRuntime) -> None:
+    assert not (await repair(memory)).fail_closed
+    report = await commit(memory, attributes=({"key": "host.a", "value": 1, "part": 1},))
+    await believe(memory, "a", "one", citations=(report.message_ids[1],))
+    found = await repair(memory)
+    assert (found.checked_turns, found.checked_derived_refs, found.checked_attributes) == (1, 1, 1)
+    assert (found.issues, found.fail_closed) == ((), False)
+
+
+async def test_each_kind_of_damage_is_found(memory: elytron.MemoryRuntime) -> None:
+    place = str((await commit(memory)).turn_id)
+    gone = TurnId(place[:-1] + "8")
+    good = attribute(place).to_bytes()
+    broken: dict[Kind, tuple[str, str, bytes]] = {
+        Kind.MISSING_SOURCE_TURN: (DERIVED_REFS, f"{gone}.{KEY}", derived(gone).to_bytes()),
+        Kind.MISSING_SOURCE_MESSAGE: (
+            DERIVED_REFS, f"{place}.{KEY}", derived(place, message_id=f"{place}#7").to_bytes(),
+        ),
+        Kind.ORPHAN_DERIVED_REF: (DERIVED_REFS, f"{place}.{KEY}", derived(place, "shared_fact").to_bytes()
+                                  .replace(b'"k"', b'"00000000-0000-7000-8000-000000000000"')),
+        Kind.MISMATCHED_SOURCE_KEY: (
+            DERIVED_REFS, f"{place}.{KEY}", derived(place, conversation_id="other").to_bytes(),
+        ),
+        Kind.MISSING_ATTR_TARGET_TURN: (TURN_ATTRIBUTES, f"{gone}.{KEY}", attribute(gone).to_bytes()),
+        Kind.MISSING_ATTR_TARGET_MESSAGE: (TURN_ATTRIBUTES, f"{place}.{KEY}", attribute(place, part=9).to_bytes()),
+        Kind.MISMATCHED_ATTR_SOURCE_KEY: (
+            TURN_ATTRIBUTES, f"{place}.{KEY}", attribute(place, conversation="other").to_bytes(),
+        ),
+        Kind.OVERSIZED_ATTR_VALUE: (
+            TURN_ATTRIBUTES, f"{place}.{KEY}", attribute(place, value="long", max_value_bytes=2).to_bytes(),
+        ),
+        Kind.INVALID_ATTR_KEY: (TURN_ATTRIBUTES, f"{place}.{KEY}", good.replace(b"host.a", b"other")),
+        Kind.INVALID_ATTR_VISIBILITY: (
+            TURN_ATTRIBUTES, f"{place}.{KEY}", attribute(place, visibility="export").to_bytes()
+            .replace(b'"export"', b'["all"]'),
+        ),
+        Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD: (TURN_ATTRIBUTES, f"{place}.{KEY}", b"[]"),
+        Kind.CORRUPT_RECORD: (DERIVED_REFS, f"{place}.{KEY}", b"rubbish"),
+    }  # fmt: skip
+    for kind, (collection, key, body) in broken.items():
+        await put(memory, collection, key, body)
+        found = await repair(memory)
+        assert [issue.kind for issue in found.issues] == [kind]
+        assert found.fail_closed
+        assert (found.issues[0].collection, found.issues[0].key) == (collection, key)
+        fine = derived(place).to_bytes() if collection == DERIVED_REFS else good
+        await put(memory, collection, f"{place}.{KEY}", fine)
+        if key != f"{place}.{KEY}":
+            # What belongs to no turn is erased as an operator would.
+            await memory.context.store.erase(erasure(Ref(collection, key)))
+    assert not (await repair(memory)).fail_closed
+
+
+async def test_damaged_turns_are_found(memory: elytron.MemoryRuntime) -> None:
+    one = str((await commit(memory, "t1")).turn_id)
+    two = str((await commit(memory, "t2")).turn_id)
+    await believe(memory, "a", "one", citations=(two,))
+    turn = await turn_of(memory, two)
+    for body, kind in (
+        (turn.model_copy(update={"sequence": 1}).to_bytes(), Kind.DUPLICATE_TURN_CURSOR),
+        (turn.model_copy(update={"conversation": "other"}).to_bytes(), Kind.CORRUPT_RECORD),
+        (b"rubbish", Kind.CORRUPT_RECORD),
+    ):
+        await put(memory, TURNS, two, body)
+        found = await repair(memory)
+        assert [(issue.kind, issue.key) for issue in found.issues] == [(kind, two)]
+    assert one != two
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"rubbish",
+        b'{"key":"host.a","value":"v","visibility":"nowhere"}',
+        b'{"key":7}',
+        b'{"key":"host.a"}',
+    ],
+)
+async def test_an_attribute_that_cannot_be_read_is_told_by_what_is_wrong(
+    memory: elytron.MemoryRuntime, body: bytes
+) -> None:
+    place = str((await commit(memory)).turn_id)
+    await put(memory, TURN_ATTRIBUTES, f"{place}.{KEY}", body)
+    kinds = {
+        b"rubbish": Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD,
+        b'{"key":"host.a","value":"v","visibility":"nowhere"}': Kind.INVALID_ATTR_VISIBILITY,
+        b'{"key":7}': Kind.INVALID_ATTR_KEY,
+        b'{"key":"host.a"}': Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD,
+    }
+    assert [issue.kind for issue in (await repair(memory)).issues] == [kinds[body]]
+
+
+async def test_issues_are_clipped_by_the_profile_and_still_close(clock: FrozenClock) -> None:
+    opening = elytron.open("memory:", scope=SUPPORT, clock=clock, ids=SeededIds(), profile="esp-embedded-sdk")
+    async with opening as memory:
+        place = str((await commit(memory)).turn_id)
+        for number in range(17):
+            await put(memory, TURN_ATTRIBUTES, f"{place}.{number:024x}", b"[]")
+        found = await repair(memory)
+        assert (len(found.issues), found.profile_budget_applied, found.fail_closed) == (16, True, True)
+
+
+def erasure(ref: Ref) -> Erasure:
+    return Erasure(space=SUPPORT.space, at=AT, refs=(ref,))

@@ -1,0 +1,141 @@
+"""A bounded store keeps the port's promises, and takes nothing beyond what it may hold."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import Conflict, IdempotencyConflict, StoreBudgetExceeded
+from elytron_core.ids import SpaceId
+from elytron_core.planes.profiles import StoreCapacity
+from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idempotency, Put, Ref, Store
+from elytron_store.conformance import StoreSuite
+from elytron_store.file.store import FileStore
+from elytron_store.memory import MemoryStore
+from elytron_store.quota import QuotaStore
+
+ROOMY = StoreCapacity(records=100_000, events=100_000, blob_bytes=1 << 30, snapshot_bytes=1 << 30)
+SMALL = StoreCapacity(records=3, events=6, blob_bytes=10, snapshot_bytes=100)
+SPACE = SpaceId("s")
+AT = Instant(1)
+NAMES = ("things",)
+
+
+class TestQuotaOverMemory(StoreSuite):
+    @pytest.fixture
+    async def store(self) -> AsyncIterator[Store]:
+        store = await QuotaStore.open(MemoryStore(), ROOMY, collections=NAMES)
+        yield store
+        await store.close()
+
+
+class TestQuotaOverFiles(StoreSuite):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
+        inner = await FileStore.open(tmp_path / "store", clock=FrozenClock())
+        store = await QuotaStore.open(inner, ROOMY, collections=NAMES)
+        yield store
+        await store.close()
+
+
+pytestmark = pytest.mark.anyio
+
+
+def ref(key: int) -> Ref:
+    return Ref("things", f"{key:x}")
+
+
+def batch(*puts: Put, deletes: Sequence[Delete] = (), space: SpaceId = SPACE) -> Batch:
+    changed = (*puts, *deletes)
+    entries = tuple(Entry(Action.WRITE, change.ref) for change in changed)
+    return Batch(space=space, at=AT, entries=entries, puts=puts, deletes=tuple(deletes))
+
+
+async def small(inner: Store | None = None) -> QuotaStore:
+    return await QuotaStore.open(inner or MemoryStore(), SMALL, collections=NAMES, blobs=("c0",))
+
+
+async def one(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+async def test_what_is_beyond_is_refused_whole_and_nothing_of_it_is_stored() -> None:
+    store = await small()
+    await store.commit(batch(Put(ref(1), b"x", 0), Put(ref(2), b"x", 0)))
+    with pytest.raises(StoreBudgetExceeded) as refused:
+        await store.commit(batch(Put(ref(3), b"x", 0), Put(ref(4), b"x", 0)))
+    assert refused.value.details() == {"what": "records", "limit": 3}
+    assert list(await store.get(SPACE, (ref(3), ref(4)))) == [None, None]
+    assert store.used == StoreCapacity(records=2, events=2, blob_bytes=0, snapshot_bytes=2)
+    assert store.capacity == SMALL
+
+
+async def test_each_bound_is_told_by_its_name() -> None:
+    store = await small()
+    with pytest.raises(StoreBudgetExceeded, match="100 snapshot bytes"):
+        await store.commit(batch(Put(ref(1), b"x" * 101, 0)))
+    for revision in range(6):
+        await store.commit(batch(Put(ref(1), b"x", revision)))
+    with pytest.raises(StoreBudgetExceeded, match="6 events"):
+        await store.commit(batch(Put(ref(1), b"x", 6)))
+    with pytest.raises(StoreBudgetExceeded, match="10 blob bytes"):
+        await store.write_blob(SPACE, "c0", one(b"x" * 11))
+    assert await store.write_blob(SPACE, "c0", one(b"x" * 10)) == 10
+    assert await store.write_blob(SPACE, "c0", one(b"y" * 10)) == 10
+
+
+async def test_a_full_store_is_read_and_erased_from() -> None:
+    store = await small()
+    for key in range(3):
+        await store.commit(batch(Put(ref(key), b"x", 0)))
+    await store.write_blob(SPACE, "c0", one(b"x" * 10))
+    assert len(await store.scan(SPACE, "things", limit=10)) == 3
+    await store.erase(Erasure(space=SPACE, at=AT, refs=(ref(0), ref(9)), blobs=("c0", "c9")))
+    assert store.used == StoreCapacity(records=2, events=4, blob_bytes=0, snapshot_bytes=2)
+    await store.commit(batch(Put(ref(5), b"x", 0), deletes=(Delete(ref(1), 1),)))
+    assert store.used.records == 2
+    await store.erase(Erasure(space=SPACE, at=AT, whole_space=True))
+    assert store.used == StoreCapacity(records=0, events=0, blob_bytes=0, snapshot_bytes=0)
+
+
+async def test_a_refused_or_repeated_batch_takes_no_room() -> None:
+    store = await small()
+    keyed = replace(batch(Put(ref(1), b"x", 0)), idempotency=Idempotency("k", "digest", b"answer"))
+    await store.commit(keyed)
+    assert (await store.commit(keyed)).replayed
+    with pytest.raises(Conflict):
+        await store.commit(batch(Put(ref(1), b"x", 5)))
+    assert store.used == StoreCapacity(records=1, events=1, blob_bytes=0, snapshot_bytes=1)
+
+
+async def test_a_repeat_is_answered_by_a_full_store_too() -> None:
+    store = await small()
+    keyed = replace(batch(Put(ref(1), b"x", 0)), idempotency=Idempotency("k", "digest", b"answer"))
+    await store.commit(keyed)
+    for key in (2, 3):
+        await store.commit(batch(Put(ref(key), b"x", 0)))
+    # The same request, planned anew on what stands now.
+    again = replace(keyed, puts=(Put(ref(4), b"x", 0),))
+    assert (await store.commit(again)).answer == b"answer"
+    with pytest.raises(IdempotencyConflict):
+        await store.commit(replace(again, idempotency=Idempotency("k", "other", b"")))
+    with pytest.raises(StoreBudgetExceeded):
+        await store.commit(replace(again, idempotency=Idempotency("new", "digest", b"")))
+
+
+async def test_what_is_held_is_counted_at_opening_and_after_a_repair() -> None:
+    inner = MemoryStore()
+    first = await small(inner)
+    await first.commit(batch(Put(ref(1), b"xx", 0)))
+    await first.commit(batch(Put(ref(1), b"x", 0), space=SpaceId("t")))
+    await first.write_blob(SPACE, "c0", one(b"xyz"))
+    again = await small(inner)
+    assert again.used == first.used == StoreCapacity(records=2, events=2, blob_bytes=3, snapshot_bytes=3)
+    await again.repair()
+    assert again.used == first.used
+    assert (await again.check()).ok
+    assert list(await again.spaces(limit=5)) == list(await inner.spaces(limit=5))
+    assert [entry.sequence for entry in await again.journal(SPACE, after=0, limit=5)] == [1]
+    assert b"".join([chunk async for chunk in again.read_blob(SPACE, "c0")]) == b"xyz"
