@@ -30,8 +30,8 @@ def skill(name: str = "brew", **fields: object) -> Skill:
     return Skill.model_validate({**named, **texts, **times, **fields})
 
 
-def aged(days: int, **fields: object) -> Skill:
-    return skill(updated_at=NOW - days * DAY_MS, **fields)
+def aged(days: int, name: str = "brew", **fields: object) -> Skill:
+    return skill(name, updated_at=NOW - days * DAY_MS, **fields)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from elytron_core.contracts.skills import (
 )
 from elytron_core.contracts.writing import MemoryWriteReport, Outcome
 from elytron_core.errors import InvalidInput, NotFound, StoreFull
-from elytron_core.ids import SeededIds
+from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.procedural import LineageStatus, ReuseOutcome, SkillSource, SkillState, StrategyChange
 from elytron_core.ports.store import Batch, Committed
 
@@ -76,7 +76,7 @@ async def test_a_written_procedure_is_recalled_and_listed(memory: elytron.Memory
 
 async def test_the_journal_tells_of_a_written_procedure(memory: elytron.MemoryRuntime) -> None:
     report = await write(memory)
-    entries = await memory.context.store.journal(report.space, after=report.sequence - 1, limit=1)
+    entries = await memory.context.store.journal(SpaceId(report.space), after=report.sequence - 1, limit=1)
     assert [(entry.action, entry.ref.collection) for entry in entries] == [("write", "skills")]
 
 

@@ -20,6 +20,7 @@ from elytron_core.contracts.tools import (
 )
 from elytron_core.contracts.writing import MemoryWriteReport, Outcome, Verdict
 from elytron_core.errors import NotFound
+from elytron_core.ids import SpaceId
 from elytron_core.planes.procedural import ReuseOutcome
 from elytron_core.planes.profiles import ProfileName
 from elytron_core.planes.tools import AgentToolRegistryRef
@@ -203,7 +204,7 @@ async def test_no_result_and_no_secret_is_kept(memory: elytron.MemoryRuntime) ->
     )
     report = await tell(memory, given)
     assert sum(report.scrubbed.values()) == 2
-    [document] = await memory.context.store.scan(report.space, "tool_experiences", limit=10)
+    [document] = await memory.context.store.scan(SpaceId(report.space), "tool_experiences", limit=10)
     assert key.encode() not in document.body
     assert b"Zebedee" not in document.body
     [hint] = (await ask(memory)).agent_tool_hints

@@ -120,6 +120,7 @@ if TYPE_CHECKING:
         AgentToolRegistryUpsertRequest,
         AgentToolUsageFeedback,
         AgentToolUsageFeedbackWrite,
+        ToolOutcome,
     )
     from elytron_core.contracts.transcript import (
         CanonicalTurnDelta,
@@ -307,6 +308,7 @@ _HOMES = {
         "AgentToolRegistryUpsertRequest",
         "AgentToolUsageFeedback",
         "AgentToolUsageFeedbackWrite",
+        "ToolOutcome",
     ),
     "elytron_core.contracts.writing": (
         "FactDraft",
@@ -502,6 +504,7 @@ __all__ = [
     "SyncMemoryRuntime",
     "SyncRemoteMemory",
     "TranscriptEvidenceRef",
+    "ToolOutcome",
     "TranscriptImportReport",
     "TranscriptLifecycleTransition",
     "TranscriptReplayView",
