@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -41,7 +41,7 @@ async def client(live: Live) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @asynccontextmanager
-async def reading(client: httpx.AsyncClient, **more: Any) -> AsyncIterator[AsyncIterator[Event]]:
+async def reading(client: httpx.AsyncClient, **more: Any) -> AsyncGenerator[AsyncIterator[Event]]:
     async with client.stream("GET", "/v1/events", **more) as response:
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/event-stream; charset=utf-8"

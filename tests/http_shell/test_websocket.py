@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -51,7 +51,7 @@ def live(doormen: Doormen) -> Iterator[Live]:
 
 
 @asynccontextmanager
-async def opened(live: Live, *, key: str = "ada", **more: Any) -> AsyncIterator[ClientConnection]:
+async def opened(live: Live, *, key: str = "ada", **more: Any) -> AsyncGenerator[ClientConnection]:
     headers = {"Authorization": f"Bearer {key}"}
     async with connect(f"{live.ws_url}/v1/ws", additional_headers=headers, proxy=None, **more) as socket:
         first = await told(socket)

@@ -1,6 +1,6 @@
 """Calls over HTTP: one request each, connections kept and shared."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ class HttpTransport:
             raise self._told(response, data)
         return data
 
-    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncIterator[StreamItem]:
+    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem]:
         import httpx
 
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after is not None else {})
@@ -76,7 +76,7 @@ class HttpTransport:
             raise unreachable(self._address.origin, type(error).__name__) from None
         raise unreachable(self._address.origin, "the stream ended")
 
-    async def watch(self, call: Call, after: int, /) -> AsyncIterator[bytes]:  # noqa: ARG002 - the protocol's
+    async def watch(self, call: Call, after: int, /) -> AsyncGenerator[bytes]:  # noqa: ARG002 - the protocol's
         raise Unsupported(f"reports of {call.operation.name!r} are streamed over WebSocket: connect to a ws:// address")
         yield b""  # makes this the iterator that the protocol names
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from elytron.faces import MemoryFace
@@ -12,7 +13,7 @@ from elytron.registry import by_request
 from elytron.remote.retrying import pause_s
 from elytron.remote.wire import Call, Transport, call_of, report_of, space_of
 from elytron_core.contracts.inspecting import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
-from elytron_core.contracts.streaming import EventId, Gap, JournalEvent
+from elytron_core.contracts.streaming import EventId, Gap, GapReason, JournalEvent
 from elytron_core.errors import ElytronError, StoreClosed
 from elytron_core.model import Value
 from elytron_core.scope import Scope
@@ -49,9 +50,9 @@ class RemoteMemory(MemoryFace):
         call = call_of(by_request(request), self._scoped(request), idempotency_key=idempotency_key)
         return report_of(await self._persistently(lambda: self._sent(call), call), report)
 
-    async def events(self, *, after: EventId | int | None = None, scope: Scope | None = None) -> AsyncIterator[
-        JournalEvent | Gap
-    ]:
+    async def events(
+        self, *, after: EventId | int | None = None, scope: Scope | None = None
+    ) -> AsyncGenerator[JournalEvent | Gap]:
         """Yield the entries of the space's journal behind `after` (None: from now on), for as long as it is read.
 
         In order and at least once; a broken connection is made again and goes on behind the last entry. What cannot
@@ -60,16 +61,12 @@ class RemoteMemory(MemoryFace):
         place = str(after) if after is not None else None
         failures = 0
         while True:
+            self._require_open()
             try:
-                async for item in self._transport.events(scope or self._scope, place):
-                    failures = 0
-                    if isinstance(item, JournalEvent):
-                        place = item.id
-                    elif item.last >= item.first and item.reason != "erased":
-                        place = str(item.last)
-                    else:
-                        place = "0"
-                    yield item
+                async with aclosing(self._transport.events(scope or self._scope, place)) as items:
+                    async for item in items:
+                        failures, place = 0, _behind(item)
+                        yield item
             except ElytronError as error:
                 self._require_open()
                 failures += 1
@@ -78,15 +75,16 @@ class RemoteMemory(MemoryFace):
                     raise
                 await self._sleep(pause)
 
-    async def watch(self, request: Value, report: type[ReportT], /, *, after: int = 0) -> AsyncIterator[ReportT]:
+    async def watch(self, request: Value, report: type[ReportT], /, *, after: int = 0) -> AsyncGenerator[ReportT]:
         """Yield the report of a projection, inspection or replay, anew each time its space has grown beyond `after`.
 
         Needs a ws:// or wss:// address. A broken connection raises Unreachable: watch again.
         """
         self._require_open()
         call = call_of(by_request(request), self._scoped(request), idempotency_key=None)
-        async for data in self._transport.watch(call, after):
-            yield report_of(data, report)
+        async with aclosing(self._transport.watch(call, after)) as reports:
+            async for data in reports:
+                yield report_of(data, report)
 
     async def close(self, request: MemoryCloseRequest | None = None, /) -> MemoryLifecycleReport:
         """Let go of the connection; the server and its memory go on. A second close does nothing."""
@@ -121,6 +119,13 @@ class RemoteMemory(MemoryFace):
     def _require_open(self) -> None:
         if self._is_closed:
             raise StoreClosed
+
+
+def _behind(item: JournalEvent | Gap) -> str:
+    """Return the place from which a stream goes on."""
+    if isinstance(item, JournalEvent):
+        return item.id
+    return "0" if item.reason is GapReason.ERASED else str(item.last)
 
 
 class SyncRemoteMemory(BlockingMemory[RemoteMemory]):

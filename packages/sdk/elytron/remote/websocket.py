@@ -6,15 +6,15 @@ A stream on a socket of its own can be read as slowly as its reader likes: the s
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from elytron.remote.address import Address
-from elytron.remote.wire import Call, told_of, unreachable
+from elytron.remote.wire import Call, report_of, told_of, unreachable
 from elytron_core import limits
 from elytron_core.contracts.streaming import (
     CloseCode,
@@ -58,6 +58,7 @@ class WebSocketTransport:
         self._timeout_s = timeout_s
         self._opening = asyncio.Lock()
         self._line: _Line | None = None
+        self._streams: set[ClientConnection] = set()
         self._is_closed = False
 
     async def call(self, call: Call, /) -> bytes:
@@ -68,34 +69,37 @@ class WebSocketTransport:
         except TimeoutError:
             raise unreachable(self._address.origin, "no answer in time") from None
 
-    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncIterator[StreamItem]:
+    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem]:
         frame: dict[str, Any] = {"type": f"subscribe.{StreamKind.EVENTS}", "id": "events"}
         if scope is not None:
             frame["scope"] = scope.model_dump(mode="json", exclude_defaults=True)
         if after is not None:
             frame["after"] = after
-        async for event in self._subscribed(json.dumps(frame)):
-            match event:
-                case LifecycleEvent(phase=Phase.GAP, gap=gap) if gap is not None:
-                    yield gap
-                case ReportEvent():
-                    yield JournalEvent.model_validate_json(json.dumps(event.report))
-                case _:
-                    continue
+        async with aclosing(self._subscribed(json.dumps(frame))) as events:
+            async for event in events:
+                match event:
+                    case LifecycleEvent(phase=Phase.GAP, gap=gap) if gap is not None:
+                        yield gap
+                    case ReportEvent():
+                        yield report_of(json.dumps(event.report).encode(), JournalEvent)
+                    case _:
+                        continue
 
-    async def watch(self, call: Call, after: int, /) -> AsyncIterator[bytes]:
+    async def watch(self, call: Call, after: int, /) -> AsyncGenerator[bytes]:
         kind = _KINDS.get(call.operation.name)
         if kind is None:
             raise Unsupported(f"reports of {call.operation.name!r} are not streamed: {', '.join(_KINDS)} are")
-        async for event in self._subscribed(_frame(f"subscribe.{kind}", "watch", call, after=after)):
-            if isinstance(event, ReportEvent):
-                yield json.dumps(event.report).encode()
+        async with aclosing(self._subscribed(_frame(f"subscribe.{kind}", "watch", call, after=after))) as events:
+            async for event in events:
+                if isinstance(event, ReportEvent):
+                    yield json.dumps(event.report).encode()
 
     async def close(self) -> None:
         self._is_closed = True
         line, self._line = self._line, None
         if line is not None:
             await line.close()
+        await asyncio.gather(*(socket.close() for socket in tuple(self._streams)))
 
     async def _connected(self) -> "_Line":
         async with self._opening:
@@ -126,11 +130,12 @@ class WebSocketTransport:
         except (OSError, TimeoutError, InvalidHandshake, EOFError) as error:
             raise unreachable(self._address.origin, type(error).__name__) from None
 
-    async def _subscribed(self, frame: str) -> AsyncIterator[ReportEvent | LifecycleEvent]:
+    async def _subscribed(self, frame: str) -> AsyncGenerator[ReportEvent | LifecycleEvent]:
         """Yield what a subscription on a socket of its own sends, until the connection ends, with Unreachable."""
         from websockets.exceptions import ConnectionClosed
 
         socket = await self._open()
+        self._streams.add(socket)
         try:
             await socket.send(frame)
             while True:
@@ -142,6 +147,7 @@ class WebSocketTransport:
         except ConnectionClosed as error:
             raise _ended(error, self._address) from None
         finally:
+            self._streams.discard(socket)
             await socket.close()
 
 

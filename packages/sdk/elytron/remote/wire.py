@@ -1,6 +1,6 @@
 """What goes over the wire, whichever wire it is: a call out, a report or a problem back."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -34,11 +34,11 @@ class Transport(Protocol):
         """Send `call` once and return its report as JSON. Raises what the server says, or Unreachable."""
         ...
 
-    def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncIterator[StreamItem]:
+    def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem]:
         """Yield what is committed behind `after` (None: from now on) until the connection ends, with Unreachable."""
         ...
 
-    def watch(self, call: Call, after: int, /) -> AsyncIterator[bytes]:
+    def watch(self, call: Call, after: int, /) -> AsyncGenerator[bytes]:
         """Yield the report of `call` each time its space has grown. Raises Unsupported where this wire cannot."""
         ...
 
