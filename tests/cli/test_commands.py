@@ -109,6 +109,28 @@ class TestRecall:
         assert "█" in explained
         assert memory in explained
 
+    def test_explain_tells_the_cut_neighbours_pages_and_what_is_missing(self, elytron: CommandLine) -> None:
+        added(elytron, "Shall we go by sea?", "--speaker", "Tomas")
+        memory = added(elytron, "The ferry leaves at six.", "--speaker", "Mina")
+        other = added(elytron, "The ferry is late.")
+        shown = elytron(
+            "recall", "ferry", "--limit", "1", "--explain", "--neighbours", "1", "--no-json",
+            "--why-not", memory, "--why-not", other, "--why-not", "nobody",
+        ).stdout  # fmt: skip
+        assert "the cut fell at" in shown
+        assert "less well" in shown
+        assert "no such memory" in shown
+        (cursor,) = [line.partition("--cursor ")[2] for line in shown.splitlines() if "--cursor" in line]
+        assert "The ferry" in elytron("recall", "ferry", "--limit", "1", "--cursor", cursor, "--no-json").stdout
+        beside = elytron("recall", "ferry", "--limit", "1", "--neighbours", "1", "--no-json").stdout
+        assert "Shall we go by sea?" in beside or "The ferry is late." in beside
+
+    def test_conditions_on_metadata_are_json(self, elytron: CommandLine) -> None:
+        added(elytron, "The ferry leaves at six.")
+        assert elytron.json("recall", "ferry", "--where", '{"NOT": [{"team": "red"}]}')["outcome"] == "found"
+        assert elytron.json("recall", "ferry", "--where", '{"team": "red"}')["outcome"] == "nothing_relevant"
+        assert elytron.error("recall", "ferry", "--where", "[1]", expect=2)["key"] == "invalid_input"
+
     def test_what_is_left_out_is_told(self, elytron: CommandLine) -> None:
         for number in range(3):
             added(elytron, f"The ferry leaves at {number}.")

@@ -25,13 +25,13 @@ _NOTHING: Final = {
 }
 _ABSENCES: Final = {
     Absence.SHOWN: "is shown",
-    Absence.UNKNOWN: "there is no such memory here",
-    Absence.HIDDEN: "was forgotten, put away or replaced",
+    Absence.UNKNOWN: "no such memory here",
+    Absence.HIDDEN: "forgotten or replaced",
     Absence.FILTERED: "the filters leave it out",
-    Absence.NO_MATCH: "nothing in it or beside it answers",
+    Absence.NO_MATCH: "nothing in it answers",
     Absence.EARLIER_PAGE: "stands on an earlier page",
-    Absence.LIMIT: "answers, but others answer better: raise the limit",
-    Absence.TOKENS: "answers, but the tokens were spent before",
+    Absence.LIMIT: "answers less well than those",
+    Absence.TOKENS: "answers; tokens were spent",
 }
 
 

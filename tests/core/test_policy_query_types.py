@@ -1,0 +1,74 @@
+"""What a question wants, read from its words."""
+
+import pytest
+
+from elytron_core.clock import instant
+from elytron_core.policy.query_types import Owner, Version, read
+from elytron_core.text.telling import Trait
+
+NOW = instant("2026-03-10T12:00:00Z")
+SEVERAL = Trait.NAME | Trait.QUOTE
+
+
+@pytest.mark.parametrize(
+    ("text", "fits", "several"),
+    [
+        ("When did Noor call?", Trait.TIME, False),
+        ("How long has he lived there?", Trait.TIME, False),
+        ("Who called?", Trait.NAME, False),
+        ("Where does she live?", Trait.NAME, False),
+        ("How much was it?", Trait.NUMBER, False),
+        ("How many cups are there?", Trait.NUMBER | SEVERAL, True),
+        ("What books has Ada read?", SEVERAL, True),
+        ("Which cities did they visit?", SEVERAL, True),
+        ("What are her hobbies?", SEVERAL, True),
+        ("What has Ada painted?", SEVERAL, True),
+        ("What do Ada and Noor have in common?", SEVERAL, True),
+        ("List the steps.", SEVERAL, True),
+        ("Summarise the meeting", SEVERAL, True),
+        ("What is her dress made of?", Trait.NOTHING, False),
+        ("Why did the ferry leave late?", Trait.NOTHING, False),
+        ("tea", Trait.NOTHING, False),
+        ("什么时候出发？", Trait.TIME, False),
+        ("要放多少盐？", Trait.NUMBER, False),
+        ("谁来了？", Trait.NAME, False),
+        ("她有哪些爱好？", SEVERAL, True),
+    ],
+)
+def test_the_kind_of_answer_is_read_from_the_question(text: str, fits: Trait, *, several: bool) -> None:
+    question = read(text, NOW)
+    assert (question.fits, question.wants_several) == (fits, several)
+
+
+@pytest.mark.parametrize(
+    ("text", "owner"),
+    [
+        ("What did you recommend for the kitchen?", Owner.ASSISTANT),
+        ("your advice on tyres", Owner.ASSISTANT),
+        ("你建议了什么？", Owner.ASSISTANT),
+        ("What did I tell my sister?", Owner.USER),
+        ("Do you know my size?", Owner.USER),
+    ],
+)
+def test_whose_words_are_asked_for(text: str, owner: Owner) -> None:
+    assert read(text, NOW).owner is owner
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("What is the extension now?", Version.LATEST),
+        ("Where does he currently live?", Version.LATEST),
+        ("现在的号码是多少？", Version.LATEST),
+        ("What was the original date?", Version.FIRST),
+        ("Where did she live at first, and where now?", Version.ANY),
+        ("What is the date?", Version.ANY),
+    ],
+)
+def test_which_of_several_answers_over_time_is_asked_for(text: str, version: Version) -> None:
+    assert read(text, NOW).version is version
+
+
+def test_times_are_read_along() -> None:
+    (span,) = read("What happened yesterday?", NOW).spans
+    assert (span.start, span.end) == (instant("2026-03-09"), instant("2026-03-10"))

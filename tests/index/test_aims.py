@@ -1,0 +1,110 @@
+"""Signals of what a query is after."""
+
+from tests.index.test_search import ANALYSER, fresh
+
+from elytron_core.policy.dates_asked import Span
+from elytron_core.policy.query_types import Owner
+from elytron_core.ports.store import Ref
+from elytron_core.text.telling import Trait
+from elytron_index import Candidate, IndexQuery, Unit, Weights, kin, spelling
+
+DAY = 86_400_000
+
+
+def unit(place: int, text: str, *, thread: str = "t", role: str = "user", speaker: str = "", at: int = 0) -> Unit:
+    ref = Ref("turn", f"{place:02x}")
+    return Unit(ref, 0, "transcript", text, thread=thread, order=place, role=role, speaker=speaker, at=at)
+
+
+def by_text(units: list[Unit], query: IndexQuery) -> dict[str, Candidate]:
+    texts = {each.ref: each.text for each in units}
+    return {texts[found.unit.ref]: found for found in fresh(units).search(query).found}
+
+
+def test_an_answer_takes_from_the_question_before_it() -> None:
+    units = [unit(1, "What tea do you like?"), unit(2, "The smoky one."), unit(3, "And cake?"), unit(4, "I see tea.")]
+    found = by_text(units, IndexQuery(text="tea", limit=9))
+    assert found["The smoky one."].signals.answer == found["What tea do you like?"].signals.body > 0
+    assert found["And cake?"].signals.answer == 0
+    assert found["I see tea."].signals.answer == 0
+
+
+def test_what_was_said_at_or_soon_after_a_time_is_nearer_to_it() -> None:
+    days = {
+        "tea on the day": 100,
+        "tea a week later": 108,
+        "tea before": 98,
+        "tea long after": 130,
+        "tea of no time": 0,
+    }
+    units = [unit(place, text, thread="", at=day * DAY) for place, (text, day) in enumerate(days.items())]
+    query = IndexQuery(text="tea", limit=9, spans=(Span(100 * DAY, 101 * DAY), Span(99 * DAY, 102 * DAY, 0.1)))
+    worth = {text: found.signals.date for text, found in by_text(units, query).items()}
+    assert worth == {
+        "tea on the day": 1.0,
+        "tea a week later": 0.35,
+        "tea before": 0.2,
+        "tea long after": 0.0,
+        "tea of no time": 0.0,
+    }
+
+
+def test_what_has_a_trait_of_the_answer_fits() -> None:
+    units = [unit(1, "tea at 6"), unit(2, "tea at home")]
+    found = by_text(units, IndexQuery(text="tea", limit=9, fits=Trait.NUMBER))
+    assert (found["tea at 6"].signals.fits, found["tea at home"].signals.fits) == (1.0, 0.0)
+
+
+def test_the_owners_words_count_more_only_where_assistants_speak() -> None:
+    alone = by_text([unit(1, "tea one"), unit(2, "tea two")], IndexQuery(text="tea", limit=9))
+    assert {found.signals.owner for found in alone.values()} == {0.0}
+    for role, speaker in (("assistant", ""), ("user", "Assistant")):
+        units = [unit(1, "tea mine"), unit(2, "tea theirs", role=role, speaker=speaker)]
+        mine, theirs = (
+            by_text(units, IndexQuery(text="tea", limit=9, owner=owner)) for owner in (Owner.USER, Owner.ASSISTANT)
+        )
+        assert (mine["tea mine"].signals.owner, mine["tea theirs"].signals.owner) == (1.0, 0.0)
+        assert (theirs["tea mine"].signals.owner, theirs["tea theirs"].signals.owner) == (0.0, 1.0)
+
+
+def test_the_later_of_those_that_tell_as_much_is_later() -> None:
+    units = [unit(place, f"tea {place}", thread="", at=place * DAY) for place in range(1, 4)]
+    found = by_text(units, IndexQuery(text="tea", limit=9, weights=Weights(later=1.0)))
+    assert [found[f"tea {place}"].signals.later for place in range(1, 4)] == [0.0, 0.5, 1.0]
+
+
+def test_each_further_unit_of_a_thread_gives_way_twice_at_most() -> None:
+    units = [*(unit(place, "tea tea") for place in range(1, 5)), unit(9, "tea", thread="other")]
+    plain = {found.unit.ref: found.score for found in fresh(units).search(IndexQuery(text="tea", limit=9)).found}
+    spread = fresh(units).search(IndexQuery(text="tea", limit=9, weights=Weights(again=0.25))).found
+    taken = sorted(round(plain[found.unit.ref] - found.score, 6) for found in spread)
+    assert taken == [0.0, 0.0, 0.25, 0.5, 0.5]
+
+
+def test_kin_counts_a_share_and_the_word_itself_in_full() -> None:
+    (pet,), (dog,) = ANALYSER.terms("pet"), ANALYSER.terms("dog")
+    assert 0 < kin.of(pet)[dog] < 1
+    assert kin.of("xyzzy") == {}
+    units = [unit(1, "my pet sleeps", thread=""), unit(2, "my dog sleeps", thread=""), unit(3, "a stone", thread="")]
+    found = by_text(units, IndexQuery(text="pet", limit=9))
+    assert found["my pet sleeps"].signals.body > found["my dog sleeps"].signals.body > 0
+    assert found["my dog sleeps"].signals.matched == 0
+    off = by_text(units, IndexQuery(text="pet", limit=9, weights=Weights(kin=0.0)))
+    assert list(off) == ["my pet sleeps"]
+
+
+def test_nobody_is_found_by_the_kin_of_a_word_that_he_is_called() -> None:
+    units = [unit(1, "the dog sleeps", thread="", speaker="Dog"), unit(2, "my cat", thread="")]
+    assert list(by_text(units, IndexQuery(text="pet", limit=9))) == ["my cat"]
+
+
+def test_a_slip_is_looked_for_only_where_nothing_else_is_there() -> None:
+    known = {"tournament", "harbour", "tea", "letter", "better"}
+    assert spelling.near("tournamnet", known) == ("tournament",)
+    assert spelling.near("harbor", known) == ("harbour",)
+    assert spelling.near("hharbour", known) == ("harbour",)
+    assert spelling.near("lettor", known) == ("letter",)
+    assert [spelling.near(word, known) for word in ("tee", "4417x", "etter", "tournament" * 3)] == [()] * 4
+    units = [unit(1, "The zorblax begins", thread=""), unit(2, "A stone", thread="")]
+    found = by_text(units, IndexQuery(text="zorblxa", limit=9))
+    assert found["The zorblax begins"].signals.matched == 1

@@ -1,0 +1,102 @@
+"""Nested filters, as mem0 takes them, mean the same as typed ones."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron.conditions import filters_from, where_from
+from elytron_core.clock import instant
+from elytron_core.contracts.conditions import Scalar
+from elytron_core.contracts.recalling import RecallFilters
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.policy.conditions import hold
+
+
+def leaf(name: str, comparison: str, value: int) -> dict[str, Any]:
+    return {name: {comparison: value}}
+
+
+def joined(join: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+    return {join: items}
+
+
+ODD: list[dict[str, Any]] = [{"a": "*"}, {"a": 1}, {"b": [0, 1]}, {"a": {"nin": [1]}}]
+COMPARISONS = ("eq", "ne", "gt", "gte", "lt", "lte")
+LEAVES = st.builds(leaf, st.sampled_from("ab"), st.sampled_from(COMPARISONS), st.integers(0, 2)) | st.sampled_from(ODD)
+TREES: st.SearchStrategy[dict[str, Any]] = st.recursive(
+    LEAVES,
+    lambda inner: st.builds(joined, st.sampled_from(("AND", "OR", "NOT")), st.lists(inner, min_size=1, max_size=2)),
+    max_leaves=4,
+)
+FIELDS = st.dictionaries(st.sampled_from("ab"), st.integers(0, 2))
+
+
+def means(tree: Mapping[str, Any], fields: Mapping[str, Scalar]) -> bool:
+    """Tell what a tree means, by the book."""
+    ((name, value),) = tree.items()
+    match name:
+        case "AND":
+            return all(means(item, fields) for item in value)
+        case "OR":
+            return any(means(item, fields) for item in value)
+        case "NOT":
+            return not any(means(item, fields) for item in value)
+        case _:
+            return hold(where_from(tree), fields)
+
+
+@given(tree=TREES, fields=FIELDS)
+def test_a_tree_of_and_or_and_not_means_the_same_as_its_groups(tree: dict[str, Any], fields: dict[str, Scalar]) -> None:
+    assert hold(where_from(tree), fields) is means(tree, fields)
+
+
+def test_names_that_have_a_filter_of_their_own_become_it() -> None:
+    nested = {
+        "AND": [
+            {"agent_id": "a", "run_id": {"in": ["r1", "r2"]}, "actor_id": {"eq": "Mina"}},
+            {"categories": ["x"], "created_at": {"gte": "2026-01-01", "lt": "2026-02-01"}},
+            {"metadata": {"team": "red"}},
+        ]
+    }
+    assert filters_from(nested) == RecallFilters(
+        agents=("a",),
+        conversations=("r1", "r2"),
+        speakers=("Mina",),
+        tags_any=("x",),
+        since=instant("2026-01-01"),
+        until=instant("2026-02-01"),
+        where=where_from({"team": "red"}),
+    )
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        {"agent_id": {"ne": "a"}},
+        {"AND": [{"agent_id": "a"}, {"agent_id": "b"}]},
+        {"OR": [{"agent_id": "a"}, {"team": "red"}]},
+        {"NOT": [{"created_at": {"gte": "2026-01-01"}}]},
+        {"created_at": "2026-01-01"},
+        {"created_at": {"gt": "2026-01-01"}},
+        {"size": {"around": 3}},
+        {"size": {}},
+        {"size": {"in": 3}},
+        {"size": {"eq": {"nested": 1}}},
+        {"AND": []},
+        {"OR": ["team"]},
+        {"": 1},
+        {"agent_id": ""},
+    ],
+)
+def test_what_is_no_filter_is_refused(nested: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        filters_from(nested)
+
+
+def test_a_filter_that_multiplies_out_too_far_is_refused() -> None:
+    pairs = [{"AND": [{f"a{number}": 1}, {f"b{number}": 1}]} for number in range(12)]
+    with pytest.raises(LimitExceeded, match="tests in a filter"):
+        filters_from({"OR": pairs})

@@ -1,0 +1,245 @@
+"""What recall offers beside hits: pages, neighbours, why not, diversity, conditions, the last word, a reranker."""
+
+from collections.abc import Sequence
+
+import pytest
+from tests.sdk.told import believe, learn
+
+import elytron
+from elytron_core import limits
+from elytron_core.clock import FrozenClock
+from elytron_core.contracts.conditions import AnyOf, Comparison, Test
+from elytron_core.contracts.recalling import Absence, Diversity, RerankUse
+from elytron_core.errors import InvalidInput, ModelUnavailable
+from elytron_core.ids import SeededIds
+from elytron_core.planes.long_term import Authority, Confidence, Kind
+
+pytestmark = pytest.mark.anyio
+
+F = elytron.RecallFilters
+
+
+class Shortest:
+    """A reranker that likes short texts, unless it is told to fail."""
+
+    def __init__(self, answers: Sequence[float] | Exception | None = None) -> None:
+        self.answers = answers
+        self.seen: list[str] = []
+
+    @property
+    def name(self) -> str:
+        return "shortest"
+
+    async def rerank(self, _query: str, texts: Sequence[str], /) -> Sequence[float]:
+        self.seen = list(texts)
+        if isinstance(self.answers, Exception):
+            raise self.answers
+        return [-float(len(text)) for text in texts] if self.answers is None else self.answers
+
+
+def texts(report: elytron.MemoryRecallReport) -> list[str]:
+    return [hit.text for hit in report.hits]
+
+
+async def test_pages_join_to_the_whole_order(memory: elytron.MemoryRuntime) -> None:
+    await memory.add([f"tea number {number}" for number in range(10)])
+    whole = texts(await memory.recall("tea", limit=10))
+    paged: list[str] = []
+    cursor = None
+    while True:
+        report = await memory.recall("tea", limit=3, cursor=cursor)
+        paged += texts(report)
+        cursor = report.next_cursor
+        if cursor is None:
+            break
+    assert paged == whole
+
+
+async def test_a_page_goes_on_where_a_write_changed_nothing_before_it(memory: elytron.MemoryRuntime) -> None:
+    await memory.add([f"tea number {number}" for number in range(6)])
+    first = await memory.recall("tea", limit=3)
+    await memory.add("The ferry leaves at six.")
+    second = await memory.recall("tea", limit=3, cursor=first.next_cursor)
+    assert set(texts(first)).isdisjoint(texts(second))
+    assert second.sequence > first.sequence
+
+
+async def test_a_cursor_of_a_state_that_has_passed_is_refused(memory: elytron.MemoryRuntime) -> None:
+    await memory.add([f"tea number {number}" for number in range(6)])
+    first = await memory.recall("tea", limit=3)
+    await memory.add("tea tea tea")
+    with pytest.raises(InvalidInput, match="has passed"):
+        await memory.recall("tea", limit=3, cursor=first.next_cursor)
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "1.2", "1.x.y", "-1.2.3"])
+async def test_what_is_no_cursor_is_refused(memory: elytron.MemoryRuntime, cursor: str) -> None:
+    await memory.add("tea")
+    with pytest.raises(InvalidInput, match="cursor"):
+        await memory.recall("tea", cursor=cursor)
+
+
+async def test_a_cursor_of_another_query_is_refused(memory: elytron.MemoryRuntime) -> None:
+    await memory.add([f"tea and cake number {number}" for number in range(6)])
+    first = await memory.recall("tea", limit=3)
+    with pytest.raises(InvalidInput, match="another query"):
+        await memory.recall("cake", limit=3, cursor=first.next_cursor)
+
+
+async def test_a_page_says_where_the_cut_fell(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(["tea", "I like tea in the morning"])
+    report = await memory.recall("tea", limit=1)
+    assert report.cut is not None
+    assert report.cut <= report.hits[0].score
+    assert (await memory.recall("tea", limit=2)).cut is None
+
+
+async def test_neighbours_come_in_order_and_leave_out_what_is_hidden(memory: elytron.MemoryRuntime) -> None:
+    told = await memory.add(["one", "two", "The ferry leaves at six.", "four", "five"], conversation="c")
+    await memory.forget(elytron.MemoryForgetRequest(ids=(told.ids[3],), reason="asked"))
+    (hit,) = (await memory.recall("ferry", limit=1, neighbours=2)).hits
+    assert ([turn.text for turn in hit.before], [turn.text for turn in hit.after]) == (["one", "two"], ["five"])
+    (bare,) = (await memory.recall("ferry", limit=1)).hits
+    assert (bare.before, bare.after) == ((), ())
+
+
+async def test_facts_have_no_neighbours(memory: elytron.MemoryRuntime) -> None:
+    await believe(memory, "shoe size", "Emil wears size 43")
+    (hit,) = (await memory.recall("shoe size", neighbours=3)).hits
+    assert (hit.before, hit.after) == ((), ())
+
+
+async def test_why_not_names_what_kept_each_memory_out(memory: elytron.MemoryRuntime) -> None:
+    told = await memory.add(
+        ["tea", "I like tea a lot", "tea with milk and honey", "Stones are heavy", "tea in a red cup"], tags=["hot"]
+    )
+    other = await memory.add("tea elsewhere", tags=["cold"], conversation="far")
+    await memory.forget(elytron.MemoryForgetRequest(ids=(told.ids[4],), reason="asked"))
+    asked = (*told.ids, *other.ids, "nobody")
+    report = await memory.recall("tea", limit=1, filters=F(tags_any=("hot",)), why_not=asked)
+    found = {each.id: each.absence for each in report.why_not}
+    shown = report.hits[0].id
+    assert found[shown] is Absence.SHOWN
+    rest = [found[each] for each in told.ids[:3] if each != shown]
+    assert rest == [Absence.LIMIT, Absence.LIMIT]
+    assert (found[told.ids[4]], found[other.ids[0]], found["nobody"]) == (
+        Absence.HIDDEN, Absence.FILTERED, Absence.UNKNOWN,
+    )  # fmt: skip
+    places = {each.id: each.place for each in report.why_not if each.place is not None}
+    assert places[shown] == 1
+
+
+async def test_why_not_knows_earlier_pages_tokens_and_other_planes(memory: elytron.MemoryRuntime) -> None:
+    told = await memory.add(["tea tea", "tea at home", "tea by the sea with all of my friends"])
+    fact = await believe(memory, "drink", "Ada drinks coffee")
+    skill = await learn(memory, "brew", "Boil water")
+    first = await memory.recall("tea", limit=1)
+    why = (*told.ids, *fact.ids, *skill.ids)
+    second = await memory.recall("tea", limit=2, cursor=first.next_cursor, max_tokens=4, why_not=why)
+    found = {each.id: each.absence for each in second.why_not}
+    assert found[first.hits[0].id] is Absence.EARLIER_PAGE
+    assert Absence.TOKENS in {found[each] for each in told.ids}
+    assert found[fact.ids[0]] is Absence.NO_MATCH
+    assert found[skill.ids[0]] is Absence.NO_MATCH
+    said = await memory.recall("tea", filters=F(planes=(elytron.Plane.TRANSCRIPT,)), why_not=fact.ids)
+    assert said.why_not[0].absence is Absence.FILTERED
+
+
+async def test_hits_are_spread_over_conversations_when_asked_for(memory: elytron.MemoryRuntime) -> None:
+    await memory.add([f"tea, cup {number}" for number in range(6)], conversation="a")
+    await memory.add("tea in another cup", conversation="b")
+    narrow = await memory.recall("tea cup", limit=3, diversity=Diversity.OFF)
+    wide = await memory.recall("tea cup", limit=3, diversity=Diversity.WIDE)
+    assert {hit.conversation for hit in narrow.hits} == {"a"}
+    assert {hit.conversation for hit in wide.hits} == {"a", "b"}
+
+
+async def test_conditions_on_metadata_hold_before_anything_is_ranked(memory: elytron.MemoryRuntime) -> None:
+    for number in range(60):
+        await memory.add("tea tea tea", metadata={"size": number, "team": "red"})
+    await memory.add("a single word on tea among a great many others", metadata={"size": 99, "team": "Blue"})
+    await memory.add("tea without any")
+    where = (AnyOf(tests=(Test(field="size", comparison=Comparison.GT, values=(70,)),)),)
+    (hit,) = (await memory.recall("tea", limit=1, filters=F(where=where))).hits
+    assert hit.metadata == {"size": 99, "team": "Blue"}
+    nested = {"AND": [{"team": {"icontains": "blue"}}, {"size": {"lte": 99}}]}
+    assert texts(await memory.recall("tea", filters=nested)) == [hit.text]
+    without = await memory.recall("tea", filters={"NOT": [{"team": "*"}]})
+    assert texts(without) == ["tea without any"]
+    listed = await memory.get_all(filters={"team": {"ne": "red"}})
+    assert {item.text for item in listed.items} == {hit.text, "tea without any"}
+
+
+async def test_facts_are_filtered_by_kind_authority_and_confidence(memory: elytron.MemoryRuntime) -> None:
+    await believe(memory, "tea", "Ada likes green tea", kind=Kind.PREFERENCE, authority=Authority.USER_ASSERTED)
+    await believe(memory, "tea shop", "The tea shop is in Rua Nova", kind=Kind.FACT, authority=Authority.PROGRAM)
+    await memory.add("we talked about tea")
+    green, shop = "Ada likes green tea", "The tea shop is in Rua Nova"
+    assert texts(await memory.recall("tea", filters=F(kinds=(Kind.PREFERENCE,)))) == [green]
+    assert texts(await memory.recall("tea", filters=F(authorities=(Authority.PROGRAM,)))) == [shop]
+    sure = [texts(await memory.recall("tea", filters=F(confidences=(confidence,)))) for confidence in Confidence]
+    assert sorted(text for found in sure for text in found) == [green, shop]
+    listed = await memory.get_all(filters=F(kinds=(Kind.FACT,)))
+    assert [item.text for item in listed.items] == [shop]
+
+
+async def test_the_last_word_comes_first_where_the_query_asks_what_holds_now(memory: elytron.MemoryRuntime) -> None:
+    old, _ = (
+        await memory.add(
+            ["Ring the lab: extension 4417. The extension of the lab is 4417.", "Noted."],
+            speaker="Mina",
+            at="2025-02-06",
+        )
+    ).ids
+    (new,) = (await memory.add("They moved us, the lab extension is 4430 now.", speaker="Mina", at="2025-06-08")).ids
+    hits = (await memory.recall("What is the lab extension now?", limit=2)).hits
+    assert [(hit.id, hit.newer) for hit in hits] == [(new, None), (old, new)]
+    first = (await memory.recall("What was the lab extension originally?", limit=2)).hits
+    assert [(hit.id, hit.newer) for hit in first] == [(old, None), (new, None)]
+
+
+async def test_a_word_here_and_there_is_nothing_relevant(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."])
+    report = await memory.recall("Which vaccine did the equine surgeon leave for the thoroughbred yearlings?")
+    assert (report.outcome, report.hits) == (elytron.RecallOutcome.NOTHING_RELEVANT, ())
+
+
+async def test_a_slip_of_the_keys_and_a_kindred_word_still_find(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(["My dog Biscuit limps.", "The tournament begins on Friday."])
+    assert texts(await memory.recall("tournamnet"))[0] == "The tournament begins on Friday."
+    assert texts(await memory.recall("pet"))[0] == "My dog Biscuit limps."
+
+
+async def told_to(reranker: Shortest) -> elytron.MemoryRecallReport:
+    clock = FrozenClock(step_ms=1)
+    async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds(), reranker=reranker) as memory:
+        await memory.add(["tea with milk and honey and more", "tea", "tea at home"])
+        return await memory.recall("tea")
+
+
+async def test_a_reranker_has_the_last_word_and_scores_stay_with_the_places() -> None:
+    report = await told_to(Shortest())
+    assert report.rerank is RerankUse.RANKED
+    assert texts(report) == ["tea", "tea at home", "tea with milk and honey and more"]
+    scores = [hit.score for hit in report.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert [hit.signals["rerank"] for hit in report.hits] == [-3.0, -11.0, -32.0]
+
+
+@pytest.mark.parametrize("answers", [ModelUnavailable("away"), [1.0], [1.0, 2.0, float("nan")]], ids=str)
+async def test_recall_goes_on_where_a_reranker_fails(answers: Sequence[float] | Exception) -> None:
+    report = await told_to(Shortest(answers))
+    assert (report.rerank, len(report.hits)) == (RerankUse.FAILED, 3)
+
+
+async def test_without_a_reranker_the_report_says_so(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(["tea", "tea too"])
+    assert (await memory.recall("tea")).rerank is RerankUse.NONE
+
+
+async def test_bounds_of_what_is_asked_beside_hold(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("tea")
+    with pytest.raises(InvalidInput, match="neighbours"):
+        await memory.recall("tea", neighbours=limits.RECALL_NEIGHBOURS + 1)
+    with pytest.raises(InvalidInput, match="why_not"):
+        await memory.recall("tea", why_not=["x"] * (limits.WHY_NOT_IDS + 1))
