@@ -5,15 +5,18 @@ from dataclasses import dataclass
 from elytron.context import OperationContext
 from elytron.filtering import wants
 from elytron.tool_shelf import NO_TOOLS
-from elytron_core.contracts.recalling import Plane, RecallFilters
+from elytron_core.contracts.projecting import MemoryProjectionRequest
+from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters
 from elytron_core.contracts.skills import AgentSkillHit
-from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
+from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
 from elytron_core.policy.agent_skill_scoring import score_agent_skills
 from elytron_core.policy.fact_scoring import FactQuery
 from elytron_core.policy.projection import HostHint
 from elytron_core.policy.tool_experience import select_hints
 from elytron_core.scope import Scope
 from elytron_core.text.analyser import Analyser
+
+Asking = MemoryRecallRequest | MemoryProjectionRequest
 
 _ANALYSER = Analyser()
 
@@ -27,19 +30,18 @@ class Beside:
     tool_status: ToolExperienceStatus
 
 
-async def hints_beside(
-    ctx: OperationContext, scope: Scope, query: str, filters: RecallFilters, refs: RegistryRefs, /, *, sequence: int
-) -> Beside:
-    """Return what fits `query` in the agent skill directories, and what is known of the tools of `refs`.
+async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, *, sequence: int) -> Beside:
+    """Return what fits the query in the agent skill directories, and what is known of the tools it names.
 
     `sequence` is the journal position that the recall saw.
     """
+    query = request.query if isinstance(request, MemoryRecallRequest) else request.user_query
     record = await ctx.spaces.find(scope.space)
     tools = NO_TOOLS
     if record is not None:
         tools = await ctx.tool_shelves.at(ctx.store, scope.space, record, sequence=sequence)
-    selected = select_hints(tools.registries, tools.experiences, refs)
-    return Beside(await _agent_skills(ctx, query, filters), selected.hints, selected.status)
+    selected = select_hints(tools.registries, tools.experiences, request.tool_registry_refs)
+    return Beside(await _agent_skills(ctx, query, request.filters), selected.hints, selected.status)
 
 
 async def _agent_skills(ctx: OperationContext, query: str, filters: RecallFilters) -> tuple[AgentSkillHit, ...]:

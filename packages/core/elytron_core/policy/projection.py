@@ -168,6 +168,10 @@ class Projection(Value):
     miss_reason: MissReason | None = None
     checks: ProjectionChecks = ProjectionChecks()
 
+    def shows(self, memory: str, name: SectionName, /) -> bool:
+        """Tell whether a memory stands in one section."""
+        return any(memory in section.included for section in self.sections if section.name is name)
+
 
 def budget_of(system_max_len: int, pressure: Pressure, room_percent: int = 100) -> int:
     """Return how many characters a block may have: the request's bound, shrunk by pressure or by the host's room."""

@@ -40,9 +40,7 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
     within = conversation.within(scope)
     recent = await _recent(ctx, within, request) if conversation.is_trusted else ()
     max_len, by_bound = _bound(ctx, request)
-    beside = await hints_beside(
-        ctx, scope, request.user_query, request.filters, request.tool_registry_refs, sequence=gathered.sequence
-    )
+    beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
     work = await work_of(ctx, within, request) if conversation.is_trusted else Work()
     pressure = modes.worse(request.pressure, mode.pressure) if mode is not None else request.pressure
@@ -67,8 +65,7 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
-    shown = {name for section in built.sections if section.name is SectionName.RECALLED for name in section.included}
-    await touch_skills(ctx, scope, [hit for hit in gathered.hits if hit.id in shown])
+    await touch_skills(ctx, scope, [hit for hit in gathered.hits if built.shows(hit.id, SectionName.RECALLED)])
     return MemoryProjectionReport(
         space=scope.space,
         projection_id=ctx.ids.new(),

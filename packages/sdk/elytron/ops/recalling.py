@@ -42,9 +42,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
             dropped = len(hits) - len(kept)
             clipped.append(Clip(what="hits", reason=ClipReason.TOKENS, limit=request.max_tokens, dropped=dropped))
         hits = kept
-    beside = await hints_beside(
-        ctx, scope, request.query, request.filters, request.tool_registry_refs, sequence=gathered.sequence
-    )
+    beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     await touch_skills(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
     has_more = bool(hits) and len(gathered.scores) > len(shown) < limits.RECALL_MAX
