@@ -11,6 +11,7 @@ from elytron import MemoryRuntime
 from elytron_core.clock import Clock
 from elytron_core.ids import Ids
 from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.models import LanguageModel
 from elytron_core.scope import Scope
 from elytron_replay.engines import Engine
 from elytron_replay.fixture import Fixture, parse
@@ -68,8 +69,16 @@ def losing() -> Engine:
     """Return an engine whose stores lose turns."""
 
     def opener(
-        _: Path, /, *, scope: Scope | None, clock: Clock, ids: Ids
+        _: Path,
+        /,
+        *,
+        scope: Scope | None,
+        clock: Clock,
+        ids: Ids,
+        language_model: LanguageModel | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]:
-        return elytron.open(LosingStore(), space=None, scope=scope, clock=clock, ids=ids)
+        return elytron.open(
+            LosingStore(), space=None, scope=scope, clock=clock, ids=ids, language_model=language_model
+        )
 
     return Engine("losing", opener, durable=False)

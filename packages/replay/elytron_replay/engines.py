@@ -13,6 +13,7 @@ from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import Ids
 from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.models import LanguageModel
 from elytron_core.scope import Scope
 
 SEALED = "+sealed"
@@ -28,7 +29,14 @@ class Opener(Protocol):
     """Opens the store that lies in a folder, making it where it is not there."""
 
     def __call__(
-        self, folder: Path, /, *, scope: Scope | None, clock: Clock, ids: Ids
+        self,
+        folder: Path,
+        /,
+        *,
+        scope: Scope | None,
+        clock: Clock,
+        ids: Ids,
+        language_model: LanguageModel | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]: ...
 
 
@@ -53,10 +61,18 @@ def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
     sealing = (keys or _passing_key()) if plain != name else None
 
     def opener(
-        folder: Path, /, *, scope: Scope | None, clock: Clock, ids: Ids
+        folder: Path,
+        /,
+        *,
+        scope: Scope | None,
+        clock: Clock,
+        ids: Ids,
+        language_model: LanguageModel | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]:
         url = URLS[plain](folder)
-        return elytron.open(url, space=None, scope=scope, keys=sealing, clock=clock, ids=ids)
+        return elytron.open(
+            url, space=None, scope=scope, keys=sealing, clock=clock, ids=ids, language_model=language_model
+        )
 
     return Engine(name, opener, durable=plain != "memory")
 

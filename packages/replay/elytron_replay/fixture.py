@@ -114,6 +114,8 @@ class Fixture(Value):
     spaces: Annotated[tuple[Space, ...], Field(min_length=1, max_length=limits.FILTER_VALUES)]
     scope: Scope | None = None
     archive: StartingArchive | None = None
+    cassette: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)] | None = None
+    """Recorded answers of a language model, in a file relative to the fixture's folder; without, there is no model."""
     clock: StoryClock
     seed: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=STEPS_MAX)]

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from elytron.models.recorded import RecordingModel
 from elytron_core.canonical import canonical_bytes, digest
 from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.ports.keys import KeyProvider
-from elytron_replay import comparing, engines, layout, operations
+from elytron_core.ports.models import LanguageModel
+from elytron_replay import cassettes, comparing, engines, layout, operations
 from elytron_replay.engines import Engine
 from elytron_replay.fixture import Fixture, load
 from elytron_replay.running import Outcome, run_fixture
@@ -113,19 +115,31 @@ async def record(
     /,
     *,
     keys: KeyProvider | None = None,
+    model: LanguageModel | None = None,
 ) -> MatrixReport:
     """Write into each fixture the fingerprints on which all stores agree; return the report as it then stands.
 
-    A fixture with an unmet demand or a difference between stores keeps what was recorded before.
+    A fixture with an unmet demand or a difference between stores keeps what was recorded before. With `model`, what a
+    fixture's cassette lacks is asked of it first, and the cassette then holds just the calls of the story.
     """
     named = [engines.engine(name, keys=keys) for name in stores]
     _require(named)
     for path in fixtures:
         fixture = _load(path)
+        if model is not None and fixture.cassette is not None:
+            await _record_model(fixture, path.parent, named[0], model)
         outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in named]
         if not list(_demands(fixture, outcomes)) and not list(_between(fixture, outcomes)):
             _write_expected(path, outcomes[0])
     return await compare(fixtures, named)
+
+
+async def _record_model(fixture: Fixture, beside: Path, store: Engine, model: LanguageModel) -> None:
+    assert fixture.cassette is not None
+    path = beside / fixture.cassette
+    recording = RecordingModel(model, cassette=cassettes.load(path) if path.exists() else None)
+    await run_fixture(fixture, store, beside=beside, model=recording)
+    cassettes.save(path, recording.cassette)
 
 
 def _require(stores: Sequence[Engine]) -> None:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from types import TracebackType
 from typing import Self
 
@@ -15,8 +16,9 @@ from elytron_core.contracts.inspecting import MemoryInspectionRequest
 from elytron_core.contracts.moving import ImportMode, MemoryExportRequest, MemoryImportRequest
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.ids import SpaceId
+from elytron_core.ports.models import LanguageModel
 from elytron_core.scope import Scope
-from elytron_replay import matching, operations, references
+from elytron_replay import cassettes, matching, operations, references
 from elytron_replay.comparing import ABSENT, Difference, shown
 from elytron_replay.engines import Engine
 from elytron_replay.fixture import Fingerprints, Fixture, Reopening, StartingArchive, Step
@@ -31,6 +33,8 @@ class Told:
     number: int
     report: JsonValue
     problems: tuple[Difference, ...] = ()
+    elapsed_ms: float = field(default=0.0, compare=False)
+    """How long it took; nothing that is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,19 @@ class Outcome:
         return self.ended_at is None and not any(step.problems for step in self.steps)
 
 
-async def run_fixture(fixture: Fixture, engine: Engine, /, *, beside: Path | None = None) -> Outcome:
+async def run_fixture(
+    fixture: Fixture, engine: Engine, /, *, beside: Path | None = None, model: LanguageModel | None = None
+) -> Outcome:
     """Tell `fixture` to a fresh store of `engine` and return how it went; nothing is left on disk.
 
     `beside` is the folder of the fixture's file, where its starting archive lies. Time and ids come from the fixture,
-    so the same story goes the same way each time.
+    so the same story goes the same way each time; a language model answers from its cassette, unless `model` is given.
     """
     with TemporaryDirectory(prefix="elytron-replay-") as name:
         folder = Path(name)
         telling = Telling(fixture)
-        async with _Stage(fixture, engine, telling, folder) as stage:
+        answering = model or cassettes.model_of(fixture, beside=beside or Path())
+        async with _Stage(fixture, engine, telling, folder, answering) as stage:
             if fixture.archive is not None:
                 await _begin_with(stage, fixture.archive, beside or Path())
             told, ended_at = await _tell(fixture, stage, telling, folder)
@@ -69,11 +76,14 @@ async def run_fixture(fixture: Fixture, engine: Engine, /, *, beside: Path | Non
 class _Stage:
     """The runtime a story is told to, opened again when the story asks for it."""
 
-    def __init__(self, fixture: Fixture, engine: Engine, telling: Telling, folder: Path, /) -> None:
+    def __init__(
+        self, fixture: Fixture, engine: Engine, telling: Telling, folder: Path, model: LanguageModel | None, /
+    ) -> None:
         self._fixture = fixture
         self._engine = engine
         self._telling = telling
         self._folder = folder
+        self._model = model
         self._crashed = AsyncExitStack()
         self._open = AsyncExitStack()
         self._runtime: MemoryRuntime | None = None
@@ -141,7 +151,11 @@ class _Stage:
 
     async def _enter(self) -> None:
         opening = self._engine.open(
-            self._folder, scope=self._fixture.scope, clock=self._telling.clock, ids=self._telling.ids
+            self._folder,
+            scope=self._fixture.scope,
+            clock=self._telling.clock,
+            ids=self._telling.ids,
+            language_model=self._model,
         )
         self._is_closed = False
         self._runtime = await self._open.enter_async_context(opening)
@@ -162,9 +176,11 @@ async def _tell(fixture: Fixture, stage: _Stage, telling: Telling, folder: Path)
             telling.ids.begin(number)
         if step.op == operations.CLOSE:
             await stage.before_close()
+        began = perf_counter()
         report, error = await _done(step, stage.runtime, values)
+        elapsed_ms = (perf_counter() - began) * 1000
         problems = tuple(_problems(step, report, error, values))
-        told.append(Told(number, normalised(report, folder=folder), problems))
+        told.append(Told(number, normalised(report, folder=folder), problems, elapsed_ms))
         # What a refused step should have saved is missing from here on, so the story cannot go on.
         if error != step.error:
             return tuple(told), number

@@ -1,0 +1,89 @@
+"""Stories with a model: recorded once, told alike ever after."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.replay import stories
+
+from elytron.models import Cassette, RecordingModel, ScriptedModel
+from elytron_core.errors import UnreadableFile
+from elytron_replay import cassettes, engines, record, run_matrix
+from elytron_replay.fixture import load
+from elytron_replay.running import run_fixture
+
+ANSWER = json.dumps(
+    {
+        "items": [
+            {
+                "plane": "factual", "op": "upsert", "kind": "profile", "topic": "residence", "confidence": "high",
+                "content": "Ada lives in Porto.", "quote": "home is Porto these days",
+            }
+        ]
+    }
+)  # fmt: skip
+TURN = {
+    "turn_id": "t1",
+    "input_messages": [{"role": "user", "text": "Well, home is Porto these days."}],
+    "assistant_message": {"role": "assistant", "text": "Nice."},
+}
+
+
+def written(folder: Path) -> Path:
+    """Leave a story with a model in `folder`, whose cassette is not there yet."""
+    told = stories.story(
+        {"op": "finalize_turn_and_maintain", "request": {"delta": TURN}},
+        {"op": "run_jobs", "expect": {"jobs": [{"state": "succeeded"}]}},
+        {
+            "op": "recall",
+            "request": {"query": "Porto"},
+            "expect": {"hits": {"$contains": {"text": "Ada lives in Porto."}}},
+        },
+        cassette="tapes/tea.json",
+    )
+    path = folder / "tea.json"
+    path.write_text(json.dumps(told), "utf-8")
+    return path
+
+
+@pytest.mark.anyio
+async def test_a_story_with_a_model_is_told_alike_on_all_stores_without_it(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    live = ScriptedModel([ANSWER], name="m")
+    assert (await record([path], model=live)).ok
+    assert len(live.prompts) == 1
+    assert (await run_matrix([path])).ok
+    before = (tmp_path / "tapes/tea.json").read_bytes()
+    assert (await record([path], model=ScriptedModel([], name="m"))).ok
+    assert (tmp_path / "tapes/tea.json").read_bytes() == before
+
+
+@pytest.mark.anyio
+async def test_a_call_that_was_not_recorded_fails_its_job_and_the_story(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    cassettes.save(tmp_path / "tapes/tea.json", Cassette(model="m"))
+    report = await run_matrix([path], ["memory"])
+    assert not report.ok
+    assert "dead_letter" in report.rows[0].differences[0].right
+
+
+@pytest.mark.anyio
+async def test_a_story_may_be_told_with_a_model_at_hand(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    model = RecordingModel(ScriptedModel([ANSWER], name="m"))
+    assert (await run_fixture(load(path), engines.engine("memory"), beside=tmp_path, model=model)).ok
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "cannot be read"),
+        (b"{", "cannot be parsed"),
+        (b'{"model":"m","calls":[{"key":"x"}]}', "calls.0.key"),
+    ],
+)
+def test_a_damaged_cassette_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    if content is not None:
+        (tmp_path / "c.json").write_bytes(content)
+    with pytest.raises(UnreadableFile, match=problem):
+        cassettes.load(tmp_path / "c.json")
