@@ -40,7 +40,8 @@ def test_every_profile_has_a_row() -> None:
 def test_small_devices_have_no_files() -> None:
     esp = {name for name in ProfileName if profile_of(name).is_esp}
     assert esp == {ProfileName.ESP_SDK, ProfileName.ESP_STANDALONE}
-    assert {name for name in ProfileName if "sqlite" not in profile_of(name).engines} == esp
+    assert {name for name in ProfileName if profile_of(name).engines} == esp
+    assert all({"file", "sqlite"}.isdisjoint(profile_of(name).engines) for name in esp)
 
 
 def test_without_a_profile_the_products_own_limits_hold() -> None:

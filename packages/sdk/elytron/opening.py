@@ -150,6 +150,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     reranker: Reranker | None = None,
     agent_skill_dirs: Sequence[str | PathLike[str]] = (),
     profile: str | None = None,
+    capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN,
     budget: Budget | None = None,
     work: bool = False,
     api_key: str | None = None,
@@ -164,7 +165,8 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     runtime. With an `embedder` recall also compares meanings; `former_embedder` made the vectors compared until a
     switch to `embedder` is complete. `agent_skill_dirs` are directories of SKILL.md files that recall and
     projection point to; they are read and nothing else. `profile` names the kind of place this is, whose hard limits
-    then hold; without it those of a full server do, and the store's device is its bound. `budget` bounds what the
+    then hold; without it those of a full server do, and the store's device is its bound. A strict `capability_policy`
+    hides adapters and entries from the catalog. `budget` bounds what the
     language model may cost each space in a day. With `work` the runtime also does the jobs that were put off, of every
     space of the store, while it is open. Opening raises
     StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable, Unsupported or PermissionRefused.
@@ -184,6 +186,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         ),
         agent_skill_dirs=agent_skill_dirs,
         profile=profile,
+        capability_policy=capability_policy,
         budget=budget,
         work=work,
         api_key=api_key,

@@ -17,7 +17,7 @@ def capacity_of(profile: Profile, engine: str, /, *, is_kept: bool) -> StoreCapa
 
     An embedded store is bounded in every profile: as a standalone device's where it is kept in a folder.
     """
-    if engine not in profile.engines:
+    if profile.engines and engine not in profile.engines:
         way_out = ", ".join(f"{name}:" for name in profile.engines if name != "given")
         raise Unsupported(f"profile {profile.name.value!r} has no {engine} store: use {way_out}")
     if profile.capacity is None and engine == "embedded":

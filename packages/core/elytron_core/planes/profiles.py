@@ -68,7 +68,7 @@ class Profile(Value):
     budget: ProfileBudget
     capacity: StoreCapacity | None = None
     engines: tuple[str, ...] = ()
-    """The engines that a store may have here."""
+    """The only engines that a store may have here; empty: any."""
 
     @property
     def is_esp(self) -> bool:

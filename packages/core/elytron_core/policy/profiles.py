@@ -64,7 +64,7 @@ def profile_of(name: ProfileName, /) -> Profile:
             blob_bytes=row.blob_mib * MIB,
             snapshot_bytes=row.snapshot_kib * KIB,
         ),
-        engines=ESP_ENGINES if is_esp else ALL_ENGINES,
+        engines=ESP_ENGINES if is_esp else (),
         budget=ProfileBudget(
             http_body_bytes=row.body_kib * KIB,
             source_chars=row.source,

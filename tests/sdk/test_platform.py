@@ -1,0 +1,134 @@
+"""A profile's limits hold where a runtime is opened for it, and the catalog says what can be done."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.sdk.told import believe, learn
+
+import elytron
+from elytron_core.clock import FrozenClock
+from elytron_core.contracts.platform import CapabilityPolicy
+from elytron_core.errors import InvalidInput, LimitExceeded, StoreBudgetExceeded, StoreForeign, Unsupported
+from elytron_core.ids import SeededIds
+from elytron_core.ports.models import Completion, Said
+from elytron_store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+ESP = "esp-embedded-sdk"
+
+
+class Silent:
+    """A model that is there and is never asked."""
+
+    name = "silent"
+
+    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
+        raise AssertionError((prompt, schema, max_tokens))
+
+
+async def opened(url: str | MemoryStore, profile: str | None = None) -> elytron.MemoryRuntime:
+    return await elytron.open(url, space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds(), profile=profile)
+
+
+async def fill(memory: elytron.MemoryRuntime) -> int:
+    """Write until there is no room; return how many texts there are."""
+    for number in range(1_000_000):
+        try:
+            await memory.add(f"text {number}")
+        except StoreBudgetExceeded:
+            return number
+    raise AssertionError("there is always room")
+
+
+async def test_an_embedded_store_takes_no_more_than_it_may(tmp_path: Path) -> None:
+    async with await opened("embedded:") as memory:
+        count = await fill(memory)
+        inspected = await memory.inspect()
+        assert (inspected.sequence, inspected.documents["turns"]) == (256, count)
+        assert len((await memory.recall("text 7")).hits) == 8
+        assert (await memory.capabilities()).capacity is None
+        await memory.erase(elytron.MemoryEraseRequest(whole_space="ada"))
+        assert (await memory.add("again")).changed
+    async with await opened(f"embedded://{tmp_path}/store") as memory:
+        await memory.add("kept in a folder")
+    async with await opened(f"embedded://{tmp_path}/store") as memory:
+        assert [hit.text for hit in (await memory.recall("folder")).hits] == ["kept in a folder"]
+        assert memory.context.engine == "embedded"
+
+
+@pytest.mark.parametrize("url", ["file", "m.db"])
+async def test_a_small_device_has_no_file_and_no_sqlite(tmp_path: Path, url: str) -> None:
+    place = f"file://{tmp_path}/{url}" if url == "file" else str(tmp_path / url)
+    with pytest.raises(Unsupported, match="use memory:, embedded:"):
+        await opened(place, ESP)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_an_unknown_profile_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        await opened("memory:", "toaster")
+
+
+async def test_a_store_opens_with_the_profile_it_was_made_for(tmp_path: Path) -> None:
+    place = str(tmp_path / "m.db")
+    async with await opened(place, "desktop-macos-embedded-sdk") as memory:
+        await memory.add("hello")
+    with pytest.raises(StoreForeign, match="made for profile"):
+        await opened(place, "server-linux-memory-gateway")
+    async with await opened(place, "desktop-macos-embedded-sdk") as memory:
+        assert (await memory.inspect()).documents["turns"] == 1
+
+
+async def test_a_store_of_ones_own_is_bounded_too() -> None:
+    async with await opened(MemoryStore(), ESP) as memory:
+        assert await fill(memory) == 255
+
+
+async def test_a_text_beyond_the_profile_is_refused_whole() -> None:
+    async with await opened("memory:", ESP) as memory:
+        with pytest.raises(LimitExceeded, match="esp-embedded-sdk"):
+            await memory.add("x" * 1_025)
+        with pytest.raises(LimitExceeded):
+            await believe(memory, "a", "x" * 1_025)
+        with pytest.raises(LimitExceeded):
+            await learn(memory, "a", "x" * 1_025)
+        delta = elytron.CanonicalTurnDelta(turn_id="t", input_messages=(elytron.Message(text="x" * 1_025),))
+        with pytest.raises(LimitExceeded):
+            await memory.commit_transcript(elytron.MemoryTranscriptCommitRequest(delta=delta))
+        assert not (await memory.inspect()).exists
+        assert (await memory.add("x" * 1_024)).changed
+
+
+async def test_a_block_is_no_larger_than_the_profile_renders() -> None:
+    async with await opened("memory:", ESP) as memory:
+        await memory.add("The valve opens at 40 degrees.")
+        report = await memory.project("valve", max_chars=100_000)
+        assert (report.requested_chars, report.budget) == (100_000, 2_048)
+        clip = report.limited_by[0]
+        assert (clip.what, clip.reason, clip.limit, clip.dropped) == ("system_max_len", "profile", 2_048, 97_952)
+        assert (await memory.project("valve", max_chars=500)).limited_by == ()
+
+
+async def test_the_catalog_tells_what_can_be_done_here(memory: elytron.MemoryRuntime) -> None:
+    found = await memory.capabilities()
+    assert found.profile == elytron.ProfileName.SERVER_DEV_FULL
+    assert all(part.visible for part in (found.write, found.recall, found.projection, found.inspection))
+    assert found.adapter.cli.compiled
+    assert not found.adapter.mqtt.compiled
+    assert not found.entry.http_server.configured
+    assert not found.lifecycle.maintain_full.configured
+    memory.context.entries.add("http_server")
+    assert (await memory.capabilities(elytron.MemoryCapabilitiesRequest())).entry.http_server.visible
+
+
+async def test_a_strict_policy_hides_adapters() -> None:
+    async with elytron.open("memory:", capability_policy=CapabilityPolicy.STRICT) as memory:
+        found = await memory.capabilities()
+        assert (found.policy, found.write.visible, found.adapter.cli.visible) == (CapabilityPolicy.STRICT, True, False)
+
+
+async def test_with_a_model_there_is_full_maintenance() -> None:
+    async with elytron.open("memory:", language_model=Silent()) as memory:
+        assert (await memory.capabilities()).lifecycle.maintain_full.visible
