@@ -32,6 +32,13 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
     mode = request.mode_input
     if mode is not None and not modes.is_admitted(ModeAction.PROJECT, mode):
         return _not_admitted(ctx, scope, request, mode)
+    return await _admitted(ctx, scope, request)
+
+
+async def _admitted(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
+) -> MemoryProjectionReport:
+    mode = request.mode_input
     facts = await standing_facts(ctx, scope, request)
     # What stands in the block already is not recalled twice, so more is gathered than will be shown.
     limit = max(request.recall_limit, 1) + request.recent_messages_limit + len(facts)

@@ -37,11 +37,9 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
     if beyond > 0 and len(hits) == request.limit:
         clipped.append(Clip(what="hits", reason=ClipReason.LIMIT, limit=request.limit, dropped=beyond))
     if request.max_tokens is not None:
-        kept = _within(hits, request.max_tokens)
-        if len(kept) < len(hits):
-            dropped = len(hits) - len(kept)
+        hits = _within(hits, request.max_tokens)
+        if dropped := len(page) - len(hits):
             clipped.append(Clip(what="hits", reason=ClipReason.TOKENS, limit=request.max_tokens, dropped=dropped))
-        hits = kept
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     await touch_skills(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
