@@ -35,9 +35,7 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
     return await _admitted(ctx, scope, request)
 
 
-async def _admitted(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
-) -> MemoryProjectionReport:
+async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
     mode = request.mode_input
     facts = await standing_facts(ctx, scope, request)
     # What stands in the block already is not recalled twice, so more is gathered than will be shown.
