@@ -8,13 +8,13 @@ from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.embedding.passing import nudge
 from elytron.hits import fact_hit, skill_hit, turn_hit, with_newer
-from elytron.keeping import RECALLED, kept
+from elytron.keeping import RECALLED, kept, text_of, title_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
 from elytron_core.ids import SkillId, TurnId
 from elytron_core.planes import long_term, procedural, transcript
-from elytron_core.policy import query_types, ranking, router
+from elytron_core.policy import query_types, ranking, router, wording
 from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.ports.store import Document, Ref
@@ -238,9 +238,7 @@ async def _facts(
     facts = [long_term.Fact.from_bytes(document.body) for document in documents.values()]
     asked = FactQuery(text=query, terms=found.terms, chat=scope.conversation_key.conversation, now=now)
     scored = diversify([item for item in score_facts(facts, asked) if item.match > 0], FACTS_SCORED)
-    hits = [
-        fact_hit(item.fact, score=ranking.common_scale(item.match), signals=item.signals) for item in scored
-    ]
+    hits = [fact_hit(item.fact, score=ranking.common_scale(item.match), signals=item.signals) for item in scored]
     return [_Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
 
 
@@ -265,18 +263,23 @@ def _ranks(found: Candidates) -> tuple[SkillId, ...]:
 
 
 async def _kept(ctx: OperationContext, scope: Scope, found: Candidates | None) -> list[_Ranked]:
-    """Return what conversations keep; the best is worth the share of the query's words it holds."""
+    """Return what conversations keep, each worth the share of the query's words that its title and text hold."""
     documents = await _read(ctx, scope, found)
-    if found is None or not documents or found.found[0].score <= 0:
+    if found is None or not documents:
         return []
-    best = found.found[0]
-    worth = max(best.signals.coverage, best.signals.vector) / best.score
-    hits = [
-        kept(document).found(score=max(item.score, 0.0) * worth, signals=_signals(item))
-        for item in found.found
-        if (document := documents.get(item.unit.ref)) is not None
-    ]
-    return [_Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+    terms = [term for given in found.terms if (term := wording.normalise(given))]
+    ranked: list[_Ranked] = []
+    for item in found.found:
+        document = documents.get(item.unit.ref)
+        if document is None:
+            continue
+        memory = kept(document)
+        told = wording.normalise(f"{title_of(memory.value)} {text_of(memory.value)}")
+        share = sum(wording.holds(told, term) for term in terms) / max(len(terms), 1)
+        if share:
+            hit = memory.found(score=share, signals=_signals(item))
+            ranked.append(_Ranked(share, hit.at or 0, hit.id, 0, hit))
+    return ranked
 
 
 def _favoured(item: _Ranked, route: router.Route) -> _Ranked:

@@ -88,7 +88,7 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
             check=_check(message.speaker or "", message.text),
         )
         for part, message in enumerate(turn.messages)
-        if turn.is_recallable(part)
+        if turn.is_recallable(part) and message.text.strip()
     )
 
 

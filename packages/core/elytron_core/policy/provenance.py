@@ -57,9 +57,10 @@ def _ending(text: str, begun: int) -> int:
             return place + len(closing)
     end = begun + len(POLICY) if text.startswith(POLICY, begun) else begun
     # Memory's lines are headings, which end with a colon, and items, which begin with a dash.
-    for line in text[end:].splitlines(keepends=True):
+    for number, line in enumerate(text[end:].splitlines(keepends=True)):
         told = line.strip()
-        if told and not (told.startswith(("- ", "<memory-")) or told.endswith(":")):
+        is_memory = told.startswith(("- ", "<memory-")) or told.endswith(":")
+        if not is_memory and (told or number):  # the first one is only the end of the policy text's line
             break
         end += len(line)
     return end

@@ -39,8 +39,8 @@ from elytron_core.errors import InvalidInput
 from elytron_core.ids import ConversationTag
 from elytron_core.planes import continuity, execution, long_term, notes, summaries, transcript
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy import admission, maintaining, snapshots
 from elytron_core.policy import capsules as capsule_policy
-from elytron_core.policy import maintaining, snapshots
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 
@@ -212,16 +212,17 @@ async def _taken(
 ) -> list[LayerDecision]:
     """Put what is taken of each layer into `changes` and say of each what became of it."""
     layers = request.snapshot.layers
-    facts = layers.facts[: snapshots.facts_limit(request.mode)]
+    own = await _kept(ctx, scope)
+    facts = _news(layers.facts[: snapshots.facts_limit(request.mode)], own.facts)
     decisions: list[LayerDecision] = []
+    left = len(layers.facts) - len(facts)
     if facts:
         planned = await plan_facts(ctx, scope, LongTermExtraction(facts=facts), record)
-        decisions.append(_joined(Layer.FACTS, planned, changes, left=len(layers.facts) - len(facts)))
+        decisions.append(_joined(Layer.FACTS, planned, changes, left=left))
     else:
-        decisions.append(LayerDecision(layer=Layer.FACTS, outcome=LayerOutcome.NOT_INCLUDED))
+        decisions.append(_one(Layer.FACTS, None, changes, is_there=bool(layers.facts), left=left))
     if request.mode is SnapshotMode.BOOTSTRAP:
         return decisions
-    own = await _kept(ctx, scope)
     state_is_newer = own.state is None or (layers.state_at or 0) > own.state.updated_at
     planned = None
     if layers.state is not None and state_is_newer:
@@ -240,6 +241,16 @@ async def _taken(
     else:
         decisions.append(_one(Layer.CAPSULES, None, changes, is_there=bool(layers.capsules), left=left))
     return decisions
+
+
+def _news(drafts: Sequence[FactDraft], own: Sequence[long_term.Fact]) -> tuple[FactDraft, ...]:
+    """Return the facts that say something that is not here yet: taking the same in again is no evidence."""
+    held = {(fact.kind, long_term.topic_key(fact.topic)): fact.content for fact in own if fact.is_current}
+    return tuple(
+        draft
+        for draft in drafts
+        if not admission.says_the_same(draft.content, held.get((draft.fact_kind, long_term.topic_key(draft.topic)), ""))
+    )
 
 
 def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityCapsule]) -> tuple[CapsuleDraft, ...]:

@@ -116,7 +116,7 @@ def _capsule(
     return ContinuityCapsule(
         id=capsule_id,
         kind=draft.capsule_kind,
-        topic=draft.topic,
+        topic=" ".join(draft.topic.split()),
         summary=draft.summary,
         outcome=draft.outcome,
         decisions=draft.decisions,

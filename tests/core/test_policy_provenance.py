@@ -1,0 +1,46 @@
+"""Memory knows its own output again, and leaves everything else alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_core.contracts.recalling import Plane
+from elytron_core.planes.long_term import Kind
+from elytron_core.policy.projection import POLICY, ProjectionInputs, RecalledItem, StandingFact, build
+from elytron_core.policy.provenance import Stripped, is_own_output, strip_own_output
+
+FACT = StandingFact(id="f", kind=Kind.FACT, topic="tea", content="likes green tea")
+HIT = RecalledItem(id="t", plane=Plane.TRANSCRIPT, text="we drank tea")
+WHOLE = build(ProjectionInputs(system_max_len=4_000, facts=(FACT,), recalled=(HIT,)), mark="0a" * 12).block
+STANDING = build(ProjectionInputs(system_max_len=4_000, facts=(FACT,)), mark="0a" * 12).block
+
+
+@pytest.mark.parametrize("block", [WHOLE, STANDING])
+@given(before=st.sampled_from(["", "Hello.\n\n"]), after=st.sampled_from(["", "\n\nWhat now?", " and more"]))
+def test_a_block_is_taken_out_and_what_stands_around_it_stays(block: str, before: str, after: str) -> None:
+    if block is STANDING and after == " and more":
+        return  # it would be the end of the last line of memory
+    told = strip_own_output(f"{before}{block}{after}")
+    assert (" ".join(told.text.split()), told.blocks) == (" ".join(f"{before}{after}".split()), 1)
+    assert is_own_output(f"{before}{block}{after}")
+
+
+def test_several_blocks_are_taken_out() -> None:
+    assert strip_own_output(f"{WHOLE}\nand\n{WHOLE}") == Stripped("and", 2)
+
+
+def test_a_fence_without_its_policy_text_or_its_end_is_known_too() -> None:
+    fence = WHOLE[WHOLE.index("<memory-") :]
+    assert strip_own_output(f"see {fence} yes") == Stripped("see  yes", 1)
+    torn = fence[: fence.index("</memory-")]
+    assert strip_own_output(f"{torn}\nSo?") == Stripped("So?", 1)
+
+
+@given(st.text())
+def test_other_text_stays_as_it_is(text: str) -> None:
+    assert strip_own_output(text) == Stripped(text, 0) or is_own_output(text)
+
+
+def test_talk_about_memory_tags_is_no_output() -> None:
+    for text in ("the tag <memory-> is odd", "use <memory-block>", POLICY[:-1]):
+        assert strip_own_output(text) == Stripped(text, 0)
