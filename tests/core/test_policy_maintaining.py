@@ -32,7 +32,15 @@ def state(**changes: object) -> execution.ExecutionState:
 def fact(kind: long_term.Kind, *, days: int, name: str = "f") -> long_term.Fact:
     at = Instant(NOW - days * DAY_MS)
     return long_term.Fact.model_validate(
-        {"id": name, "kind": kind, "topic": name, "content": "x", "observed_at": at, "recorded_at": at, "confirmed_at": at}
+        {
+            "id": name,
+            "kind": kind,
+            "topic": name,
+            "content": "x",
+            "observed_at": at,
+            "recorded_at": at,
+            "confirmed_at": at,
+        }
     )
 
 
@@ -105,7 +113,9 @@ def test_a_month_tells_its_days_in_their_order_after_what_it_told_before() -> No
             observed_at=NOW, recorded_at=NOW, updated_at=NOW,
         )  # fmt: skip
 
-    text = maintaining.rolled_up([note("2026-08-03", "tests\ngreen"), note("2026-08-01", "began")], note("2026-08", "so far"))
+    text = maintaining.rolled_up(
+        [note("2026-08-03", "tests\ngreen"), note("2026-08-01", "began")], note("2026-08", "so far")
+    )
     assert text == "so far\n2026-08-01: began\n2026-08-03: tests green"
 
 
@@ -143,7 +153,9 @@ def queued(job_state: JobState, *, late: int = 0) -> Queue:
 def test_work_that_waits_too_long_is_blocked_or_was_given_up_is_degraded() -> None:
     assert maintaining.work_health(Queue(), (), NOW) is WorkHealth.IDLE
     assert maintaining.work_health(queued(JobState.PENDING), (JobState.SUCCEEDED,), NOW) is WorkHealth.WORKING
-    assert maintaining.work_health(queued(JobState.PENDING, late=limits.JOB_STALL_MS + 1), (), NOW) is WorkHealth.DEGRADED
+    assert (
+        maintaining.work_health(queued(JobState.PENDING, late=limits.JOB_STALL_MS + 1), (), NOW) is WorkHealth.DEGRADED
+    )
     assert maintaining.work_health(queued(JobState.BLOCKED), (), NOW) is WorkHealth.DEGRADED
     assert maintaining.work_health(Queue(), (JobState.DEAD_LETTER,), NOW) is WorkHealth.DEGRADED
 

@@ -59,7 +59,9 @@ async def test_a_delivered_turn_is_evidence_and_what_was_said_outright_a_fact(me
         (Delivery.REJECTED_BY_POLICY, []),
     ],
 )
-async def test_delivery_decides_what_is_kept(memory: elytron.MemoryRuntime, delivery: Delivery, kept: list[str]) -> None:
+async def test_delivery_decides_what_is_kept(
+    memory: elytron.MemoryRuntime, delivery: Delivery, kept: list[str]
+) -> None:
     report = await finish(memory, "t1", "I live in Lisbon.", "A fine place.", delivery=delivery)
     assert report.delivery is delivery
     assert [message.text for turn in (await memory.replay()).turns for message in turn.messages] == kept
