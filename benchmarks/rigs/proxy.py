@@ -168,7 +168,9 @@ async def _served(folder: Path) -> AsyncGenerator[int]:
     async with elytron.open(folder / "memory.db", space="rig") as memory:
         app = create_app(memory, authenticator=Development())
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=5))
-        listening = socket.create_server(("127.0.0.1", 0))
+        # Named as TCP, so that asyncio lets answers out at once.
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening.bind(("127.0.0.1", 0))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         try:
             yield listening.getsockname()[1]

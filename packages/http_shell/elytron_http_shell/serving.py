@@ -185,7 +185,8 @@ def _server(app: Any, entrance: Entrance, told: Callable[[], None]) -> Any:
         server_header=False,
         proxy_headers=False,
         lifespan="on",
-        ws_max_size=limits.HTTP_BODY_BYTES,
+        # More than a frame may have, so that the socket itself tells what is too big.
+        ws_max_size=limits.FRAME_BYTES * 2,
         h11_max_incomplete_event_size=limits.HTTP_HEADER_BYTES,
         timeout_graceful_shutdown=limits.SHUTDOWN_S,
     )

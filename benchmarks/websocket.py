@@ -1,0 +1,127 @@
+"""What a round trip over our WebSocket costs beside a bare `websockets` echo and the recall itself, in one run.
+
+    python -m benchmarks.websocket [calls]
+
+One space of 1,000 turns in memory. Rows take turns, each figure is the median of the rounds; every socket is on
+loopback with one call at a time, no compression. The goal: a recall over the socket takes at most 1.3 times what an echo
+of as many bytes and a recall in process take together.
+"""
+
+import asyncio
+import json
+import socket
+import statistics
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import uvicorn
+from websockets.asyncio.client import connect
+from websockets.asyncio.server import ServerConnection, serve
+
+import elytron
+from elytron import MemoryRecallReport, MemoryRecallRequest
+from elytron.registry import by_name
+from elytron_adapter import codec
+from elytron_adapter.principals import Development
+from elytron_http_shell import create_app
+
+ROUNDS = 9
+CALLS = 200
+TURNS = 1_000
+GOAL = 1.3
+QUERY = {"query": "when does the ferry number 500 leave?", "limit": 8}
+
+Call = Callable[[], Awaitable[object]]
+
+
+@asynccontextmanager
+async def served() -> AsyncGenerator[tuple[elytron.MemoryRuntime, int]]:
+    """Serve a space of `TURNS` turns and yield its runtime and port."""
+    async with elytron.open("memory:", space="benchmark") as memory:
+        await memory.add([f"The ferry number {number} leaves at {number % 24} o'clock." for number in range(TURNS)])
+        await memory.recall("ferry")
+        app = create_app(memory, authenticator=Development())
+        config = uvicorn.Config(app, log_level="critical", ws_per_message_deflate=False, timeout_graceful_shutdown=5)
+        server = uvicorn.Server(config)
+        # Named as TCP, so that asyncio lets answers out at once.
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening.bind(("127.0.0.1", 0))
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            yield memory, listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await serving
+
+
+async def echo(connection: ServerConnection) -> None:
+    """Answer a length with so many bytes, as a recall answers a question with its report."""
+    async for message in connection:
+        await connection.send("x" * int(str(message)[:8]))
+
+
+async def measured(calls: dict[str, Call], count: int) -> dict[str, float]:
+    """Return the median microseconds of a call, by name; they take turns."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            began = time.perf_counter()
+            for _ in range(count):
+                await call()
+            times[name].append((time.perf_counter() - began) / count * 1e6)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+async def main(count: int) -> float:
+    """Measure and print; return the ratio."""
+    request = codec.decode(by_name("recall"), json.dumps(QUERY).encode())
+    assert isinstance(request, MemoryRecallRequest)
+    frame = json.dumps({"type": "command.recall", "id": "1", "payload": QUERY})
+    async with served() as (memory, port), serve(echo, "127.0.0.1", 0, compression=None) as bare:
+        bare_port = next(iter(bare.sockets)).getsockname()[1]
+        size = len(codec.encode(await memory.recall(request)))
+        asked = f"{size:08d}".ljust(len(frame))
+        async with (
+            connect(f"ws://127.0.0.1:{bare_port}", compression=None, proxy=None) as echoing,
+            connect(f"ws://127.0.0.1:{port}/v1/ws", compression=None, proxy=None) as ours,
+            elytron.connect(f"ws://127.0.0.1:{port}") as client,
+        ):
+            await ours.recv()
+
+            async def echoed() -> None:
+                await echoing.send(asked)
+                await echoing.recv()
+
+            async def framed() -> None:
+                await ours.send(frame)
+                await ours.recv()
+
+            found = await measured(
+                {
+                    "echo": echoed,
+                    "recall": lambda: memory.operate(request, MemoryRecallReport),
+                    "socket": framed,
+                    "client": lambda: client.operate(request, MemoryRecallReport),
+                },
+                count,
+            )
+    floor = found["echo"] + found["recall"]
+    rows = {
+        f"bare echo of {size} bytes": found["echo"],
+        "recall in process": found["recall"],
+        "echo + recall": floor,
+        "recall over the socket": found["socket"],
+        "recall by the Python client": found["client"],
+    }
+    print(f"{'':<30}{'us/call':>10}{'ratio':>8}")
+    for name, value in rows.items():
+        print(f"{name:<30}{value:>10.1f}{value / floor:>8.2f}")
+    ratio = found["socket"] / floor
+    print(f"\ngoal: at most {GOAL} of echo + recall; {'met' if ratio <= GOAL else 'missed'}")
+    return ratio
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else CALLS))

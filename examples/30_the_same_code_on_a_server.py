@@ -1,0 +1,42 @@
+"""The same calls in process and on a server: a host changes one line, and may follow what others write."""
+
+import asyncio
+import signal
+import tempfile
+from pathlib import Path
+
+import elytron
+from elytron_http_shell.serving import Serving, Started, serve
+
+
+async def remember(memory: elytron.MemoryRuntime | elytron.RemoteMemory) -> str:
+    """Work with a memory, wherever it is."""
+    await memory.add("The spare key is with Noor.", speaker="Ada", idempotency_key="spare-key")
+    return (await memory.recall("who has the spare key?", limit=1)).hits[0].text
+
+
+async def main(store: Path) -> None:
+    async with elytron.open(store, space="ada") as memory:
+        print("in process:   ", await remember(memory))
+
+        # What `elytron serve --development` does, here in a task of this program.
+        listening: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
+        serving = Serving(port=0, development=True)
+        server = asyncio.create_task(serve(memory, serving, started=listening.set_result))
+        address = (await listening).address
+
+        async with elytron.connect(address) as remote:
+            print("over HTTP:    ", await remember(remote))
+        async with elytron.connect(address.replace("http", "ws")) as remote:
+            print("over WebSocket:", await remember(remote))
+            async for event in remote.events(after=0):
+                print("journal:      ", event)
+                break
+
+        signal.raise_signal(signal.SIGTERM)
+        await server
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(main(Path(folder) / "memory.db"))
