@@ -3,8 +3,8 @@
     python -m benchmarks.websocket [calls]
 
 One space of 1,000 turns in memory. Rows take turns, each figure is the median of the rounds; every socket is on
-loopback with one call at a time, no compression. The goal: a recall over the socket takes at most 1.3 times what an echo
-of as many bytes and a recall in process take together.
+loopback with one call at a time, no compression. The goal: a recall over the socket takes at most 1.3 times what an
+echo of as many bytes and a recall in process take together.
 """
 
 import asyncio
@@ -48,6 +48,7 @@ async def served() -> AsyncGenerator[tuple[elytron.MemoryRuntime, int]]:
         # Named as TCP, so that asyncio lets answers out at once.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.bind(("127.0.0.1", 0))
+        listening.listen()
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         try:
             yield memory, listening.getsockname()[1]

@@ -171,6 +171,7 @@ async def _served(folder: Path) -> AsyncGenerator[int]:
         # Named as TCP, so that asyncio lets answers out at once.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.bind(("127.0.0.1", 0))
+        listening.listen()
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         try:
             yield listening.getsockname()[1]
