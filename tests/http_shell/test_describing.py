@@ -1,0 +1,192 @@
+"""A server says what it is: OpenAPI that holds, a page without foreign parts, figures, lines in the log."""
+
+import json
+import logging
+import re
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+from tests.http_shell.conftest import Keys, bearer
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_adapter.principals import Development
+from elytron_core.clock import FrozenClock
+from elytron_core.ids import SeededIds
+from elytron_http_shell import create_app
+from elytron_http_shell.logs import LogStyle, configure, formatter
+
+pytestmark = pytest.mark.anyio
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+class TestOpenApi:
+    async def test_it_is_valid(self, client: httpx.AsyncClient) -> None:
+        from jsonschema_rs import Draft202012Validator
+
+        document = (await client.get("/openapi.json")).json()
+        for schema in document["components"]["schemas"].values():
+            Draft202012Validator(schema | {"components": document["components"]})
+        for path, item in document["paths"].items():
+            for method in item.values():
+                told = {parameter["name"] for parameter in method["parameters"] if parameter["in"] == "path"}
+                assert told == set(re.findall(r"\{(\w+)\}", path))
+                assert set(method["responses"]) > {"200", "401", "403", "404", "413", "422", "429", "500", "503"}
+
+    async def test_each_way_in_says_what_it_asks_for(self, client: httpx.AsyncClient) -> None:
+        document = (await client.get("/openapi.json")).json()
+        assert document["paths"]["/livez"]["get"]["security"] == []
+        assert document["paths"]["/v1/recall"]["post"]["security"] == [{"bearer": []}]
+        assert document["paths"]["/webhook/report"]["post"]["security"] == [{"signature": []}]
+        assert set(document["components"]["securitySchemes"]) == {"bearer", "signature"}
+
+    async def test_who_has_it_is_not_sent_it_again(self, client: httpx.AsyncClient) -> None:
+        first = await client.get("/openapi.json")
+        again = await client.get("/openapi.json", headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+
+    async def test_the_routes_known_to_hosts_are_there(self, client: httpx.AsyncClient) -> None:
+        paths = (await client.get("/openapi.json")).json()["paths"]
+        posted = {"write", "recall", "project", "inspect", "recover", "replay", "export", "import"}
+        assert {f"/memory/{name}" for name in posted} <= set(paths)
+
+
+class TestPage:
+    async def test_it_asks_nobody_else_for_anything(self, client: httpx.AsyncClient) -> None:
+        page = await client.get("/docs")
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        parts = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+        assert set(parts) == {"/docs/docs.css", "/docs/docs.js", "/openapi.json"}
+        for part in parts:
+            found = await client.get(part)
+            assert found.status_code == 200
+            if part != "/openapi.json":
+                assert "//" not in re.sub(r"//.*", "", found.text).replace("://", "//")
+
+    async def test_its_script_never_makes_markup_of_text(self, client: httpx.AsyncClient) -> None:
+        script = (await client.get("/docs/docs.js")).text
+        assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(", script)
+
+
+class TestSeedRoutes:
+    async def test_the_older_paths_lead_to_the_same_operations(self, client: httpx.AsyncClient) -> None:
+        said = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}}
+        assert (await client.post("/memory/write", json=said)).json()["changed"]
+        found = await client.post("/memory/recall", json={"query": "tea"})
+        assert [hit["text"] for hit in found.json()["hits"]] == ["Ada likes tea."]
+
+    async def test_capabilities_are_read_without_a_body(self, client: httpx.AsyncClient) -> None:
+        from elytron.registry import OPERATIONS
+
+        there = "capabilities" in {operation.name for operation in OPERATIONS}
+        response = await client.get("/memory/profile/capabilities")
+        assert response.status_code == (200 if there else 404)
+
+
+class TestMetrics:
+    async def test_requests_are_counted_by_route_and_status(self, server: httpx.AsyncClient, keys: Keys) -> None:
+        await server.post("/v1/recall", json={"query": "x"}, headers=bearer(keys.user))
+        await server.post("/v1/recall", json={"query": "x"})
+        await server.get("/nowhere/s3cret")
+        figures = (await server.get("/metrics", headers=bearer(keys.operator))).text
+        assert 'elytron_requests_total{method="POST",route="/v1/recall",status="200"} 1.0' in figures
+        assert 'elytron_requests_total{method="POST",route="/v1/recall",status="401"} 1.0' in figures
+        assert 'elytron_requests_total{method="GET",route="none",status="404"} 1.0' in figures
+        assert 'elytron_request_seconds_count{route="/v1/recall"} 2.0' in figures
+        assert "elytron_requests_in_flight 1.0" in figures
+        assert "elytron_store_ready 1.0" in figures
+        assert "s3cret" not in figures
+
+    async def test_a_store_that_is_gone_is_a_figure(self, client: httpx.AsyncClient, runtime: MemoryRuntime) -> None:
+        await runtime.close()
+        assert "elytron_store_ready 0.0" in (await client.get("/metrics")).text
+
+
+class TestLogs:
+    async def test_a_request_leaves_one_line_with_its_place_in_a_trace(
+        self, server: httpx.AsyncClient, keys: Keys, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        headers = bearer(keys.user) | {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "X-Request-ID": "r1"}
+        with caplog.at_level(logging.INFO, logger="elytron.access"):
+            await server.post("/v1/recall?secret=s3cret", json={"query": "s3cret"}, headers=headers)
+        (record,) = [found for found in caplog.records if found.name == "elytron.access"]
+        told: dict[str, Any] = vars(record)
+        assert (told["request_id"], told["route"], told["method"], told["status"]) == ("r1", "/v1/recall", "POST", 200)
+        assert (told["trace_id"], told["parent_id"]) == (TRACE, "b7ad6b7169203331")
+        assert told["principal"] == keys.user.split("_")[2]
+        assert "s3cret" not in json.dumps({name: str(value) for name, value in told.items()})
+
+    @pytest.mark.parametrize("given", ["", "00-x-y-01", f"00-{'0' * 32}-b7ad6b7169203331-01"])
+    async def test_what_is_no_trace_is_left_out(
+        self, client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture, given: str
+    ) -> None:
+        with caplog.at_level(logging.INFO, logger="elytron.access"):
+            await client.get("/livez", headers={"traceparent": given})
+        assert "trace_id" not in vars(caplog.records[-1])
+
+    async def test_no_key_reaches_a_line_at_debug_level(
+        self, server: httpx.AsyncClient, keys: Keys, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        body = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": f"my key is {keys.user}"}]}]}}
+        with caplog.at_level(logging.DEBUG):
+            for headers in (bearer(keys.user), bearer(keys.user + "0"), {"Authorization": keys.user}):
+                for path in ("/v1/write", "/v1/recall", "/v1/none", f"/{keys.user}", "/v1/archive"):
+                    response = await server.post(path, json=body, headers=headers)
+                    assert keys.user not in response.text
+        for record in caplog.records:
+            line = formatter(structlog.processors.JSONRenderer()).format(record)
+            assert keys.user.rpartition("_")[2] not in line
+
+    def test_lines_are_json_without_secrets(self, capsys: pytest.CaptureFixture[str]) -> None:
+        root = logging.getLogger()
+        before, level = root.handlers[:], root.level
+        try:
+            for style in LogStyle:
+                configure(style, level="info")
+                key = f"ely_user_{'0' * 16}_{'1' * 64}"
+                try:
+                    raise RuntimeError(key)
+                except RuntimeError:
+                    logging.getLogger("any").exception("failed with %s", key, extra={"color_message": "x"})
+        finally:
+            root.handlers[:] = before
+            root.setLevel(level)
+        said = capsys.readouterr().err
+        assert "1" * 64 not in said
+        assert json.loads(said.splitlines()[0])["level"] == "error"
+
+
+class TestSpans:
+    async def test_a_request_is_a_span_in_its_callers_trace(self, runtime: MemoryRuntime) -> None:
+        trace = pytest.importorskip("opentelemetry.sdk.trace")
+        export = pytest.importorskip("opentelemetry.sdk.trace.export")
+        memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+
+        from elytron_http_shell.spans import OtelSpans
+
+        exporter = memory.InMemorySpanExporter()
+        provider = trace.TracerProvider()
+        provider.add_span_processor(export.SimpleSpanProcessor(exporter))
+        spans = OtelSpans(provider)
+        app = create_app(runtime, authenticator=Development(), spans=spans)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            await client.get("/livez", headers={"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"})
+        spans.close()
+        (span,) = exporter.get_finished_spans()
+        assert (span.name, f"{span.context.trace_id:032x}") == ("GET /livez", TRACE)
+        assert span.attributes["http.response.status_code"] == 200
+
+
+async def test_the_gauges_count_what_is_held() -> None:
+    async with elytron.open("memory:", space="ada", clock=FrozenClock(), ids=SeededIds()) as runtime:
+        await runtime.add("Ada likes tea.")
+        await runtime.recall("tea")
+        app = create_app(runtime, authenticator=Development())
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            figures = (await client.get("/metrics")).text
+    assert "elytron_store_spaces 1.0" in figures
+    assert "elytron_index_spaces 1.0" in figures

@@ -1,0 +1,148 @@
+"""A real server on a real port: who may start one, how it is stopped, and that nothing accepted is lost."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from tests.http_shell.conftest import bearer
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_adapter.access import AccessAddRequest, AccessKeys
+from elytron_adapter.principals import PrincipalKind
+from elytron_core import limits
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
+from elytron_core.ids import SeededIds, SpaceId
+from elytron_http_shell.serving import Serving, Started, is_loopback, serve
+
+pytestmark = pytest.mark.anyio
+
+SAID = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}}
+
+
+@pytest.fixture
+async def runtime() -> AsyncGenerator[MemoryRuntime]:
+    async with elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
+        yield memory
+
+
+@asynccontextmanager
+async def running(runtime: MemoryRuntime, serving: Serving) -> AsyncGenerator[Started]:
+    """Run a server in this process and end it as a user does."""
+    told: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(runtime, serving, started=told.set_result))
+    await asyncio.wait([told, task], return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        await task
+    try:
+        yield told.result()
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await task
+
+
+async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
+    async with running(runtime, Serving(port=0, development=True)) as started:
+        assert started.address.startswith("http://127.0.0.1:")
+        assert "development" in started.mode
+        async with httpx.AsyncClient(base_url=started.address) as client:
+            assert (await client.post("/v1/write", json=SAID)).status_code == 200
+            assert "server" not in (await client.get("/livez")).headers
+    assert len((await runtime.list()).items) == 1, "the runtime is its opener's, and still open"
+
+
+async def test_the_first_operators_key_is_made_once(runtime: MemoryRuntime) -> None:
+    async with running(runtime, Serving(port=0, operator_key=True)) as started:
+        assert started.operator_key is not None
+        async with httpx.AsyncClient(base_url=started.address) as client:
+            assert (await client.post("/v1/write", json=SAID)).status_code == 401
+            listed = await client.get("/v1/access", headers=bearer(started.operator_key))
+            assert [item["kind"] for item in listed.json()["items"]] == ["operator"]
+    async with running(runtime, Serving(port=0, operator_key=True)) as started:
+        assert started.operator_key is None
+
+
+async def test_beyond_this_machine_somebody_must_have_a_key(runtime: MemoryRuntime) -> None:
+    def started(_told: Started) -> None:
+        raise AssertionError("it listens")
+
+    with pytest.raises(PermissionRefused, match="access add"):
+        await serve(runtime, Serving(host="0.0.0.0", port=0), started=started)
+    with pytest.raises(PermissionRefused, match="development"):
+        await serve(runtime, Serving(host="0.0.0.0", port=0, development=True), started=started)
+    with pytest.raises(PermissionRefused, match="development"):
+        await serve(runtime, Serving(host="memory.example", port=0, development=True), started=started)
+
+
+async def test_with_a_key_it_is_served_under_its_names_alone(runtime: MemoryRuntime) -> None:
+    request = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="laptop")
+    key = (await AccessKeys(runtime.context).add(request)).key
+    serving = Serving(host="0.0.0.0", port=0, names=frozenset({"Memory.example"}))
+    async with running(runtime, serving) as started:
+        port = started.address.rpartition(":")[2]
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=bearer(key)) as client:
+            for host, status in (("memory.example", 200), ("evil.example", 403), ("127.0.0.1", 200)):
+                response = await client.post("/v1/list", json={}, headers={"Host": host})
+                assert response.status_code == status
+
+
+async def test_an_address_that_is_taken_is_named(runtime: MemoryRuntime) -> None:
+    async with running(runtime, Serving(port=0, development=True)) as started:
+        port = int(started.address.rpartition(":")[2])
+        with pytest.raises(InvalidInput, match="cannot be listened on"):
+            await serve(runtime, Serving(port=port, development=True), started=lambda _: None)
+
+
+async def test_what_was_accepted_is_finished_before_it_ends(runtime: MemoryRuntime) -> None:
+    body = json.dumps(SAID).encode()
+    async with running(runtime, Serving(port=0, development=True)) as started:
+        host, _, port = started.address.removeprefix("http://").rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = "POST /v1/write HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:10])
+        async with httpx.AsyncClient(base_url=started.address) as client:
+            await client.get("/livez")  # by now the first half was read
+        asyncio.get_running_loop().call_later(0.05, writer.write, body[10:])
+    assert b" 200 " in await reader.readline()
+    writer.close()
+    assert len((await runtime.list()).items) == 1
+
+
+async def test_a_body_that_takes_too_long_is_given_up(
+    runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "HTTP_BODY_WAIT_S", 0.05)
+    async with running(runtime, Serving(port=0, development=True)) as started:
+        host, _, port = started.address.removeprefix("http://").rpartition(":")
+        for path, media_type in (("POST /v1/recall", "application/json"), ("PUT /v1/archive", "application/zip")):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            head = f"{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: 9\r\n\r\n{{"
+            writer.write(head.encode())
+            assert b" 408 " in await reader.readline()
+            writer.close()
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /v1/recall HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        writer.write(b"Content-Length: 9\r\n\r\n{")
+        await writer.drain()
+        writer.close()  # gone before it said all
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("[::1]", True), ("localhost", True),
+     ("0.0.0.0", False), ("::", False), ("192.168.0.1", False), ("memory.example", False), ("", False)],
+)  # fmt: skip
+def test_this_machine_alone_is_told_from_others(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+async def test_spans_need_their_extra(runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk.trace", None)
+    with pytest.raises(ElytronError, match="otel"):
+        await serve(runtime, Serving(port=0, development=True, spans=True), started=lambda _: None)
