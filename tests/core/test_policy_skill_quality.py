@@ -1,4 +1,4 @@
-"""What skills are worth, how they age, and when two are one."""
+"""What skills are worth, and how they age."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ from elytron_core.planes.procedural import (
 )
 from elytron_core.policy import skill_quality
 from elytron_core.policy.freshness import DAY_MS
-from elytron_core.policy.skill_quality import Fate, Look
+from elytron_core.policy.skill_quality import Fate
 
 NOW = instant("2026-06-30T12:00:00Z")
 HOUR_MS = 3_600_000
@@ -166,27 +166,3 @@ def test_what_is_merged_hands_over_its_evidence() -> None:
     assert (made.citations, made.supersedes, made.source_chat_id) == (("t1", "t2"), ("runtime_skill__old",), "k")
     assert not made.enabled, "what was switched off is not learned round"
     assert [node.name for node in made.predecessors] == ["runtime_skill__old"]
-
-
-@pytest.mark.parametrize(
-    ("other", "same"),
-    [
-        (skill("b"), True),
-        (skill("b", title="Brewing tea"), True),
-        (skill("b", procedure="Boil the water well."), True),
-        (skill("b", title="Clean the pot", procedure="Rinse it with hot water and dry it."), False),
-        (skill("b", topic="pot", title="Brew tea", procedure="Boil water."), True),
-        (skill("b", topic="pot", title="Scour", procedure="Boil water."), False),
-        (skill("b", topic="deploying", title="Deploy", procedure="Run the tests, then tag."), False),
-    ],
-)
-def test_sixteen_points_of_likeness_make_two_skills_one(other: Skill, *, same: bool) -> None:
-    one = Look(skill("a"))
-    assert skill_quality.is_duplicate(one, Look(other)) is same
-    assert skill_quality.is_duplicate(Look(other), one) is same
-    assert (skill_quality.similarity(one, Look(other)) >= 16) is same
-
-
-def test_equal_skills_share_everything() -> None:
-    one = skill("a", summary="how to brew")
-    assert skill_quality.similarity(Look(one), Look(one)) == 6 + 8 + 6 + 12

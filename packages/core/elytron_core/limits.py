@@ -246,7 +246,7 @@ LINEAGE_NODES = 8
 STRATEGY_DIFFS = 8
 DIFF_CHARS = 600
 SUPERSEDED_NAMES = 16
-SKILLS_COMPARED = 2_000
+SKILLS_COMPARED = 1_000
 """With so many skills of its space a new one is compared for likeness, and so many are looked through in one pass."""
 SKILLS_PER_OUTCOME = 32
 OUTCOME_NOTE_CHARS = 160

@@ -9,7 +9,7 @@ from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes.procedural import SKILLS, Skill, SkillState
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.skill_quality import Look, is_duplicate
+from elytron_core.policy.skill_likeness import Looks
 from elytron_core.ports.store import Action, Document, Ref
 
 
@@ -20,7 +20,7 @@ class SkillShelf:
         self._record = record
         self.changes = Changes(record)
         self._skills: dict[str, tuple[Skill, int]] = {}
-        self._looks: dict[str, Look] = {}
+        self._looks: Looks | None = None
         for document in documents:
             skill = Skill.from_bytes(document.body)
             self._skills[skill.name] = (skill, document.revision)
@@ -53,7 +53,8 @@ class SkillShelf:
         """Write `skill`, new or changed."""
         revision = self.revision(skill)
         self._skills[skill.name] = (skill, revision)
-        self._looks.pop(skill.name, None)
+        if self._looks is not None:
+            _look_at(self._looks, skill)
         self.changes.put(self.ref(skill), skill, expects=revision, action=action)
 
     def twins(self, skill: Skill, /) -> list[Skill]:
@@ -61,25 +62,23 @@ class SkillShelf:
 
         A disabled one does, so that nobody learns round it; a forgotten or retired one does not.
         """
-        look = Look(skill)
-        return [
-            other
-            for other in self
-            if other.name != skill.name
-            and other.forgotten_at is None
-            and other.state is not SkillState.RETIRED
-            and is_duplicate(look, self._look(other))
-        ]
-
-    def _look(self, skill: Skill) -> Look:
-        known = self._looks.get(skill.name)
-        if known is None:
-            known = self._looks[skill.name] = Look(skill)
-        return known
+        if self._looks is None:
+            self._looks = Looks()
+            for known in self:
+                _look_at(self._looks, known)
+        return [self.must_get(name) for name in sorted(self._looks.twins(skill))]
 
     def digest(self, skill: Skill, /) -> str:
         """Return what stands for the content of `skill` in its lineage."""
         return self._record.digest(skill.content.encode("utf-8"))
+
+
+def _look_at(looks: Looks, skill: Skill) -> None:
+    """Take `skill` among those that others are compared with, or out of them where it no longer stands."""
+    if skill.forgotten_at is None and skill.state is not SkillState.RETIRED:
+        looks.put(skill)
+    else:
+        looks.drop(skill.name)
 
 
 async def shelf_of(

@@ -8,7 +8,8 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.skills import RuntimeSkillCounts
 from elytron_core.planes.procedural import Skill, SkillState
 from elytron_core.policy import skill_quality
-from elytron_core.policy.skill_quality import Fate, Look
+from elytron_core.policy.skill_likeness import Looks
+from elytron_core.policy.skill_quality import Fate
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,12 @@ def _merge(skills: dict[str, Skill], *, digest: Callable[[Skill], str]) -> tuple
         if skill.forgotten_at is None and skill.state is not SkillState.RETIRED
     ]
     standing.sort(key=lambda one: (-one.observed_at, one.name))
-    kept: list[tuple[str, Look]] = []
+    looks = Looks()
     merged: list[str] = []
     for skill in standing:
-        look = Look(skill)
-        into = next((name for name, other in kept if skill_quality.is_duplicate(look, other)), None)
+        into = next(looks.twins(skill), None)
         if into is None:
-            kept.append((skill.name, look))
+            looks.put(skill)
             continue
         skills[into] = skill_quality.merged(skills[into], skill, digest=digest(skill))
         skills[skill.name] = skill_quality.retired(skill, by=into)

@@ -1,4 +1,4 @@
-"""What a runtime skill is worth, where it is in its life, and when two are one.
+"""What a runtime skill is worth, and where it is in its life.
 
 Quality is a sum of points up to 100. From it and from age a skill's state follows: stale after 90 days without use or
 change, of low value below 32, or below 45 when stale. A stale and unused skill is retired where it has a history, and
@@ -7,13 +7,11 @@ never pruned.
 """
 
 from enum import StrEnum
-from functools import cached_property
 from typing import Final, assert_never
 
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.model import Value
-from elytron_core.planes import long_term
 from elytron_core.planes.procedural import (
     LineageNode,
     LineageStatus,
@@ -34,8 +32,6 @@ LOW_VALUE_STALE: Final = 45
 TOUCH_MS: Final = 6 * 3600 * 1000
 """Uses closer together than this count as one."""
 PRUNED_CITATIONS: Final = 1
-DUPLICATE: Final = 16
-"""From so many points of likeness on, two skills are one."""
 
 
 class QualityPoints(Value):
@@ -56,18 +52,7 @@ class QualityPoints(Value):
     pending: int = -6
 
 
-class LikenessPoints(Value):
-    """The points for what two skills have in common; texts less alike than `floor` have nothing in common."""
-
-    topic: float = 6
-    title: float = 8
-    summary: float = 6
-    procedure: float = 12
-    floor: float = 0.4
-
-
 POINTS: Final = QualityPoints()
-LIKENESS: Final = LikenessPoints()
 
 
 def quality(skill: Skill, /, *, points: QualityPoints = POINTS) -> int:
@@ -231,54 +216,9 @@ def lineage(skill: Skill, *, digest: str) -> tuple[LineageNode, ...]:
     return (*skill.predecessors, own)
 
 
-class Look:
-    """What of a skill is compared with others, made once: its topic and the trigrams of its texts."""
-
-    def __init__(self, skill: Skill, /) -> None:
-        self._skill = skill
-        self.topic = long_term.topic_key(skill.topic)
-        self.title = _grams(skill.title)
-
-    @cached_property
-    def summary(self) -> frozenset[str]:
-        return _grams(self._skill.summary)
-
-    @cached_property
-    def procedure(self) -> frozenset[str]:
-        return _grams(self._skill.procedure)
-
-
-def similarity(one: Look, other: Look, /, *, points: LikenessPoints = LIKENESS) -> float:
-    """Return how much two skills have in common, 0 to 32; where it cannot reach a duplicate's points, less is counted.
-
-    Long texts are compared last, and only where they can still decide.
-    """
-    found = points.topic * (one.topic == other.topic) + points.title * _alike(one.title, other.title, points.floor)
-    if found + points.summary + points.procedure < DUPLICATE:
-        return found
-    found += points.summary * _alike(one.summary, other.summary, points.floor)
-    if found + points.procedure < DUPLICATE:
-        return found
-    return found + points.procedure * _alike(one.procedure, other.procedure, points.floor)
-
-
-def is_duplicate(one: Look, other: Look, /) -> bool:
-    """Tell whether two skills are one under two names."""
-    return similarity(one, other) >= DUPLICATE
-
-
 def joined(old: tuple[str, ...], new: tuple[str, ...], /, *, most: int) -> tuple[str, ...]:
     """Return both without repeats, the latest `most` of them."""
     return tuple(dict.fromkeys((*old, *new)))[-most:]
-
-
-def _grams(text: str) -> frozenset[str]:
-    return wording.trigrams(wording.normalise(text))
-
-
-def _alike(one: frozenset[str], other: frozenset[str], floor: float) -> float:
-    likeness = wording.likeness(one, other)
-    return likeness if likeness >= floor else 0.0
 
 
 def _diffs(old: Skill, new: Skill, *, revision: int, reason: str) -> list[StrategyDiff]:
