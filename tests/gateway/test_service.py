@@ -9,20 +9,16 @@ import elytron
 from elytron_adapter.principals import AnyOf, Principal, PrincipalKind
 from elytron_core.errors import (
     InvalidInput,
-    LimitExceeded,
     NotFound,
-    PayloadTooLarge,
     PermissionRefused,
     TurnConflict,
     Unauthorized,
-    UnsupportedMedia,
 )
 from elytron_core.ids import SpaceId
 from elytron_gateway import wire
 from elytron_gateway.messages import Upload
 from elytron_gateway.reporting import is_genuine
-from elytron_gateway.resources import Given
-from elytron_gateway.service import Gateway, GatewayOptions, Quota
+from elytron_gateway.service import Gateway
 from elytron_gateway.users import UserKeys
 
 pytestmark = pytest.mark.anyio
@@ -347,103 +343,6 @@ class TestEdits:
                 await gateway.override(
                     wire.OverrideRequest(**ada, memory_id=memory_id, session_id=session, text="x")
                 )
-
-
-TERMS = b"# Contract\n\nPayment terms are thirty days net.\n\n## Delivery\n\nGoods leave the harbour on Fridays."
-
-
-class TestResources:
-    async def test_a_file_is_taken_in_and_its_text_found_with_where_it_stands(
-        self, gateway: Gateway, ada: dict[str, str]
-    ) -> None:
-        given = Given(TERMS, file_name="terms.md", title="Terms")
-        made = await gateway.upload(wire.Placed(**ada), given)
-        assert made.status == "extracted"
-        assert made.session_id == f"resource:ada:{made.resource_id}"
-        assert made.uri == f"resource://ada/{made.resource_id}"
-        answer = await gateway.search(wire.SearchRequest.model_validate({**ada, "query": "payment terms"}))
-        (best,) = answer.results
-        assert (best.source_scope, best.resource_id, best.title, best.heading) == (
-            "resources",
-            made.resource_id,
-            "Terms",
-            "Contract",
-        )
-
-    async def test_equal_content_is_kept_once_per_app_and_may_come_again_after_its_end(
-        self, gateway: Gateway, ada: dict[str, str]
-    ) -> None:
-        first = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
-        again = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="copy.md"))
-        other = await gateway.upload(wire.Placed(**ada, app_id="other"), Given(TERMS, file_name="terms.md"))
-        assert again.resource_id == first.resource_id != other.resource_id
-        await gateway.delete_resource(wire.Placed(**ada), first.resource_id)
-        later = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
-        assert later.resource_id != first.resource_id
-
-    async def test_a_deleted_resource_is_gone_from_list_search_and_store(
-        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
-    ) -> None:
-        made = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
-        (found,) = (await gateway.search(wire.SearchRequest.model_validate({**ada, "query": "payment terms"}))).results
-        await gateway.override(
-            wire.OverrideRequest(**ada, memory_id=found.id, session_id=made.session_id, text="Sixty days.")
-        )
-        assert await texts(gateway, ada, "sixty days") == ["Sixty days."]
-        await gateway.delete_resource(wire.Placed(**ada), made.resource_id)
-        assert (await gateway.resources(wire.Placed(**ada))).resources == ()
-        assert (await gateway.resource(wire.Placed(**ada), made.resource_id)).resources == ()
-        assert await texts(gateway, ada, "payment terms sixty days", scope=["resources", "all_user_memory"]) == []
-        documents = await memory.context.store.scan("ada", "turns", limit=100)  # type: ignore[arg-type]
-        assert [document for document in documents if b"days" in document.body] == []
-        with pytest.raises(NotFound):
-            await gateway.delete_resource(wire.Placed(**ada), made.resource_id)
-
-    async def test_another_users_resource_looks_like_none(
-        self, gateway: Gateway, ada: dict[str, str], bob: dict[str, str]
-    ) -> None:
-        made = await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
-        for resource_id in (made.resource_id, "r_" + "0" * 32, "../r_1"):
-            assert (await gateway.resource(wire.Placed(**bob), resource_id)).resources == ()
-            with pytest.raises(NotFound):
-                await gateway.delete_resource(wire.Placed(**bob), resource_id)
-
-    async def test_what_cannot_be_read_stands_as_failed_and_may_be_tried_again(
-        self, gateway: Gateway, ada: dict[str, str]
-    ) -> None:
-        broken = Given(b"%PDF-1.4 this is not one", file_name="x.pdf")
-        made = await gateway.upload(wire.Placed(**ada), broken)
-        assert (made.status, made.problem) == (
-            "failed",
-            "could not be read: it is damaged, locked, or not what it seems",
-        )
-        again = await gateway.upload(wire.Placed(**ada), broken)
-        retried = await gateway.retry_resource(wire.Placed(**ada), made.resource_id)
-        assert again.resource_id == made.resource_id == retried.resource_id
-        assert await texts(gateway, ada, "this is not one") == []
-
-    async def test_a_kind_that_is_not_taken_in_and_one_too_large_leave_nothing(
-        self, memory: elytron.MemoryRuntime
-    ) -> None:
-        gateway = Gateway(memory, options=GatewayOptions(resource_bytes=100))
-        ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
-        with pytest.raises(UnsupportedMedia):
-            await gateway.upload(wire.Placed(**ada), Given(b"\x89PNG\r\n\x1a\n" + b"\0" * 20, file_name="x.md"))
-        with pytest.raises(PayloadTooLarge):
-            await gateway.upload(wire.Placed(**ada), Given(b"x" * 101, file_name="x.txt"))
-        assert (await gateway.resources(wire.Placed(**ada))).resources == ()
-
-    async def test_a_user_holds_no_more_than_his_quota(self, memory: elytron.MemoryRuntime) -> None:
-        gateway = Gateway(memory, options=GatewayOptions(quota=Quota(messages=1, resource_bytes=120)))
-        ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
-        await gateway.add(add(ada, "One."))
-        with pytest.raises(LimitExceeded):
-            await gateway.add(add(ada, "Two."))
-        await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
-        with pytest.raises(LimitExceeded):
-            await gateway.upload(wire.Placed(**ada), Given(TERMS + b"!", file_name="terms.md"))
-        usage = await gateway.usage("ada")
-        assert (usage.messages, usage.resources, usage.resource_bytes) == (1, 1, len(TERMS))
 
 
 async def test_health_needs_no_credentials(gateway: Gateway) -> None:

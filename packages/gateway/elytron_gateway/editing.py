@@ -58,7 +58,7 @@ class Edits:
             tags=(edit_tag(session_id),),
             metadata={EDIT_OF: memory_id, EDIT_SESSION: session_id},
         )
-        (told_by,) = await self._local.add(owner, names.memory_edit(owner.user), (told,))
+        (told_by,) = (await self._local.add(owner, names.memory_edit(owner.user), (told,))).ids
         edit = Edit(
             kind=EditKind.OVERRIDE,
             memory_id=memory_id,

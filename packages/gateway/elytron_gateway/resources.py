@@ -5,7 +5,15 @@ from hashlib import sha256
 
 from elytron.context import OperationContext
 from elytron_core import limits
-from elytron_core.errors import Conflict, LimitExceeded, MissingExtra, NotFound, PayloadTooLarge, Unreachable
+from elytron_core.errors import (
+    Conflict,
+    GatewayRefused,
+    LimitExceeded,
+    MissingExtra,
+    NotFound,
+    PayloadTooLarge,
+    Unreachable,
+)
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import RESOURCES, TWINS, Resource, ResourceStatus, Twin
 from elytron_core.planes.transcript import Message, Metadata
@@ -169,7 +177,7 @@ class Resources:
             await self._upstream.flush(owner, session)
         except Unreadable as error:
             return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.problem)
-        except (Unreachable, MissingExtra) as error:
+        except (GatewayRefused, MissingExtra, Unreachable) as error:
             return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.message)
         return await self._settle(owner, kept, ResourceStatus.EXTRACTED, chunks=len(chunks))
 

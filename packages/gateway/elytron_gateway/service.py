@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from elytron.runtime import MemoryRuntime
 from elytron_core import limits
 from elytron_core.contracts.control import MemoryEraseRequest
-from elytron_core.errors import LimitExceeded, Unreachable
+from elytron_core.errors import LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import Attachment, Edit, Resource, User
 from elytron_core.scope import Scope
 from elytron_gateway import messages, names, wire
+from elytron_gateway.backlog import BackedUpstream
 from elytron_gateway.editing import Edits
 from elytron_gateway.external import Allowed, read
 from elytron_gateway.messages import Upload
@@ -61,7 +62,8 @@ class Gateway:
         self._options = options or GatewayOptions()
         ctx = runtime.context
         local = EmbeddedUpstream(runtime)
-        self._upstream: Upstream = upstream or local
+        self._backed = BackedUpstream(ctx, upstream) if upstream is not None else None
+        self._upstream: Upstream = self._backed or local
         self._sessions = Sessions(ctx)
         self._edits = Edits(ctx, self._upstream, local)
         self._resources = Resources(
@@ -72,12 +74,31 @@ class Gateway:
 
     async def health(self) -> wire.HealthAnswer:
         """Say whether the gateway and what lies behind it answer; needs no credentials."""
-        name = "embedded" if isinstance(self._upstream, EmbeddedUpstream) else "remote"
-        try:
-            ok = await self._upstream.healthy()
-        except Unreachable:
-            ok = False
-        return wire.HealthAnswer(status="ok" if ok else "degraded", upstream=name)
+        is_healthy = await self._upstream.healthy()
+        waiting = await self._waiting()
+        return wire.HealthAnswer(
+            status="ok" if is_healthy and not waiting else "degraded",
+            upstream="embedded" if self._backed is None else "remote",
+            backlog=waiting,
+        )
+
+    async def drain(self) -> int:
+        """Tell an upstream that answers again what it was not told; return how many additions. Raises Unreachable."""
+        if self._backed is None:
+            return 0
+        told = 0
+        async for user in self.users.all():
+            for space in user.spaces:
+                owner = Owner(user.user_id, *(space.split("/")[1:] or ()))
+                told += await self._backed.drain(owner)
+        return told
+
+    async def _waiting(self) -> int:
+        if self._backed is None:
+            return 0
+        return sum(
+            [await self._backed.waiting(SpaceId(space)) async for user in self.users.all() for space in user.spaces]
+        )
 
     async def create_user(self, request: wire.UserRequest, /) -> wire.UserAnswer:
         """Make a user, or give the key of one who is there; its carrier has made sure that the caller may."""
@@ -100,19 +121,19 @@ class Gateway:
         names.owned(request.session_id, owner)
         await self._within_quota(owner.user, messages_more=len(request.messages))
         parsed = await messages.parse(request.messages, uploads=uploads or {}, key=idempotency_key)
-        ids = await self._upstream.add(owner, request.session_id, [one.told for one in parsed])
+        added = await self._upstream.add(owner, request.session_id, [one.told for one in parsed])
         attachments: list[wire.AttachmentAnswer] = []
         for number, one in enumerate(parsed):
-            memory_id = ids[number] if number < len(ids) else ""
+            memory_id = added.ids[number] if number < len(added.ids) else "unknown"
             kept = await messages.keep_files(
-                self._runtime.context, owner, request.session_id, one.files, memory_id or "unknown"
+                self._runtime.context, owner, request.session_id, one.files, memory_id
             )
             attachments += [_attachment(attachment_id, record) for attachment_id, record in kept]
         await self._sessions.grow(owner, request.session_id, messages=len(parsed))
         return wire.AddAnswer(
             session_id=request.session_id,
             message_count=len(parsed),
-            status="accumulated",
+            status="queued" if added.is_queued else "accumulated",
             attachments=tuple(attachments),
         )
 

@@ -32,6 +32,14 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Added:
+    """What became of messages: the ids of their memories where the upstream has any, or that they wait for it."""
+
+    ids: tuple[str, ...] = ()
+    is_queued: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Where:
     """What a search reads: one session, what carries a tag, or all that the owner has."""
 
@@ -56,8 +64,8 @@ class Found:
 class Upstream(Protocol):
     """A memory service that keeps messages and finds them. Raises Unreachable where it does not answer."""
 
-    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Sequence[str]:
-        """Keep the messages, in their order; return the ids of the memories that they became, where it has any."""
+    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
+        """Keep the messages, in their order."""
         ...
 
     async def flush(self, owner: Owner, session: str, /) -> bool:
@@ -91,7 +99,7 @@ class EmbeddedUpstream:
     def __init__(self, runtime: MemoryRuntime, /) -> None:
         self._runtime = runtime
 
-    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Sequence[str]:
+    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
         scope = Scope(space=owner.space, app=owner.app, project=owner.project, conversation=session)
         turns = [
             TurnDraft(messages=(item.message,), host_id=item.key, tags=item.tags, metadata=item.metadata)
@@ -102,7 +110,7 @@ class EmbeddedUpstream:
             write = TranscriptWrite(turns=tuple(turns[start : start + limits.TURNS_PER_COMMIT]))
             report = await self._runtime.write(MemoryWriteRequest(scope=scope, write=write))
             ids += [decision.id or "" for decision in report.decisions]
-        return ids
+        return Added(tuple(ids))
 
     async def flush(self, owner: Owner, session: str, /) -> bool:  # noqa: ARG002 - the port's signature
         # What is added here is indexed when it is written; extraction is the runtime's own maintenance.

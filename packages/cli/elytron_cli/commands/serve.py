@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from elytron_cli.beside import Wanted, beside
 from elytron_cli.options import command, common
 from elytron_cli.output import Output
 from elytron_cli.running import output, settings
@@ -48,6 +49,7 @@ class ServeReport(Value):
     help="From which level on is logged; requests are at info.",
 )
 @click.option("--share-store", is_flag=True, help="Let runtimes elsewhere keep their memory here (gateway+http://).")
+@click.option("--upstream", metavar="URL", help="An EverOS server for the gateway's memories, in place of the store.")
 @click.option("--resource-host", "hosts", multiple=True, metavar="NAME", help="A host to read resources from.")
 @click.option(
     "--resource-folder",
@@ -70,6 +72,7 @@ def serve(
     log_level: str,
     otel: bool,
     share_store: bool,
+    upstream: str | None,
     hosts: tuple[str, ...],
     folders: tuple[Path, ...],
 ) -> int | None:
@@ -78,16 +81,11 @@ def serve(
     Callers need an access key (`elytron access add`). It listens on this machine alone unless --host says otherwise.
     """
     from elytron_adapter.shedding import Bounds
-    from elytron_gateway.external import Allowed
-    from elytron_gateway.service import Gateway, GatewayOptions
-    from elytron_gateway.users import UserKeys
     from elytron_http_shell.serving import Serving, Started
     from elytron_http_shell.serving import serve as served
 
     try:
-        from elytron_http_shell.gateway import gateway_surfaces
         from elytron_http_shell.logs import LogStyle, configure
-        from elytron_http_shell.store import store_surfaces
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
 
@@ -103,6 +101,8 @@ def serve(
         operator_key=operator_key,
     )
 
+    wanted = Wanted(share_store=share_store, upstream=upstream, hosts=frozenset(hosts), folders=folders)
+
     def started(told: Started) -> None:
         report = ServeReport(
             address=told.address,
@@ -114,11 +114,8 @@ def serve(
         _tell(out, report)
 
     async def work() -> None:
-        async with opened(found) as session:
-            gateway = Gateway(session.runtime, options=GatewayOptions(allowed=Allowed(frozenset(hosts), folders)))
-            further = [gateway_surfaces(gateway), *([store_surfaces] if share_store else [])]
-            known = [UserKeys(gateway.users)]
-            await served(session.runtime, serving, started=started, further=further, known=known)
+        async with opened(found) as session, beside(session.runtime, wanted) as more:
+            await served(session.runtime, serving, started=started, further=more.further, known=more.known)
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(work())

@@ -8,6 +8,7 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.model import Value
+from elytron_core.planes import transcript
 from elytron_core.scope import Name
 
 USERS = "gateway_users"
@@ -106,6 +107,26 @@ class Twin(Value):
     """Which resource has a content, so that equal content is kept once."""
 
     resource_id: Name
+
+
+class WaitingMessage(Value):
+    """A message that its upstream was not told yet."""
+
+    message: transcript.Message
+    key: Name | None = None
+    tags: tuple[Name, ...] = ()
+    metadata: transcript.Metadata = {}
+
+
+class Waiting(Value):
+    """An addition that its upstream was not told yet."""
+
+    user: Name
+    app: Name
+    project: Name
+    session_id: Name
+    messages: tuple[WaitingMessage, ...]
+    at: Instant
 
 
 class Attachment(Value):

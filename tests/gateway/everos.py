@@ -1,0 +1,107 @@
+"""A server that keeps EverOS's contract: its paths, envelopes and errors, with memories in a list."""
+
+import asyncio
+import socket
+from dataclasses import dataclass, field
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+Json = dict[str, Any]
+
+
+@dataclass
+class EverOs:
+    """Serves while the block lasts. `refusing` is the status that every call gets, with its code, while it is set."""
+
+    buffered: list[Json] = field(default_factory=list[Json])
+    episodes: list[Json] = field(default_factory=list[Json])
+    refusing: tuple[int, str] | None = None
+    calls: list[str] = field(default_factory=list[str])
+    url: str = ""
+
+    def __enter__(self) -> Self:
+        app = Starlette(
+            routes=[
+                Route("/health", self._health, methods=["GET"]),
+                Route("/api/v2/memory/add", self._add, methods=["POST"]),
+                Route("/api/v2/memory/flush", self._flush, methods=["POST"]),
+                Route("/api/v2/memory/search", self._search, methods=["POST"]),
+            ]
+        )
+        self._listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._listening.bind(("127.0.0.1", 0))
+        self._listening.listen()
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        self._thread = Thread(target=lambda: asyncio.run(self._server.serve(sockets=[self._listening])))
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=30)
+        self._listening.close()
+
+    async def _health(self, _request: Request) -> Response:
+        return JSONResponse({"status": "ok"}, status_code=200 if self.refusing is None else 503)
+
+    async def _add(self, request: Request) -> Response:
+        if (refused := self._refused("add")) is not None:
+            return refused
+        body: Json = await request.json()
+        for message in body["messages"]:
+            self.buffered.append(message | {name: body[name] for name in ("session_id", "app_id", "project_id")})
+        return _told({"message_count": len(body["messages"]), "status": "accumulated"})
+
+    async def _flush(self, request: Request) -> Response:
+        if (refused := self._refused("flush")) is not None:
+            return refused
+        body: Json = await request.json()
+        mine = [one for one in self.buffered if one["session_id"] == body["session_id"]]
+        self.buffered = [one for one in self.buffered if one not in mine]
+        if mine:
+            owner = body["session_id"].partition("~")[0]
+            text = " ".join(str(one["content"]) for one in mine)
+            known = {"id": f"{owner}_ep_{len(self.episodes)}", "user_id": owner, "episode": text, "summary": text[:50]}
+            self.episodes.append(known | {name: body[name] for name in ("session_id", "app_id", "project_id")})
+        return _told({"status": "extracted" if mine else "no_extraction"})
+
+    async def _search(self, request: Request) -> Response:
+        if (refused := self._refused("search")) is not None:
+            return refused
+        body: Json = await request.json()
+        filters: Json = body.get("filters") or {}
+        wanted: Any = filters.get("session_id")
+        names: list[Any] = wanted["in"] if isinstance(wanted, dict) else [wanted]
+        words = set(body["query"].lower().split())
+
+        def passes(item: Json) -> bool:
+            return wanted is None or item["session_id"] in names
+
+        found: list[Json] = [
+            item | {"score": 1.0, "atomic_facts": []}
+            for item in self.episodes
+            if item["user_id"] == body["user_id"] and passes(item) and words & set(item["episode"].lower().split())
+        ]
+        waiting = [item | {"id": "m_1"} for item in self.buffered if item["session_id"] == wanted]
+        return _told({"episodes": found, "profiles": [], "unprocessed_messages": waiting})
+
+    def _refused(self, call: str) -> Response | None:
+        self.calls.append(call)
+        if self.refusing is None:
+            return None
+        status, code = self.refusing
+        return JSONResponse({"request_id": "0" * 32, "error": {"code": code, "message": "said"}}, status_code=status)
+
+
+def _told(data: Json) -> Response:
+    return JSONResponse({"request_id": "0" * 32, "data": data})

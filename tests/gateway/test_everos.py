@@ -1,0 +1,168 @@
+"""The gateway over an EverOS server: found, edited, kept while it is down, and left alone while it fails."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from tests.gateway.everos import EverOs
+
+import elytron
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported
+from elytron_gateway import wire
+from elytron_gateway.everos import EverOsUpstream, Patience
+from elytron_gateway.resources import Given
+from elytron_gateway.service import Gateway
+
+pytestmark = pytest.mark.anyio
+
+CHAT = "chat:c"
+PATIENCE = Patience(attempts=3, failures=2, pause_ms=1_000)
+
+
+class Waits:
+    """Remembers how long it was asked to wait, and does not."""
+
+    def __init__(self) -> None:
+        self.told: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.told.append(seconds)
+
+
+@pytest.fixture
+def server() -> Iterator[EverOs]:
+    with EverOs() as everos:
+        yield everos
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock(Instant(1_781_172_177_000))
+
+
+@pytest.fixture
+def waits() -> Waits:
+    return Waits()
+
+
+@pytest.fixture
+async def upstream(server: EverOs, clock: FrozenClock, waits: Waits) -> AsyncIterator[EverOsUpstream]:
+    made = EverOsUpstream(server.url, clock=clock, patience=PATIENCE, wait=waits)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def gateway(upstream: EverOsUpstream, clock: FrozenClock) -> AsyncIterator[Gateway]:
+    async with elytron.open("memory:", space=None, clock=clock) as memory:
+        yield Gateway(memory, upstream=upstream)
+
+
+@pytest.fixture
+async def ada(gateway: Gateway) -> dict[str, str]:
+    return (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
+
+
+def add(who: dict[str, str], text: str) -> wire.AddRequest:
+    said = {"sender_id": "x", "role": "user", "timestamp": 1, "content": text}
+    return wire.AddRequest.model_validate({**who, "session_id": CHAT, "messages": [said]})
+
+
+def asked(who: dict[str, str], query: str, *scope: str) -> wire.SearchRequest:
+    return wire.SearchRequest.model_validate({**who, "query": query, "scope": scope, "conversation_id": "c"})
+
+
+async def test_what_is_added_and_flushed_there_is_found_with_its_raw_answer(
+    gateway: Gateway, ada: dict[str, str], server: EverOs
+) -> None:
+    await gateway.add(add(ada, "the boiler code"))
+    waiting = await gateway.search(asked(ada, "boiler", "current_chat"))
+    assert [(one.text, one.session_id) for one in waiting.results] == [("the boiler code", CHAT)]
+    assert (await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))).status == "extracted"
+    for scope in ("current_chat", "all_user_memory"):
+        (hit,) = (await gateway.search(asked(ada, "boiler", scope))).results
+        assert (hit.text, hit.session_id, hit.source_scope) == ("the boiler code", CHAT, scope)
+        assert hit.raw["summary"] == "the boiler code"
+    assert server.buffered == []
+    assert server.episodes[0]["session_id"] == f"ada~{CHAT}"
+
+
+async def test_edits_stand_over_what_it_finds(gateway: Gateway, ada: dict[str, str]) -> None:
+    await gateway.add(add(ada, "the boiler code"))
+    await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
+    (hit,) = (await gateway.search(asked(ada, "boiler", "current_chat"))).results
+    edit = {**ada, "memory_id": hit.id, "session_id": CHAT}
+    await gateway.override(wire.OverrideRequest(**edit, text="the heater secret"))
+    for query in ("boiler", "heater"):
+        (shown,) = (await gateway.search(asked(ada, query, "current_chat"))).results
+        assert (shown.id, shown.text) == (hit.id, "the heater secret")
+    await gateway.delete(wire.DeleteRequest.model_validate(edit))
+    assert (await gateway.search(asked(ada, "boiler", "current_chat"))).results == ()
+    with pytest.raises(Unsupported):
+        await gateway.delete(wire.DeleteRequest.model_validate({**edit, "purge": True}))
+
+
+async def test_a_resource_is_told_and_found_there(gateway: Gateway, ada: dict[str, str], server: EverOs) -> None:
+    made = await gateway.upload(wire.Placed(**ada), Given(b"payment in thirty days", file_name="t.txt"))
+    (hit,) = (await gateway.search(asked(ada, "payment", "resources"))).results
+    assert (made.status, hit.resource_id) == ("extracted", made.resource_id)
+    await gateway.delete_resource(wire.Placed(**ada), made.resource_id)
+    assert (await gateway.search(asked(ada, "payment", "resources"))).results == ()
+    server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
+    failed = await gateway.upload(wire.Placed(**ada), Given(b"something else", file_name="t.txt"))
+    assert failed.status in {"failed", "extracted"}
+
+
+async def test_what_it_cannot_take_now_is_kept_and_told_in_its_order(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
+) -> None:
+    server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
+    first = await gateway.add(add(ada, "one"))
+    second = await gateway.add(add(ada, "two"))
+    assert (first.status, second.status) == ("queued", "queued")
+    health = await gateway.health()
+    assert (health.status, health.backlog, health.upstream) == ("degraded", 2, "remote")
+    server.refusing = None
+    clock.advance(PATIENCE.pause_ms)
+    assert (await gateway.add(add(ada, "three"))).status == "accumulated"
+    assert [one["content"] for one in server.buffered] == ["one", "two", "three"]
+    assert (await gateway.health()).backlog == 0
+    assert await gateway.drain() == 0
+
+
+async def test_a_transient_failure_is_tried_a_bounded_number_of_times_and_a_refusal_once(
+    upstream: EverOsUpstream, server: EverOs, waits: Waits, gateway: Gateway, ada: dict[str, str]
+) -> None:
+    server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
+    with pytest.raises(Unreachable):
+        await gateway.search(asked(ada, "x", "all_user_memory"))
+    assert (server.calls, waits.told) == (["search"] * 3, [0.2, 0.8])
+    server.calls.clear()
+    for refusing in ((422, "INVALID_INPUT"), (503, "CAPABILITY_UNAVAILABLE")):
+        server.refusing = refusing
+        with pytest.raises(GatewayRefused, match=refusing[1]) as refused:
+            await gateway.search(asked(ada, "x", "all_user_memory"))
+        assert "said" not in refused.value.message
+    assert server.calls == ["search"] * 2
+
+
+async def test_after_failures_in_a_row_it_is_left_alone_for_a_while(
+    server: EverOs, clock: FrozenClock, gateway: Gateway, ada: dict[str, str]
+) -> None:
+    server.refusing = (502, "")
+    for _ in range(PATIENCE.failures + 1):
+        with pytest.raises(Unreachable):
+            await gateway.search(asked(ada, "x", "all_user_memory"))
+    assert len(server.calls) == PATIENCE.failures * PATIENCE.attempts
+    server.refusing = None
+    clock.advance(PATIENCE.pause_ms)
+    assert (await gateway.search(asked(ada, "x", "all_user_memory"))).results == ()
+
+
+async def test_one_that_is_not_there_is_unhealthy_and_wrong_addresses_are_refused(clock: FrozenClock) -> None:
+    gone = EverOsUpstream("http://127.0.0.1:9", clock=clock, wait=Waits())
+    assert not await gone.healthy()
+    await gone.close()
+    for url in ("ftp://x", "nonsense"):
+        with pytest.raises(InvalidInput):
+            EverOsUpstream(url, clock=clock)
