@@ -4,8 +4,8 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.contracts.maintaining import MaintenanceRefusal, ModeInput, WorkHealth
-from elytron_core.contracts.projecting import Pressure
+from elytron_core.contracts.maintaining import MaintenanceRefusal, WorkHealth
+from elytron_core.contracts.modes import ModeInput, Pressure
 from elytron_core.ids import ConversationTag
 from elytron_core.planes import execution, long_term, notes, summaries, transcript
 from elytron_core.planes.candidates import SkillProposal

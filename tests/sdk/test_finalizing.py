@@ -12,11 +12,10 @@ from elytron_core.contracts.maintaining import (
     CommitStatus,
     Extraction,
     MaintenanceRefusal,
-    ModeInput,
     PassStatus,
     SkillReuse,
 )
-from elytron_core.contracts.projecting import Pressure
+from elytron_core.contracts.modes import ModeInput, Pressure
 from elytron_core.errors import TurnConflict
 from elytron_core.ids import SeededIds
 from elytron_core.planes.jobs import JobState, Pass

@@ -14,10 +14,10 @@ from elytron_core.contracts.maintaining import (
     Extraction,
     MaintenanceRefusal,
     MemoryMaintainRequest,
-    ModeInput,
     PassOutcome,
     PassStatus,
 )
+from elytron_core.contracts.modes import ModeInput
 from elytron_core.contracts.planes import ExecutionDraft, ExecutionWrite, NoteDraft, NotesWrite
 from elytron_core.contracts.writing import MemoryWriteRequest
 from elytron_core.errors import ModelRefused, ModelUnavailable, Unsupported

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from elytron_replay.matrix import MatrixReport, record, run_matrix
     from elytron_replay.rendering import render, render_gate
     from elytron_replay.running import Outcome, run_fixture
+    from elytron_replay.wall import WallReport, render_wall, run_wall
 
 _HOMES = {
     "elytron_replay.fixture": ("Fixture", "load"),
@@ -19,6 +20,7 @@ _HOMES = {
     "elytron_replay.matrix": ("MatrixReport", "record", "run_matrix"),
     "elytron_replay.rendering": ("render", "render_gate"),
     "elytron_replay.running": ("Outcome", "run_fixture"),
+    "elytron_replay.wall": ("WallReport", "render_wall", "run_wall"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -27,13 +29,16 @@ __all__ = [
     "GateReport",
     "MatrixReport",
     "Outcome",
+    "WallReport",
     "gate",
     "load",
     "record",
     "render",
     "render_gate",
+    "render_wall",
     "run_fixture",
     "run_matrix",
+    "run_wall",
 ]
 
 

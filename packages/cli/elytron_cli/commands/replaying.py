@@ -11,16 +11,18 @@ from elytron_cli.exits import FAILURE
 from elytron_cli.options import command, common
 from elytron_cli.output import Output, safe
 from elytron_cli.running import output, run, settings
-from elytron_cli.session import Session, keys_of
+from elytron_cli.session import Session, keys_of, model_of
 from elytron_core.contracts.inspecting import MemoryReplayReport, MemoryReplayRequest
 
 STORES = "memory,file,sqlite"
+WALL = Path("fixtures/wall")
 
 
 @command("replay")
 @click.argument("fixtures", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--stores", default=STORES, show_default=True, metavar="NAMES", help="Stores to tell the fixtures to.")
 @click.option("--record", is_flag=True, help="Write the fingerprints that all stores agree on into the fixtures.")
+@click.option("--wall", is_flag=True, help="FIXTURES are cases of the benchmark wall: measure them on the first store.")
 @click.option("--conversation", metavar="NAME", help="Without fixtures: whose turns to show.")
 @click.option("--channel", metavar="NAME", help="The channel of the conversation.")
 @click.option("--limit", type=int, default=100, show_default=True, help="Turns on a page.")
@@ -31,6 +33,7 @@ def replay(
     fixtures: tuple[Path, ...],
     stores: str,
     record: bool,
+    wall: bool,
     conversation: str | None,
     channel: str | None,
     limit: int,
@@ -38,8 +41,10 @@ def replay(
 ) -> int | None:
     """Tell FIXTURES (files, or folders of them) to several stores and compare step by step.
 
-    Exits with 1 where stores differ. Without FIXTURES, show the turns of a conversation in their order.
+    Exits with 1 where stores differ, and with --wall where a case is below the bar. Without FIXTURES, show the turns of a conversation in their order.
     """
+    if wall:
+        return _measure(_files(fixtures or (WALL,)), stores.split(",")[0])
     if fixtures:
         return _tell(_files(fixtures), tuple(stores.split(",")), record=record)
 
@@ -54,10 +59,27 @@ def replay(
 def _tell(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> int | None:
     import elytron_replay
 
-    out, keys = output(), keys_of(settings())
-    tell = elytron_replay.record if record else elytron_replay.run_matrix
-    report = asyncio.run(tell(files, stores, keys=keys))
+    out, keys, model = output(), keys_of(settings()), model_of(settings())
+
+    async def tell() -> elytron_replay.MatrixReport:
+        if not record:
+            return await elytron_replay.run_matrix(files, stores, keys=keys)
+        try:
+            return await elytron_replay.record(files, stores, keys=keys, model=model)
+        finally:
+            if model is not None:
+                await model.close()
+
+    report = asyncio.run(tell())
     out.report(report, lambda console: console.print(safe(elytron_replay.render(report)), soft_wrap=True))
+    return None if report.ok else FAILURE
+
+
+def _measure(files: tuple[Path, ...], store: str) -> int | None:
+    import elytron_replay
+
+    report = asyncio.run(elytron_replay.run_wall(files, store))
+    output().report(report, lambda console: console.print(safe(elytron_replay.render_wall(report)), soft_wrap=True))
     return None if report.ok else FAILURE
 
 

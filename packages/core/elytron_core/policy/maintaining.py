@@ -5,9 +5,9 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.contracts.maintaining import MaintenanceRefusal, ModeInput, WorkHealth
+from elytron_core.contracts.maintaining import MaintenanceRefusal, WorkHealth
+from elytron_core.contracts.modes import ModeAction, ModeInput
 from elytron_core.contracts.planes import CapsuleDraft
-from elytron_core.contracts.projecting import Pressure
 from elytron_core.ids import FactId
 from elytron_core.limits import JOB_STALL_MS
 from elytron_core.planes import candidates, execution, long_term, notes, summaries, transcript
@@ -15,7 +15,7 @@ from elytron_core.planes.continuity import CapsuleKind, CapsuleState
 from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_core.planes.jobs import JobState, Queue
 from elytron_core.planes.roles import Role
-from elytron_core.policy import wording
+from elytron_core.policy import modes, wording
 
 SUMMARY_FROM: Final = 40
 """Messages that a conversation has before it is summed up."""
@@ -41,17 +41,8 @@ STEPS_OF_A_SKILL: Final = 3
 
 def refusal(mode: ModeInput, /) -> MaintenanceRefusal | None:
     """Return why maintenance may not run now, or None."""
-    found = (
-        (mode.safe_mode, MaintenanceRefusal.SAFE_MODE),
-        (mode.booting, MaintenanceRefusal.BOOTING),
-        (mode.pairing_required and not mode.pairing_known, MaintenanceRefusal.PAIRING_REQUIRED),
-        (mode.config_active, MaintenanceRefusal.CONFIG_ACTIVE),
-        (mode.maintenance_active, MaintenanceRefusal.MAINTENANCE_ACTIVE),
-        (mode.voice_exclusive, MaintenanceRefusal.VOICE_EXCLUSIVE),
-        (mode.foreground_overlay and not mode.post_reply_deferral_elapsed, MaintenanceRefusal.FOREGROUND),
-        (mode.pressure is Pressure.CRITICAL, MaintenanceRefusal.CRITICAL_PRESSURE),
-    )
-    return next((reason for holds, reason in found if holds), None)
+    admission = next(found for found in modes.admissions(mode) if found.action is ModeAction.MAINTAIN)
+    return None if admission.admitted else MaintenanceRefusal(admission.reason)
 
 
 def is_summary_due(messages: int, summary: summaries.SessionSummary | None, /) -> bool:

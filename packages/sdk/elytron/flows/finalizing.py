@@ -16,7 +16,7 @@ from elytron_core.contracts.maintaining import (
     PassOutcome,
     PassStatus,
 )
-from elytron_core.contracts.projecting import Pressure
+from elytron_core.contracts.modes import Pressure
 from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest
 from elytron_core.contracts.writing import WriteDecision
 from elytron_core.planes.jobs import JobId, Pass

@@ -16,7 +16,7 @@ from elytron.passes.working import (
 from elytron_core import limits
 from elytron_core.contracts.governing import CandidatesWrite
 from elytron_core.contracts.maintaining import Extraction, PassOutcome, PassStatus
-from elytron_core.contracts.projecting import Pressure
+from elytron_core.contracts.modes import Pressure
 from elytron_core.contracts.writing import MemoryWriteRequest
 from elytron_core.errors import IdempotencyConflict, ModelRefused
 from elytron_core.planes import long_term, transcript

@@ -10,7 +10,7 @@ from elytron.records import Changes
 from elytron.writes.settling import Settled, settle
 from elytron_core import limits
 from elytron_core.contracts.maintaining import Extraction, PassOutcome, PassStatus, SkillReuse
-from elytron_core.contracts.projecting import Pressure
+from elytron_core.contracts.modes import Pressure
 from elytron_core.contracts.writing import WriteDecision
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Value

@@ -1,0 +1,111 @@
+"""The benchmark wall: real answers, measured, and a bar that fails what is below it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from elytron_core.errors import UnreadableFile
+from elytron_replay.running import Told
+from elytron_replay.wall import (
+    EvaluationSource,
+    Probe,
+    Thresholds,
+    WallKind,
+    WallSize,
+    load_case,
+    measure,
+    render_wall,
+    run_wall,
+)
+
+CASES = sorted((Path(__file__).parents[2] / "fixtures/wall").glob("*.json"))
+
+
+def told(probe: Probe, report: JsonValue) -> tuple[Probe, Told]:
+    return probe, Told(1, report, (), 7.0)
+
+
+def recalled(*texts: str) -> JsonValue:
+    return {"hits": [{"text": text} for text in texts]}
+
+
+def probe(**fields: object) -> Probe:
+    return Probe.model_validate({"op": "recall", "request": {"query": "q"}, **fields})
+
+
+@pytest.mark.anyio
+async def test_the_shipped_wall_stands_at_both_sizes_for_all_seven_kinds() -> None:
+    report = await run_wall(CASES, "memory")
+    assert report.ok, render_wall(report)
+    assert report.evaluation_source is EvaluationSource.RUNTIME_REPLAY
+    assert {(row.kind, row.size) for row in report.rows} == {(kind, size) for kind in WallKind for size in WallSize}
+
+
+@pytest.mark.anyio
+async def test_a_kind_without_a_case_and_a_bar_that_is_not_reached_fail_the_wall() -> None:
+    report = await run_wall(CASES[:1], "memory", sizes=(WallSize.COMPACT,))
+    assert not report.ok
+    assert len(report.missing) == len(WallKind) - 1
+    strict = await run_wall(CASES[:1], "memory", thresholds=Thresholds(tokens=0), sizes=(WallSize.COMPACT,))
+    assert strict.rows[0].shortfalls[0].startswith("tokens: ")
+    assert "below the bar" in render_wall(strict)
+
+
+@pytest.mark.anyio
+async def test_a_case_whose_story_goes_otherwise_is_not_measured(tmp_path: Path) -> None:
+    case = json.loads(CASES[0].read_text("utf-8"))
+    case["steps"][0]["expect"] = {"changed": "never"}
+    del case["noise"]
+    (tmp_path / "broken.json").write_text(json.dumps(case), "utf-8")
+    report = await run_wall([tmp_path / "broken.json"], "memory", sizes=(WallSize.COMPACT,))
+    assert (report.rows[0].metrics, report.rows[0].ok) == (None, False)
+    assert "step 1" in report.rows[0].shortfalls[0]
+
+
+def test_shares_are_counted_in_basis_points() -> None:
+    asked = [
+        told(probe(relevant=("tea", "cake")), recalled("nothing", "tea", "cake")),
+        told(probe(relevant=("milk",)), recalled("milk")),
+    ]
+    found = measure(WallKind.MULTI_SESSION_RECALL, asked)
+    assert (found.accuracy, found.recall_at_5, found.precision, found.mrr) == (10_000, 10_000, 7_500, 7_500)
+    assert (found.reuse, found.faithfulness, found.violations, found.latency_ms) == (10_000, 10_000, 0, 7.0)
+
+
+def test_a_relevant_text_beyond_the_fifth_place_is_no_answer() -> None:
+    asked = [told(probe(relevant=("tea",)), recalled("a", "b", "c", "d", "e", "tea"))]
+    found = measure(WallKind.PROCEDURAL_REUSE, asked)
+    assert (found.accuracy, found.reuse, found.recall_at_5, found.recall_at_10, found.mrr) == (0, 0, 0, 10_000, 1_667)
+
+
+def test_a_forbidden_text_anywhere_in_the_report_is_a_violation() -> None:
+    report: JsonValue = {"hits": [], "why": ["the secret"]}
+    found = measure(WallKind.PRIVACY_REFUSAL, [told(probe(forbidden=("secret",)), report)])
+    assert (found.accuracy, found.violations) == (0, 1)
+    assert Thresholds().shortfalls(found) == ("accuracy: 0 < 9000", "violations: 1 > 0")
+
+
+def test_a_block_that_says_what_no_memory_says_is_not_faithful() -> None:
+    asked = probe(op="project", request={"user_query": "q"}, relevant=("tea",))
+    lying: JsonValue = {"system_memory_block": "tea", "checks": {"faithful": False}}
+    assert measure(WallKind.SUBJECT_PROJECTION, [told(asked, lying)]).faithfulness == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "cannot be read"), (b"{", "cannot be parsed"), (b'{"format":"elytron.wall"}', "version")],
+)
+def test_a_damaged_case_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    if content is not None:
+        (tmp_path / "c.json").write_bytes(content)
+    with pytest.raises(UnreadableFile, match=problem):
+        load_case(tmp_path / "c.json")
+
+
+@pytest.mark.anyio
+async def test_noise_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "case.json").write_bytes(CASES[0].read_bytes())
+    with pytest.raises(UnreadableFile, match="cannot be read"):
+        await run_wall([tmp_path / "case.json"])
