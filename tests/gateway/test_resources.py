@@ -6,6 +6,7 @@ import pytest
 
 import elytron
 from elytron_core.errors import LimitExceeded, NotFound, PayloadTooLarge, UnsupportedMedia
+from elytron_core.ids import SpaceId
 from elytron_gateway import wire
 from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway, GatewayOptions, Quota
