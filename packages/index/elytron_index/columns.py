@@ -3,7 +3,7 @@
 Row 0 is nobody: dead, without neighbours, the place where absent links point.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -59,14 +59,36 @@ class Columns:
     def __init__(self, capacity: int = 64, /) -> None:
         self.size = 1
         self.dead = 0
+        self._is_borrowed = False
         for name, dtype in DTYPES.items():
             setattr(self, name, np.zeros(capacity, dtype))
         self.before = np.zeros(capacity, np.int32)
         self.after = np.zeros(capacity, np.int32)
         self.alive = np.zeros(capacity, np.bool_)
 
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]], /) -> "Columns":
+        """Return columns of living rows that read `arrays`, row 0 included; they are copied before one is written."""
+        columns = cls(1)
+        for name, values in arrays.items():
+            setattr(columns, name, values)
+        columns.size = len(columns.plane)
+        columns.before = np.zeros(columns.size, np.int32)
+        columns.after = np.zeros(columns.size, np.int32)
+        columns.alive = np.ones(columns.size, np.bool_)
+        columns.alive[0] = False
+        columns._is_borrowed = True
+        return columns
+
+    def own(self) -> None:
+        """Copy what still belongs to a checkpoint, with room for more."""
+        if self._is_borrowed:
+            self._is_borrowed = False
+            self._grow(self.size + max(64, self.size // 4))
+
     def append(self, records: Sequence[tuple[Any, ...]], /) -> int:
         """Add one row per record (values as `DTYPES` orders them) and return the first row's number."""
+        self.own()
         first, end = self.size, self.size + len(records)
         if end > len(self.alive):
             self._grow(max(end, 2 * len(self.alive)))

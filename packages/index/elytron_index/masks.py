@@ -11,6 +11,7 @@ from elytron_core.ports.store import Ref
 from elytron_index.columns import Columns, Mask
 from elytron_index.interning import Codes, Interner
 from elytron_index.query import METADATA, Filters
+from elytron_index.refs import Refs
 
 
 class Names:
@@ -81,12 +82,11 @@ def asked(filters: Filters, seen: Mask, columns: Columns, names: Names, excluded
     return mask
 
 
-def excluded_rows(refs: Iterable[Ref], rows_of: dict[Ref, int | tuple[int, ...]], /) -> list[int]:
+def excluded_rows(refs: Iterable[Ref], rows_of: Refs, /) -> list[int]:
     """Return the rows of `refs`."""
     found: list[int] = []
     for ref in refs:
-        rows = rows_of.get(ref, ())
-        found += (rows,) if isinstance(rows, int) else rows
+        found += rows_of.get(ref)
     return found
 
 

@@ -112,7 +112,7 @@ class SpaceIndex:
     @property
     def documents(self) -> int:
         """How many documents have units in it."""
-        return len(self._state.rows_of)
+        return self._state.refs.documents
 
     @property
     def size_bytes(self) -> int:

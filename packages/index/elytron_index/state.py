@@ -17,6 +17,7 @@ from elytron_index.columns import Columns, Rows, whole_numbers
 from elytron_index.masks import Names
 from elytron_index.postings import ROWS_MAX, Field, Postings
 from elytron_index.query import UnitView
+from elytron_index.refs import Refs
 from elytron_index.threads import Threads
 from elytron_index.units import Change, Embedded, Unit
 from elytron_index.vectors import Coded, Vectors
@@ -38,8 +39,7 @@ class State:
         self.vectors = Vectors()
         self.compared = ""
         self.embeddable = 0
-        self.refs: list[Ref] = [Ref("", "")]
-        self.rows_of: dict[Ref, int | tuple[int, ...]] = {}
+        self.refs = Refs()
         self.threads = Threads(self.columns, self.refs)
         self.field_terms = dict.fromkeys(Field, 0)
         self.field_units = dict.fromkeys(Field, 0)
@@ -96,7 +96,7 @@ class State:
         renumbered[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
         self.postings.renumber(renumbered)
         self.vectors.renumber(renumbered)
-        refs = [self.refs[row] for row in whole_numbers(rows)]
+        refs = self.refs.taken(rows)
         columns = old.take(rows)
         names = self.names
         for name in ("plane", "speaker", "role", "thread", "scope", "tags"):
@@ -104,15 +104,10 @@ class State:
             column[:] = getattr(names, name).shrink(column)
         self.load(columns, refs, renumbered[threaded])
 
-    def load(self, columns: Columns, refs: Sequence[Ref], threaded: Rows, /) -> None:
+    def load(self, columns: Columns, refs: Refs, threaded: Rows, /) -> None:
         """Take over columns of living units, their refs and the rows of the threads in order; names stand already."""
         self.columns = columns
-        self.refs = [Ref("", ""), *refs]
-        self.rows_of = dict(zip(refs, range(1, len(self.refs)), strict=True))
-        if len(self.rows_of) < len(refs):
-            self.rows_of = {}
-            for row, ref in enumerate(refs, 1):
-                self._own(ref, row)
+        self.refs = refs
         self.threads = Threads(columns, self.refs)
         self.threads.load(threaded)
         for field, lengths in zip(Field, (columns.body_terms, columns.title_terms, columns.label_terms), strict=True):
@@ -154,8 +149,7 @@ class State:
 
     def rows(self, ref: Ref, /) -> tuple[int, ...]:
         """Return the rows of the document `ref`."""
-        rows = self.rows_of.get(ref, ())
-        return (rows,) if isinstance(rows, int) else rows
+        return self.refs.get(ref)
 
     def row_of(self, ref: Ref, part: int, /) -> int:
         """Return the row of a unit, 0 where there is none."""
@@ -169,14 +163,18 @@ class State:
         return np.flatnonzero(wanted if kept is None else wanted & ~kept.has(size))
 
     @property
+    def rows_of(self) -> Refs:
+        """Return the rows of every document."""
+        return self.refs
+
+    @property
     def size_bytes(self) -> int:
         """About how much memory this takes."""
-        refs = 250 * len(self.rows_of) + 8 * len(self.refs)
         words = 200 * sum(
             len(getattr(self.names, name)) for name in ("plane", "speaker", "role", "thread", "scope", "tags")
         )
-        parts = (self.columns, self.postings, self.threads, self.vectors)
-        return 4_096 + refs + words + sum(part.size_bytes for part in parts)
+        parts = (self.columns, self.postings, self.threads, self.vectors, self.refs)
+        return 4_096 + words + sum(part.size_bytes for part in parts)
 
     def _vectors_of(self, ref: Ref) -> dict[tuple[str, int], Coded]:
         if not self.vectors.models:
@@ -196,8 +194,7 @@ class State:
                 self.vectors.put(row, model, vector)
 
     def _remove(self, ref: Ref) -> None:
-        rows = self.rows(ref)
-        self.rows_of.pop(ref, None)
+        rows = self.refs.forget(ref)
         columns = self.columns
         for model in tuple(self.vectors.models):
             self.vectors.remove(rows, model)
@@ -219,7 +216,6 @@ class State:
             if label:
                 postings.add(row, Field.LABEL, label)
             records.append(self._record(unit, len(body), len(title), len(label)))
-            self._own(unit.ref, row)
             self.refs.append(unit.ref)
         first = self.columns.append(records)
         for row, (unit, vector) in enumerate(zip(units, vectors, strict=True), first):
@@ -241,13 +237,6 @@ class State:
             unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
             len(unit.text), _informative(unit.text), body, title, label, unit.check, *telling.read(unit.text),
         )  # fmt: skip
-
-    def _own(self, ref: Ref, row: int) -> None:
-        rows = self.rows_of.get(ref)
-        if rows is None:
-            self.rows_of[ref] = row
-        else:
-            self.rows_of[ref] = (rows, row) if isinstance(rows, int) else (*rows, row)
 
     def _count(self, row: int, sign: int) -> None:
         columns = self.columns

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from elytron_core.ports.store import Ref
 from elytron_index.columns import Columns, whole_numbers
+from elytron_index.refs import Refs
 
 Key = tuple[int, int, Ref, int]
 
@@ -17,7 +18,7 @@ Key = tuple[int, int, Ref, int]
 class Threads:
     """Rows per thread, sorted by (order, at, ref, part). Keeps the links in the columns true."""
 
-    def __init__(self, columns: Columns, refs: list[Ref], /) -> None:
+    def __init__(self, columns: Columns, refs: Refs, /) -> None:
         self._columns = columns
         self._refs = refs
         self._rows: dict[int, array[int]] = {}

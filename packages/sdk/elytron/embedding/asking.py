@@ -1,6 +1,8 @@
 """Asking an embedder, whoever wrote it: what goes wrong is one of two typed errors, and what it gives is checked."""
 
 import asyncio
+import math
+import operator
 import struct
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
@@ -21,14 +23,18 @@ async def embed_texts(embedder: Embedder, texts: Sequence[str], /) -> list[Seque
 
 
 async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> bytes:
-    """Return the vector of a query, length 1, as little-endian float32. Raises ModelUnavailable, ModelRefused."""
+    """Return the vector of a query as little-endian float32. Raises ModelUnavailable, ModelRefused."""
     try:
         async with asyncio.timeout(wait_s):
             numbers = await _asked(embedder.embed_query(text), embedder)
     except TimeoutError:
         raise ModelUnavailable(f"{embedder.info.model!r} gave no vector within {wait_s:g} s") from None
-    made = checked(embedder, {"0" * 16: numbers})
-    return struct.pack(f"<{made.dimensions}f", *made.floats()[0])
+    try:
+        if len(numbers) == embedder.info.dimensions and 0.0 < math.fsum(map(operator.mul, numbers, numbers)) < math.inf:
+            return struct.pack(f"<{len(numbers)}f", *numbers)
+    except (TypeError, ValueError, OverflowError, struct.error):
+        pass
+    raise ModelRefused(f"what {embedder.info.model!r} gave for a query is no vector to compare")
 
 
 def checked(embedder: Embedder, made: dict[str, Sequence[float]], /) -> VectorSet:

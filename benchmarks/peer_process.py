@@ -1,0 +1,131 @@
+"""One peer over one corpus, in its own environment: a number comes in on a line, how many were found goes out."""
+
+import hashlib
+import sqlite3
+import sys
+import uuid
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from benchmarks.corpora import DIMENSIONS, Corpus, corpus
+
+
+class Side(Protocol):
+    """A peer that has taken in the corpus."""
+
+    def recall(self, number: int, /) -> int:
+        """Answer a question; return how many were found."""
+        ...
+
+
+class LangGraph:
+    """LangGraph's stores, with vectors."""
+
+    def __init__(self, data: Corpus, store: Any) -> None:
+        put: Any = import_module("langgraph.store.base").PutOp
+
+        self._data, self._store = data, store
+        for start in range(0, len(data.texts), 500):
+            puts = [put(("u",), str(place), {"text": text})
+                    for place, text in enumerate(data.texts[start : start + 500], start)]  # fmt: skip
+            store.batch(puts)
+
+    def recall(self, number: int, /) -> int:
+        return len(self._store.search(("u",), query=self._data.questions[number], limit=10))
+
+
+def index_of(data: Corpus) -> dict[str, Any]:
+    known = dict(zip(data.texts, data.vectors, strict=True)) | dict(zip(data.questions, data.asked, strict=True))
+    return {"dims": DIMENSIONS, "embed": lambda texts: [known[text].tolist() for text in texts], "fields": ["text"]}
+
+
+def langgraph_sqlite(data: Corpus, folder: Path) -> Side:
+    made: Any = import_module("langgraph.store.sqlite").SqliteStore
+
+    rows = sqlite3.connect(folder / "s.db", check_same_thread=False, isolation_level=None)
+    store = made(rows, index=index_of(data))
+    store.setup()
+    return LangGraph(data, store)
+
+
+def langgraph_memory(data: Corpus, folder: Path) -> Side:  # noqa: ARG001 - one shape for all
+    made: Any = import_module("langgraph.store.memory").InMemoryStore
+    return LangGraph(data, made(index=index_of(data)))
+
+
+class Chroma:
+    """Chroma, filtered by its user, as a memory of several users must."""
+
+    def __init__(self, data: Corpus, folder: Path) -> None:
+        chromadb: Any = import_module("chromadb")
+        self._data = data
+        client = chromadb.PersistentClient(str(folder))
+        settings = {"hnsw": {"space": "cosine"}}
+        self._rows = client.create_collection("m", configuration=settings, embedding_function=None)
+        for start in range(0, len(data.texts), 1_000):
+            texts = data.texts[start : start + 1_000]
+            names = [str(place) for place in range(start, start + len(texts))]
+            vectors = data.vectors[start : start + 1_000]
+            self._rows.add(ids=names, embeddings=vectors, documents=texts, metadatas=[{"user": "u"}] * len(texts))
+
+    def recall(self, number: int, /) -> int:
+        found = self._rows.query(query_embeddings=[self._data.asked[number]], n_results=10, where={"user": "u"})
+        return len(found["ids"][0])
+
+
+class Mem0:
+    """mem0 with its default store, filled through that store's own interface."""
+
+    def __init__(self, data: Corpus, folder: Path) -> None:
+        memory: Any = import_module("mem0").Memory
+        self._data = data
+        store = {"path": str(folder / "q"), "on_disk": True, "embedding_model_dims": DIMENSIONS, "collection_name": "m"}
+        self._memory = memory.from_config({
+            "vector_store": {"provider": "qdrant", "config": store},
+            "history_db_path": str(folder / "h.db"),
+            "embedder": {"provider": "openai", "config": {"embedding_dims": DIMENSIONS}},
+            "llm": {"provider": "openai", "config": {}},
+        })  # fmt: skip
+        known = dict(zip(data.questions, data.asked, strict=True))
+        ready = self._memory.embedding_model
+
+        class Ready:
+            config = ready.config
+
+            def embed(self, text: str, memory_action: object = None) -> list[float]:  # noqa: ARG002 - mem0's shape
+                return known[text].tolist()
+
+        self._memory.embedding_model = Ready()
+        for start in range(0, len(data.texts), 1_000):
+            texts = data.texts[start : start + 1_000]
+            self._memory.vector_store.insert(
+                vectors=[vector.tolist() for vector in data.vectors[start : start + 1_000]],
+                ids=[str(uuid.uuid4()) for _ in texts],
+                payloads=[{"data": text, "hash": hashlib.md5(text.encode()).hexdigest(), "user_id": "u",
+                           "created_at": "2026-01-01T00:00:00+00:00", "text_lemmatized": text} for text in texts],
+            )  # fmt: skip
+
+    def recall(self, number: int, /) -> int:
+        question = self._data.questions[number]
+        return len(self._memory.search(question, top_k=10, filters={"user_id": "u"}, threshold=0.0)["results"])
+
+
+SIDES: dict[str, Callable[[Corpus, Path], Side]] = {
+    "langgraph-sqlite": langgraph_sqlite, "langgraph-memory": langgraph_memory, "chroma": Chroma, "mem0": Mem0,
+}
+
+
+def main(name: str, size: int, folder: Path) -> None:
+    """Take the corpus in, say so, and answer questions until the input ends."""
+    folder.mkdir(parents=True)
+    side = SIDES[name](corpus(size), folder)
+    side.recall(0)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(f"found {side.recall(int(line))}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,143 @@
+"""Recall through the public API beside the floor and, where they are installed, peers: one run, SQLite at FULL.
+
+    python -m benchmarks.recall [sizes...] [--rounds 7] [--peers FOLDER] [--profile]
+
+`FOLDER` holds an environment per peer, made by
+
+    python -m benchmarks.peers install FOLDER
+
+Each side has the same texts and the same ready-made vectors, in a space (user, collection) of its own; rounds are
+interleaved in an order that changes. A cell is the median of the rounds' medians. `--profile` prints where the time of
+a recall goes instead.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import pstats
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import elytron
+from benchmarks.corpora import QUERIES, Corpus, Looked, corpus
+from benchmarks.floor import Floor
+from benchmarks.peers import Peer, peers_in
+from elytron_core.contracts.embedding import EmbeddingOutcome
+from elytron_core.ids import SpaceId
+
+ASKED = 40
+CONVERSATION = 30
+GOALS = {1_000: 2.5, 10_000: 1.5, 100_000: 1.0}
+"""How many times the floor a recall may take."""
+
+Side = Callable[[int], Awaitable[object]]
+
+
+async def filled(path: Path, data: Corpus, /) -> elytron.MemoryRuntime:
+    """Return a memory of the corpus: committed, embedded, indexed."""
+    memory = await elytron.open(path, space="bench", embedder=Looked(data), index_bytes=1 << 31)
+    for start in range(0, len(data.texts), CONVERSATION):
+        said = data.texts[start : start + CONVERSATION]
+        turns = tuple(elytron.TurnDraft(messages=(elytron.Message(text=text),)) for text in said)
+        scope = elytron.Scope(space=SpaceId("bench"), conversation=f"c{start}")
+        await memory.write(elytron.MemoryWriteRequest(scope=scope, write=elytron.TranscriptWrite(turns=turns)))
+    while (await memory.embed()).outcome is EmbeddingOutcome.MORE:
+        pass
+    return memory
+
+
+def ours(memory: elytron.MemoryRuntime, data: Corpus, /) -> Side:
+    """Return a question put to the memory."""
+
+    async def ask(number: int) -> object:
+        return await memory.recall(data.questions[number], limit=10)
+
+    return ask
+
+
+def bound(floor: Floor, /) -> Side:
+    """Return a question put to the floor."""
+
+    async def ask(number: int) -> object:
+        return floor.recall(number)
+
+    return ask
+
+
+async def medians(sides: dict[str, Side], rounds: int, /) -> dict[str, list[float]]:
+    """Return each side's median seconds of a question, by round; sides take turns."""
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    asked = 0
+    for _ in range(rounds):
+        for name in random.sample(list(sides), len(sides)):
+            spent: list[float] = []
+            for number in range(asked, asked + ASKED):
+                began = time.perf_counter()
+                await sides[name](number % QUERIES)
+                spent.append(time.perf_counter() - began)
+            found[name].append(statistics.median(spent))
+        asked += ASKED
+    return found
+
+
+async def compare(size: int, rounds: int, peers: list[Peer], folder: Path, /) -> None:
+    """Print one size's table."""
+    data = corpus(size)
+    memory = await filled(folder / f"{size}.db", data)
+    floor = Floor(folder / f"floor-{size}.db", data)
+    sides = {"floor": bound(floor), "elytron": ours(memory, data)}
+    for peer in peers:
+        if await peer.start(size, folder):
+            sides[peer.name] = peer.recall
+    found = await medians(sides, rounds)
+    base = statistics.median(found["floor"])
+    mine = statistics.median(found["elytron"])
+    print(f"\n{size} texts in the space, median of {rounds} rounds of {ASKED} questions")
+    print(f"{'':<24}{'p50 ms':>9}{'x floor':>9}{'x elytron':>11}")
+    for name, values in found.items():
+        p50 = statistics.median(values)
+        print(f"{name:<24}{p50 * 1e3:>9.3f}{p50 / base:>9.1f}{p50 / mine:>11.1f}")
+    print(f"goal: at most {GOALS.get(size, 1.0)} x floor")
+    for peer in peers:
+        await peer.stop()
+    floor.close()
+    await memory.close()
+
+
+async def profile(size: int, folder: Path, /) -> None:
+    """Print where the time of a recall goes."""
+    data = corpus(size)
+    memory = await filled(folder / f"{size}.db", data)
+    ask = ours(memory, data)
+    for number in range(ASKED):
+        await ask(number)
+    profiler = cProfile.Profile()
+    profiler.enable()
+    for number in range(QUERIES):
+        await ask(number)
+    profiler.disable()
+    pstats.Stats(profiler).sort_stats("cumulative").print_stats(60)
+    await memory.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sizes", nargs="*", type=int, default=[1_000, 10_000])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--peers", type=Path)
+    parser.add_argument("--profile", action="store_true")
+    told = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for size in told.sizes:
+            if told.profile:
+                asyncio.run(profile(size, Path(folder)))
+            else:
+                asyncio.run(compare(size, told.rounds, peers_in(told.peers), Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
