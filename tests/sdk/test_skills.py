@@ -1,5 +1,6 @@
 """Runtime skills: learned, merged, revised, judged by use, governed, put away."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from tests.sdk.told import learn
 import elytron
 from elytron.announcing import AnnouncingStore
 from elytron.ops import recall
+from elytron_core import limits
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.skills import (
     RuntimeSkillEditRequest,
@@ -341,3 +343,31 @@ async def test_governance_retires_prunes_and_writes_states_down(
 async def test_a_space_without_skills_needs_no_governing(memory: elytron.MemoryRuntime) -> None:
     report = await memory.govern_runtime_skills()
     assert (report.changed, report.looked_at, report.sequence) == (False, 0, 0)
+
+
+async def test_outcomes_told_at_the_same_time_all_count(path: str) -> None:
+    async with elytron.open(path) as one, elytron.open(path) as other:
+        await write(one)
+        await asyncio.gather(*(memory.record_skill_reuse(NAME) for memory in (one, other) * 4))
+        assert (await one.get_runtime_skill(NAME)).skill.validated_count == 8
+
+
+async def test_a_name_is_known_among_however_many(
+    memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SKILLS_COMPARED", 1)
+    await learn(memory, "one", "1. Open the box.\n2. Look inside.", topic="boxes")
+    await learn(memory, "two", "1. Hoist the sail.\n2. Cast off.", topic="boats")
+    for name in ("one", "two"):
+        report = await learn(memory, name, f"1. Do {name} otherwise.\n2. Rest.", topic=name)
+        assert report.decisions[0].outcome is Outcome.UPDATED
+    assert (await memory.list_runtime_skills()).clipped
+
+
+async def test_an_erasure_names_the_skills_that_rest_on_what_goes(memory: elytron.MemoryRuntime) -> None:
+    turn = (await memory.add("The kettle wants four minutes.")).ids[0]
+    await write(memory, citations=(turn,))
+    erased = await memory.erase(elytron.MemoryEraseRequest(ids=(turn,)))
+    assert erased.derived == (NAME,)
+    both = await memory.erase(elytron.MemoryEraseRequest(ids=(NAME,)))
+    assert dict(both.removed) == {"skills": 1}

@@ -22,7 +22,7 @@ from elytron_core.contracts.control import (
 from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import Conflict
 from elytron_core.ids import TurnId
-from elytron_core.planes import long_term, subjects, transcript
+from elytron_core.planes import long_term, procedural, subjects, transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
@@ -258,6 +258,10 @@ async def _derived(ctx: OperationContext, scope: Scope, plan: _Plan) -> tuple[st
         fact = long_term.Fact.from_bytes(document.body)
         if document.ref not in plan.refs and not plan.citations.isdisjoint(fact.citations):
             found.append(fact.id)
+    async for document in _all(ctx, scope, procedural.SKILLS):
+        skill = procedural.Skill.from_bytes(document.body)
+        if document.ref not in plan.refs and not plan.citations.isdisjoint(skill.citations):
+            found.append(skill.name)
     for collection, home in HOMES.items():
         tells_of_all = home.plane in {Plane.SUMMARY, Plane.EXECUTION}
         async for document in _all(ctx, scope, collection):
