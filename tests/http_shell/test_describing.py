@@ -148,10 +148,8 @@ class TestLogs:
             for style in LogStyle:
                 configure(style, level="info")
                 key = f"ely_user_{'0' * 16}_{'1' * 64}"
-                try:
-                    raise RuntimeError(key)
-                except RuntimeError:
-                    logging.getLogger("any").exception("failed with %s", key, extra={"color_message": "x"})
+                broken = (RuntimeError, RuntimeError(key), None)
+                logging.getLogger("any").error("failed with %s", key, extra={"color_message": "x"}, exc_info=broken)
         finally:
             root.handlers[:] = before
             root.setLevel(level)
