@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:demo", "Try it: a year of conversation, ten questions, no key and no model."),
     "doctor": ("doctor:doctor", "Say what is configured and whether the store is sound."),
     "erase": ("control:erase", "Remove memories physically; there is no way back."),
+    "evolve": ("evolve:evolve", "Try proposed changes on a copy, and submit them."),
     "export": ("moving:export", "Write the space to an archive file."),
     "forget": ("control:forget", "Hide memories from recall; --undo brings them back."),
     "gateway": ("gateway:gateway", "Call a Memory Gateway: memories, resources, searches."),

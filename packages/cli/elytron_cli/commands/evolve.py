@@ -1,0 +1,83 @@
+"""Proposed changes to memory: read, tried on a copy, and submitted."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich_click import RichCommand, RichGroup
+
+from elytron_cli.exits import FAILURE
+from elytron_cli.options import common
+from elytron_cli.output import Output, line
+from elytron_cli.running import run
+from elytron_cli.session import Session
+from elytron_core.planes.profiles import ProfileName
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from elytron_replay.evolve import SandboxReport
+
+_FILE = click.argument("proposal", type=click.Path(path_type=Path))
+_PROFILE = click.option(
+    "--profile",
+    type=click.Choice([name.value for name in ProfileName]),
+    default=ProfileName.SERVER_DEV_FULL.value,
+    show_default=True,
+    help="The kind of place that memory runs in; it decides how thoroughly a proposal is tried.",
+)
+
+
+@click.group("evolve", cls=RichGroup)
+@common
+def evolve() -> None:
+    """Try proposed changes on a copy of memory, and submit what did well."""
+
+
+@evolve.command("try", cls=RichCommand)
+@_FILE
+@_PROFILE
+@common
+def try_out(*, proposal: Path, profile: str) -> int | None:
+    """Try the PROPOSAL in this JSON file; nothing is written. Exits with 1 where it did not do well."""
+    return _run(proposal, profile, submitting=False)
+
+
+@evolve.command("submit", cls=RichCommand)
+@_FILE
+@_PROFILE
+@common
+def submit(*, proposal: Path, profile: str) -> int | None:
+    """Try the PROPOSAL once more and, where it does well, write it."""
+    return _run(proposal, profile, submitting=True)
+
+
+def _run(path: Path, profile: str, *, submitting: bool) -> int | None:
+    from elytron_replay import evolve as evolving
+
+    async def work(session: Session, out: Output) -> int | None:
+        proposal = evolving.load_proposal(path)
+        name = ProfileName(profile)
+        if submitting:
+            report, written = await evolving.submit(session.runtime, proposal, profile=name)
+        else:
+            report, written = await evolving.try_out(session.runtime, proposal, profile=name), None
+        out.report(report, lambda console: _shown(console, report))
+        if written is not None:
+            out.report(written, lambda console: console.print(f"submitted: {line(', '.join(written.ids))}"))
+        return None if report.ok else FAILURE
+
+    return run(work)
+
+
+def _shown(console: "Console", report: "SandboxReport") -> None:
+    tier = report.review.tier.value if report.review.tier is not None else "no"
+    console.print(f"{line(report.review.proposal)}: {tier} trial, {'good' if report.ok else 'not good enough'}")
+    for rejection in report.review.rejections:
+        console.print(f"  rejected: {rejection.value}")
+    for decision in report.decisions:
+        console.print(
+            f"  {decision.verdict.value} {line(decision.id or decision.plane)} {decision.reason}", soft_wrap=True
+        )
+    if report.asked:
+        console.print(f"  {report.asked} memories asked for, {len(report.displaced)} pushed aside")

@@ -1,0 +1,27 @@
+"""Evolution by proposal: changes to memory are tried on a copy, and written only when somebody submits them."""
+
+from elytron_replay.evolve.proposals import (
+    CandidateKind,
+    EvolutionCandidate,
+    EvolutionProposal,
+    ProposalReview,
+    Rejection,
+    Tier,
+    load_proposal,
+    review,
+)
+from elytron_replay.evolve.sandbox import SandboxReport, submit, try_out
+
+__all__ = [
+    "CandidateKind",
+    "EvolutionCandidate",
+    "EvolutionProposal",
+    "ProposalReview",
+    "Rejection",
+    "SandboxReport",
+    "Tier",
+    "load_proposal",
+    "review",
+    "submit",
+    "try_out",
+]

@@ -1,0 +1,162 @@
+"""Proposals: tried on a copy, and nothing written before somebody submits."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import CommandLine, elytron  # noqa: F401  (a fixture)
+
+import elytron as sdk
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import PermissionRefused, ScopeMissing, UnreadableFile
+from elytron_core.ids import SeededIds
+from elytron_core.planes.profiles import ProfileName
+from elytron_replay.evolve import EvolutionProposal, Rejection, Tier, load_proposal, review, submit, try_out
+
+FULL = ProfileName.SERVER_DEV_FULL
+STEPS = "1. Turn the heating off.\n2. Open the valve a quarter turn.\n3. Close it when water comes without air."
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[sdk.MemoryRuntime]:
+    async with sdk.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as runtime:
+        yield runtime
+
+
+async def evidence(memory: sdk.MemoryRuntime) -> str:
+    return (await memory.add("The radiator was cold and bleeding it helped.")).ids[0]
+
+
+def proposal(ref: str, where: ProfileName = FULL, **changes: object) -> EvolutionProposal:
+    skill = {
+        "kind": "procedural_memory", "name": "bleed_radiator", "topic": "heating", "title": "Bleed a radiator",
+        "summary": "Get the air out of a cold radiator", "content": STEPS,
+    }  # fmt: skip
+    fields = {
+        "id": "p1", "profile": where.value, "candidates": [skill], "evidence_refs": [ref], "rationale": "It worked.",
+    }  # fmt: skip
+    return EvolutionProposal.model_validate({**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("profile", "tier"),
+    [
+        (ProfileName.ESP_SDK, None),
+        (ProfileName.MACOS_SDK, Tier.PREVIEW),
+        (ProfileName.LINUX_DEVICE, Tier.COMPACT),
+        (ProfileName.SERVER_DEV_FULL, Tier.FULL),
+    ],
+)
+def test_a_profile_decides_how_thoroughly_a_proposal_is_tried(profile: ProfileName, tier: Tier | None) -> None:
+    found = review(proposal("aa.1", profile), profile)
+    assert found.tier is tier
+    assert found.rejections == (() if tier is not None else (Rejection.NOT_ALLOWED_FOR_PROFILE,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"profile": "esp-embedded-sdk"}, Rejection.PROFILE_MISMATCH),
+        ({"id": " "}, Rejection.EMPTY_ID),
+        ({"evidence_refs": []}, Rejection.EMPTY_EVIDENCE),
+        ({"rationale": ""}, Rejection.EMPTY_RATIONALE),
+        ({"candidates": []}, Rejection.EMPTY_CANDIDATES),
+        ({"candidates": [{"kind": "governance_note", "topic": "x"}]}, Rejection.CANDIDATE_INCOMPLETE),
+        ({"candidates": [{"kind": "procedural_memory", "topic": "x", "content": "y"}]}, Rejection.CANDIDATE_INCOMPLETE),
+    ],
+)
+@pytest.mark.anyio
+async def test_an_unfit_proposal_is_rejected_with_its_reason_and_never_tried(
+    memory: sdk.MemoryRuntime, changes: dict[str, object], reason: Rejection
+) -> None:
+    report = await try_out(memory, proposal("aa.1", **changes), profile=FULL)  # type: ignore[arg-type]
+    assert (report.review.rejections, report.decisions, report.ok) == ((reason,), (), False)
+
+
+@pytest.mark.parametrize("profile", [ProfileName.MACOS_SDK, ProfileName.LINUX_DEVICE, FULL])
+@pytest.mark.anyio
+async def test_trying_writes_nothing(memory: sdk.MemoryRuntime, profile: ProfileName) -> None:
+    ref = await evidence(memory)
+    before = await memory.inspect()
+    report = await try_out(memory, proposal(ref, profile), profile=profile)
+    assert report.ok
+    assert report.unchanged
+    assert (await memory.inspect()).event_fingerprint == before.event_fingerprint
+    assert report.found == (0 if profile is ProfileName.MACOS_SDK else 1)
+
+
+@pytest.mark.anyio
+async def test_a_submitted_proposal_is_written_once_through_admission(memory: sdk.MemoryRuntime) -> None:
+    ref = await evidence(memory)
+    _, written = await submit(memory, proposal(ref), profile=FULL)
+    assert written is not None
+    assert written.changed
+    assert "runtime_skill__bleed_radiator" in [hit.id for hit in (await memory.recall("bleed a radiator")).hits]
+    _, again = await submit(memory, proposal(ref), profile=FULL)
+    assert again is not None
+    assert again.duplicated
+
+
+@pytest.mark.anyio
+async def test_a_proposal_without_kept_evidence_is_not_submitted(memory: sdk.MemoryRuntime) -> None:
+    await evidence(memory)
+    report, written = await submit(memory, proposal(f"{'a' * 24}.000000000009"), profile=FULL)
+    assert (written, report.ok) == (None, False)
+    assert "skills" not in (await memory.inspect()).documents
+
+
+@pytest.mark.anyio
+async def test_a_note_is_handed_to_the_operator(memory: sdk.MemoryRuntime) -> None:
+    note = {"kind": "governance_note", "topic": "heating", "content": "Half of what is kept of radiators is doubled."}
+    report, written = await submit(memory, proposal(await evidence(memory), candidates=[note]), profile=FULL)
+    assert report.decisions[0].verdict == "handoff"
+    assert written is not None
+    assert "skills" not in (await memory.inspect()).documents
+
+
+@pytest.mark.anyio
+async def test_what_pushes_another_memory_aside_is_told_and_not_submitted(memory: sdk.MemoryRuntime) -> None:
+    ref = await evidence(memory)
+    await submit(memory, proposal(ref), profile=FULL)
+    rival = {
+        "kind": "procedural_memory", "name": "radiator_rival", "topic": "Bleed a radiator", "title": "Bleed a radiator",
+        "summary": "Bleed a radiator: bleed a radiator with pride", "content": "1. Phone a plumber.\n2. Wait at home.\n3. Pay.",
+    }  # fmt: skip
+    report, written = await submit(memory, proposal(ref, id="p2", candidates=[rival]), profile=FULL)
+    assert report.displaced == ("runtime_skill__bleed_radiator",)
+    assert written is None
+
+
+@pytest.mark.anyio
+async def test_a_profile_that_submits_nothing_says_so(memory: sdk.MemoryRuntime) -> None:
+    device = ProfileName.LINUX_DEVICE
+    with pytest.raises(PermissionRefused, match="submits none"):
+        await submit(memory, proposal(await evidence(memory), device), profile=device)
+
+
+@pytest.mark.anyio
+async def test_a_proposal_needs_a_space() -> None:
+    async with sdk.open("memory:", space=None) as memory:
+        with pytest.raises(ScopeMissing):
+            await try_out(memory, proposal("aa.1"), profile=FULL)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [(None, "cannot be read"), (b"{", "cannot be parsed"), (b'{"x":1}', "x: ")]
+)
+def test_a_damaged_proposal_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    if content is not None:
+        (tmp_path / "p.json").write_bytes(content)
+    with pytest.raises(UnreadableFile, match=problem):
+        load_proposal(tmp_path / "p.json")
+
+
+def test_the_command_tries_and_submits(elytron: CommandLine) -> None:  # noqa: F811  (a fixture)
+    ref = elytron.json("add", "The radiator was cold and bleeding it helped.")["decisions"][0]["id"]
+    path = elytron.write("p.json", proposal(ref).model_dump_json().encode())
+    assert "full trial, good" in elytron("evolve", "try", path, "--no-json").stdout
+    assert "submitted: runtime_skill__bleed_radiator" in elytron("evolve", "submit", path, "--no-json").stdout
+    bad = elytron.write("q.json", json.dumps({"id": "q"}).encode())
+    shown = elytron("evolve", "try", bad, "--no-json", expect=1).stdout
+    assert "rejected: empty_rationale" in shown
