@@ -59,6 +59,21 @@ if TYPE_CHECKING:
         MemoryReplayReport,
         MemoryReplayRequest,
     )
+    from elytron_core.contracts.maintaining import (
+        Extraction,
+        JobCancelRequest,
+        JobListReport,
+        JobListRequest,
+        JobReport,
+        JobRetryRequest,
+        JobRunReport,
+        JobRunRequest,
+        MemoryFinalizeTurnReport,
+        MemoryFinalizeTurnRequest,
+        MemoryMaintainRequest,
+        MemoryMaintenanceReport,
+        SkillReuse,
+    )
     from elytron_core.contracts.moving import (
         ImportMode,
         MemoryExportReport,
@@ -189,6 +204,7 @@ if TYPE_CHECKING:
     from elytron_core.planes.tools import AgentToolDescriptor, AgentToolRegistryRef, AgentToolRegistrySnapshot
     from elytron_core.planes.transcript import Message
     from elytron_core.policy.fingerprints import with_fingerprints
+    from elytron_core.policy.spending import Budget
     from elytron_core.scope import Scope
 
 _HOMES = {
@@ -275,6 +291,21 @@ _HOMES = {
         "MemoryReplayReport",
         "MemoryReplayRequest",
     ),
+    "elytron_core.contracts.maintaining": (
+        "Extraction",
+        "JobCancelRequest",
+        "JobListReport",
+        "JobListRequest",
+        "JobReport",
+        "JobRetryRequest",
+        "JobRunReport",
+        "JobRunRequest",
+        "MemoryFinalizeTurnReport",
+        "MemoryFinalizeTurnRequest",
+        "MemoryMaintainRequest",
+        "MemoryMaintenanceReport",
+        "SkillReuse",
+    ),
     "elytron_core.contracts.moving": (
         "ImportMode",
         "MemoryExportReport",
@@ -325,6 +356,7 @@ _HOMES = {
     "elytron_core.planes.tools": ("AgentToolDescriptor", "AgentToolRegistryRef", "AgentToolRegistrySnapshot"),
     "elytron_core.planes.transcript": ("Message",),
     "elytron_core.policy.fingerprints": ("with_fingerprints",),
+    "elytron_core.policy.spending": ("Budget",),
     "elytron_core.scope": ("Scope",),
     "elytron_core.contracts.transcript": (
         "CanonicalTurnDelta",
@@ -382,6 +414,7 @@ __all__ = [
     "AgentToolUsageFeedback",
     "AgentToolUsageFeedbackWrite",
     "Attribute",
+    "Budget",
     "CandidateDraft",
     "CandidateListReport",
     "CandidateListRequest",
@@ -407,6 +440,7 @@ __all__ = [
     "EvidenceAuthority",
     "ExecutionDraft",
     "ExecutionWrite",
+    "Extraction",
     "FactDraft",
     "FactProposal",
     "GardenAudience",
@@ -419,6 +453,13 @@ __all__ = [
     "HostRefRelation",
     "HostRefVisibility",
     "ImportMode",
+    "JobCancelRequest",
+    "JobListReport",
+    "JobListRequest",
+    "JobReport",
+    "JobRetryRequest",
+    "JobRunReport",
+    "JobRunRequest",
     "Judgement",
     "LongTermExtraction",
     "MemoryCapabilitiesRequest",
@@ -429,6 +470,8 @@ __all__ = [
     "MemoryEraseRequest",
     "MemoryExportReport",
     "MemoryExportRequest",
+    "MemoryFinalizeTurnReport",
+    "MemoryFinalizeTurnRequest",
     "MemoryForgetRequest",
     "MemoryGetRequest",
     "MemoryHistoryReport",
@@ -440,6 +483,8 @@ __all__ = [
     "MemoryLifecycleReport",
     "MemoryListReport",
     "MemoryListRequest",
+    "MemoryMaintainRequest",
+    "MemoryMaintenanceReport",
     "MemoryMergeReport",
     "MemoryMergeRequest",
     "MemoryProjectionReport",
@@ -490,6 +535,7 @@ __all__ = [
     "RuntimeSkillWrite",
     "Scope",
     "SkillProposal",
+    "SkillReuse",
     "SnapshotMode",
     "SoulBinding",
     "SoulProposal",
