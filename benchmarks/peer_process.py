@@ -38,7 +38,10 @@ class LangGraph:
 
 def index_of(data: Corpus) -> dict[str, Any]:
     known = dict(zip(data.texts, data.vectors, strict=True)) | dict(zip(data.questions, data.asked, strict=True))
-    return {"dims": DIMENSIONS, "embed": lambda texts: [known[text].tolist() for text in texts], "fields": ["text"]}
+    def ready(texts: list[str]) -> list[list[float]]:
+        return [known[text].tolist() for text in texts]
+
+    return {"dims": DIMENSIONS, "embed": ready, "fields": ["text"]}
 
 
 def langgraph_sqlite(data: Corpus, folder: Path) -> Side:

@@ -30,9 +30,9 @@ def test_both_kernels_give_the_same_whole_numbers(dimensions: int) -> None:
 
 def test_without_the_library_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "numkong", None)
-    kernel._best.cache_clear()
-    assert kernel._best() is plain_dots
-    kernel._best.cache_clear()
+    kernel._best.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert kernel._best() is plain_dots  # pyright: ignore[reportPrivateUsage]
+    kernel._best.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_cosines_are_exact_and_rough_ones_near() -> None:

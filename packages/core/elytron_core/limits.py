@@ -106,6 +106,10 @@ STORE_QUEUE_BATCHES = 8_192
 """How many batches may wait for the writer; more callers wait for room."""
 STORE_FORGET_EVERY = 10_000
 """After so many commits with an idempotency key the expired records are looked for."""
+STORE_MEMO_LOOKS = 1_024
+STORE_MEMO_DOCUMENTS = 2_048
+STORE_MEMO_DOCUMENT_BYTES = 8_192
+"""What an SQLite handle remembers of its last reads: looks at journals, documents, and the largest of these."""
 STORE_WAL_BYTES = 64 * 1024 * 1024
 STORE_VACUUM_BYTES = 256 * 1024 * 1024
 """Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""

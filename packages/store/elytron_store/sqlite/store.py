@@ -28,6 +28,7 @@ from elytron_store.sqlite.connection import Connection, transaction
 from elytron_store.sqlite.driver import ERRORS, Access, Library, Raw, translate
 from elytron_store.sqlite.driver import library as default_library
 from elytron_store.sqlite.group import GroupCommit
+from elytron_store.sqlite.memo import Memo
 from elytron_store.sqlite.schema import STEPS, Step
 
 T = TypeVar("T")
@@ -43,7 +44,17 @@ class SqliteStore:
     of the process, not a power cut. A write that fails at the device ends the handle for writes: open it again.
     """
 
-    def __init__(self, writer: Connection, readers: Sequence[Connection], /, *, clock: Clock, access: Access) -> None:
+    def __init__(
+        self,
+        writer: Connection,
+        readers: Sequence[Connection],
+        memo: Memo | None,
+        /,
+        *,
+        clock: Clock,
+        access: Access,
+    ) -> None:
+        self._memo = memo
         self._writer = writer
         self._readers = readers
         self._reads = [0] * len(readers)
@@ -84,13 +95,15 @@ class SqliteStore:
             readers = [
                 await _connect(opened, lambda: opening.connect_reader(used, path, busy_wait_s)) for _ in range(_READERS)
             ]
+            # Without a WAL every question would lock the file.
+            memo = Memo(opening.connect_reader(used, path, 0.0)) if access.mode == "wal" else None
         except BaseException as error:
             for connection in opened:
                 await connection.close()
             if isinstance(error, ERRORS):
                 raise translate(error, doing="opening") from error
             raise
-        return cls(writer, readers, clock=clock, access=access)
+        return cls(writer, readers, memo, clock=clock, access=access)
 
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()
@@ -100,7 +113,15 @@ class SqliteStore:
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
         self._require_open()
         rules.require_get(space, refs)
-        return await self._read(reading.get, space, refs)
+        memo = self._memo
+        if memo is None:
+            return await self._read(reading.get, space, refs)
+        version = memo.version()
+        found = memo.documents(space, refs)
+        if found is None:
+            found = await self._read(reading.get, space, refs)
+            memo.keep_documents(version, space, found)
+        return found
 
     async def scan(
         self,
@@ -121,7 +142,15 @@ class SqliteStore:
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         self._require_open()
         rules.require_journal(space, after=after, limit=limit)
-        return await self._read(reading.journal, space, after, limit)
+        memo, look = self._memo, (space, after, limit)
+        if memo is None:
+            return await self._read(reading.journal, space, after, limit)
+        version = memo.version()
+        entries = memo.looked(look)
+        if entries is None:
+            entries = await self._read(reading.journal, space, after, limit)
+            memo.keep_look(version, look, entries)
+        return entries
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         self._require_open()
@@ -148,11 +177,15 @@ class SqliteStore:
         self._require_open()
         rules.require_erasure(erasure)
         erased = await self._write(erasing.erase, self._access, erasure)
+        if self._memo is not None:
+            self._memo.forget()
         await self._write(erasing.purge, self._access, erasure, vacuum_bytes)
         return erased
 
     async def check(self) -> CheckReport:
         self._require_open()
+        if self._memo is not None:
+            self._memo.forget()
         return await self._read(checking.check)
 
     async def repair(self) -> CheckReport:
@@ -163,6 +196,8 @@ class SqliteStore:
         if self._closed:
             return
         self._closed = True
+        if self._memo is not None:
+            self._memo.close()
         await self._group.close()
         # Best effort: a store closed without these is whole, only larger.
         with suppress(ElytronError, *ERRORS):
