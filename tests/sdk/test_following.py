@@ -74,7 +74,7 @@ async def test_what_another_process_commits_is_found_by_looking(path: str) -> No
     async with elytron.open(path, space="ada") as here, elytron.open(path, space="ada") as there:
         await here.add("one")
         found = journals(here, poll_s=0.005)
-        waiting = [asyncio.create_task(taken(found, after, 2)) for after in (None, None, "2")]
+        waiting = [asyncio.create_task(taken(found, "2", 2)) for _ in range(3)]
         for number in range(2):
             await there.add(f"more {number}")
             await asyncio.sleep(0)

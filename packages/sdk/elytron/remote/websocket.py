@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +37,28 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
     from websockets.exceptions import ConnectionClosed
 
-_KINDS = {"project": StreamKind.PROJECTION, "inspect": StreamKind.INSPECTION, "replay": StreamKind.REPLAY}
+_KINDS = {
+    "project": StreamKind.PROJECTION,
+    "inspect": StreamKind.INSPECTION,
+    "replay": StreamKind.REPLAY,
+    "capabilities": StreamKind.CAPABILITY,
+}
 _FRAME: TypeAdapter[OutFrame] = TypeAdapter(OutFrame)
 # At its finest, the library's log shows headers, and with them the key.
 _quiet = logging.getLogger("elytron.remote.websocket")
 _quiet.setLevel(logging.INFO)
+
+
+_BEGINS, _MARK, _NO_REPORT = b'{"type": "event.report"', b', "report": ', b', "report": null}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """A report's frame; the report is JSON."""
+
+    id: str
+    outcome: str
+    report: bytes
 
 
 class WebSocketTransport:
@@ -80,8 +98,8 @@ class WebSocketTransport:
                 match event:
                     case LifecycleEvent(phase=Phase.GAP, gap=gap) if gap is not None:
                         yield gap
-                    case ReportEvent():
-                        yield report_of(json.dumps(event.report).encode(), JournalEvent)
+                    case _Report():
+                        yield report_of(event.report, JournalEvent)
                     case _:
                         continue
 
@@ -91,8 +109,8 @@ class WebSocketTransport:
             raise Unsupported(f"reports of {call.operation.name!r} are not streamed: {', '.join(_KINDS)} are")
         async with aclosing(self._subscribed(_frame(f"subscribe.{kind}", "watch", call, after=after))) as events:
             async for event in events:
-                if isinstance(event, ReportEvent):
-                    yield json.dumps(event.report).encode()
+                if isinstance(event, _Report):
+                    yield event.report
 
     async def close(self) -> None:
         self._is_closed = True
@@ -130,7 +148,7 @@ class WebSocketTransport:
         except (OSError, TimeoutError, InvalidHandshake, EOFError) as error:
             raise unreachable(self._address.origin, type(error).__name__) from None
 
-    async def _subscribed(self, frame: str) -> AsyncGenerator[ReportEvent | LifecycleEvent]:
+    async def _subscribed(self, frame: str) -> AsyncGenerator["_Report | LifecycleEvent"]:
         """Yield what a subscription on a socket of its own sends, until the connection ends, with Unreachable."""
         from websockets.exceptions import ConnectionClosed
 
@@ -202,15 +220,15 @@ class _Line:
         with suppress(ConnectionClosed):
             await self._socket.close()
 
-    def _bring(self, event: OutFrame) -> None:
+    def _bring(self, event: "_Report | ErrorEvent | LifecycleEvent") -> None:
         answer = self._waiting.get(event.id)
         if answer is None or answer.done():
             return  # whoever asked has stopped waiting
         match event:
-            case ReportEvent(outcome="queued"):
+            case _Report(outcome="queued"):
                 answer.set_exception(Unsupported("the server will do this later, which this version does not await"))
-            case ReportEvent():
-                answer.set_result(json.dumps(event.report).encode())
+            case _Report(report=report):
+                answer.set_result(report)
             case ErrorEvent(error=problem):
                 answer.set_exception(error_of(problem.code, problem.detail, problem.details))
             case LifecycleEvent():
@@ -227,11 +245,20 @@ def _frame(kind: str, frame_id: str, call: Call, /, *, after: int | None = None)
     return f'{json.dumps(head)[:-1]}, "payload": {call.payload.decode()}}}'
 
 
-def _read(data: bytes) -> OutFrame:
+def _read(data: bytes) -> _Report | ErrorEvent | LifecycleEvent:
+    """Return the frame in `data`; a report stays JSON, so that its own type reads it."""
+    # No part of a report's frame before its report holds an object or a quote: the first mark is the frame's own.
+    head, mark, report = data.partition(_MARK)
     try:
-        return _FRAME.validate_json(data, strict=True)
+        if mark and head.startswith(_BEGINS):
+            told = ReportEvent.model_validate_json(head + _NO_REPORT, strict=True)
+            return _Report(told.id, told.outcome, report[:-1])
+        event = _FRAME.validate_json(data, strict=True)
     except ValidationError:
         raise Unsupported("the server sent a frame that this version does not know: use the same version") from None
+    if isinstance(event, ReportEvent):
+        return _Report(event.id, event.outcome, json.dumps(event.report).encode())
+    return event
 
 
 def _ended(error: "ConnectionClosed", address: Address) -> ElytronError:
