@@ -1,0 +1,41 @@
+"""Which views of a transcript a member may ask for, and which are an operator's."""
+
+import pytest
+
+from elytron.registry import by_name
+from elytron_adapter.envelope import Auth, Envelope, Transport
+from elytron_adapter.policy import by_role
+from elytron_adapter.principals import PrincipalKind
+from elytron_core.contracts.transcript import (
+    MemoryTranscriptLifecycleRequest,
+    MemoryTranscriptReplayRequest,
+    TranscriptLifecycleTransition,
+    TranscriptReplayView,
+)
+from elytron_core.model import Request
+
+
+def refusal(operation: str, request: Request, role: PrincipalKind) -> str | None:
+    envelope = Envelope(
+        request_id="r",
+        transport=Transport.HTTP,
+        operation=operation,
+        auth=Auth(authenticated=True, principal="ada", role=role),
+    )
+    return by_role(envelope, by_name(operation), request)
+
+
+@pytest.mark.parametrize("view", TranscriptReplayView)
+@pytest.mark.parametrize("role", [PrincipalKind.USER, PrincipalKind.DEVICE, PrincipalKind.OPERATOR])
+def test_an_operators_audit_is_an_operators(view: TranscriptReplayView, role: PrincipalKind) -> None:
+    found = refusal("replay_transcript", MemoryTranscriptReplayRequest(view=view), role)
+    is_refused = view is TranscriptReplayView.OPERATOR_AUDIT and role is not PrincipalKind.OPERATOR
+    assert (found is not None) is is_refused
+    assert not is_refused or "view operator_audit" in str(found)
+
+
+def test_a_lifecycle_report_names_references_for_no_eyes_but_the_callers() -> None:
+    request = MemoryTranscriptLifecycleRequest(
+        transition=TranscriptLifecycleTransition.REVIEW, view=TranscriptReplayView.OPERATOR_AUDIT
+    )
+    assert refusal("request_transcript_lifecycle", request, PrincipalKind.USER) is not None

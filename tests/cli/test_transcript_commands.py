@@ -1,0 +1,125 @@
+"""The commands on transcripts and profiles: views, the life of raw text, links, capabilities, public archives."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import CommandLine
+
+import elytron as sdk
+from elytron_core.ids import SpaceId
+from elytron_core.planes.profiles import ProfileName
+from elytron_core.policy.capabilities import snapshot
+from elytron_core.ports.store import Erasure, Ref
+
+SUPPORT = ("--conversation", "support")
+
+
+def committed(folder: Path) -> str:
+    """Commit two turns of a conversation and a fact that rests on the first; return the first's id."""
+    scope = sdk.Scope.model_validate({"space": "default", "conversation": "support"})
+    with sdk.open(folder / "m.db", scope=scope) as memory:
+        turns: list[str] = []
+        for number, text in enumerate(("Be brief.", "I like tea")):
+            message = {"text": text, "role": "system" if number == 0 else "user", "speaker": "Ada"}
+            delta = sdk.CanonicalTurnDelta.model_validate({"turn_id": f"t{number}", "input_messages": [message]})
+            report = memory.commit_transcript(sdk.MemoryTranscriptCommitRequest(delta=delta))
+            turns.append(str(report.turn_id))
+        fact = sdk.FactDraft.model_validate(
+            {"topic": "drink", "content": "Ada likes tea", "authority": "user_asserted", "citations": (turns[1],)}
+        )
+        memory.write(sdk.MemoryWriteRequest(write=sdk.LongTermExtraction(facts=(fact,))))
+    return turns[0]
+
+
+class TestReplay:
+    def test_a_view_is_shown_a_page_at_a_time(self, elytron: CommandLine, tmp_path: Path) -> None:
+        committed(tmp_path)
+        page = elytron.json("transcript", "replay", *SUPPORT, "--limit", "1")
+        assert page["slice"]["view"] == "host_ui"
+        assert [message.get("text") for message in page["slice"]["turns"][0]["messages"]] == [None]
+        rest = elytron.json("transcript", "replay", *SUPPORT, "--cursor", page["next_cursor"])
+        assert [turn["sequence"] for turn in rest["slice"]["turns"]] == [2]
+        raw = elytron.json("transcript", "replay", *SUPPORT, "--view", "raw_owner_only")
+        assert raw["slice"]["turns"][0]["messages"][0]["text"] == "Be brief."
+
+    def test_people_are_told_what_was_left_out_and_why(self, elytron: CommandLine, tmp_path: Path) -> None:
+        committed(tmp_path)
+        told = elytron("transcript", "replay", *SUPPORT, "--limit", "1", "--no-json").stdout
+        assert "(operator_only)" in told
+        assert "1 messages, 0 references" in told
+        assert "--cursor 1:" in told
+
+    def test_the_export_view_is_a_command_of_its_own(self, elytron: CommandLine, tmp_path: Path) -> None:
+        committed(tmp_path)
+        assert elytron.json("transcript", "export", *SUPPORT)["slice"]["view"] == "export"
+        assert "view      export" in elytron("transcript", "export", *SUPPORT, "--no-json").stdout
+
+    def test_an_unknown_cursor_is_refused(self, elytron: CommandLine, tmp_path: Path) -> None:
+        committed(tmp_path)
+        assert elytron.error("transcript", "replay", "--cursor", "1:x", expect=2)["key"] == "invalid_input"
+
+
+class TestLifecycle:
+    def test_text_is_deleted_and_what_rests_on_it_is_named(self, elytron: CommandLine, tmp_path: Path) -> None:
+        committed(tmp_path)
+        report = elytron.json("transcript", "lifecycle", "delete_raw", *SUPPORT, "--reason", "asked")
+        assert (report["changed"], report["affected_turns"], report["reason"]) == (True, 2, "asked")
+        assert [hit["text"] for hit in elytron.json("recall", "tea")["hits"]] == ["Ada likes tea"]
+        told = elytron("transcript", "lifecycle", "review", *SUPPORT, "--no-json").stdout
+        assert "rests on it  shared_fact" in told
+
+    def test_one_turn_alone_is_masked(self, elytron: CommandLine, tmp_path: Path) -> None:
+        turn = committed(tmp_path)
+        assert elytron.json("transcript", "lifecycle", "mask", turn, *SUPPORT)["affected_turns"] == 1
+
+
+class TestRepair:
+    def test_sound_links_end_well(self, elytron: CommandLine, tmp_path: Path) -> None:
+        committed(tmp_path)
+        assert elytron.json("transcript", "repair", *SUPPORT)["checked_derived_refs"] == 1
+
+    def test_a_broken_link_is_told_and_ends_with_its_code(self, elytron: CommandLine, tmp_path: Path) -> None:
+        committed(tmp_path)
+        fact = elytron.json("recall", "tea")["hits"]
+        ids = [hit["id"] for hit in fact if hit["plane"] == "long_term"]
+        with sdk.open(tmp_path / "m.db") as memory:
+            erasure = Erasure(
+                space=SpaceId("default"), at=memory.runtime.context.clock.now(), refs=(Ref("facts", ids[0]),)
+            )
+            memory.run(erased(memory.runtime, erasure))
+        told = elytron("transcript", "repair", *SUPPORT, "--no-json", expect=13).stdout
+        assert "orphan_derived_ref: derived_refs" in told
+
+
+async def erased(memory: sdk.MemoryRuntime, erasure: Erasure) -> None:
+    """Erase a document behind the runtime's back."""
+    await memory.context.store.erase(erasure)
+
+
+class TestPlatform:
+    @pytest.mark.parametrize("name", ProfileName)
+    def test_a_snapshot_is_printed_without_any_store(self, elytron: CommandLine, name: ProfileName) -> None:
+        printed = elytron.json("platform", "capability-snapshot", "--profile", name.value)
+        assert printed == json.loads(snapshot(name).model_dump_json(exclude_none=True))
+
+    def test_people_read_what_says_no(self, elytron: CommandLine) -> None:
+        told = elytron("platform", "capability-snapshot", "--profile", "esp-embedded-sdk", "--no-json").stdout
+        assert "adapter.http" in told
+        assert "no: profile_allows" in told
+        assert "write  " in told
+
+    def test_what_can_be_done_here_is_told(self, elytron: CommandLine) -> None:
+        assert elytron.json("platform", "capabilities")["recall"]["visible"] is True
+        assert "recall " in elytron("platform", "capabilities", "--no-json").stdout
+
+
+class TestPublicExport:
+    def test_no_word_of_a_conversation_is_in_it(self, elytron: CommandLine, tmp_path: Path) -> None:
+        committed(tmp_path)
+        file = tmp_path / "public.elytron"
+        report = elytron.json("export", str(file), "--public")
+        assert report["redacted"]["turns"] == 2
+        assert b"I like tea" not in zipfile.ZipFile(file).read("documents.jsonl")
+        assert "left out" in elytron("export", str(file), "--public", "--no-json").stdout
