@@ -1,5 +1,6 @@
 """Models from the command line: added on the user's word, listed, used, switched, removed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
     folder = tiny_model(tmp_path / "published")
     known = tiny(folder)
-    other = adding.Known(**{name: getattr(known, name) for name in known.__slots__} | {"name": "other", "model": "o"})
+    other = replace(known, name="other", model="o")
     monkeypatch.setattr(adding, "KNOWN", {"tiny": known, "other": other})
     return str(folder)
 

