@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from starlette.types import ASGIApp
 from tests.transports.live import Live
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -327,6 +328,38 @@ class TestEnds:
         ) == {"type": "websocket.close", "code": CloseCode.SLOW_READER, "reason": "slow_reader"}
 
 
+    async def test_a_fault_of_ours_ends_one_socket_with_its_code(self, live: Live) -> None:
+        async def broken() -> Frame:
+            raise ValueError("s3cret")
+
+        ended = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(driven(live, broken), live.loop))
+        assert ended == {"type": "websocket.close", "code": CloseCode.INTERNAL, "reason": "internal"}
+
+
+async def driven(live: Live, behind: Callable[[], Awaitable[Frame]]) -> Frame:
+    """Return what ends a socket whose server reads `behind` after the handshake."""
+    sent: list[Frame] = []
+    coming = [{"type": "websocket.connect"}]
+
+    async def receive() -> Frame:
+        return coming.pop() if coming else await behind()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await socket_of(live)(scope_of_ada(), receive, send)
+    return sent[-1]
+
+
+def socket_of(live: Live) -> ASGIApp:
+    return surface(Streams(live.entrance, bounds=StreamBounds(send_s=0.01))).app
+
+
+def scope_of_ada() -> dict[str, Any]:
+    principal = Principal(id="ada", kind=PrincipalKind.USER, space=SpaceId("ada"))
+    return {"type": "websocket", "headers": [], "state": {"principal": principal, "request_id": "r"}}
+
+
 async def cut_off(live: Live) -> Frame:
     """Return what ends a socket whose reader takes nothing behind the first frame."""
     coming: asyncio.Queue[Frame] = asyncio.Queue()
@@ -339,10 +372,7 @@ async def cut_off(live: Live) -> Frame:
             await asyncio.Event().wait()
         sent.append(message)
 
-    served = surface(Streams(live.entrance, bounds=StreamBounds(send_s=0.01)))
-    principal = Principal(id="ada", kind=PrincipalKind.USER, space=SpaceId("ada"))
-    state = {"principal": principal, "request_id": "r"}
-    await served.app({"type": "websocket", "headers": [], "state": state}, coming.get, send)
+    await socket_of(live)(scope_of_ada(), coming.get, send)
     return sent[-1]
 
 

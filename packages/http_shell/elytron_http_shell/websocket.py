@@ -7,6 +7,7 @@ until there is room, and a reader who takes none for too long is cut off.
 
 import asyncio
 import json
+import logging
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, assert_never
@@ -36,6 +37,8 @@ from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, Payload
 from elytron_core.model import invalid
 from elytron_http_shell.doors import Access, Kind, Surface, principal_of, request_id_of
 from elytron_http_shell.subscriptions import Streams, entries, operation_of, reports, space_of
+
+logger = logging.getLogger(__name__)
 
 PATH = "/v1/ws"
 COMMAND = "command."
@@ -74,7 +77,7 @@ class Connection:
         writing = asyncio.create_task(self._write())
         ends = [asyncio.create_task(self._read()), writing, asyncio.create_task(self._watch())]
         done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        code = next(iter(done)).result()
+        code = _code(next(iter(done)))
         for task in (ends[0], ends[2], *self._subscriptions.values()):
             task.cancel()
         if code in {None, CloseCode.SLOW_READER}:
@@ -198,7 +201,9 @@ class Connection:
                 await self._send_entries(frame)
             else:
                 await self._send_reports(frame, kind)
-        except ElytronError as error:
+        except Exception as error:
+            if not isinstance(error, ElytronError):
+                logger.error("request %s: a subscription broke: %s", frame.id, type(error).__name__)
             await self._say(_error(frame.id, rejection(error, request_id=frame.id)))
         finally:
             if self._subscriptions.get(frame.id) is asyncio.current_task():
@@ -244,6 +249,15 @@ class Connection:
 
     async def _say(self, frame: OutFrame) -> None:
         await self._out.put(codec.encode(frame).decode())
+
+
+def _code(ended: "asyncio.Task[CloseCode | None]") -> CloseCode | None:
+    """Return why a connection ends; a fault of ours is logged and ends it too."""
+    error = ended.exception()
+    if error is None:
+        return ended.result()
+    logger.error("a WebSocket broke: %s", type(error).__name__)
+    return CloseCode.INTERNAL
 
 
 class _Outbox:
