@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -43,7 +44,7 @@ async def running(runtime: MemoryRuntime, serving: Serving) -> AsyncGenerator[St
     try:
         yield told.result()
     finally:
-        os.kill(os.getpid(), signal.SIGTERM)
+        told.result().end()
         await task
 
 
@@ -55,6 +56,26 @@ async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
             assert (await client.post("/v1/write", json=SAID)).status_code == 200
             assert "server" not in (await client.get("/livez")).headers
     assert len((await runtime.list()).items) == 1, "the runtime is its opener's, and still open"
+
+
+async def test_a_signal_ends_it(runtime: MemoryRuntime) -> None:
+    listening: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(runtime, Serving(port=0, development=True), started=listening.set_result))
+    await listening
+    os.kill(os.getpid(), signal.SIGTERM)
+    await task
+
+
+def test_in_another_thread_signals_are_left_alone() -> None:
+    async def whole() -> None:
+        async with elytron.open("memory:") as memory, running(memory, Serving(port=0, development=True)) as started:
+            assert started.address
+
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=lambda: asyncio.run(whole()))
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 async def test_the_first_operators_key_is_made_once(runtime: MemoryRuntime) -> None:

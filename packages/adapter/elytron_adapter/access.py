@@ -191,14 +191,14 @@ class AccessKeys:
         more = keys[-1].id if len(keys) == asked.limit else None
         return AccessKeyList(items=tuple(map(_shown, keys)), next_cursor=more)
 
-    async def has_operator(self) -> bool:
-        """Tell whether somebody may run this server from elsewhere."""
+    async def open_kinds(self) -> frozenset[PrincipalKind]:
+        """Return of which kinds there are keys that open something."""
         page: AccessKeyList | None = None
+        found: set[PrincipalKind] = set()
         while page is None or page.next_cursor is not None:
             page = await self.list(AccessListRequest(cursor=page.next_cursor if page is not None else None))
-            if any(key.kind is PrincipalKind.OPERATOR and key.revoked_at is None for key in page.items):
-                return True
-        return False
+            found |= {key.kind for key in page.items if key.revoked_at is None}
+        return frozenset(found)
 
     async def _look_up(self, key_id: str) -> AccessKey | None:
         """Return the key as it was seen a moment ago, or as it is."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from elytron.runtime import MemoryRuntime
+    from elytron_adapter.access import AccessKeys
     from elytron_adapter.dispatch import Dispatcher
     from elytron_adapter.entry import Entrance
     from elytron_adapter.principals import Authenticator
@@ -25,6 +26,7 @@ def create_app(
     /,
     *,
     authenticator: "Authenticator | None" = None,
+    keys: "AccessKeys | None" = None,
     hosts: frozenset[str] = LOOPBACK,
     body_bytes: int = limits.HTTP_BODY_BYTES,
     bounds: "Bounds | None" = None,
@@ -34,7 +36,7 @@ def create_app(
     """Return the application that answers from `memory`, which its opener closes.
 
     Callers are who `authenticator` says; without one, the access keys in the store say it, and who has none is let in
-    nowhere. An Entrance brings its own. Requests must name one of `hosts` as their host, and as their origin where a
+    nowhere. An Entrance brings its own, and `keys` where it knows others beside them. Requests must name one of `hosts` as their host, and as their origin where a
     browser sends one, so that no web page reaches a memory on this machine ("*" takes any). Bodies are cut off at
     `body_bytes` before they are read. `bounds` say how much is taken on at once. `further` families of routes stand
     beside the operations; `spans` are opened around requests.
@@ -56,6 +58,7 @@ def create_app(
             authenticator=authenticator or AccessKeys(dispatcher.runtime.context),
             shedding=FairPlaces(bounds),
         )
-    known = memory.authenticator
-    keys = known if isinstance(known, AccessKeys) else AccessKeys(memory.dispatcher.runtime.context)
+    if keys is None:
+        known = memory.authenticator
+        keys = known if isinstance(known, AccessKeys) else AccessKeys(memory.dispatcher.runtime.context)
     return application(memory, keys=keys, hosts=hosts, body_bytes=body_bytes, further=further, spans=spans)

@@ -4,8 +4,9 @@ import asyncio
 import ipaddress
 import signal
 import socket
+import threading
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,10 +44,11 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a server tells when it listens."""
+    """What a server tells when it listens. `end` ends it as a signal does."""
 
     address: str
     mode: str
+    end: Callable[[], None]
     operator_key: str | None = None
 
 
@@ -59,15 +61,17 @@ async def serve(
     further: "Iterable[Family]" = (),
     known: Iterable[Authenticator] = (),
 ) -> None:
-    """Answer over HTTP until SIGINT or SIGTERM, then finish what was accepted, for `limits.SHUTDOWN_S` at the most.
+    """Answer over HTTP until SIGINT, SIGTERM or `Started.end`, then finish what was accepted and return.
 
+    What takes longer than `limits.SHUTDOWN_S` is given up.
     `known` let callers in beside the access keys. `memory` is its opener's to close. Raises PermissionRefused for a
     server beyond this machine that would let in anybody, InvalidInput for an address that cannot be had, MissingExtra.
     """
     keys = AccessKeys(memory.context)
-    has_operator = not serving.development and await keys.has_operator()
-    _require_safe(serving, has_keys=has_operator or bool((await keys.list()).items))
-    made = await _first_key(keys) if serving.operator_key and not serving.development and not has_operator else None
+    kinds = await keys.open_kinds()
+    _require_safe(serving, has_keys=bool(kinds))
+    is_first = serving.operator_key and not serving.development and PrincipalKind.OPERATOR not in kinds
+    made = await _first_key(keys) if is_first else None
     entrance = Entrance(
         Dispatcher(memory),
         authenticator=Development() if serving.development else AnyOf(keys, *known),
@@ -75,14 +79,14 @@ async def serve(
     )
     spans = _spans() if serving.spans else None
     app = create_app(
-        entrance, hosts=_hosts(serving), body_bytes=serving.body_bytes, further=further, spans=spans
+        entrance, keys=keys, hosts=_hosts(serving), body_bytes=serving.body_bytes, further=further, spans=spans
     )
     with _bound(serving) as listening:
         address = _address(listening)
         mode = "development: everybody on this machine is its operator" if serving.development else "access keys"
 
-        def told() -> None:
-            started(Started(address=address, mode=mode, operator_key=made))
+        def told(end: Callable[[], None]) -> None:
+            started(Started(address=address, mode=mode, end=end, operator_key=made))
 
         try:
             await _server(app, entrance, told).serve(sockets=[listening])
@@ -147,7 +151,7 @@ def _spans() -> Any:
     return otlp_spans()
 
 
-def _server(app: Any, entrance: Entrance, told: Callable[[], None]) -> Any:
+def _server(app: Any, entrance: Entrance, told: Callable[[Callable[[], None]], None]) -> Any:
     try:
         import uvicorn
     except ImportError as error:
@@ -158,20 +162,22 @@ def _server(app: Any, entrance: Entrance, told: Callable[[], None]) -> Any:
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            told()
+            told(self._end)
 
         @contextmanager
         def capture_signals(self) -> Generator[None]:
             loop = asyncio.get_running_loop()
-            with suppress(NotImplementedError, RuntimeError):  # not on Windows, nor in another thread
-                for number in _SIGNALS:
-                    loop.add_signal_handler(number, self._end)
+
+            def ends(_number: int, _frame: object) -> None:
+                loop.call_soon_threadsafe(self._end)
+
+            numbers = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+            before = {number: signal.signal(number, ends) for number in numbers}
             try:
                 yield
             finally:
-                with suppress(NotImplementedError, RuntimeError):
-                    for number in _SIGNALS:
-                        loop.remove_signal_handler(number)
+                for number, handler in before.items():
+                    signal.signal(number, handler)
 
         def _end(self) -> None:
             self.force_exit = self.should_exit  # who asks twice does not wait

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from elytron_adapter.access import AccessKeyIssued, AccessKeyReport, AccessKeys
 
 
+PAGE = 1_000
 KINDS = ("operator", "user", "device")
 
 
@@ -53,10 +54,10 @@ def list_keys() -> None:
 
     async def work(keys: "AccessKeys", out: Output) -> None:
         found: list[AccessKeyReport] = []
-        page = await keys.list()
+        page = await keys.list(AccessListRequest(limit=PAGE))
         found += page.items
         while page.next_cursor is not None:
-            page = await keys.list(AccessListRequest(cursor=page.next_cursor))
+            page = await keys.list(AccessListRequest(limit=PAGE, cursor=page.next_cursor))
             found += page.items
         report = AccessKeyList(items=tuple(found))
         out.report(report, lambda console: console.print("\n".join(map(_line, found)), soft_wrap=True))

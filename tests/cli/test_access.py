@@ -1,0 +1,90 @@
+"""Keys of a server are made and ended on the machine; `serve` says plainly why it does not start."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import CommandLine
+
+
+def test_a_key_is_shown_once_listed_turned_and_revoked(elytron: CommandLine) -> None:
+    made = elytron.json("access", "add", "--kind", "user", "--label", "laptop", "--space", "ada")
+    assert made["key"].startswith("ely_user_")
+    listed = elytron("access", "list").stdout
+    assert made["key"] not in listed
+    assert json.loads(listed)["items"] == [made["access"]]
+    turned = elytron.json("access", "rotate", made["access"]["id"])
+    assert turned["key"] != made["key"]
+    assert elytron.json("access", "revoke", made["access"]["id"])["revoked_at"]
+    assert elytron.error("access", "rotate", made["access"]["id"], expect=3)["key"] == "not_found"
+
+
+def test_people_see_keys_as_lines(elytron: CommandLine) -> None:
+    shown = elytron("access", "add", "--kind", "operator", "--label", "ops", "--no-json").stdout
+    assert "ely_operator_" in shown
+    assert "(every space)" in elytron("access", "list", "--no-json").stdout
+    key_id = elytron.json("access", "list")["items"][0]["id"]
+    assert "revoked" in elytron("access", "revoke", key_id, "--no-json").stdout
+
+
+def test_keys_are_listed_behind_the_first_page(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        elytron("access", "add", "--kind", "user", "--label", f"key {number}")
+    monkeypatch.setattr("elytron_cli.commands.access.PAGE", 2)
+    assert len(elytron.json("access", "list")["items"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("access", "revoke", "zz"), 2), (("access", "add", "--kind", "device", "--label", ""), 2)],
+)
+def test_what_is_no_key_is_named(elytron: CommandLine, arguments: tuple[str, ...], code: int) -> None:
+    assert elytron.error(*arguments, expect=code)["key"] == "invalid_input"
+
+
+@pytest.mark.parametrize("options", [(), ("--development",)])
+def test_a_server_that_anybody_could_reach_is_not_started(elytron: CommandLine, options: tuple[str, ...]) -> None:
+    told = elytron.error("serve", "--host", "0.0.0.0", "--port", "0", *options, expect=5)
+    assert told["key"] == "permission_refused"
+
+
+async def _served(folder: Path, *options: str) -> tuple[str, int, bytes]:
+    """Return what a server prints when it listens, its exit code after SIGTERM, and its log."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "from elytron_cli.main import run; run()", "serve", "--port", "0", *options,
+        cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "ELYTRON_STORE": str(folder / "m.db")},
+    )  # fmt: skip
+    assert process.stdout is not None
+    told = ""
+    while not (told.rstrip().endswith("}") or "stop it" in told):
+        line = (await process.stdout.readline()).decode()
+        assert line, "it ended before it listened"
+        told += line
+    process.send_signal(signal.SIGTERM)
+    _, log = await process.communicate()
+    return told, process.returncode or 0, log
+
+
+@pytest.mark.anyio
+async def test_a_server_tells_where_it_listens_and_ends_when_asked(tmp_path: Path) -> None:
+    told, code, log = await _served(tmp_path, "--operator-key")
+    report = json.loads(told)
+    assert code == 0
+    assert report["address"].startswith("http://127.0.0.1:")
+    assert report["operator_key"].startswith("ely_operator_")
+    assert report["operator_key"].encode() not in log
+    for line in log.splitlines():
+        json.loads(line)
+
+
+@pytest.mark.anyio
+async def test_people_are_told_how_to_try_and_stop_it(tmp_path: Path) -> None:
+    told, code, _ = await _served(tmp_path, "--development", "--no-json", "--log", "console")
+    assert code == 0
+    assert "/docs" in told
+    assert "development" in told

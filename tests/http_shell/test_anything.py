@@ -1,0 +1,86 @@
+"""Whatever is sent, within OpenAPI or beside it, is answered as OpenAPI says, and never with a server's fault."""
+
+import json
+import os
+from typing import Any, cast
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import openapi
+from tests.http_shell.conftest import bearer
+
+import elytron
+from elytron.registry import OPERATIONS
+from elytron.registry.everyday import EVERYDAY
+from elytron_adapter.access import AccessAddRequest, AccessKeys
+from elytron_adapter.principals import PrincipalKind
+from elytron_core.clock import FrozenClock
+from elytron_core.ids import SeededIds, SpaceId
+from elytron_http_shell import create_app
+from elytron_http_shell.performing import path_of
+
+pytestmark = pytest.mark.anyio
+
+IS_LONG = os.environ.get("ELYTRON_HYPOTHESIS") == "long"
+EACH = 100 if IS_LONG else 3
+PATHS = {path_of(operation) for operation in (OPERATIONS if IS_LONG else EVERYDAY)}
+"""In the short form, the operations that every host uses: building a strategy for all takes long."""
+_QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+async def description() -> dict[str, Any]:
+    async with elytron.open("memory:") as memory, client_of(memory) as client:
+        found: dict[str, Any] = (await client.get("/openapi.json")).json()
+        return found
+
+
+def client_of(memory: elytron.MemoryRuntime) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(create_app(memory), raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+
+async def test_no_request_that_openapi_allows_is_a_servers_fault() -> None:
+    document = await description()
+    calls: list[tuple[str, dict[str, Any]]] = []
+    schema: Any = openapi.from_dict(document)
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        if operation.method == "post" and operation.path in PATHS:
+
+            @settings(max_examples=EACH, deadline=None, derandomize=True, database=None, suppress_health_check=_QUIET)
+            @given(case=operation.as_strategy())
+            def collect(case: Any) -> None:
+                body: Any = case.body
+                if isinstance(body, dict):
+                    calls.append((case.formatted_path, cast("dict[str, Any]", body)))
+
+            collect()
+    assert len(calls) > EACH * 10
+    async with elytron.open("memory:", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
+        request = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="any")
+        headers = bearer((await AccessKeys(memory.context).add(request)).key)
+        async with client_of(memory) as client:
+            for path, body in calls:
+                response = await client.post(path, json=body, headers=headers)
+                assert response.status_code < 500 or response.json()["code"] == "missing_extra", (path, body)
+                assert str(response.status_code) in document["paths"][path]["post"]["responses"]
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    body=st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps),
+    path=st.sampled_from(["/v1/write", "/v1/recall", "/memory/project", "/webhook/report", "/v1/access"]),
+    header=st.text(st.characters(codec="latin-1", exclude_characters="\r\n\0"), max_size=60),
+)
+def test_any_bytes_are_answered_by_a_problem(body: str | bytes, path: str, header: str) -> None:
+    import asyncio
+
+    async def ask() -> httpx.Response:
+        async with elytron.open("memory:") as memory, client_of(memory) as client:
+            value = header.strip().encode("latin-1")
+            headers: dict[str, Any] = {"Authorization": value, "X-Audit-ID": value, "Idempotency-Key": value}
+            return await client.post(path, content=body, headers=headers | {"Content-Type": "application/json"})
+
+    assert 400 <= asyncio.run(ask()).status_code < 500
