@@ -1,0 +1,90 @@
+"""MCP over stdio for one user of this machine, and as an application of a server for everybody with a key."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from elytron.runtime import MemoryRuntime
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import AuthKind
+from elytron_adapter.principals import Development, Principal, PrincipalKind
+from elytron_core.errors import MissingExtra
+from elytron_mcp_shell.toolsets import ToolSet
+
+if TYPE_CHECKING:
+    from mcp.server import Server
+    from starlette.types import ASGIApp
+
+DEFAULT_SETS = frozenset({ToolSet.CORE})
+
+
+def mcp_server(
+    memory: MemoryRuntime, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_operator: bool = False
+) -> "Server[Any]":
+    """Return the SDK's server over `memory` for one local user: his space, and with `is_operator` the machine's too.
+
+    Raises MissingExtra without the extra "mcp".
+    """
+    kind = PrincipalKind.OPERATOR if is_operator else PrincipalKind.USER
+    space = memory.scope.space if memory.scope is not None and not is_operator else None
+    local = Principal("local", kind, space)
+    entrance = Entrance(Dispatcher(memory), authenticator=Development())
+    return _shell(entrance, sets=sets, who=_always(local), kind=AuthKind.LOCAL).server()
+
+
+async def serve_stdio(
+    memory: MemoryRuntime, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_operator: bool = False
+) -> None:
+    """Answer on stdin and stdout until the host hangs up; nothing but the protocol is printed."""
+    server = mcp_server(memory, sets=sets, is_operator=is_operator)
+    from mcp.server.stdio import stdio_server
+
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+@dataclass(frozen=True, slots=True)
+class McpApp:
+    """MCP over streamable HTTP as an ASGI application. `running` is entered while it is served."""
+
+    app: "ASGIApp"
+    running: Callable[[], AbstractAsyncContextManager[None]]
+
+
+def mcp_app(entrance: Entrance, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS) -> McpApp:
+    """Return the application that answers from `entrance`, each caller as the principal in the scope's state.
+
+    Host and origin are for the server around it to judge. No session is kept: each call proves who makes it. Raises
+    MissingExtra without the extra "mcp".
+    """
+    shell = _shell(entrance, sets=sets, who=_principal, kind=AuthKind.BEARER)
+    from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+
+    manager = StreamableHTTPSessionManager(app=shell.server(), stateless=True, json_response=True)
+
+    @asynccontextmanager
+    async def running() -> AsyncGenerator[None]:
+        async with manager.run():
+            yield
+
+    return McpApp(StreamableHTTPASGIApp(manager), running)
+
+
+def _shell(entrance: Entrance, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind) -> Any:
+    try:
+        from elytron_mcp_shell.serving import Shell
+    except ImportError as error:
+        raise MissingExtra(extra="mcp", purpose="the MCP server") from error
+    return Shell(entrance, sets=sets, who=who, kind=kind)
+
+
+def _always(principal: Principal) -> Callable[[Any], Principal]:
+    return lambda _context: principal
+
+
+def _principal(context: Any) -> Principal:
+    principal = context.request.scope["state"]["principal"]
+    assert isinstance(principal, Principal)
+    return principal

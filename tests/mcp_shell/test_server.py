@@ -1,0 +1,168 @@
+"""The SDK's own client speaks with the server: tools, resources, prompts, refusals, and whose memory it is."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import TextContent, TextResourceContents
+
+import elytron
+from elytron.registry import OPERATIONS, Role
+from elytron_core.clock import FrozenClock
+from elytron_core.ids import SeededIds
+from elytron_mcp_shell import ToolSet, mcp_server
+from elytron_mcp_shell.serving import ERROR, resource_uri
+
+pytestmark = pytest.mark.anyio
+
+NINE = {
+    "create_entities",
+    "create_relations",
+    "add_observations",
+    "delete_entities",
+    "delete_observations",
+    "delete_relations",
+    "read_graph",
+    "search_nodes",
+    "open_nodes",
+}
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[elytron.MemoryRuntime]:
+    async with elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as runtime:
+        yield runtime
+
+
+async def called(client: Client, name: str, /, **arguments: Any) -> Any:
+    """Return the structured answer of a call that succeeds; its text says the same."""
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result.content
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    assert json.loads(content.text) == result.structured_content
+    return result.structured_content
+
+
+async def test_what_is_added_is_recalled_projected_and_read(memory: elytron.MemoryRuntime) -> None:
+    async with Client(mcp_server(memory)) as client:
+        stored = await called(client, "memory_add", text="The boiler code is 4417.", speaker="Ada", conversation="home")
+        memory_id = stored["decisions"][0]["id"]
+        found = await called(client, "memory_recall", query="boiler code")
+        assert [(hit["text"], hit["conversation"]) for hit in found["hits"]] == [("The boiler code is 4417.", "home")]
+        block = await called(client, "memory_project", user_query="boiler code")
+        assert "4417" in block["system_memory_block"]
+        proposed = await called(client, "memory_write_candidate", topic="boiler code", content="4417")
+        assert proposed["decisions"][0]["outcome"] == "stored"
+        for uri in ("memory://inspection", "memory://facts", resource_uri(memory_id)):
+            (content,) = (await client.read_resource(uri)).contents
+            assert isinstance(content, TextResourceContents)
+            assert json.loads(content.text)
+        prompt = await client.get_prompt("memory_context", {"query": "boiler code"})
+        assert isinstance(prompt.messages[0].content, TextContent)
+        assert "4417" in prompt.messages[0].content.text
+
+
+async def test_tools_say_what_they_do_and_give(memory: elytron.MemoryRuntime) -> None:
+    async with Client(mcp_server(memory)) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        seed = ("recall", "project", "inspect", "replay", "write_candidate", "capabilities")
+        assert {f"memory_{name}" for name in seed} <= set(tools)
+        assert tools["memory_recall"].annotations is not None
+        assert tools["memory_recall"].annotations.read_only_hint is True
+        forget = tools["memory_forget"].annotations
+        assert forget is not None
+        assert (forget.read_only_hint, forget.destructive_hint) == (False, True)
+        assert all(tool.description and tool.output_schema for tool in tools.values())
+        assert [str(one.uri) for one in (await client.list_resources()).resources] == [
+            "memory://inspection",
+            "memory://facts",
+        ]
+        assert (await client.list_resource_templates()).resource_templates[0].uri_template == "memory://memory/{id}"
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["memory_context"]
+
+
+async def test_a_member_is_shown_members_tools_and_an_operator_all(memory: elytron.MemoryRuntime) -> None:
+    every = frozenset({ToolSet.ALL})
+    names: dict[bool, set[str]] = {}
+    for is_operator in (False, True):
+        async with Client(mcp_server(memory, sets=every, is_operator=is_operator)) as client:
+            names[is_operator] = {tool.name for tool in (await client.list_tools()).tools}
+    assert names[True] == {f"memory_{operation.name}" for operation in OPERATIONS}
+    assert names[True] - names[False] == {
+        f"memory_{operation.name}" for operation in OPERATIONS if operation.role is Role.OPERATOR
+    }
+
+
+async def test_a_refusal_is_the_tools_answer_with_its_key_and_no_value(memory: elytron.MemoryRuntime) -> None:
+    async with Client(mcp_server(memory)) as client:
+        for name, arguments, key in (
+            ("memory_get", {"id": "s3cret"}, "not_found"),
+            ("memory_recall", {"query": "x", "limit": 0}, "invalid_input"),
+            ("memory_recall", {"s3cret": 1}, "invalid_input"),
+            ("memory_recall", {"query": "x", "scope": {"space": "bob"}}, "permission_refused"),
+            ("memory_add", {"text": ""}, "invalid_input"),
+        ):
+            result = await client.call_tool(name, arguments)
+            assert result.is_error
+            assert (result.meta or {})[ERROR]["key"] == key
+            if key != "not_found":
+                assert "s3cret" not in str(result)
+        with pytest.raises(MCPError, match="no such tool"):
+            await client.call_tool("memory_nonsense", {})
+        for uri in ("memory://nonsense", "memory://memory/nothing"):
+            with pytest.raises(MCPError):
+                await client.read_resource(uri)
+        with pytest.raises(MCPError, match="no such prompt"):
+            await client.get_prompt("nonsense", {})
+
+
+async def test_the_same_idempotency_key_acts_once(memory: elytron.MemoryRuntime) -> None:
+    async with Client(mcp_server(memory)) as client:
+        for _ in range(2):
+            result = await client.call_tool("memory_add", {"text": "Only once."}, meta={"idempotency_key": "k"})
+            assert not result.is_error
+        assert len((await called(client, "memory_list"))["items"]) == 1
+
+
+async def test_mem0s_tools_are_there_by_their_names(memory: elytron.MemoryRuntime) -> None:
+    async with Client(mcp_server(memory, sets=frozenset({ToolSet.MEM0}))) as client:
+        kept = await called(client, "add_memory", text="Ada likes green tea.")
+        memory_id = kept["decisions"][0]["id"]
+        assert (await called(client, "search_memories", query="green tea"))["hits"][0]["id"] == memory_id
+        assert (await called(client, "get_memories", limit=10))["items"][0]["id"] == memory_id
+        assert (await called(client, "get_memory", memory_id=memory_id))["text"] == "Ada likes green tea."
+        assert (await called(client, "get_memory_history", memory_id=memory_id))["items"]
+        assert (await called(client, "delete_memory", memory_id=memory_id))["changed"] is True
+        refused = await client.call_tool("update_memory", {"memory_id": memory_id, "text": "x"})
+        assert refused.is_error
+
+
+async def test_the_reference_servers_nine_tools_keep_a_graph(memory: elytron.MemoryRuntime) -> None:
+    async with Client(mcp_server(memory, sets=frozenset({ToolSet.REFERENCE}))) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == NINE
+        ada = {"name": "Ada", "entityType": "person", "observations": ["likes green tea"]}
+        boat: dict[str, Any] = {"name": "Seagull", "entityType": "boat", "observations": []}
+        assert (await called(client, "create_entities", entities=[ada, boat]))["count"] == 3
+        sails = {"from": "Ada", "to": "Seagull", "relationType": "sails"}
+        assert (await called(client, "create_relations", relations=[sails]))["count"] == 1
+        told = [{"entityName": "Seagull", "contents": ["moors at pier nine"]}]
+        assert (await called(client, "add_observations", observations=told))["count"] == 1
+        graph = await called(client, "read_graph")
+        assert {one["name"]: (one["entityType"], one["observations"]) for one in graph["entities"]} == {
+            "Ada": ("person", ["likes green tea"]),
+            "Seagull": ("boat", ["moors at pier nine"]),
+        }
+        assert graph["relations"] == [sails]
+        found = await called(client, "search_nodes", query="pier nine")
+        assert [one["name"] for one in found["entities"]] == ["Seagull"]
+        opened = await called(client, "open_nodes", names=["Ada"])
+        assert [one["name"] for one in opened["entities"]] == ["Ada"]
+        gone = [{"entityName": "Ada", "observations": ["likes green tea"]}]
+        assert (await called(client, "delete_observations", deletions=gone))["count"] == 1
+        assert (await called(client, "delete_relations", relations=[sails]))["count"] == 1
+        assert (await called(client, "delete_entities", entityNames=["Seagull"]))["count"] == 2
+        assert [one["name"] for one in (await called(client, "read_graph"))["entities"]] == ["Ada"]
