@@ -136,8 +136,10 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     ),
     (
         errors.StoreBudgetExceeded(what="events", limit=256),
-        "this store may hold 256 events and would have more: erase some, or open it with a larger profile; "
-        "nothing was stored",
+        (
+            "this store may hold 256 events and would have more: erase some, or open it with a larger profile; "
+            "nothing was stored"
+        ),
         {"what": "events", "limit": 256},
     ),
     (
