@@ -48,7 +48,7 @@ class OperationContext:
     folds: Folds
     encoders: Encoders
     models: Models = Models()
-    budget: Budget = Budget()
+    budget: Budget = field(default_factory=Budget)
     """What the language model may cost each space in a day."""
     commits: Commits = field(default_factory=Commits)
     """Tells who waits that this runtime has changed a space."""

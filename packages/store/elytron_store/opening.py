@@ -74,8 +74,8 @@ async def open_store(
 
     `api_key` is shown to a server that shares its store. A sealed store opens with keys only, any other one without
     them only. `profile` must be the one the store was made for. A file store is always as durable as FULL. An embedded
-    store is one in memory or in a folder; what bounds it is laid over it by its opener (see `QuotaStore`). Raises StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable,
-    StoreBusy, and with `keys` SealError.
+    store is one in memory or in a folder; what bounds it is laid over it by its opener (see `QuotaStore`). Raises
+    StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable, StoreBusy, and with `keys` SealError.
     """
     address = parse_url(url)
     if address.url is not None:
