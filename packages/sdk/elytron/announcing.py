@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from typing import Any
 
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
@@ -45,6 +46,10 @@ class AnnouncingStore:
     def inner(self) -> Store:
         """Return the store itself."""
         return self._store
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what only the store beneath has: rotating keys is a sealed one's."""
+        return getattr(self._store, name)
 
     async def commit(self, batch: Batch, /) -> Committed:
         committed = await self._store.commit(batch)
