@@ -132,7 +132,7 @@ async def bootstrap(
     skipped.update({transcript.TURNS: len(known)})
     for plane, write, target in _writes(scope, reader, known):
         request = MemoryWriteRequest(scope=target, write=write, dry_run=dry_run)
-        report = await _commit(ctx, target, request)
+        report = await _commit(ctx, target, request, write)
         stored = sum(1 for decision in report.decisions if decision.outcome in _KEPT)
         imported[plane] += stored
         skipped[plane] += len(report.decisions) - stored
@@ -151,8 +151,10 @@ async def bootstrap(
 Write = TranscriptWrite | LongTermExtraction | Procedural
 
 
-async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest) -> MemoryWriteReport:
-    match request.write:
+async def _commit(
+    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write
+) -> MemoryWriteReport:
+    match write:
         case TranscriptWrite() as turns:
             return await write_turns(ctx, scope, request, turns, changed=ChangedTurn.KEEP_FIRST)
         case LongTermExtraction() as facts:
@@ -160,7 +162,7 @@ async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteReque
         case Procedural() as skills:
             return await write_skills(ctx, scope, request, skills)
         case _:
-            assert_never(request.write)
+            assert_never(write)
 
 
 async def _known_turns(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[str]:
