@@ -22,9 +22,7 @@ ANSWERED = Message(role=Role.ASSISTANT, text="Porto is lovely. First open the va
 
 
 def turn(*messages: Message, **changes: object) -> Turn:
-    made = Turn(
-        sequence=1, channel="c", conversation="d", messages=messages or (ASKED, ANSWERED), recorded_at=AT
-    )
+    made = Turn(sequence=1, channel="c", conversation="d", messages=messages or (ASKED, ANSWERED), recorded_at=AT)
     return made.model_copy(update=changes)
 
 
@@ -74,7 +72,10 @@ def test_what_nobody_said_here_himself_is_not_read(changes: dict[str, object], g
 
 def test_a_model_reads_no_turn_of_one_side_and_none_under_pressure() -> None:
     assert extraction.gate_for_model(turn(ASKED), is_pressed=False) is Gate.ONE_SIDED
-    assert extraction.gate_for_model(turn(ASKED, Message(role=Role.ASSISTANT, text=" ")), is_pressed=False) is Gate.ONE_SIDED
+    assert (
+        extraction.gate_for_model(turn(ASKED, Message(role=Role.ASSISTANT, text=" ")), is_pressed=False)
+        is Gate.ONE_SIDED
+    )
     assert extraction.gate_for_model(turn(), is_pressed=True) is Gate.PRESSURE
 
 
@@ -84,7 +85,9 @@ def test_what_a_user_quotes_from_elsewhere_is_not_his_word() -> None:
 
 
 def test_rules_propose_what_was_said_outright_on_the_users_own_word() -> None:
-    (draft,) = extraction.gleaned("aa.1", turn(Message(role=Role.ASSISTANT, text="I live in Oslo."), Message(text="I live in Porto.")))
+    (draft,) = extraction.gleaned(
+        "aa.1", turn(Message(role=Role.ASSISTANT, text="I live in Oslo."), Message(text="I live in Porto."))
+    )
     assert isinstance(draft.proposal, FactProposal)
     assert draft.proposal.content == "The user lives in Porto"
     assert draft.authority is EvidenceAuthority.USER_ASSERTED
@@ -93,7 +96,11 @@ def test_rules_propose_what_was_said_outright_on_the_users_own_word() -> None:
 
 def test_recalled_text_in_a_users_message_is_never_gleaned() -> None:
     echoed = Message(text="<memory-3f2a9c114d>\n- I live in Atlantis.\n</memory-3f2a9c114d>\nI live in Porto.")
-    assert [draft.proposal.content for draft in extraction.gleaned("aa.1", turn(echoed)) if isinstance(draft.proposal, FactProposal)] == ["The user lives in Porto"]
+    assert [
+        draft.proposal.content
+        for draft in extraction.gleaned("aa.1", turn(echoed))
+        if isinstance(draft.proposal, FactProposal)
+    ] == ["The user lives in Porto"]
 
 
 def test_an_item_that_rests_on_the_users_words_is_proposed_and_never_vouched_for() -> None:
@@ -144,7 +151,10 @@ def test_no_answer_proposes_a_fact_without_words_of_the_user(quotes: list[str]) 
     said = " ".join(ASKED.text.casefold().split())
     for draft in propose(*(item(quote=quote) for quote in quotes)).drafts:
         assert isinstance(draft, CandidateDraft)
-        assert any(" ".join(quote.casefold().replace(",", "").replace(".", "").split()) in said.replace(",", "") for quote in quotes)
+        assert any(
+            " ".join(quote.casefold().replace(",", "").replace(".", "").split()) in said.replace(",", "")
+            for quote in quotes
+        )
 
 
 def test_a_prompt_shows_no_secret_and_none_of_this_memorys_own_output() -> None:
@@ -158,7 +168,15 @@ def test_a_prompt_shows_no_secret_and_none_of_this_memorys_own_output() -> None:
 
 def test_a_prompt_holds_standing_topics_and_what_was_said_before() -> None:
     known = long_term.Fact.model_validate(
-        {"id": "f", "kind": "profile", "topic": "residence", "content": "lives in Lisbon", "observed_at": AT, "recorded_at": AT, "confirmed_at": AT}
+        {
+            "id": "f",
+            "kind": "profile",
+            "topic": "residence",
+            "content": "lives in Lisbon",
+            "observed_at": AT,
+            "recorded_at": AT,
+            "confirmed_at": AT,
+        }
     )
     prompt = extraction.prompt(turn(), before=(Message(text="Hello", speaker="Ada"),), known=(known,))
     assert "- profile / residence: lives in Lisbon" in prompt.data

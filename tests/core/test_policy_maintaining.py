@@ -164,7 +164,10 @@ def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:
     turns = [
         transcript.Turn(
             sequence=number, channel="c", conversation="d", recorded_at=NOW,
-            messages=(transcript.Message(text=f"{number} " + "x" * 3_000), transcript.Message(role=transcript.Role.TOOL, text="raw")),
+            messages=(
+                transcript.Message(text=f"{number} " + "x" * 3_000),
+                transcript.Message(role=transcript.Role.TOOL, text="raw"),
+            ),
         )
         for number in range(1, 20)
     ]  # fmt: skip

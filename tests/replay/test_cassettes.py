@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 from tests.replay import stories
 
 from elytron.models import Cassette, RecordingModel, ScriptedModel
@@ -22,7 +23,7 @@ ANSWER = json.dumps(
         ]
     }
 )  # fmt: skip
-TURN = {
+TURN: JsonValue = {
     "turn_id": "t1",
     "input_messages": [{"role": "user", "text": "Well, home is Porto these days."}],
     "assistant_message": {"role": "assistant", "text": "Nice."},

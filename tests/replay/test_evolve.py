@@ -1,11 +1,9 @@
 """Proposals: tried on a copy, and nothing written before somebody submits."""
 
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import CommandLine, elytron  # noqa: F401  (a fixture)
 
 import elytron as sdk
 from elytron_core.clock import FrozenClock
@@ -121,7 +119,8 @@ async def test_what_pushes_another_memory_aside_is_told_and_not_submitted(memory
     await submit(memory, proposal(ref), profile=FULL)
     rival = {
         "kind": "procedural_memory", "name": "radiator_rival", "topic": "Bleed a radiator", "title": "Bleed a radiator",
-        "summary": "Bleed a radiator: bleed a radiator with pride", "content": "1. Phone a plumber.\n2. Wait at home.\n3. Pay.",
+        "summary": "Bleed a radiator: bleed a radiator with pride",
+        "content": "1. Phone a plumber.\n2. Wait at home.\n3. Pay.",
     }  # fmt: skip
     report, written = await submit(memory, proposal(ref, id="p2", candidates=[rival]), profile=FULL)
     assert report.displaced == ("runtime_skill__bleed_radiator",)
@@ -150,13 +149,3 @@ def test_a_damaged_proposal_is_named(tmp_path: Path, content: bytes | None, prob
         (tmp_path / "p.json").write_bytes(content)
     with pytest.raises(UnreadableFile, match=problem):
         load_proposal(tmp_path / "p.json")
-
-
-def test_the_command_tries_and_submits(elytron: CommandLine) -> None:  # noqa: F811  (a fixture)
-    ref = elytron.json("add", "The radiator was cold and bleeding it helped.")["decisions"][0]["id"]
-    path = elytron.write("p.json", proposal(ref).model_dump_json().encode())
-    assert "full trial, good" in elytron("evolve", "try", path, "--no-json").stdout
-    assert "submitted: runtime_skill__bleed_radiator" in elytron("evolve", "submit", path, "--no-json").stdout
-    bad = elytron.write("q.json", json.dumps({"id": "q"}).encode())
-    shown = elytron("evolve", "try", bad, "--no-json", expect=1).stdout
-    assert "rejected: empty_rationale" in shown

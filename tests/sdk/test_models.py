@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,7 +50,7 @@ class Server:
 
 
 @contextmanager
-def serving(server: Server) -> Iterator[Server]:
+def serving(server: Server) -> Generator[Server]:
     app = Starlette(routes=[Route("/v1/chat/completions", server.complete, methods=["POST"])])
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="off")
     running = uvicorn.Server(config)
@@ -138,8 +138,16 @@ async def test_a_fault_that_may_pass_is_tried_again(model: OpenAIModel, endpoint
 @pytest.mark.parametrize(
     ("answer", "error", "tries"),
     [
-        (JSONResponse({"error": {"message": KEY}}, status_code=500, headers={"retry-after-ms": "1"}), ModelUnavailable, 2),
-        (JSONResponse({"error": {"message": KEY}}, status_code=429, headers={"retry-after-ms": "1"}), ModelUnavailable, 2),
+        (
+            JSONResponse({"error": {"message": KEY}}, status_code=500, headers={"retry-after-ms": "1"}),
+            ModelUnavailable,
+            2,
+        ),
+        (
+            JSONResponse({"error": {"message": KEY}}, status_code=429, headers={"retry-after-ms": "1"}),
+            ModelUnavailable,
+            2,
+        ),
         (JSONResponse({"error": {"message": KEY}}, status_code=401), ModelRefused, 1),
         (JSONResponse({"error": {"message": KEY}}, status_code=400), ModelRefused, 1),
         (PlainTextResponse(f"<html>{KEY}</html>"), ModelRefused, 1),

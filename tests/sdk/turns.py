@@ -58,5 +58,3 @@ def answering(*answers: tuple[str, str | Exception], otherwise: str = '{"items":
         return next((answer for word, answer in answers if word in data), otherwise)
 
     return ScriptedModel(script)
-
-

@@ -1,4 +1,4 @@
-"""The benchmark wall: what a memory must be good at, measured on stories told to a real runtime, with a bar for each."""
+"""The benchmark wall: what a memory must be good at, measured on stories told to a real runtime, against a bar."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -41,10 +41,11 @@ def replay(
 ) -> int | None:
     """Tell FIXTURES (files, or folders of them) to several stores and compare step by step.
 
-    Exits with 1 where stores differ, and with --wall where a case is below the bar. Without FIXTURES, show the turns of a conversation in their order.
+    Exits with 1 where stores differ, and with --wall where a case is below the bar. Without FIXTURES, show the turns of
+    a conversation in their order.
     """
     if wall:
-        return _measure(_files(fixtures or (WALL,)), stores.split(",")[0])
+        return _measure(_files(fixtures or (WALL,)), stores.split(",", maxsplit=1)[0])
     if fixtures:
         return _tell(_files(fixtures), tuple(stores.split(",")), record=record)
 

@@ -48,11 +48,13 @@ _OPENING: Final = re.compile(
     re.IGNORECASE,
 )
 _UNSURE: Final = re.compile(
-    r"\b(?:if|unless|whether|would|could|might|(?:i|we|you|it) may|maybe|perhaps|probably|possibly|suppose|supposedly|imagine|pretend"
+    r"\b(?:if|unless|whether|would|could|might|(?:i|we|you|it) may|maybe|perhaps|probably|possibly|suppose"
+    r"|supposedly|imagine|pretend"
     r"|assume|assuming|wish|hope|hopefully|almost|nearly|as if|as though|let['’]s say|say that|for example|e\.g"
     r"|used to|back then|when i was|in my dream|dreamt|dreamed|joking|kidding|not sure|i guess|i think|i suppose"
     r"|thinking (?:of|about)|considering|planning|going to|want to|wanted to|story|novel character|act as|role ?play"
-    r"|(?<!/)(?:he|she|they)(?!/)|says?|said|told|tells|wrote|writes|claims?|claimed|according|heard|apparently|quote|translate"
+    r"|(?<!/)(?:he|she|they)(?!/)|says?|said|told|tells|wrote|writes|claims?|claimed|according|heard|apparently"
+    r"|quote|translate"
     r"|correct this|proofread|rewrite|summari[sz]e|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)"
     r"|right now|at the moment|for now|temporarily)\b",
     re.IGNORECASE,

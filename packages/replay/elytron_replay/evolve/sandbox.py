@@ -1,6 +1,6 @@
 """Trying a proposal on a copy of the space, and writing one that was tried, through the same write as any other."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -142,7 +142,7 @@ def _draft(found: EvolutionCandidate, proposal: EvolutionProposal) -> candidates
 
 
 @asynccontextmanager
-async def _copied(memory: MemoryRuntime, scope: Scope) -> AsyncIterator[MemoryRuntime]:
+async def _copied(memory: MemoryRuntime, scope: Scope) -> AsyncGenerator[MemoryRuntime]:
     """Give a runtime over a copy of the space, gone afterwards."""
     ctx = memory.context
     with TemporaryDirectory(prefix="elytron-evolve-") as folder:
