@@ -90,6 +90,25 @@ async def test_deleting_raw_text_keeps_what_was_accepted_and_names_it(memory: el
     assert await recalled(memory, "peanuts nothing") == []
 
 
+async def test_private_documents_and_handoffs_are_linked_too(memory: elytron.MemoryRuntime) -> None:
+    cited = {"citations": ((await commit(memory)).turn_id,), "authority": "user_asserted"}
+    proposals = (
+        {"target": "private_garden", "role": "diary", "name": "tea", "text": "Ada likes tea"},
+        {"target": "soul", "surface": "self_model", "content": "I make tea"},
+        {"target": "long_term", "topic": "drink", "content": "Ada likes tea", "fact_kind": "preference"},
+    )
+    write = {"kind": "candidates", "candidates": [{"proposal": one} | cited for one in proposals]}
+    report = await memory.write(elytron.MemoryWriteRequest.model_validate({"scope": SUPPORT, "write": write}))
+    for decision in report.decisions:
+        if decision.plane != "soul":
+            request = {"scope": SUPPORT, "id": decision.id, "resolution": "accept"}
+            await memory.resolve_candidate(elytron.CandidateResolveRequest.model_validate(request))
+    planes = {ref.plane.value for ref in (await turn(memory, "review")).derived_memory_refs}
+    assert planes == {"private_garden", "soul_candidate_handoff", "shared_fact"}
+    found = await memory.repair_transcript(elytron.MemoryTranscriptRepairRequest(scope=SUPPORT))
+    assert not found.fail_closed
+
+
 async def test_a_message_is_cited_by_its_id_or_its_citation(memory: elytron.MemoryRuntime) -> None:
     report = await commit(memory)
     part = report.message_ids[1]

@@ -1,10 +1,11 @@
 """Candidates are judged; accepted ones become beliefs in the same batch, others wait or are refused with a reason."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import assert_never
 
 from elytron.context import OperationContext
+from elytron.deriving import Resting, link, link_written
 from elytron.keeping import id_of
 from elytron.records import Changes
 from elytron.writes.committing import Planned, commit
@@ -39,7 +40,7 @@ from elytron_core.planes.candidates import (
     SoulProposal,
     Verdict,
 )
-from elytron_core.planes.derived_refs import cited_turn
+from elytron_core.planes.derived_refs import DerivedMemoryPlane, cited_turn
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import admission, judging, near_duplicates
 from elytron_core.ports.store import Action, Document, Ref
@@ -103,6 +104,7 @@ async def admit(
     """Return what becomes of one accepted candidate at its plane's guards, and the changes that make it so."""
     changes = Changes(record)
     ((_, decision),) = await _admitted(ctx, scope, [(0, draft)], record, changes)
+    await link_written(ctx, scope.space, record, changes)
     return decision, changes
 
 
@@ -143,7 +145,19 @@ async def _admitted(
         planted = await plan_garden(ctx, scope, GardenWrite(documents=tuple(draft for _, draft in gardens)), record)
         changes.join(planted.changes)
         made += zip((place for place, _ in gardens), planted.decisions, strict=True)
+        await link(ctx, scope.space, record, changes, _planted(dict(accepted), made))
     return made
+
+
+def _planted(
+    drafts: Mapping[int, CandidateDraft], made: Sequence[tuple[int, WriteDecision]]
+) -> list[Resting]:
+    """Return the private documents that were written, each with what its candidate cites."""
+    return [
+        Resting(DerivedMemoryPlane.PRIVATE_GARDEN, decision.id, drafts[place].citations)
+        for place, decision in made
+        if decision.id is not None and isinstance(drafts[place].proposal, GardenProposal)
+    ]
 
 
 async def _kept(
@@ -162,6 +176,7 @@ async def _kept(
     room = limits.CANDIDATES_WAITING - len(held)
     now = ctx.clock.now()
     made: list[tuple[int, WriteDecision]] = []
+    handed: list[Resting] = []
     for place, draft, judgement in waiting:
         bare = draft.model_copy(update={"judgement": None})
         ref = Ref(candidates.CANDIDATES, record.tag("candidate", record.digest(bare.to_bytes())))
@@ -181,6 +196,9 @@ async def _kept(
         room -= 1
         changes.put(ref, candidate, expects=0, action=Action.WRITE)
         made.append((place, _decision(draft, Outcome.DEFERRED, judgement, kept=candidate.id)))
+        if isinstance(draft.proposal, candidates.SoulProposal):
+            handed.append(Resting(DerivedMemoryPlane.SOUL_CANDIDATE_HANDOFF, candidate.id, draft.citations))
+    await link(ctx, scope.space, record, changes, handed)
     return made
 
 
