@@ -66,7 +66,7 @@ class Chroma:
         self._data = data
         client = chromadb.PersistentClient(str(folder))
         settings = {"hnsw": {"space": "cosine"}}
-        self._rows = client.create_collection("m", configuration=settings, embedding_function=None)
+        self._rows = client.create_collection("memories", configuration=settings, embedding_function=None)
         for start in range(0, len(data.texts), 1_000):
             texts = data.texts[start : start + 1_000]
             names = [str(place) for place in range(start, start + len(texts))]

@@ -21,7 +21,6 @@ PACKAGES = {
     "chroma": ("chromadb",),
     "mem0": ("mem0ai", "numpy"),
 }
-SCRIPT = Path(__file__).with_name("peer_process.py")
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -44,9 +43,9 @@ class Peer:
             "OPENAI_API_KEY": "x",
         }
         self.process = await asyncio.create_subprocess_exec(
-            str(self.python), str(SCRIPT), self.name, str(size), str(folder / f"{self.name}-{size}"),
+            str(self.python), "-m", "benchmarks.peer_process", self.name, str(size), str(folder / f"{self.name}-{size}"),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            env=environment,
+            env=environment, cwd=ROOT,
         )  # fmt: skip
         assert self.process.stdout is not None
         while line := await self.process.stdout.readline():

@@ -20,6 +20,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import elytron
@@ -68,18 +69,28 @@ def bound(floor: Floor, /) -> Side:
     return ask
 
 
-async def medians(sides: dict[str, Side], rounds: int, /) -> dict[str, list[float]]:
-    """Return each side's median seconds of a question, by round; sides take turns."""
-    found: dict[str, list[float]] = {name: [] for name in sides}
+@dataclass(slots=True)
+class Spent:
+    """Seconds of a question by the clock, the median of each round, and of this process's processor, the mean."""
+
+    walls: list[float] = field(default_factory=list[float])
+    cpus: list[float] = field(default_factory=list[float])
+
+
+async def medians(sides: dict[str, Side], rounds: int, /) -> dict[str, Spent]:
+    """Return what each side's questions took, by round; sides take turns."""
+    found = {name: Spent() for name in sides}
     asked = 0
     for _ in range(rounds):
         for name in random.sample(list(sides), len(sides)):
             spent: list[float] = []
+            cpu = time.process_time()
             for number in range(asked, asked + ASKED):
                 began = time.perf_counter()
                 await sides[name](number % QUERIES)
                 spent.append(time.perf_counter() - began)
-            found[name].append(statistics.median(spent))
+            found[name].cpus.append((time.process_time() - cpu) / ASKED)
+            found[name].walls.append(statistics.median(spent))
         asked += ASKED
     return found
 
@@ -94,18 +105,24 @@ async def compare(size: int, rounds: int, peers: list[Peer], folder: Path, /) ->
         if await peer.start(size, folder):
             sides[peer.name] = peer.recall
     found = await medians(sides, rounds)
-    base = statistics.median(found["floor"])
-    mine = statistics.median(found["elytron"])
-    print(f"\n{size} texts in the space, median of {rounds} rounds of {ASKED} questions")
-    print(f"{'':<24}{'p50 ms':>9}{'x floor':>9}{'x elytron':>11}")
-    for name, values in found.items():
-        p50 = statistics.median(values)
-        print(f"{name:<24}{p50 * 1e3:>9.3f}{p50 / base:>9.1f}{p50 / mine:>11.1f}")
-    print(f"goal: at most {GOALS.get(size, 1.0)} x floor")
+    show(size, rounds, found, of_peers={peer.name for peer in peers})
     for peer in peers:
         await peer.stop()
     floor.close()
     await memory.close()
+
+
+def show(size: int, rounds: int, found: dict[str, Spent], /, *, of_peers: set[str]) -> None:
+    """Print a size's table; what a peer's process takes of the processor is not seen from here."""
+    base, mine = found["floor"], found["elytron"]
+    print(f"\n{size} texts in the space, median of {rounds} rounds of {ASKED} questions")
+    print(f"{'':<20}{'p50 ms':>9}{'x floor':>9}{'x elytron':>11}{'cpu ms':>9}{'x floor':>9}")
+    for name, spent in found.items():
+        p50, cpu = statistics.median(spent.walls), statistics.median(spent.cpus)
+        ratios = f"{p50 / statistics.median(base.walls):>9.1f}{p50 / statistics.median(mine.walls):>11.1f}"
+        own = "" if name in of_peers else f"{cpu * 1e3:>9.3f}{cpu / statistics.median(base.cpus):>9.1f}"
+        print(f"{name:<20}{p50 * 1e3:>9.3f}{ratios}{own}")
+    print(f"goal: at most {GOALS.get(size, 1.0)} x floor")
 
 
 async def profile(size: int, folder: Path, /) -> None:

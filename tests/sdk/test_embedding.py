@@ -209,7 +209,7 @@ async def test_vectors_are_erased_with_their_text(path: str) -> None:
         assert erased.removed == {"turns": 1, "vectors": 1}
         found = await memory.inspect()
         assert (found.documents["vectors"], found.unembedded_units) == (1, 0)
-        assert [hit.text for hit in (await memory.recall("boat tea")).hits] == ["some tea"]
+        assert {hit.text for hit in (await memory.recall("some tea")).hits} == {"some tea"}
 
 
 async def test_a_message_cut_out_of_a_turn_takes_its_vector_along(path: str) -> None:
@@ -222,7 +222,7 @@ async def test_a_message_cut_out_of_a_turn_takes_its_vector_along(path: str) -> 
         await memory.embed()
         (document,) = await memory.context.store.scan(ADA, "vectors", limit=9)
         assert document.body.count(b"=") <= 2
-        assert [hit.text for hit in (await memory.recall("boat tea")).hits] == ["some tea"]
+        assert {hit.text for hit in (await memory.recall("some tea")).hits} == {"some tea"}
 
 
 async def test_what_was_forgotten_and_comes_back_has_its_vector_again(path: str) -> None:

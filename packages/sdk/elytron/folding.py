@@ -18,7 +18,8 @@ from elytron_index.space import SpaceIndex
 
 CHECKPOINT = "c0"
 """The blob that holds a space's index checkpoint."""
-PAGE = 1_000
+PAGE = 400
+"""Entries folded at once; between pages everybody else has his turn."""
 FED_AT_ONCE = 256
 """So many documents that this runtime wrote are folded together, without waiting for a recall."""
 
@@ -30,6 +31,8 @@ class _Held:
     index: SpaceIndex
     mark: JournalEntry | None = None
     saved: int = 0
+    kept: int = -1
+    """The watermark at which its size was counted last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,10 @@ class Folds:
                 held.mark = fed.mark
 
     def _keep(self, space: SpaceId, held: _Held) -> None:
+        if self._cache.get(space) is held.index and held.index.watermark == held.kept:
+            return
         self._held[space] = held
+        held.kept = held.index.watermark
         for evicted in self._cache.put(space, held.index):
             self._held.pop(evicted, None)
 
