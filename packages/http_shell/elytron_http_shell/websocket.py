@@ -201,9 +201,8 @@ class Connection:
                 await self._send_entries(frame)
             else:
                 await self._send_reports(frame, kind)
-        except Exception as error:
-            if not isinstance(error, ElytronError):
-                logger.error("request %s: a subscription broke: %s", frame.id, type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - the border: what ends a subscription is told, whatever it is
+            _log(error, frame.id)
             await self._say(_error(frame.id, rejection(error, request_id=frame.id)))
         finally:
             if self._subscriptions.get(frame.id) is asyncio.current_task():
@@ -249,6 +248,12 @@ class Connection:
 
     async def _say(self, frame: OutFrame) -> None:
         await self._out.put(codec.encode(frame).decode())
+
+
+def _log(error: Exception, frame_id: str) -> None:
+    """Note a fault of ours; not its message, which may repeat what a caller gave."""
+    if not isinstance(error, ElytronError):
+        logger.error("request %s: a subscription broke: %s", frame_id, type(error).__name__)
 
 
 def _code(ended: "asyncio.Task[CloseCode | None]") -> CloseCode | None:
