@@ -82,6 +82,31 @@ async def test_a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twic
     raise AssertionError("no worker came to an end")
 
 
+@pytest.mark.anyio
+async def test_a_model_that_words_it_otherwise_the_second_time_adds_nothing(clock: FrozenClock) -> None:
+    for step in range(1, 40):
+        store = CuttingStore()
+        first = await opened(store, clock, answering(("Porto", PORTO)), ids=SeededIds(f"{step}"))
+        await finish(first, "t1", "Well, home is Porto these days.")
+        store.left, store.is_applied = step, True
+        try:
+            await first.run_jobs()
+        except Cut:
+            has_died = True
+        else:
+            has_died = False
+        store.left = None
+        clock.advance(limits.JOB_LEASE_MS + 1)
+        other = PORTO.replace("The user lives in Porto.", "Home of the user is Porto, they say.")
+        second = await opened(store, clock, answering(("Porto", other)), ids=SeededIds(f"{step} again"))
+        await second.run_jobs()
+        assert (await second.list_jobs()).counts == {"succeeded": 1}
+        assert (await second.inspect()).documents["facts"] == 1
+        if not has_died:
+            return
+    raise AssertionError("no worker came to an end")
+
+
 CHILD = """
 import asyncio, sys
 import elytron

@@ -344,3 +344,20 @@ async def test_inspection_says_whether_what_was_put_off_gets_done(memory: elytro
     await memory.run_jobs()
     report = await memory.inspect()
     assert (report.work, report.jobs) == ("degraded", {"blocked": 1})
+
+
+async def test_each_message_kept_as_a_turn_of_its_own_is_read_with_the_answer_that_follows(clock: FrozenClock) -> None:
+    model = answering(("Porto", items(item("The user lives in Porto.", "home is Porto these days"))))
+    async with opened(clock, model) as memory:
+        await memory.add([{"role": "user", "content": "Well, home is Porto these days."}])
+        await memory.add([{"role": "assistant", "content": "Nice."}])
+        await memory.add([{"role": "user", "content": "I'm allergic to hazelnuts."}])
+        outcome = await run(memory, Pass.EXTRACTION)
+    assert len(model.prompts) == 1
+    assert outcome.counts == {"read": 2, "stored": 2, "not_user_ingress": 1}
+
+
+async def test_nothing_is_extracted_where_it_is_switched_off(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("I live in Lisbon.")
+    assert (await run(memory, Pass.EXTRACTION, Extraction.OFF)).reason == "off"
+    assert (await run(memory, Pass.EXTRACTION)).counts == {"read": 1, "stored": 1}
