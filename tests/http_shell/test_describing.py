@@ -15,6 +15,8 @@ from elytron import MemoryRuntime
 from elytron_adapter.principals import Development
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
+from elytron_core.planes.tools import AgentToolRegistrySnapshot
+from elytron_core.policy.fingerprints import registry_fingerprint
 from elytron_http_shell import create_app
 from elytron_http_shell.logs import LogStyle, configure, formatter
 
@@ -78,6 +80,23 @@ class TestSeedRoutes:
         assert (await client.post("/memory/write", json=said)).json()["changed"]
         found = await client.post("/memory/recall", json={"query": "tea"})
         assert [hit["text"] for hit in found.json()["hits"]] == ["Ada likes tea."]
+
+    async def test_a_hosts_tools_are_registered_by_their_path(self, server: httpx.AsyncClient, keys: Keys) -> None:
+        path, user = "/agent-tool-registries/host-tools", bearer(keys.user)
+        tools = {"namespace": "host", "fingerprint": "0", "tools": [{"tool_id": "mail", "schema_fingerprint": "1"}]}
+        draft = AgentToolRegistrySnapshot.model_validate({"registry_id": "host-tools"} | tools)
+        snapshot = draft.model_copy(update={"fingerprint": registry_fingerprint(draft)}).model_dump(
+            mode="json", exclude_none=True
+        )
+        assert (await server.put(path, json=snapshot, headers=user)).json()["accepted"]
+        assert (await server.get(path, headers=user)).json()["registry"]["registry_id"] == "host-tools"
+        other = await server.put("/agent-tool-registries/other", json=snapshot, headers=user)
+        assert other.json()["details"]["field"] == "registry_id"
+        listed = await server.get("/agent-tool-registries?space=ada", headers=bearer(keys.operator))
+        assert [found["registry_id"] for found in listed.json()["registries"]] == ["host-tools"]
+        assert (await server.get("/agent-tool-registries?space=bob", headers=user)).status_code == 403
+        assert (await server.delete(path, headers=user)).json()["changed"]
+        assert (await server.get(path, headers=user)).status_code == 404
 
     async def test_capabilities_are_read_without_a_body(self, client: httpx.AsyncClient) -> None:
         from elytron.registry import OPERATIONS
