@@ -1,4 +1,4 @@
-"""How an index grows: time of a search, memory, opening and the longest pause of an add, and how near to exact it stays.
+"""How an index grows: time of a search, memory, opening, the longest pause of an add, and how exact it stays.
 
     python -m benchmarks.growth [sizes...]          1000 10000 100000 unless said otherwise; 1000000 takes a while
 
@@ -14,8 +14,9 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,8 @@ BATCH = 200
 SEARCHES = 200
 ADDS = 300
 COMPARED = 40
-ONLY_VECTORS = Weights(**{field.name: 0.0 for field in fields(Weights) if field.name not in {"vector", "roles"}})
+_OTHERS: dict[str, Any] = {field.name: 0.0 for field in fields(Weights) if field.name not in {"vector", "roles"}}
+ONLY_VECTORS = replace(Weights(), **_OTHERS)
 SHARES = (("all", ()), ("1/10", ("some",)), ("1/100", ("few",)))
 
 

@@ -1,6 +1,7 @@
 """One peer over one corpus, in its own environment: a number comes in on a line, how many were found goes out."""
 
 import hashlib
+import json
 import sqlite3
 import sys
 import uuid
@@ -38,8 +39,10 @@ class LangGraph:
 
 def index_of(data: Corpus) -> dict[str, Any]:
     known = dict(zip(data.texts, data.vectors, strict=True)) | dict(zip(data.questions, data.asked, strict=True))
+
     def ready(texts: list[str]) -> list[list[float]]:
-        return [known[text].tolist() for text in texts]
+        # One of the stores embeds a value as JSON, the other its text.
+        return [(known[text] if text in known else known[json.loads(text)["text"]]).tolist() for text in texts]
 
     return {"dims": DIMENSIONS, "embed": ready, "fields": ["text"]}
 

@@ -1,9 +1,10 @@
 """Peers, each in an environment and a process of its own, over the same texts and the same ready-made vectors.
 
-    python -m benchmarks.peers install FOLDER     makes the environments (uv or pip, and a package index, are needed)
+    python -m benchmarks.peers install FOLDER     makes the environments (pip and a package index are needed)
     python -m benchmarks.peers                    names the peers
 
-None is asked to embed or to call a model. Their stores keep their own settings.
+None is asked to embed or to call a model. Their stores keep their own settings. LangGraph's SQLite store needs an
+interpreter whose sqlite3 loads extensions; make its environment by hand where the usual one does not.
 """
 
 import argparse
@@ -42,8 +43,9 @@ class Peer:
             "MEM0_TELEMETRY": "False",
             "OPENAI_API_KEY": "x",
         }
+        place = str(folder / f"{self.name}-{size}")
         self.process = await asyncio.create_subprocess_exec(
-            str(self.python), "-m", "benchmarks.peer_process", self.name, str(size), str(folder / f"{self.name}-{size}"),
+            str(self.python), "-m", "benchmarks.peer_process", self.name, str(size), place,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             env=environment, cwd=ROOT,
         )  # fmt: skip
