@@ -41,6 +41,22 @@ _SKILL = "1. Fetch {word}.\n2. Grind {word}.\n3. Serve {word} warm."
 PLANES = ("turn", "fact", "skill", "capsule", "state", "summary", "note", "garden", "subject", "candidate")
 
 
+def _subject(word: str) -> dict[str, object]:
+    return {
+        "kind": "subjects",
+        "subjects": [
+            {
+                "name": word,
+                "subject_kind": "agent_persona",
+                "soul": {"soul": word},
+                "mount": {"identity": word},
+            },
+            {"name": "somebody", "subject_kind": "human_user"},
+        ],
+        "edges": [{"source": word, "edge_kind": "observes", "target": "somebody"}],
+    }
+
+
 def writes_of(words: Mapping[str, str], /) -> dict[str, dict[str, object]]:
     """Return one write for each plane, with the plane's word in every text that it has."""
     fact = words["candidate"]
@@ -84,19 +100,7 @@ def writes_of(words: Mapping[str, str], /) -> dict[str, dict[str, object]]:
             "kind": "garden",
             "documents": [{"role": "diary", "name": words["garden"], "text": words["garden"]}],
         },
-        "subject": {
-            "kind": "subjects",
-            "subjects": [
-                {
-                    "name": words["subject"],
-                    "subject_kind": "agent_persona",
-                    "soul": {"soul": words["subject"]},
-                    "mount": {"identity": words["subject"]},
-                },
-                {"name": "somebody", "subject_kind": "human_user"},
-            ],
-            "edges": [{"source": words["subject"], "edge_kind": "observes", "target": "somebody"}],
-        },
+        "subject": _subject(words["subject"]),
         "candidate": {
             "kind": "candidates",
             "candidates": [

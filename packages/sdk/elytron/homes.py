@@ -1,0 +1,92 @@
+"""Where each public name of `elytron` lives; it is loaded from there when it is first used."""
+
+from types import MappingProxyType
+from typing import Final
+
+HOMES: Final = MappingProxyType(
+    {
+        "elytron_core.contracts.continuity": (
+            "ContinuityExportReport ContinuityExportRequest ContinuityImportReport ContinuityImportRequest "
+            "ContinuityReport ContinuityRequest ContinuitySnapshot SnapshotMode"
+        ),
+        "elytron_core.contracts.governing": (
+            "CandidateListReport CandidateListRequest CandidateResolveReport CandidateResolveRequest "
+            "CandidatesWrite MemoryMergeReport MemoryMergeRequest Resolution"
+        ),
+        "elytron_core.contracts.planes": (
+            "CapsuleDraft CapsulesWrite EdgeDraft ExecutionDraft ExecutionWrite GardenDraft GardenWrite NoteDraft "
+            "NotesWrite SubjectDraft SubjectsWrite SummaryDraft SummaryWrite"
+        ),
+        "elytron_core.contracts.subjects": (
+            "GardenAudience GardenReport GardenRequest SubjectAudience SubjectsReport SubjectsRequest"
+        ),
+        "elytron_core.planes.candidates": (
+            "CandidateDraft DiagnosticProposal FactProposal GardenProposal Judgement OriginTag SkillProposal "
+            "SoulProposal Verdict"
+        ),
+        "elytron_core.planes.subjects": "SoulBinding SubjectMount",
+        "elytron.flows.importing": "TranscriptImportReport import_transcript",
+        "elytron.opening": "Opening open",
+        "elytron.portal": "SyncMemoryRuntime",
+        "elytron.remote": "Connecting RemoteMemory SyncRemoteMemory connect",
+        "elytron.runtime": "MemoryRuntime",
+        "elytron_core.contracts.control": (
+            "MemoryControlReport MemoryCorrectRequest MemoryEraseRequest MemoryForgetRequest MemoryGetRequest "
+            "MemoryHistoryReport MemoryHistoryRequest MemoryListReport MemoryListRequest"
+        ),
+        "elytron_core.contracts.inspecting": (
+            "MemoryCloseRequest MemoryInspectionReport MemoryInspectionRequest MemoryLifecycleReport "
+            "MemoryRecoverRequest MemoryReplayReport MemoryReplayRequest"
+        ),
+        "elytron_core.contracts.maintaining": (
+            "Extraction JobCancelRequest JobListReport JobListRequest JobReport JobRetryRequest JobRunReport "
+            "JobRunRequest MemoryFinalizeTurnReport MemoryFinalizeTurnRequest MemoryMaintainRequest "
+            "MemoryMaintenanceReport SkillReuse"
+        ),
+        "elytron_core.contracts.moving": (
+            "ImportMode MemoryExportReport MemoryExportRequest MemoryImportReport MemoryImportRequest "
+            "MemorySpaceExportReport MemorySpaceExportRequest"
+        ),
+        "elytron_core.contracts.projecting": "MemoryProjectionReport MemoryProjectionRequest Pressure",
+        "elytron_core.contracts.recalling": (
+            "MemoryRecallReport MemoryRecallRequest Plane RecallFilters RecallHit RecallOutcome"
+        ),
+        "elytron_core.contracts.skills": (
+            "AgentSkillDirAddRequest RuntimeSkillDeleteRequest RuntimeSkillDetailRequest RuntimeSkillEditRequest "
+            "RuntimeSkillGovernRequest RuntimeSkillListRequest RuntimeSkillReuseRequest "
+            "RuntimeSkillSetEnabledRequest"
+        ),
+        "elytron_core.contracts.tools": (
+            "AgentToolObservation AgentToolRegistryUpsertRequest AgentToolUsageFeedback "
+            "AgentToolUsageFeedbackWrite ToolOutcome"
+        ),
+        "elytron_core.contracts.writing": (
+            "FactDraft LongTermExtraction MemoryWriteReport MemoryWriteRequest Procedural RuntimeSkillWrite "
+            "TranscriptWrite TurnDraft"
+        ),
+        "elytron_core.errors": "ElytronError",
+        "elytron_core.planes.procedural": "ReuseOutcome",
+        "elytron_core.planes.tools": "AgentToolDescriptor AgentToolRegistryRef AgentToolRegistrySnapshot",
+        "elytron_core.planes.transcript": "Message",
+        "elytron_core.policy.fingerprints": "with_fingerprints",
+        "elytron_core.policy.spending": "Budget",
+        "elytron_core.scope": "Scope",
+        "elytron_core.contracts.transcript": (
+            "CanonicalTurnDelta MemoryTranscriptCommitReport MemoryTranscriptCommitRequest "
+            "MemoryTranscriptExportReport MemoryTranscriptExportRequest MemoryTranscriptLifecycleReport "
+            "MemoryTranscriptLifecycleRequest MemoryTranscriptRepairReport MemoryTranscriptRepairRequest "
+            "MemoryTranscriptReplayReport MemoryTranscriptReplayRequest RedactedTranscriptSlice "
+            "TranscriptLifecycleTransition TranscriptReplayView"
+        ),
+        "elytron_core.contracts.platform": "CapabilityPolicy MemoryCapabilitiesRequest MemoryCapabilityCatalog",
+        "elytron_core.planes.actors": "ActorAttribution",
+        "elytron_core.planes.host_refs": "HostOpaqueRef HostRefRelation HostRefVisibility",
+        "elytron_core.planes.attributes": "Attribute",
+        "elytron_core.planes.derived_refs": "DerivedMemoryRef TranscriptEvidenceRef",
+        "elytron_core.planes.evidence": "EvidenceAuthority",
+        "elytron_core.planes.profiles": "ProfileName",
+    }
+)
+"""Modules, and the names that each gives, apart by spaces."""
+
+HOME_OF: Final = {name: home for home, names in HOMES.items() for name in names.split()}
