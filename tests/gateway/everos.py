@@ -81,7 +81,7 @@ class EverOs:
         body: Json = await request.json()
         filters: Json = body.get("filters") or {}
         wanted: Any = filters.get("session_id")
-        names: list[Any] = wanted["in"] if isinstance(wanted, dict) else [wanted]
+        names = list(wanted["in"]) if isinstance(wanted, dict) else [wanted]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         words = set(body["query"].lower().split())
 
         def passes(item: Json) -> bool:

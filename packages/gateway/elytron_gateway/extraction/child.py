@@ -14,10 +14,15 @@ HEADING_CHARS = 200
 
 
 def main(arguments: list[str]) -> int:
-    """Read the file and print its chunks; exit with 3 where it cannot be read, 4 where it holds too much text."""
+    """Read the file on stdin within its limits and print its chunks; return the exit code that `tell` gives."""
     media_type, chunk_chars, max_chunks, max_chars, cpu_s, memory = arguments[0], *map(int, arguments[1:6])
     data = sys.stdin.buffer.read()
     _confine(cpu_s, memory)
+    return tell(data, media_type, chunk_chars=chunk_chars, max_chunks=max_chunks, max_chars=max_chars)
+
+
+def tell(data: bytes, media_type: str, /, *, chunk_chars: int, max_chunks: int, max_chars: int) -> int:
+    """Print the chunks of a file; return 0, 3 where it cannot be read, 4 where it holds too much text."""
     try:
         left = max_chunks
         spent = 0

@@ -89,5 +89,5 @@ sys.exit(main(sys.argv[end + 1:]))
 def _require_extra() -> None:
     from importlib.util import find_spec
 
-    if any(find_spec(name) is None for name in ("pypdf", "kreuzberg", "semantic_text_splitter", "puremagic")):
+    if any(find_spec(name) is None for name in ("pypdf", "kreuzberg", "semantic_text_splitter")):
         raise MissingExtra(extra="documents", purpose="reading documents")

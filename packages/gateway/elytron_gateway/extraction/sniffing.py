@@ -2,7 +2,7 @@
 
 from pathlib import PurePosixPath
 
-from elytron_core.errors import MissingExtra, UnsupportedMedia
+from elytron_core.errors import UnsupportedMedia
 
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _TEXTS = {
@@ -48,14 +48,6 @@ def _is_text(data: bytes) -> bool:
 def _signature(data: bytes) -> str:
     if data.startswith(b"%PDF-"):
         return "application/pdf"
-    try:
-        import puremagic
-    except ImportError as error:
-        raise MissingExtra(extra="documents", purpose="reading documents") from error
-    try:
-        found = str(puremagic.from_string(data[:_HEAD], mime=True))  # pyright: ignore[reportUnknownMemberType]
-    except (puremagic.PureError, ValueError):
-        return ""
-    if data.startswith(b"PK\x03\x04") and b"word/" in data:
-        return DOCX
-    return found
+    if data.startswith(b"PK\x03\x04"):
+        return DOCX if b"word/" in data else "application/zip"
+    return ""

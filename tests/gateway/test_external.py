@@ -1,0 +1,106 @@
+"""What lies elsewhere is read from the hosts and folders that an operator names, and from nowhere else."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from elytron_core.errors import InvalidInput, NotFound, PayloadTooLarge, PermissionRefused, Unreachable
+from elytron_gateway.external import Allowed, read
+
+pytestmark = pytest.mark.anyio
+
+HERE = Allowed(hosts=frozenset({"127.0.0.1"}))
+
+
+async def page(request: Request) -> Response:
+    match request.path_params["name"]:
+        case "terms.txt":
+            return PlainTextResponse("Payment in thirty days.")
+        case "away":
+            return RedirectResponse("http://localhost/terms.txt")
+        case "round":
+            return RedirectResponse("/round")
+        case "on":
+            return RedirectResponse("/terms.txt")
+        case _:
+            return Response(status_code=404)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    server = uvicorn.Server(uvicorn.Config(Starlette(routes=[Route("/{name}", page)]), log_level="error"))
+    thread = Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(timeout=30)
+    listening.close()
+
+
+async def test_an_allowed_host_is_read_and_followed_within_what_is_allowed(url: str) -> None:
+    for name in ("terms.txt", "on"):
+        given = await read(f"{url}/{name}", HERE, max_bytes=1_000)
+        assert (given.data, given.file_name, given.source) == (b"Payment in thirty days.", name, f"{url}/{name}")
+    with pytest.raises(PermissionRefused):
+        await read(f"{url}/away", HERE, max_bytes=1_000)
+    with pytest.raises(PermissionRefused, match="leads on"):
+        await read(f"{url}/round", HERE, max_bytes=1_000)
+    with pytest.raises(NotFound):
+        await read(f"{url}/nothing", HERE, max_bytes=1_000)
+    with pytest.raises(PayloadTooLarge):
+        await read(f"{url}/terms.txt", HERE, max_bytes=5)
+
+
+async def test_a_name_that_leads_into_a_private_network_is_refused() -> None:
+    with pytest.raises(PermissionRefused, match="private"):
+        await read("http://localhost:9/x", Allowed(hosts=frozenset({"localhost"})), max_bytes=10)
+
+
+async def test_others_are_refused_before_anything_is_sent(url: str) -> None:
+    for address in (f"{url}/terms.txt", "http://me@127.0.0.1/x", "https://example.com/x"):
+        allowed = HERE if "@" in address else Allowed()
+        with pytest.raises(PermissionRefused):
+            await read(address, allowed, max_bytes=10)
+    for address in ("ftp://127.0.0.1/x", "nonsense"):
+        with pytest.raises(InvalidInput):
+            await read(address, HERE, max_bytes=10)
+    with pytest.raises(Unreachable):
+        await read("http://127.0.0.1:9/x", HERE, max_bytes=10)
+    with pytest.raises(Unreachable, match="cannot be found"):
+        await read("http://nobody.invalid/x", Allowed(hosts=frozenset({"nobody.invalid"})), max_bytes=10)
+
+
+async def test_a_folder_is_read_and_no_link_leads_out_of_it(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (inside / "a b.txt").write_text("Hello.")
+    (outside / "secret.txt").write_text("No.")
+    (inside / "link.txt").symlink_to(outside / "secret.txt")
+    allowed = Allowed(folders=(inside,))
+    given = await read(f"file://{inside}/a%20b.txt", allowed, max_bytes=100)
+    assert (given.data, given.file_name) == (b"Hello.", "a b.txt")
+    for address in (
+        f"file://{inside}/link.txt",
+        f"file://{inside}/../outside/secret.txt",
+        f"file://{outside}/secret.txt",
+        f"file://{inside}/missing.txt",
+        f"file://{inside}",
+        f"file://elsewhere{inside}/a%20b.txt",
+    ):
+        with pytest.raises(PermissionRefused):
+            await read(address, allowed, max_bytes=100)
+    with pytest.raises(PayloadTooLarge):
+        await read(f"file://{inside}/a%20b.txt", allowed, max_bytes=3)

@@ -1,0 +1,173 @@
+"""Text comes out of files that nobody vouches for, with where it stands, or a reason; never harm."""
+
+import io
+import json
+import sys
+import zipfile
+
+import pytest
+
+from elytron_core import limits
+from elytron_core.errors import UnsupportedMedia
+from elytron_gateway.extraction import Chunk, Unreadable, child, media_type, read_chunks
+from elytron_gateway.extraction.sniffing import DOCX
+
+pytestmark = pytest.mark.anyio
+
+_W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+
+
+def docx(text: str) -> bytes:
+    """Return the smallest document of Word's that holds `text` under a heading."""
+    main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+    relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
+    style = '<w:pPr><w:pStyle w:val="Heading1"/></w:pPr>'
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="rels"'
+        ' ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/word/document.xml" ContentType="{main}"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="r"'
+        f' Type="{relation}" Target="word/document.xml"/></Relationships>',
+        "word/document.xml": f'<w:document xmlns:w="{_W}"><w:body><w:p>{style}<w:r><w:t>Terms</w:t></w:r></w:p>'
+        f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>",
+    }
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+    return packed.getvalue()
+
+
+def pdf(*pages: str) -> bytes:
+    """Return a PDF with one line of text a page."""
+    objects = [b"<</Type/Catalog/Pages 2 0 R>>", b""]
+    kids: list[str] = []
+    for text in pages:
+        stream = f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode()
+        objects.append(b"<</Length %d>>stream\n%b\nendstream" % (len(stream), stream))
+        content = len(objects)
+        font = "<</Font<</F1<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>"
+        page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 200]/Contents {content} 0 R/Resources{font}>>"
+        objects.append(page.encode())
+        kids.append(f"{len(objects)} 0 R")
+    objects[1] = f"<</Type/Pages/Count {len(pages)}/Kids[{' '.join(kids)}]>>".encode()
+    out = bytearray(b"%PDF-1.4\n")
+    places: list[int] = []
+    for number, body in enumerate(objects, 1):
+        places.append(len(out))
+        out += b"%d 0 obj\n%b\nendobj\n" % (number, body)
+    start = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    out += b"".join(b"%010d 00000 n \n" % place for place in places)
+    out += b"trailer<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, start)
+    return bytes(out)
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "declared", "found"),
+    [
+        (b"# Hi", "a.md", "", "text/markdown"),
+        (b"plain", "a", "", "text/plain"),
+        (b"a,b", "x", "text/csv; charset=utf-8", "text/csv"),
+        (b"<p>hi</p>", "a.HTML", "text/plain", "text/html"),
+        (b"{}", "a.json", "", "application/json"),
+        (b"%PDF-1.4 nothing but text", "a.txt", "text/plain", "application/pdf"),
+        (docx("x"), "a.docx", "", DOCX),
+    ],
+)
+def test_the_bytes_say_what_a_file_is_and_its_name_only_which_text(
+    data: bytes, name: str, declared: str, found: str
+) -> None:
+    assert media_type(data, name=name, declared=declared) == found
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x89PNG\r\n\x1a\n" + b"\0" * 40, b"PK\x03\x04" + b"\0" * 40, b"\x7fELF" + b"\0" * 40, b"\0\xff\0\xff"]
+)
+def test_other_kinds_are_refused_whatever_their_name(data: bytes) -> None:
+    with pytest.raises(UnsupportedMedia):
+        media_type(data, name="a.md", declared="text/markdown")
+
+
+HTML = b"<html><head><title>T</title></head><body><script>x()</script><h1>Big</h1><p>Hello</p></body></html>"
+
+
+def told(data: bytes, kind: str, capsys: pytest.CaptureFixture[str], **bounds: int) -> list[Chunk]:
+    """Return the chunks of a file that can be read."""
+    defaults = {"chunk_chars": 1_000, "max_chunks": 10, "max_chars": 10_000}
+    assert child.tell(data, kind, **(defaults | bounds)) == 0
+    return [Chunk(**json.loads(line)) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_chunks_say_where_they_stand(capsys: pytest.CaptureFixture[str]) -> None:
+    markdown = b"# Contract\n\nPayment in thirty days.\n\n## Delivery\n\nOn Fridays, from the harbour."
+    chunks = told(markdown, "text/markdown", capsys, chunk_chars=50)
+    assert [(one.heading, one.text.splitlines()[0]) for one in chunks] == [
+        ("Contract", "# Contract"),
+        ("Delivery", "## Delivery"),
+    ]
+    assert [(one.page, one.text) for one in told(pdf("first page", "second page"), "application/pdf", capsys)] == [
+        (1, "first page"),
+        (2, "second page"),
+    ]
+    (word,) = told(docx("Payment in thirty days."), DOCX, capsys)
+    assert (word.heading, "Payment in thirty days." in word.text) == ("Terms", True)
+    (page,) = told(HTML, "text/html", capsys)
+    assert (page.heading, "x()" in page.text, "# Big" in page.text) == ("T", False, True)
+    (data,) = told(b'{"a": {"b": [1, "two"]}, "c": null}', "application/json", capsys)
+    assert data.text.splitlines() == ["a.b[0]: 1", "a.b[1]: two", "c: None"]
+    assert told(b"", "text/plain", capsys) == []
+
+
+def test_what_is_no_such_file_or_holds_too_much_is_told_by_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    bounds = {"chunk_chars": 10, "max_chunks": 3, "max_chars": 100}
+    assert child.tell(b"%PDF-1.4", "application/pdf", **bounds) == 3
+    assert child.tell(b"{", "application/json", **bounds) == 3
+    assert child.tell(b"word " * 100, "text/plain", **bounds) == 4
+    assert child.tell(b"word " * 18, "text/plain", **bounds) == 4
+
+
+async def test_a_file_is_read_in_a_process_of_its_own() -> None:
+    assert await read_chunks(b"Payment in thirty days.", "text/plain") == (Chunk("Payment in thirty days."),)
+    for data, kind, problem in (
+        (b"", "text/plain", "holds no text"),
+        (b"%PDF-1.4", "application/pdf", "could not be read"),
+        (b"x" * (limits.RESOURCE_TEXT_CHARS + 1), "text/plain", "more text"),
+    ):
+        with pytest.raises(Unreadable, match=problem):
+            await read_chunks(data, kind)
+
+
+async def test_a_bomb_ends_at_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EXTRACTION_MEMORY_BYTES", 300 * 1024 * 1024)
+    monkeypatch.setattr(limits, "EXTRACTION_CPU_S", 2)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("[Content_Types].xml", "<Types/>")
+        file.writestr("word/document.xml", b"<w>" + b"0" * (320 * 1024 * 1024))
+    with pytest.raises(Unreadable):
+        await read_chunks(packed.getvalue(), DOCX)
+
+
+async def test_a_reader_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EXTRACTION_WAIT_S", 0.001)
+    with pytest.raises(Unreadable, match="longer"):
+        await read_chunks(b"x", "text/plain")
+
+
+def test_the_child_takes_its_limits_from_its_arguments(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stdin:
+        buffer = io.BytesIO(b"Hello.")
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    asked: list[tuple[int, int]] = []
+
+    def confine(cpu_s: int, memory: int) -> None:
+        asked.append((cpu_s, memory))
+
+    monkeypatch.setattr(child, "_confine", confine)
+    assert child.main(["text/plain", "100", "5", "1000", "7", "9"]) == 0
+    assert (asked, capsys.readouterr().out) == ([(7, 9)], '{"text": "Hello."}\n')
