@@ -361,3 +361,23 @@ async def test_nothing_is_extracted_where_it_is_switched_off(memory: elytron.Mem
     await memory.add("I live in Lisbon.")
     assert (await run(memory, Pass.EXTRACTION, Extraction.OFF)).reason == "off"
     assert (await run(memory, Pass.EXTRACTION)).counts == {"read": 1, "stored": 1}
+
+
+async def test_erased_turns_do_not_hold_up_those_behind_them(memory: elytron.MemoryRuntime) -> None:
+    for number in range(5):
+        gone = await memory.add(f"I'm allergic to thing {number}.")
+        await memory.erase(elytron.MemoryEraseRequest(ids=gone.ids))
+    await memory.add("I live in Lisbon.")
+    first = await memory.maintain(MemoryMaintainRequest(turns_max=5))
+    assert (first.turns, first.has_more) == (0, True)
+    second = await memory.maintain(MemoryMaintainRequest(turns_max=5))
+    assert (second.turns, second.has_more) == (1, False)
+
+
+async def test_a_turn_that_was_refused_is_not_asked_for_at_every_call(clock: FrozenClock) -> None:
+    model = ScriptedModel([ModelRefused("no")])
+    async with opened(clock, model) as memory:
+        await told.talk(memory, (Role.USER, "I live in Porto."), (Role.ASSISTANT, "Nice."))
+        assert (await run(memory, Pass.EXTRACTION)).status is PassStatus.FAILED
+        assert (await run(memory, Pass.EXTRACTION)).status is PassStatus.UNCHANGED
+    assert len(model.prompts) == 1

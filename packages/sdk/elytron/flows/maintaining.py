@@ -1,11 +1,13 @@
 """Maintain: every part of maintenance now, over the turns that nobody has looked at; what cannot be done is put off."""
 
+from itertools import islice
+
 from elytron.aliases import home
 from elytron.asking import Asker, BudgetReached
 from elytron.context import OperationContext
 from elytron.heads import read_head
 from elytron.passes.running import PASSES
-from elytron.passes.working import KnownTurn, Work, read_maintained, read_turns, skipped
+from elytron.passes.working import Work, mark_maintained, read_maintained, read_turns, skipped
 from elytron.queueing import enqueue
 from elytron_core.contracts.maintaining import (
     Extraction,
@@ -40,7 +42,8 @@ async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> 
     if refused is not None or record is None:
         none = tuple(skipped(of, "nothing_kept") for of in Pass if of in request.passes)
         return report.model_copy(update={"refused": refused, "passes": () if refused is not None else none})
-    turns, has_more = await _unseen(ctx, scope, record, most=request.turns_max)
+    numbers, has_more = await _unseen(ctx, scope, record, most=request.turns_max)
+    turns = await read_turns(ctx, scope, record, numbers)
     language = ctx.models.language
     work = Work(
         ctx=ctx,
@@ -52,6 +55,9 @@ async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> 
         reuse=request.reuse,
         pressure=request.mode_input.pressure,
     )
+    erased = sorted({*numbers} - {turn.turn.sequence for turn in turns})
+    if erased:
+        await mark_maintained(work, erased)
     outcomes, job = await _run(work, request)
     return report.model_copy(
         update={
@@ -100,11 +106,12 @@ async def _put_off(work: Work) -> JobId | None:
 
 async def _unseen(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, *, most: int
-) -> tuple[tuple[KnownTurn, ...], bool]:
-    """Return the oldest turns that nobody has looked at, up to `most`, and whether there are more."""
+) -> tuple[list[int], bool]:
+    """Return the numbers of the oldest turns that nobody has looked at, up to `most`, and whether there are more."""
     head = await read_head(ctx.store, scope.space, record.conversation_tag(scope.conversation_key))
     if head is None:
-        return (), False
+        return [], False
     seen = await read_maintained(ctx, scope, record)
-    numbers = [number for number in range(seen.through + 1, head[0].next_sequence) if not seen.has(number)]
-    return await read_turns(ctx, scope, record, numbers[:most]), len(numbers) > most
+    unseen = (number for number in range(seen.through + 1, head[0].next_sequence) if not seen.has(number))
+    numbers = list(islice(unseen, most + 1))
+    return numbers[:most], len(numbers) > most

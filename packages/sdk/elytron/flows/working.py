@@ -115,6 +115,7 @@ async def _perform(ctx: OperationContext, held: _Held, job: Job) -> _Ending:
         turns=await read_turns(ctx, scope, record, job.turns),
         extraction=Extraction.AUTO,
         asker=Asker(ctx, held.space, language),
+        leaves_refused=True,
         beat=beat,
     )
     failure = ""

@@ -45,7 +45,7 @@ async def extract(work: Work, /) -> PassOutcome:
             continue
         before = counts["refused"]
         changed += await _extract_one(work, turn, counts)
-        if counts["refused"] == before:
+        if counts["refused"] == before or not work.leaves_refused:
             await mark_maintained(work, (turn.turn.sequence,))
     outcome = ended(Pass.EXTRACTION, dict(counts), changed=changed)
     if counts["refused"]:

@@ -49,6 +49,8 @@ class Work:
     asker: Asker | None = None
     reuse: SkillReuse | None = None
     pressure: Pressure = Pressure.NORMAL
+    leaves_refused: bool = False
+    """Whether a turn that the model would not answer for counts as not looked at: its job can be tried again."""
     beat: Callable[[], Awaitable[None]] = _nothing
     """Called before whatever takes long, so that a lease is kept."""
     decisions: list[WriteDecision] = field(default_factory=list[WriteDecision])
