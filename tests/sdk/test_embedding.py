@@ -47,13 +47,15 @@ async def test_writes_are_embedded_by_themselves() -> None:
         assert (await memory.inspect()).documents["vectors"] == 2
 
 
-async def test_facts_and_skills_are_embedded_too() -> None:
-    fact = elytron.FactDraft(fact_kind=Kind.FACT, topic="harbour", content="Ada owns a boat.")
+async def test_a_fact_that_means_the_same_is_recalled_without_a_common_word() -> None:
+    fact = elytron.FactDraft(fact_kind=Kind.FACT, topic="ship", content="Boat.")
+    other = elytron.FactDraft(fact_kind=Kind.FACT, topic="tea", content="Green.")
     async with opened("memory:", WordEmbedder()) as memory:
-        await memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(fact,))))
+        await memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(fact, other))))
         await memory.embed()
-        found = (await memory.inspect()).documents
-        assert (found["facts"], found["vectors"]) == (1, 1)
+        hits = (await memory.recall("vessel")).hits
+        assert [(hit.text, hit.plane) for hit in hits] == [("Boat.", "long_term")]
+        assert hits[0].signals["vector"] == pytest.approx(1.0, abs=1e-2)
 
 
 async def test_a_write_neither_waits_for_nor_fails_by_an_embedder_that_is_down() -> None:

@@ -36,7 +36,7 @@ RELEVANT_NAMED = 0.15
 """less than this where somebody of the space is named."""
 RELEVANT_TERMS = 3
 """So many of the query's terms in one text are enough, whatever their share."""
-RELEVANT_COSINE = 0.3
+RELEVANT_COSINE = 0.45
 """So is a text that a model finds as like as this."""
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
@@ -72,6 +72,17 @@ class Gathered:
     """Whether the scope's chat may stand for a conversation; where not, nothing said is recalled."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A memory with its place in the order; its hit is made when it is known to be shown."""
+
+    score: float
+    at: int
+    key: str
+    part: int
+    hit: RecallHit | Candidate
+
+
 async def gather(
     ctx: OperationContext,
     scope: Scope,
@@ -102,7 +113,7 @@ async def gather(
     found = {
         plane: index.search(
             IndexQuery(
-                text=query,
+                text=question.text,
                 limit=_wanted(plane, max(limit, depth)),
                 vector=vector,
                 filters=index_filters(filters, plane, now),
@@ -116,18 +127,9 @@ async def gather(
         for plane in filters.planes or tuple(Plane)
         if held.get(plane) and (conversation.is_trusted or plane is not Plane.TRANSCRIPT)
     }
-    ranked = [
-        *_turns(found.get(Plane.TRANSCRIPT)),
-        *await _facts(ctx, scope, query, found.get(Plane.LONG_TERM), now),
-        *await _skills(ctx, scope, query, found.get(Plane.PROCEDURAL), now),
-        *[item for plane in RECALLED for item in await _kept(ctx, scope, found.get(plane))],
-    ]
-    route = router.route(query)
-    ranked = [_favoured(item, route) for item in ranked]
-    ranked.sort(key=lambda item: (-item.score, -item.at, item.key, item.part))
+    ranked = await _ranked(ctx, scope, query, found, now)
     hits = await _hits(ctx, scope, ranked, limit)
-    if question.version is query_types.Version.LATEST:
-        hits = with_newer(hits)
+    hits = with_newer(hits) if question.version is query_types.Version.LATEST else hits
     return Gathered(
         RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_RELEVANT,
         hits,
@@ -137,10 +139,25 @@ async def gather(
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
         sequence=index.watermark,
-        intent=route.intent,
+        intent=router.route(query).intent,
         vectors=use,
         unembedded=unembedded,
     )
+
+
+async def _ranked(
+    ctx: OperationContext, scope: Scope, query: str, found: Mapping[Plane, Candidates], now: Instant
+) -> list[_Ranked]:
+    """Return all that was found in one order, each plane with what the query favours it by."""
+    route = router.route(query)
+    ranked = [
+        *_turns(found.get(Plane.TRANSCRIPT)),
+        *await _facts(ctx, scope, query, found.get(Plane.LONG_TERM), now),
+        *await _skills(ctx, scope, query, found.get(Plane.PROCEDURAL), now),
+        *[item for plane in RECALLED for item in await _kept(ctx, scope, found.get(plane))],
+    ]
+    favoured = [_favoured(item, route) for item in ranked]
+    return sorted(favoured, key=lambda item: (-item.score, -item.at, item.key, item.part))
 
 
 def index_filters(filters: RecallFilters, plane: Plane, now: Instant, /) -> Filters:
@@ -196,17 +213,6 @@ def _weights(question: query_types.Question, diversity: Diversity) -> Weights:
     return replace(weights, later=later) if later is not None else weights
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """A memory with its place in the order; its hit is made when it is known to be shown."""
-
-    score: float
-    at: int
-    key: str
-    part: int
-    hit: RecallHit | Candidate
-
-
 def _turns(found: Candidates | None) -> list[_Ranked]:
     """Return the turns found; the best is worth the share of the query's words it holds, the others in proportion."""
     if found is None or not found.found or found.found[0].score <= 0 or not _is_relevant(found):
@@ -220,10 +226,15 @@ def _turns(found: Candidates | None) -> list[_Ranked]:
 
 
 def _is_relevant(found: Candidates) -> bool:
-    """Tell whether anything found answers the query; where only names were asked for, whoever is so called does."""
+    """Tell whether anything found answers the query.
+
+    Where only names were asked for, whoever is so called does; at a time that was asked for, a word is enough.
+    """
     highs = found.highs
     is_named = bool(highs.speaker or highs.name)
     if is_named and len(found.terms) == len(found.name_terms):
+        return True
+    if highs.date == 1.0 and highs.matched:
         return True
     least = RELEVANT_NAMED if is_named else RELEVANT
     return highs.context >= least or highs.matched >= RELEVANT_TERMS or highs.vector >= RELEVANT_COSINE
@@ -239,7 +250,18 @@ async def _facts(
     asked = FactQuery(text=query, terms=found.terms, chat=scope.conversation_key.conversation, now=now)
     scored = diversify([item for item in score_facts(facts, asked) if item.match > 0], FACTS_SCORED)
     hits = [fact_hit(item.fact, score=ranking.common_scale(item.match), signals=item.signals) for item in scored]
+    hits += _by_meaning(facts, found, {hit.id for hit in hits})
     return [_Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+
+
+def _by_meaning(facts: Sequence[long_term.Fact], found: Candidates, matching: set[str]) -> list[RecallHit]:
+    """Return the facts that share no word with the query and mean nearly the same, each worth its cosine."""
+    near = {item.unit.ref.key: item.signals.vector for item in found.found}
+    return [
+        fact_hit(fact, score=near[fact.id], signals={"vector": round(near[fact.id], 4)})
+        for fact in facts
+        if fact.id not in matching and near[fact.id] >= RELEVANT_COSINE
+    ]
 
 
 async def _skills(
