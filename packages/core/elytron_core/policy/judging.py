@@ -47,7 +47,8 @@ class Cited(NamedTuple):
 def judge(draft: CandidateDraft, cited: tuple[Cited, ...], /) -> candidates.Judgement:
     """Return what is to become of `draft`, of whose citations those that name a kept message are `cited`."""
     text = _text(draft)
-    if wording.is_blank(text) or wording.is_blank(getattr(draft.proposal, "topic", text)):
+    has_no_topic = isinstance(draft.proposal, candidates.FactProposal) and wording.is_blank(draft.proposal.topic)
+    if wording.is_blank(text) or has_no_topic:
         return _said(Verdict.REJECT, EMPTY)
     refusal = _untold(draft, text) or _handed_over(draft) or _by_authority(draft) or _by_evidence(draft, cited)
     if refusal is not None:
@@ -108,7 +109,11 @@ def _by_evidence(draft: CandidateDraft, cited: tuple[Cited, ...]) -> candidates.
     if not readable:
         return _said(Verdict.DEFER, EVIDENCE_GONE)
     is_fact = isinstance(draft.proposal, candidates.FactProposal)
-    if is_fact and all(one.role is not Role.USER for one in readable) and draft.authority is not _RUNTIME:
+    if (
+        is_fact
+        and all(one.role is not Role.USER for one in readable)
+        and draft.authority is not EvidenceAuthority.RUNTIME_OBSERVATION
+    ):
         return _said(Verdict.REJECT, SELF_CLAIM)
     return None
 
@@ -126,9 +131,6 @@ def _too_long(draft: CandidateDraft, proposal: candidates.FactProposal) -> str:
     if len(cited) > limits.CANDIDATE_CITATIONS or any(len(name) > limits.CANDIDATE_CITATION_CHARS for name in cited):
         return f"it cites more than {limits.CANDIDATE_CITATIONS} places of {limits.CANDIDATE_CITATION_CHARS} characters"
     return ""
-
-
-_RUNTIME: Final = EvidenceAuthority.RUNTIME_OBSERVATION
 
 
 def _text(draft: CandidateDraft) -> str:
