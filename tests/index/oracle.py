@@ -12,6 +12,7 @@ from elytron_index import Filters, IndexQuery, Unit, kin, spelling
 
 ANALYSER = Analyser()
 DAY_MS = 86_400_000
+TALK_MS = 8 * 3_600_000
 
 
 def label(unit: Unit) -> str:
@@ -127,13 +128,18 @@ def signals(units: Sequence[Unit], query: IndexQuery) -> list[dict[str, float]]:
             "matched": float(sum(term in bodies[place] for term in every)),
             "speaker": sum(term in named for term in set(spoken)) / len(set(spoken)) if unit.speaker else 0.0,
         })  # fmt: skip
-    for place, near in enumerate(neighbourhood(units)):
+    for place, beside in enumerate(neighbourhood(units)):
+        near = [other if other is not None and is_one_talk(units[place], units[other]) else None for other in beside]
         context = query.context
         shares = (context.before, context.after, context.second_before, context.second_after)
         steps = zip(shares, near, strict=True)
         take = 1 / (1 + (len(units[place].text) / query.context.chars) ** 2)
         found[place]["near"] = take * sum(step * found[other]["body"] for step, other in steps if other is not None)
     return found
+
+
+def is_one_talk(unit: Unit, other: Unit) -> bool:
+    return not (unit.at and other.at) or abs(unit.at - other.at) <= TALK_MS
 
 
 def neighbourhood(units: Sequence[Unit]) -> list[tuple[int | None, int | None, int | None, int | None]]:
@@ -146,8 +152,8 @@ def neighbourhood(units: Sequence[Unit]) -> list[tuple[int | None, int | None, i
 
     def beside(place: int, step: int) -> int | None:
         at = rank[place] + step
-        if units[place].thread and 0 <= at < len(places) and units[places[at]].thread == units[place].thread:
-            return places[at]
-        return None
+        if not (units[place].thread and 0 <= at < len(places) and units[places[at]].thread == units[place].thread):
+            return None
+        return places[at]
 
     return [(beside(at, -1), beside(at, 1), beside(at, -2), beside(at, 2)) for at in range(len(units))]

@@ -5,7 +5,7 @@ work that needs none: "pet" reaches "dog", "injured" reaches "ankle". What a wor
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final
 
@@ -15,6 +15,7 @@ FLOOR: Final = 0.35
 """Words less alike than this are not in the table."""
 
 
+@lru_cache(maxsize=4_096)
 def of(term: str, /) -> Mapping[str, float]:
     """Return the stems like `term`, likest first, each with its likeness above `FLOOR` on a scale from 0 to 1."""
     table = _table()

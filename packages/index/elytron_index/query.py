@@ -59,8 +59,8 @@ class Bm25:
 class Weights:
     """How signals are added up to choose which units leave the index.
 
-    Text signals are divided by the best text of the search, vector signals by the span of its cosines; the others
-    stand as they are.
+    Text signals are divided by the best text of the search, vector signals by the span of its cosines. What a text is
+    like (told, informative, fits) counts as far as it has to do with the query; the others stand as they are.
     """
 
     title: float = 0.6
@@ -70,7 +70,7 @@ class Weights:
     """What a word as like as can be counts beside the word itself."""
     near: float = 0.7
     window: float = 1.0
-    session: float = 0.5
+    session: float = 0.25
     answer: float = 0.5
     vector: float = 1.0
     speaker: float = 0.5
@@ -78,7 +78,7 @@ class Weights:
     date: float = 0.6
     fits: float = 0.2
     told: float = 1.0
-    informative: float = 1.0
+    informative: float = 0.5
     recency: float = 0.0
     later: float = 0.0
     """Below 0 where the earliest is asked for."""

@@ -24,6 +24,9 @@ _POOL = 256
 _POOL_TIMES = 4
 """Text, neighbourhood and vector each bring this many units, or this many times the limit, to be weighed in full."""
 
+_TALK_MS = 8 * 3_600_000
+"""What was said so much earlier or later lends nothing, even where it stands beside in its thread."""
+
 _LOWEST = 16
 """So many of the roughly lowest cosines are made exact to find the lowest."""
 
@@ -145,12 +148,15 @@ def _speakers(state: State, terms: Terms) -> tuple[Floats, tuple[str, ...]]:
 def _around(state: State, pool: Rows, seen: Mask) -> NDArray[np.int32]:
     """Return five lines of rows: the pool itself, one before, one after, two before, two after.
 
-    0 stands for nobody, and for those who may not be seen: they lend nothing to their neighbours.
+    0 stands for nobody, for those who may not be seen, and for those far off in time: they lend nothing.
     """
     before, after = state.columns.before, state.columns.after
     previous, following = before[pool], after[pool]
     lines = np.stack((pool.astype(np.int32), previous, following, before[previous], after[following]))
     lines *= seen[lines]
+    at = state.columns.at[lines]
+    # A talk that was taken up again much later is another talk.
+    lines *= (np.abs(at - at[0]) <= _TALK_MS) | (at == 0) | (at[0] == 0)
     return lines
 
 
@@ -231,14 +237,17 @@ def _with_neighbours(
 def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats]) -> Floats:
     weights = query.weights
     text = s.body + weights.title * s.title + weights.label * s.label + weights.name * s.name
-    score = (text + weights.near * s.near + weights.session * s.session + weights.answer * s.answer) / _scale(text)
+    said = (text + weights.near * s.near + weights.answer * s.answer) / _scale(text)
+    score = said + (weights.session / _scale(text)) * s.session
     score += (weights.window / _scale(s.window)) * s.window
     above = s.vector - s.vector.min(initial=1.0)
-    beside = above + weights.near * s.vector_near + weights.session * s.vector_session
-    score += (weights.vector / _scale(above)) * beside
-    score += weights.speaker * s.speaker + weights.informative * s.informative + weights.recency * s.recency
-    score += weights.owner * s.owner + weights.date * s.date + weights.fits * s.fits + weights.told * s.told
-    score += weights.later * s.later
+    meant = (above + weights.near * s.vector_near) / _scale(above)
+    score += weights.vector * (meant + (weights.session / _scale(above)) * s.vector_session)
+    # What a text is like says little for one that has little to do with the query.
+    matters = np.sqrt(np.clip(np.maximum(said, meant if weights.vector else 0.0), 0.0, 1.0))
+    score += matters * (weights.informative * s.informative + weights.told * s.told + weights.fits * s.fits)
+    score += weights.speaker * s.speaker + weights.owner * s.owner + weights.date * s.date
+    score += weights.later * s.later + weights.recency * s.recency
     if weights.roles:
         bonus = np.zeros(len(state.names.role))
         for role, weight in weights.roles:

@@ -212,6 +212,8 @@ def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]
         sure = np.zeros(size, np.bool_)
         spent = 0
         for share, holders in zip(shares, (own, *theirs), strict=True):
+            if not holders:
+                continue
             part = slice(start, start + holders)
             start += holders
             spent += holders

@@ -54,6 +54,7 @@ _SLACK_OF: Final = {"day": 0, "week": 3, "month": 15, "year": 180}
 _NEAR: Final = {"today": 0, "tonight": 0, "yesterday": -1, "今天": 0, "昨天": -1, "前天": -2}
 _NEAR_WORD = re.compile(r"\b(?:today|tonight|yesterday)\b|今天|昨天|前天", re.IGNORECASE)
 _CHINESE_RELATIVE: Final = {"上周": "last week", "上个月": "last month", "去年": "last year", "今年": "this year"}
+_CHINESE_RELATIVE_WORD = re.compile("|".join(_CHINESE_RELATIVE))
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
@@ -70,6 +71,16 @@ def spans_in(text: str, now: Instant, /) -> tuple[Span, ...]:
             found += (span for year in _years(today) for span in _of_named(named, year))
     found += _relative(text, today)
     return tuple(dict.fromkeys(span for span in found if span.start < span.end))
+
+
+def without_relative(text: str, /) -> str:
+    """Return `text` without what tells a time from where the asker stands.
+
+    "Last spring" is no word that was said last spring.
+    """
+    for expression in (_NEAR_WORD, _AGO, _RELATIVE, _CHINESE_RELATIVE_WORD):
+        text = expression.sub(" ", text)
+    return text
 
 
 def _years(today: date) -> range:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
-from elytron_core.policy.dates_asked import Span, spans_in
+from elytron_core.policy.dates_asked import Span, spans_in, without_relative
 from elytron_core.text.telling import Trait
 
 
@@ -30,6 +30,8 @@ class Version(StrEnum):
 class Question(NamedTuple):
     """A question as far as its words say what it wants."""
 
+    text: str
+    """What is to be looked for: the question without times told from where the asker stands, where more is in it."""
     fits: Trait
     """What the answer is likely to have in it; nothing where any text will do."""
     wants_several: bool
@@ -61,7 +63,9 @@ _LATEST = re.compile(
     r"\b(?:now|nowadays|current|currently|latest|newest|up to date|these days|at the moment|presently|most recent"
     r"|still|any ?more|as of)\b|现在|目前|最新|如今"
 )
-_FIRST = re.compile(r"\b(?:original|originally|initially|at first|used to|before the (?:change|move|switch))\b|原来|最初|以前")
+_FIRST = re.compile(
+    r"\b(?:original|originally|initially|at first|used to|before the (?:change|move|switch))\b|原来|最初|以前"
+)
 _HOW_LONG: Final = "how long"
 _OF_ASSISTANT = re.compile(
     r"\byou(?:'ve| have| had)? (?:also )?(?:suggest|recommend|said|say|tell|told|advise|mention|give|gave|given|explain"
@@ -84,7 +88,10 @@ def read(text: str, now: Instant, /) -> Question:
     if several:
         fits |= Trait.QUOTE
     owner = Owner.ASSISTANT if _OF_ASSISTANT.search(lowered) else Owner.USER
-    return Question(fits, several, owner, _version(lowered), spans_in(text, now))
+    bare = without_relative(text)
+    return Question(
+        bare if bare.strip(" ?!.,？！。，") else text, fits, several, owner, _version(lowered), spans_in(text, now)
+    )
 
 
 def _version(lowered: str) -> Version:

@@ -2,7 +2,8 @@
 
 A text is cut into tokens by one expression, and each distinct token is taken apart once and remembered: normalised
 (NFKC, case folded, Latin accents folded), split where it is an identifier, address, number or date, and stemmed where
-it is an English-looking word. Scripts written without spaces become pairs of characters.
+it is an English-looking word, irregular forms as the word they are of. Scripts written without spaces become pairs of
+characters.
 """
 
 import re
@@ -11,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from elytron_core import limits
-from elytron_core.text import stopwords
+from elytron_core.text import irregular, stopwords
 
-VERSION = 1
+VERSION = 2
 """Grows with every change of what `terms` returns: an index built by another version is built anew."""
 
 _TERM_CHARS = 64
@@ -164,7 +165,7 @@ class Analyser:
         if ordinal is not None:
             yield ordinal[1]
         elif _PLAIN.fullmatch(folded):
-            yield self._stem(folded)
+            yield self._stem(irregular.BASES.get(folded, folded))
         else:
             yield folded
 

@@ -1,0 +1,161 @@
+"""What is measured: recall as shipped, with an encoder, with one signal off, and plain baselines beside it."""
+
+import re
+import sqlite3
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import elytron
+from benchmarks.quality_sets import Told, Turn
+from elytron import gathering
+from elytron_core.clock import instant
+from elytron_core.contracts.embedding import EmbeddingOutcome
+from elytron_core.contracts.writing import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.ids import SpaceId
+from elytron_core.planes.transcript import Message, Role
+from elytron_core.ports.models import Embedder
+from elytron_core.ports.store import Ref
+from elytron_core.scope import Scope
+from elytron_core.text import stopwords
+from elytron_core.text.analyser import Analyser
+from elytron_index import Change, IndexQuery, Unit, Weights
+from elytron_index.space import SpaceIndex
+
+RRF = 60
+OFF = Weights(
+    title=0.0, label=0.0, name=0.0, kin=0.0, near=0.0, window=0.0, session=0.0, answer=0.0, speaker=0.0, owner=0.0,
+    date=0.0, fits=0.0, told=0.0, informative=0.0,
+)  # fmt: skip
+"""No signal but BM25 of the text."""
+
+_WORD = re.compile(r"\w+")
+
+
+class System(Protocol):
+    """Is told conversations, then gives the ids of turns, best first; none where it finds nothing."""
+
+    async def tell(self, told: Told, /) -> None: ...
+
+    async def ask(self, told: Told, text: str, limit: int, /) -> list[str]: ...
+
+
+class Shipped:
+    """Recall through the public calls; `changed` are weights that differ from the shipped ones."""
+
+    def __init__(self, embedder: Embedder | None = None, **changed: float) -> None:
+        self._embedder = embedder
+        self._changed = changed
+        self._memories: dict[str, elytron.MemoryRuntime] = {}
+        self._ids: dict[str, dict[str, str]] = {}
+
+    async def tell(self, told: Told, /) -> None:
+        memory = elytron.open("memory:", space=told.name, embedder=self._embedder)
+        self._memories[told.name] = runtime = await memory.__aenter__()
+        ids = self._ids[told.name] = {}
+        by_conversation: dict[str, list[Turn]] = {}
+        for turn in told.turns:
+            by_conversation.setdefault(turn.conversation, []).append(turn)
+        for conversation, turns in by_conversation.items():
+            write = TranscriptWrite(turns=tuple(map(_draft, turns)))
+            scope = Scope(space=told.name, conversation=conversation)
+            report = await runtime.write(MemoryWriteRequest(scope=scope, write=write))
+            ids.update(zip(report.ids, (turn.id for turn in turns), strict=True))
+        if self._embedder is not None:
+            while (await runtime.embed()).outcome is not EmbeddingOutcome.COMPLETE:
+                pass
+
+    async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
+        shipped = gathering.STANDARD, gathering.SEVERAL, gathering.WIDE
+        changed = {name: value for name, value in self._changed.items() if name != "again"}
+        gathering.STANDARD, gathering.SEVERAL, gathering.WIDE = (replace(weights, **changed) for weights in shipped)
+        if "again" in self._changed:
+            gathering.SEVERAL = gathering.STANDARD
+        try:
+            report = await self._memories[told.name].recall(text, limit=limit)
+        finally:
+            gathering.STANDARD, gathering.SEVERAL, gathering.WIDE = shipped
+        return [self._ids[told.name][hit.id] for hit in report.hits]
+
+
+class Fts5:
+    """SQLite FTS5 with its Porter stemmer and bm25(), the words of the question joined by OR."""
+
+    def __init__(self) -> None:
+        self._db = sqlite3.connect(":memory:")
+        self._tables: dict[str, str] = {}
+
+    async def tell(self, told: Told, /) -> None:
+        table = self._tables[told.name] = f"t{len(self._tables)}"
+        self._db.execute(f"CREATE VIRTUAL TABLE {table} USING fts5(id UNINDEXED, body, tokenize='porter unicode61')")
+        self._db.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(turn.id, turn.text) for turn in told.turns])
+
+    async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
+        words = _WORD.findall(text.lower().replace("'s", " "))
+        words = [word for word in words if word not in stopwords.ENGLISH] or words
+        if not words:
+            return []
+        query = " OR ".join(f'"{word}"' for word in dict.fromkeys(words))
+        rows = f"SELECT id FROM {self._tables[told.name]} WHERE body MATCH ? ORDER BY rank LIMIT ?"
+        return [found for (found,) in self._db.execute(rows, (query, limit))]
+
+
+class Plain:
+    """The index with chosen weights: BM25 of the texts alone, or cosines alone."""
+
+    def __init__(self, weights: Weights, embedder: Embedder | None = None) -> None:
+        self._weights = weights
+        self._embedder = embedder
+        self._indexes: dict[str, SpaceIndex] = {}
+
+    async def tell(self, told: Told, /) -> None:
+        index = self._indexes[told.name] = SpaceIndex(Analyser())
+        vectors = await self._vectors(told.turns)
+        changes = [
+            Change(ref := Ref("turn", turn.id), (Unit(ref, 0, "transcript", turn.text, vector=vector),))
+            for turn, vector in zip(told.turns, vectors, strict=True)
+        ]
+        index.apply(changes, watermark=1)
+
+    async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
+        vector = _packed(self._embedder, await self._embedder.embed_query(text)) if self._embedder else None
+        words = text if self._weights.label else ""
+        query = IndexQuery(text=words or ("" if vector else text), vector=vector, limit=limit, weights=self._weights)
+        return [found.unit.ref.key for found in self._indexes[told.name].search(query).found]
+
+    async def _vectors(self, turns: Sequence[Turn]) -> list[tuple[str, bytes] | None]:
+        if self._embedder is None:
+            return [None] * len(turns)
+        found: list[tuple[str, bytes] | None] = []
+        for start in range(0, len(turns), 64):
+            texts = [turn.text for turn in turns[start : start + 64]]
+            found += [_packed(self._embedder, numbers) for numbers in await self._embedder.embed_documents(texts)]
+        return found
+
+
+class Fused:
+    """Reciprocal rank fusion of two systems."""
+
+    def __init__(self, *systems: System) -> None:
+        self._systems = systems
+
+    async def tell(self, told: Told, /) -> None:
+        for system in self._systems:
+            await system.tell(told)
+
+    async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
+        scores: dict[str, float] = {}
+        for system in self._systems:
+            for place, found in enumerate(await system.ask(told, text, 100), 1):
+                scores[found] = scores.get(found, 0.0) + 1 / (RRF + place)
+        return sorted(scores, key=lambda found: (-scores[found], found))[:limit]
+
+
+def _draft(turn: Turn) -> TurnDraft:
+    at = instant(turn.at) if turn.at is not None else None
+    return TurnDraft(messages=(Message(text=turn.text, speaker=turn.speaker, role=Role(turn.role), at=at),))
+
+
+def _packed(embedder: Embedder, numbers: Sequence[float]) -> tuple[str, bytes]:
+    return embedder.info.model, struct.pack(f"<{len(numbers)}f", *numbers)

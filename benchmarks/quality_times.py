@@ -1,0 +1,77 @@
+"""Whether recall finds what was meant by a time: told in words, or asked with `as_of` and `known_at`.
+
+    python -m benchmarks.quality_times
+
+Everything is told at its own moment and asked at one later; a question is met when its answer comes first.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import elytron
+from elytron_core.clock import FrozenClock, Instant, instant
+from elytron_core.planes.long_term import Authority, Kind
+
+ABSENT = "not: "
+"""What begins so must not be found."""
+LIFE = Path(__file__).parent / "quality_data" / "times" / "life.json"
+
+
+async def told(life: dict[str, Any], clock: FrozenClock, /) -> elytron.MemoryRuntime:
+    """Return a memory that was told everything of `life`, each at its time."""
+    memory = await elytron.open("memory:", space="life", clock=clock).__aenter__()
+    for at, text in life["said"]:
+        await memory.add(text, at=at)
+    for recorded, held_from, topic, content in life["believed"]:
+        clock.advance(instant(recorded) - clock.now())
+        draft = elytron.FactDraft(
+            fact_kind=Kind.PROFILE,
+            topic=topic,
+            content=content,
+            authority=Authority.USER_ASSERTED,
+            valid_from=_moment(held_from),
+        )
+        await memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(draft,))))
+    clock.advance(instant(life["now"]) - clock.now())
+    return memory
+
+
+async def met(memory: elytron.MemoryRuntime, life: dict[str, Any], /) -> dict[str, list[str]]:
+    """Return the questions whose answer does not come first, by what was asked of."""
+    turns = elytron.RecallFilters(planes=(elytron.Plane.TRANSCRIPT,))
+    missed: dict[str, list[str]] = {"asked_of_words": [], "asked_of_times": []}
+    for query, answer in life["asked_of_words"]:
+        hits = (await memory.recall(query, filters=turns)).hits
+        if not hits or hits[0].text != answer:
+            missed["asked_of_words"].append(query)
+    for query, as_of, known_at, answer in life["asked_of_times"]:
+        facts = elytron.RecallFilters(
+            planes=(elytron.Plane.LONG_TERM,), as_of=_moment(as_of), known_at=_moment(known_at)
+        )
+        found = [hit.text for hit in (await memory.recall(query, filters=facts)).hits]
+        is_met = answer.removeprefix(ABSENT) not in found if answer.startswith(ABSENT) else found[:1] == [answer]
+        if not is_met:
+            missed["asked_of_times"].append(f"{query} as of {as_of}, known at {known_at}")
+    return missed
+
+
+async def run() -> None:
+    """Print how many answers came first, and which did not."""
+    life = json.loads(LIFE.read_text("utf-8"))
+    memory = await told(life, FrozenClock())
+    missed = await met(memory, life)
+    await memory.close()
+    for asked, questions in missed.items():
+        print(f"{asked.replace('_', ' '):<16} {len(life[asked]) - len(questions):>3} of {len(life[asked])} come first")
+        for question in questions:
+            print(f"    not: {question}")
+
+
+def _moment(text: str | None) -> Instant | None:
+    return instant(text) if text is not None else None
+
+
+if __name__ == "__main__":
+    asyncio.run(run())

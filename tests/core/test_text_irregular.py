@@ -1,0 +1,20 @@
+"""Irregular forms are found by the words they are of."""
+
+import pytest
+
+from elytron_core.text.analyser import Analyser
+from elytron_core.text.irregular import BASES
+
+
+@pytest.mark.parametrize(
+    ("form", "word"),
+    [("sold", "sell"), ("swam", "swimming"), ("Children", "child"), ("bought", "buys"), ("feet", "foot")],
+)
+def test_a_form_is_the_same_term_as_its_word(form: str, word: str) -> None:
+    analyser = Analyser()
+    assert analyser.terms(form) == analyser.terms(word)
+
+
+@pytest.mark.parametrize("word", ["found", "saw", "left", "rose", "leaves"])
+def test_what_is_a_word_of_its_own_stands_for_itself(word: str) -> None:
+    assert word not in BASES

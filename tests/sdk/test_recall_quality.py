@@ -1,0 +1,30 @@
+"""Recall keeps what it reached on the made sets; the figures of the day are in docs/quality.md."""
+
+import json
+import statistics
+
+import pytest
+from benchmarks.quality import measure
+from benchmarks.quality_sets import made
+from benchmarks.quality_systems import Shipped
+from benchmarks.quality_times import LIFE, met, told
+
+from elytron_core.clock import FrozenClock
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_answers_is_found_in_every_style_of_talk() -> None:
+    measured = await measure(Shipped(), made())
+    recall = [value for score in measured.kinds.values() for value in score.recall]
+    ndcg = [value for score in measured.kinds.values() for value in score.ndcg]
+    assert statistics.fmean(recall) >= 0.94
+    assert statistics.fmean(ndcg) >= 0.83
+    assert statistics.fmean(measured.false) <= 0.4
+
+
+async def test_what_was_meant_by_a_time_comes_first() -> None:
+    life = json.loads(LIFE.read_text("utf-8"))
+    memory = await told(life, FrozenClock())
+    assert await met(memory, life) == {"asked_of_words": [], "asked_of_times": []}
+    await memory.close()
