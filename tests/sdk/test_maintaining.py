@@ -381,3 +381,15 @@ async def test_a_turn_that_was_refused_is_not_asked_for_at_every_call(clock: Fro
         assert (await run(memory, Pass.EXTRACTION)).status is PassStatus.FAILED
         assert (await run(memory, Pass.EXTRACTION)).status is PassStatus.UNCHANGED
     assert len(model.prompts) == 1
+
+
+async def test_turns_whose_job_was_given_up_are_put_off_to_it_again(clock: FrozenClock) -> None:
+    away = ModelUnavailable("off")
+    async with opened(clock, ScriptedModel([away, away])) as memory:
+        await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "Nice."))
+        first = await memory.maintain()
+        assert first.job is not None
+        await memory.cancel_job(first.job)
+        second = await memory.maintain()
+        assert second.job == first.job
+        assert (await memory.list_jobs()).counts == {"pending": 1}

@@ -8,7 +8,7 @@ from elytron.context import OperationContext
 from elytron.heads import read_head
 from elytron.passes.running import PASSES
 from elytron.passes.working import Work, mark_maintained, read_maintained, read_turns, skipped
-from elytron.queueing import enqueue
+from elytron.queueing import enqueue, move
 from elytron_core.contracts.maintaining import (
     Extraction,
     MemoryMaintainRequest,
@@ -19,7 +19,7 @@ from elytron_core.contracts.maintaining import (
 from elytron_core.errors import ModelError, Unsupported
 from elytron_core.planes.jobs import JobId, Pass
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import maintaining
+from elytron_core.policy import maintaining, retrying
 from elytron_core.scope import Scope
 
 NO_MODEL = "maintain with extraction 'model' needs a language model: open the runtime with language_model="
@@ -101,6 +101,10 @@ async def _put_off(work: Work) -> JobId | None:
     if not work.turns:
         return None
     known = await enqueue(work.ctx, work.scope, [turn.turn.sequence for turn in work.turns])
+    if known is not None and not known.job.state.is_active:
+        # A job over these very turns ended before and left them: it is taken up again.
+        now = work.ctx.clock.now()
+        known = await move(work.ctx, work.space, known.id, lambda job: retrying.again(job, at=now))
     return known.id if known is not None else None
 
 
