@@ -22,8 +22,7 @@ def turn_hit(
 ) -> RecallHit:
     """Return the hit of a turn's message."""
     message = turn.messages[part]
-    # Every field is given, for a default costs a copy, and recall makes many of these.
-    return RecallHit.model_construct(
+    return RecallHit(
         id=transcript.message_id(turn_id, part),
         plane=Plane.TRANSCRIPT,
         text=message.text,
@@ -35,13 +34,8 @@ def turn_hit(
         conversation=turn.conversation,
         tags=turn.tags,
         metadata=turn.metadata,
-        title=None,
-        kind=None,
         citations=(turn_id,),
         signals=dict(signals or {}),
-        before=(),
-        after=(),
-        newer=None,
     )
 
 
