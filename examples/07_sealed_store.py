@@ -36,7 +36,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     keys.add_key()
     with elytron.open(store / "memory.db", space="ada", keys=keys) as memory:
-        sealed = memory.runtime.context.store
+        sealed = memory.runtime.store
         assert isinstance(sealed, SealedStore)
         print("keys put under the new key:", memory.run(sealed.rotate_key_encryption()))
         print("still recalled:", memory.recall("safe").outcome)

@@ -1,10 +1,12 @@
 """The facade over one store in this process."""
 
+from elytron.announcing import inner
 from elytron.context import OperationContext
 from elytron.faces import MemoryFace
 from elytron.faces.face import ReportT
 from elytron.registry import by_request
 from elytron_core.model import Value
+from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
 
 
@@ -23,6 +25,11 @@ class MemoryRuntime(MemoryFace):
     def context(self) -> OperationContext:
         """Return what the operations work with: the store, clock, ids and index of this runtime."""
         return self._context
+
+    @property
+    def store(self) -> Store:
+        """Return the store that this runtime was opened on, as it is: a sealed one rotates its keys."""
+        return inner(self._context.store)
 
     @property
     def scope(self) -> Scope | None:
