@@ -285,3 +285,46 @@ async def test_the_bound_of_a_call_is_kept() -> None:
         await tell(memory, *(f"boat {number}" for number in range(9)))
         report = await memory.embed(MemoryEmbedRequest(texts=4))
         assert (report.outcome, report.embedded, report.remaining) == (EmbeddingOutcome.MORE, 4, 5)
+
+
+async def test_runtimes_that_embed_at_the_same_time_keep_one_vector_each(path: str) -> None:
+    async with opened(path, None) as memory:
+        await tell(memory, *(f"boat {number}" for number in range(40)))
+    async with opened(path, WordEmbedder()) as one, opened(path, WordEmbedder()) as other:
+        reports = await asyncio.gather(one.embed(), other.embed())
+        assert [report.outcome for report in reports] == [EmbeddingOutcome.COMPLETE] * 2
+        assert (await one.inspect()).documents["vectors"] == 40
+
+
+@pytest.mark.parametrize("numbers", [[1.0] * 3, [float("nan")] * 32, [0.0] * 32, ["x"] * 32])
+async def test_a_query_whose_vector_is_none_goes_on_by_words(numbers: list[float]) -> None:
+    class Wrong(WordEmbedder):
+        async def embed_query(self, text: str, /) -> list[float]:
+            return numbers
+
+    async with opened("memory:", Wrong()) as memory:
+        await tell(memory, "a boat")
+        await memory.embed()
+        assert (await memory.recall("boat")).vectors is VectorUse.FAILED
+
+
+async def test_a_skill_that_changed_is_embedded_anew_and_the_rest_is_left(path: str) -> None:
+    embedder = WordEmbedder()
+    async with opened(path, embedder) as memory:
+        for steps in ("1. Row.\n2. Rest.", "1. Sail.\n2. Rest."):
+            skill = elytron.RuntimeSkillWrite(name="boat", topic="boats", title="Boats", summary="How.", content=steps)
+            await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=(skill,))))
+            assert (await memory.embed()).remaining == 0
+        assert (await memory.inspect()).documents["vectors"] == 1
+
+
+async def test_the_passes_under_way_are_stopped_when_a_runtime_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck(WordEmbedder):
+        async def embed_documents(self, texts: Any, /) -> list[list[float]]:
+            await asyncio.Event().wait()
+            return []
+
+    monkeypatch.setattr(limits, "EMBED_CLOSE_WAIT_S", 0.01)
+    async with opened("memory:", Stuck()) as memory:
+        await tell(memory, "a boat")
+        await asyncio.sleep(0)
