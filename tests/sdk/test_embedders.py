@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from tests.sdk.encoders import DIMENSIONS, Numbers, WordEmbedder, safetensors, tiny_model, tiny_weights
 
+import elytron
 from elytron.embedding import FastembedEmbedder, LocalEmbedder, OpenAIEmbedder, kept_models
 from elytron.embedding.adding import Known, add_model, fetch, fetch_commands, known_model
 from elytron.embedding.converting import read_safetensors, shape_of
@@ -354,6 +355,9 @@ def test_a_model_that_nobody_knows_is_not_found() -> None:
 
 def test_a_setting_names_a_model_a_folder_or_a_server(shelf: Path) -> None:
     assert embedder_of(str(shelf / "tiny")).info.model == "tiny-int8"
+    with elytron.open("memory:", embedder=str(shelf / "tiny")) as memory:
+        memory.add("the boat is blue")
+        assert memory.embed().model == "tiny-int8"
     assert embedder_of("http://127.0.0.1:1/v1#nomic@768", key="k3y").info.dimensions == 768
     with pytest.raises(NotFound):
         embedder_of("nobody-has-this")

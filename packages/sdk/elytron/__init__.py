@@ -42,6 +42,12 @@ if TYPE_CHECKING:
         MemoryListReport,
         MemoryListRequest,
     )
+    from elytron_core.contracts.embedding import (
+        EmbeddingOutcome,
+        MemoryEmbedReport,
+        MemoryEmbedRequest,
+        ModelSwitchRequest,
+    )
     from elytron_core.contracts.governing import (
         CandidateListReport,
         CandidateListRequest,
@@ -243,6 +249,7 @@ __all__ = [
     "DiagnosticProposal",
     "EdgeDraft",
     "ElytronError",
+    "EmbeddingOutcome",
     "EvidenceAuthority",
     "ExecutionDraft",
     "ExecutionWrite",
@@ -273,6 +280,8 @@ __all__ = [
     "MemoryCloseRequest",
     "MemoryControlReport",
     "MemoryCorrectRequest",
+    "MemoryEmbedReport",
+    "MemoryEmbedRequest",
     "MemoryEraseRequest",
     "MemoryExportReport",
     "MemoryExportRequest",
@@ -316,6 +325,7 @@ __all__ = [
     "MemoryWriteReport",
     "MemoryWriteRequest",
     "Message",
+    "ModelSwitchRequest",
     "NoteDraft",
     "NotesWrite",
     "Opening",

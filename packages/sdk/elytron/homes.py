@@ -9,6 +9,7 @@ HOMES: Final = MappingProxyType(
             "ContinuityExportReport ContinuityExportRequest ContinuityImportReport ContinuityImportRequest "
             "ContinuityReport ContinuityRequest ContinuitySnapshot SnapshotMode"
         ),
+        "elytron_core.contracts.embedding": "EmbeddingOutcome MemoryEmbedReport MemoryEmbedRequest ModelSwitchRequest",
         "elytron_core.contracts.governing": (
             "CandidateListReport CandidateListRequest CandidateResolveReport CandidateResolveRequest "
             "CandidatesWrite MemoryMergeReport MemoryMergeRequest Resolution"

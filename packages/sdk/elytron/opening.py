@@ -54,6 +54,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         profile: str | None = None,
         capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN,
         agent_skill_dirs: Sequence[str | PathLike[str]] = (),
+        agent_tool_registries: Sequence[AgentToolRegistrySnapshot] = (),
         budget: Budget | None = None,
         work: bool = False,
         api_key: str | None = None,
@@ -71,6 +72,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         self._is_named = profile is not None
         self._capability_policy = capability_policy
         self._skill_dirs = agent_skill_dirs
+        self._registries = agent_tool_registries
         self._budget = budget or Budget()
         self._works = work
         self._api_key = api_key
@@ -145,10 +147,11 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     index_bytes: int = limits.INDEX_CACHE_BYTES,
     durability: Durability = Durability.FULL,
     language_model: LanguageModel | None = None,
-    embedder: Embedder | None = None,
-    former_embedder: Embedder | None = None,
+    embedder: Embedder | str | None = None,
+    former_embedder: Embedder | str | None = None,
     reranker: Reranker | None = None,
     agent_skill_dirs: Sequence[str | PathLike[str]] = (),
+    agent_tool_registries: Sequence[AgentToolRegistrySnapshot] = (),
     profile: str | None = None,
     capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN,
     budget: Budget | None = None,
@@ -163,8 +166,10 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite
     store may lose the last acknowledged writes in a power cut. A Store that is handed in is closed with the
     runtime. With an `embedder` recall also compares meanings; `former_embedder` made the vectors compared until a
-    switch to `embedder` is complete. `agent_skill_dirs` are directories of SKILL.md files that recall and
-    projection point to; they are read and nothing else. `profile` names the kind of place this is, whose hard limits
+    switch to `embedder` is complete; a text names a model that `elytron model add` has put on this machine, a folder
+    with one, or a server. `agent_skill_dirs` are directories of SKILL.md files that recall and
+    projection point to; they are read and nothing else. `agent_tool_registries` are registered in the runtime's own
+    space when it opens. `profile` names the kind of place this is, whose hard limits
     then hold; without it those of a full server do, and the store's device is its bound. A strict `capability_policy`
     hides adapters and entries from the catalog. `budget` bounds what the
     language model may cost each space in a day. With `work` the runtime also does the jobs that were put off, of every
@@ -182,12 +187,25 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         index_bytes=index_bytes,
         durability=durability,
         models=Models(
-            language=language_model, embedder=embedder, former_embedder=former_embedder, reranker=reranker
+            language=language_model,
+            embedder=_embedder(embedder),
+            former_embedder=_embedder(former_embedder),
+            reranker=reranker,
         ),
         agent_skill_dirs=agent_skill_dirs,
+        agent_tool_registries=agent_tool_registries,
         profile=profile,
         capability_policy=capability_policy,
         budget=budget,
         work=work,
         api_key=api_key,
     )
+
+
+def _embedder(given: Embedder | str | None) -> Embedder | None:
+    """Return the embedder that was given, or that a text names. Raises NotFound, UnreadableFile, InvalidInput."""
+    if not isinstance(given, str):
+        return given
+    from elytron.embedding.naming import embedder_of
+
+    return embedder_of(given)
