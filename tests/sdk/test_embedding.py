@@ -13,9 +13,11 @@ from elytron_core.clock import FrozenClock
 from elytron_core.contracts.embedding import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
 from elytron_core.contracts.recalling import VectorUse
 from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.planes.embedding import vector_set
 from elytron_core.planes.long_term import Kind
 from elytron_core.planes.transcript import Role
 from elytron_core.ports.models import Embedder
+from elytron_core.ports.store import Action, Batch, Entry, Put
 from elytron_store.sealed.providers import FileKeys
 
 pytestmark = pytest.mark.anyio
@@ -201,6 +203,27 @@ async def test_another_models_vectors_are_not_compared(path: str) -> None:
         assert (await memory.embed()).outcome is EmbeddingOutcome.OTHER_MODEL
     async with opened(path, WordEmbedder("words-1", dimensions=8)) as memory:
         assert (await memory.recall("boat")).vectors is VectorUse.OTHER_MODEL
+        await tell(memory, "a car")
+        report = await memory.embed()
+        assert (report.outcome, report.remaining) == (EmbeddingOutcome.FAILED, 1)
+        assert "8 dimensions, and 32 are kept" in report.reason
+
+
+async def test_vectors_of_a_wrong_dimension_in_a_store_stop_no_recall(path: str) -> None:
+    async with opened(path, WordEmbedder()) as memory:
+        ids = await tell(memory, "a boat", "some tea")
+        await memory.embed()
+        store = memory.context.store
+        first, second = await store.scan(ADA, "vectors", limit=9)
+        wrong = vector_set("words-1", 3, {"0" * 16: [1.0, 2.0, 3.0]}).to_bytes()
+        entries = (Entry(Action.MAINTENANCE, second.ref),)
+        puts = (Put(second.ref, wrong, second.revision),)
+        await store.commit(Batch(space=ADA, at=memory.context.clock.now(), entries=entries, puts=puts))
+    async with opened(path, WordEmbedder()) as memory:
+        report = await memory.recall("vessel")
+        assert (report.hits[0].id, report.unembedded, first.revision) == (ids[0], 1, 1)
+        await memory.recover()
+        assert (await memory.embed()).remaining == 0
 
 
 async def test_vectors_are_erased_with_their_text(path: str) -> None:

@@ -110,7 +110,7 @@ class Folds:
                         held.index.compare(value.tag)
                     else:
                         changes.append(Change(ref, units_of_value(ref, value)))
-                held.index.apply(changes, embedded=embedded, watermark=fed.mark.sequence)
+                held.index.apply(changes, embedded=_fitting(held.index, embedded), watermark=fed.mark.sequence)
                 held.mark = fed.mark
 
     def _keep(self, space: SpaceId, held: _Held) -> None:
@@ -193,7 +193,7 @@ class Folds:
         found = await self._read(space, [*sources, *vectors, *choice])
         index.apply(
             [Change(ref, _units(found[ref])) for ref in sources],
-            embedded=[embedded_of(*source_of(ref), found[ref]) for ref in vectors],
+            embedded=_fitting(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),
             watermark=entries[-1].sequence,
         )
         for document in (found[ref] for ref in choice):
@@ -209,6 +209,19 @@ class Folds:
 
 def _units(document: Document | None) -> tuple[Unit, ...]:
     return units_of(document) if document is not None else ()
+
+
+def _fitting(index: SpaceIndex, embedded: Sequence[Embedded]) -> list[Embedded]:
+    """Return `embedded` without vectors of another dimension than their model's first ones: nothing compares them."""
+    dimensions: dict[str, int | None] = {}
+    found: list[Embedded] = []
+    for item in embedded:
+        sizes = {len(data) for data in item.vectors.values()}
+        known = dimensions.setdefault(item.model, index.dimensions_of(item.model))
+        if known is None and sizes:
+            known = dimensions[item.model] = min(sizes) // 4
+        found.append(item if known is None or sizes <= {4 * known} else Embedded(item.ref, item.model, {}))
+    return found
 
 
 async def _once(data: bytes) -> AsyncIterator[bytes]:

@@ -51,6 +51,11 @@ async def embed_some(
             break
         tag = record.model_tag(embedder.info.model)
         index = await ctx.folds.current(space)
+        kept = index.dimensions_of(tag)
+        if kept not in {None, embedder.info.dimensions}:
+            info = embedder.info
+            told = f"{info.model!r} gives {info.dimensions} dimensions, and {kept} are kept under its name"
+            raise ModelRefused(f"{told}: give it another name and switch to it")
         limit = min(DOCUMENTS_AT_ONCE, texts - progress.embedded)
         refs = index.unembedded_refs(tag, limit=limit, skip=ctx.encoders.refused(space, tag))
         if not refs:
