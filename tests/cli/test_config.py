@@ -36,6 +36,16 @@ def test_an_empty_variable_says_nothing(tmp_path: Path) -> None:
     assert settings(tmp_path, ELYTRON_SPACE="").space == Setting("default", "default")
 
 
+def test_the_gateways_secret_comes_from_the_environment_alone_and_is_never_shown(tmp_path: Path) -> None:
+    found = settings(tmp_path, ELYTRON_GATEWAY_SECRET="s3cret" * 8)
+    assert found.gateway_secret is not None
+    assert found.gateway_secret.value == "s3cret" * 8
+    assert "s3cret" not in repr(found) + found.gateway_secret.shown
+    with pytest.raises(InvalidInput, match="ELYTRON_GATEWAY_SECRET") as refused:
+        settings(tmp_path, ELYTRON_GATEWAY_SECRET="s3cret")
+    assert "s3cret" not in refused.value.message
+
+
 def test_keys_from_the_environment_are_never_shown(tmp_path: Path) -> None:
     found = settings(tmp_path, ELYTRON_KEYS="k1:s3cret")
     assert found.keys is not None

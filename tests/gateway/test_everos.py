@@ -127,7 +127,32 @@ async def test_what_it_cannot_take_now_is_kept_and_told_in_its_order(
     assert (await gateway.add(add(ada, "three"))).status == "accumulated"
     assert [one["content"] for one in server.buffered] == ["one", "two", "three"]
     assert (await gateway.health()).backlog == 0
-    assert await gateway.drain() == 0
+    assert await gateway.drain() == wire.DrainAnswer(told=0, backlog=0)
+
+
+async def test_an_operator_drains_what_waits_without_another_message(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
+) -> None:
+    server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
+    await gateway.add(add(ada, "one"))
+    with pytest.raises(Unreachable):
+        await gateway.drain()
+    server.refusing = None
+    clock.advance(PATIENCE.pause_ms)
+    assert await gateway.drain() == wire.DrainAnswer(told=1, backlog=0)
+    assert [one["content"] for one in server.buffered] == ["one"]
+
+
+async def test_a_flush_that_the_upstream_could_not_do_is_done_by_the_next(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
+) -> None:
+    await gateway.add(add(ada, "the boiler code"))
+    server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
+    with pytest.raises(Unreachable):
+        await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
+    server.refusing = None
+    clock.advance(PATIENCE.pause_ms)
+    assert (await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))).status == "extracted"
 
 
 async def test_a_transient_failure_is_tried_a_bounded_number_of_times_and_a_refusal_once(

@@ -7,6 +7,7 @@ import pytest
 import elytron
 from elytron_core.errors import LimitExceeded, NotFound, PayloadTooLarge, UnsupportedMedia
 from elytron_core.ids import SpaceId
+from elytron_core.planes.transcript import Turn
 from elytron_gateway import wire
 from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway, GatewayOptions, Quota
@@ -43,6 +44,29 @@ async def test_a_file_is_taken_in_and_its_text_found_with_where_it_stands(
         "Terms",
         "Contract",
     )
+
+
+async def test_what_a_file_says_is_not_taken_for_its_users_own_word(
+    gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+) -> None:
+    await gateway.upload(wire.Placed(**ada), Given(b"I'm allergic to hazelnuts.", file_name="diary.txt"))
+    assert await memory.context.store.scan(SpaceId("ada"), "facts", limit=10) == []
+    (turn,) = await memory.context.store.scan(SpaceId("ada"), "turns", limit=10)
+    assert Turn.from_bytes(turn.body).external_content_used
+
+
+async def test_a_search_reads_the_resources_that_it_found_and_no_others(
+    gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
+
+    async def scan(*_: object, **__: object) -> None:
+        raise AssertionError("a search scanned a collection")
+
+    await texts(gateway, ada, "payment terms")  # the index is up to date from here on
+    monkeypatch.setattr(memory.context.store, "scan", scan)
+    for scope in (["resources"], ["all_user_memory"]):
+        assert len(await texts(gateway, ada, "payment terms", scope=scope)) == 1
 
 
 async def test_equal_content_is_kept_once_per_app_and_may_come_again_after_its_end(

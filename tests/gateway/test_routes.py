@@ -8,7 +8,10 @@ import httpx
 import pytest
 
 import elytron
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Development
+from elytron_adapter.shedding import Bounds, FairPlaces
 from elytron_gateway.service import Gateway
 from elytron_http_shell import create_app
 from elytron_http_shell.gateway import gateway_surfaces
@@ -133,6 +136,33 @@ async def test_uploads_of_wrong_kinds_and_sizes_are_refused(client: httpx.AsyncC
     assert (png.status_code, large.status_code, none.status_code) == (415, 413, 415)
 
 
+async def test_credentials_may_stand_in_a_body_of_a_deletion_too(
+    client: httpx.AsyncClient, me: dict[str, str]
+) -> None:
+    made = (await client.post("/resources", data=me, files={"file": ("t.txt", b"Thirty days.", "text/plain")})).json()
+    path = f"/resources/{made['resource_id']}"
+    assert (await client.request("DELETE", path, json={**me, "user_key": "uk_wrong"})).status_code == 401
+    assert (await client.request("DELETE", path, json=me)).json()["deleted"] is True
+
+
+async def test_a_user_who_calls_too_often_is_told_so_and_others_are_served(
+    memory: elytron.MemoryRuntime, gateway: Gateway
+) -> None:
+    entrance = Entrance(
+        Dispatcher(memory), authenticator=Development(), shedding=FairPlaces(Bounds(calls_per_minute=2))
+    )
+    app = create_app(entrance, further=(gateway_surfaces(gateway),))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as caller:
+        ada, bob = [(await caller.post("/users", json={"user_id": name})).json() for name in ("ada", "bob")]
+        found = [await caller.post("/memories/search", json={**ada, "query": "x"}) for _ in range(3)]
+        assert [answer.status_code for answer in found] == [200, 200, 429]
+        assert "Retry-After" in found[2].headers
+        stolen = [await caller.post("/memories/search", json={**bob, "user_key": "no", "query": "x"}) for _ in range(3)]
+        assert {answer.status_code for answer in stolen} == {401}
+        listed = await caller.get("/resources", params=bob)
+        assert listed.status_code == 200
+
+
 async def test_making_users_needs_the_provisioning_credential(
     memory: elytron.MemoryRuntime, gateway: Gateway
 ) -> None:
@@ -147,6 +177,7 @@ async def test_an_operator_sees_and_ends_users(client: httpx.AsyncClient, me: di
     await client.post("/memories/add", json={**me, "session_id": "chat:c", "messages": MESSAGES})
     assert (await client.get("/users")).json() == {"users": ["u_123"]}
     assert (await client.get("/users/u_123")).json()["messages"] == 1
+    assert (await client.post("/backlog/drain")).json() == {"told": 0, "backlog": 0}
     rotated = (await client.post("/users/u_123/rotate")).json()
     assert rotated["user_key"] != me["user_key"]
     assert (await client.post("/users/u_123/revoke")).json()["revoked"] is True

@@ -194,6 +194,15 @@ class TestMemories:
         await gateway.add(add(ada, "Hello."))
         assert [(await gateway.flush(flush)).status for _ in range(2)] == ["extracted", "no_extraction"]
 
+    async def test_a_flush_draws_what_the_user_says_of_himself_and_counts_it(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "I'm allergic to hazelnuts."))
+        flushed = await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
+        assert (flushed.status, flushed.memories) == ("extracted", 1)
+        found = await texts(gateway, ada, "allergic hazelnuts", scope=["all_user_memory"])
+        assert "ada is allergic to hazelnuts" in found
+
     async def test_under_one_key_messages_are_added_once(self, gateway: Gateway, ada: dict[str, str]) -> None:
         for _ in range(2):
             await gateway.add(add(ada, "Only once.", "And this."), idempotency_key="k")
@@ -287,7 +296,7 @@ class TestEdits:
                 )
             )
             assert [(one.id, one.text, one.session_id, one.overridden) for one in answer.results] == [
-                (old.id, "The heater's secret is 9911.", CHAT, False)
+                (old.id, "The heater's secret is 9911.", CHAT, True)
             ]
         assert await texts(gateway, ada, "4417", scope=["all_user_memory"]) == []
         assert [one.kind for one in (await gateway.edits(wire.Placed(**ada))).edits] == ["override"]

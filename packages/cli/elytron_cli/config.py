@@ -11,6 +11,7 @@ FILE = "elytron.toml"
 FILE_BYTES = 64 * 1024
 DEFAULT_SPACE = "default"
 MASK = "********"
+GATEWAY_SECRET_CHARS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Settings:
     language_model_url: Setting | None = None
     language_model_key: Setting | None = None
     keys: Setting | None = None
+    gateway_secret: Setting | None = None
 
     def told(self) -> dict[str, Setting]:
         """Return what is set, by name."""
@@ -81,6 +83,12 @@ def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], fo
     model_key = environment.get("ELYTRON_LANGUAGE_MODEL_KEY")
     if model_key:
         found["language_model_key"] = Setting(model_key, "ELYTRON_LANGUAGE_MODEL_KEY", secret=True)
+    gateway_secret = environment.get("ELYTRON_GATEWAY_SECRET")
+    if gateway_secret:
+        if len(gateway_secret) < GATEWAY_SECRET_CHARS:
+            problem = f"is shorter than {GATEWAY_SECRET_CHARS} characters: every user's key is made from it"
+            raise InvalidInput(field="ELYTRON_GATEWAY_SECRET", problem=problem)
+        found["gateway_secret"] = Setting(gateway_secret, "ELYTRON_GATEWAY_SECRET", secret=True)
     found.setdefault("space", Setting(DEFAULT_SPACE, "default"))
     if "store" not in found:
         found["store"] = Setting(str(default_store()), "default")

@@ -9,7 +9,7 @@ from elytron_core.planes.gateway import BACKLOG, Waiting, WaitingMessage
 from elytron_gateway import blobs
 from elytron_gateway.names import Owner
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
-from elytron_gateway.upstream import Added, Found, Told, Upstream, Where
+from elytron_gateway.upstream import Added, Flushed, Found, Told, Upstream, Where
 
 
 class BackedUpstream:
@@ -56,7 +56,7 @@ class BackedUpstream:
         """Return how many additions of a space wait."""
         return len(await self._waiting(space))
 
-    async def flush(self, owner: Owner, session: str, /) -> bool:
+    async def flush(self, owner: Owner, session: str, /) -> Flushed:
         await self.drain(owner)
         return await self._upstream.flush(owner, session)
 

@@ -15,7 +15,7 @@ from elytron_core.clock import Clock, Instant
 from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable, Unsupported
 from elytron_core.planes.transcript import Role
 from elytron_gateway.names import Owner
-from elytron_gateway.upstream import Added, Found, Told, Where
+from elytron_gateway.upstream import Added, Flushed, Found, Told, Where
 
 if TYPE_CHECKING:
     import httpx
@@ -77,9 +77,9 @@ class EverOsUpstream:
             await self._post("/add", place | {"messages": messages}, is_repeatable=False)
         return Added()
 
-    async def flush(self, owner: Owner, session: str, /) -> bool:
+    async def flush(self, owner: Owner, session: str, /) -> Flushed:
         told = await self._post("/flush", _place(owner, session), is_repeatable=True)
-        return told.get("status") == "extracted"
+        return Flushed(told.get("status") == "extracted")
 
     async def search(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> Sequence[Found]:
         asked: Json = {

@@ -1,5 +1,6 @@
 """Resources: files and documents that a user gave, their text searchable chunk by chunk."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -101,13 +102,13 @@ class Resources:
         found = [kept.value async for kept in self._shelf.all(owner.space)]
         return sorted(found, key=lambda resource: (resource.created_at, resource.resource_id))
 
-    async def extracted(self, owner: Owner, /) -> dict[str, Resource]:
-        """Return the owner's resources whose text can be found, by id."""
-        return {
-            resource.resource_id: resource
-            for resource in await self.all(owner)
-            if resource.status is ResourceStatus.EXTRACTED
-        }
+    async def extracted(self, owner: Owner, resource_ids: Sequence[str], /) -> dict[str, Resource]:
+        """Return those of `resource_ids` that are the owner's and whose text can be found, by id."""
+        keys = [resource_id.removeprefix("r_") for resource_id in resource_ids if names.is_resource_id(resource_id)]
+        if not keys or await self._ctx.spaces.find(owner.space) is None:
+            return {}
+        found = await self._shelf.among(owner.space, keys)
+        return {resource.resource_id: resource for resource in found.values() if resource.is_extracted}
 
     async def sizes(self, space: SpaceId, /) -> list[int]:
         """Return the bytes of each resource of a space."""

@@ -44,33 +44,36 @@ class Searching:
 
     async def _in_scope(self, owner: Owner, request: SearchRequest, scope: Scope) -> list[SearchResult]:
         limit = request.top_k + EXTRA
-        resources = await self._resources.extracted(owner) if scope != "current_chat" else {}
-        where = self._where(owner, request, scope, resources)
-        if scope == "resources" and not resources:
+        where = await self._where(owner, request, scope)
+        if where is None:
             return []
         found = list(await self._upstream.search(owner, request.query, where, limit=limit))
         if scope == "current_chat" or self._upstream is not self._local:
             edited = edit_tag(where.session) if where.session is not None else where.tag
             found += await self._local.search(owner, request.query, Where(tag=edited), limit=limit)
         edits = await self._edits.of(owner, [_target(item) for item in found])
+        resources = await self._resources.extracted(owner, [_resource_of(item) for item in found])
         results: list[SearchResult] = []
         for item in found:
             shown = _shown(item, edits.get(_target(item)))
             if shown is None or not _is_live(shown, resources, scope, owner):
                 continue
-            results.append(_result(shown, scope, resources, owner))
+            results.append(_result(shown, scope, resources, owner, edit=edits.get(_target(item))))
         return results
 
-    def _where(
-        self, owner: Owner, request: SearchRequest, scope: Scope, resources: dict[str, Resource]
-    ) -> Where:
+    async def _where(self, owner: Owner, request: SearchRequest, scope: Scope) -> Where | None:
+        """Return what to search; None where there is nothing."""
         match scope:
             case "current_chat":
                 assert request.conversation_id is not None
                 return Where(session=names.chat(request.conversation_id))
+            case "resources" if self._upstream is self._local:
+                # What carries the tag is looked for, however many resources there are.
+                return Where(tag=RESOURCE_TAG)
             case "resources":
-                sessions = tuple(names.resource(owner.user, resource_id) for resource_id in resources)
-                return Where(tag=RESOURCE_TAG, sessions=sessions)
+                held = [one.resource_id for one in await self._resources.all(owner) if one.is_extracted]
+                sessions = tuple(names.resource(owner.user, resource_id) for resource_id in held)
+                return Where(tag=RESOURCE_TAG, sessions=sessions) if sessions else None
             case "all_user_memory":
                 return Where()
 
@@ -79,6 +82,13 @@ def _target(item: Found) -> str:
     """Return the memory that a found one speaks for: another, where it is an override's text."""
     target = item.metadata.get(EDIT_OF)
     return target if isinstance(target, str) else item.id
+
+
+def _resource_of(item: Found) -> str:
+    """Return the id of the resource that a memory is of, empty where it is of none."""
+    session = item.metadata.get(EDIT_SESSION) or item.session
+    text = session if isinstance(session, str) else ""
+    return text.rpartition(":")[2] if text.startswith("resource:") else ""
 
 
 def _shown(item: Found, edit: Edit | None) -> Found | None:
@@ -104,7 +114,9 @@ def _is_live(item: Found, resources: dict[str, Resource], scope: Scope, owner: O
     return item.session.rpartition(":")[2] in resources and names.parse(item.session).user == owner.user
 
 
-def _result(item: Found, scope: Scope, resources: dict[str, Resource], owner: Owner) -> SearchResult:
+def _result(
+    item: Found, scope: Scope, resources: dict[str, Resource], owner: Owner, *, edit: Edit | None
+) -> SearchResult:
     resource_id = item.session.rpartition(":")[2] if item.session and item.session.startswith("resource:") else None
     resource = resources.get(resource_id) if resource_id is not None else None
     page, heading = item.metadata.get("page"), item.metadata.get("heading")
@@ -119,6 +131,6 @@ def _result(item: Found, scope: Scope, resources: dict[str, Resource], owner: Ow
         title=resource.title or None if resource is not None else None,
         page=page if isinstance(page, int) else None,
         heading=heading if isinstance(heading, str) else None,
-        overridden=item.raw.get("text") != item.text,
+        overridden=edit is not None,
         raw=item.raw,
     )

@@ -82,16 +82,16 @@ class Gateway:
             backlog=waiting,
         )
 
-    async def drain(self) -> int:
-        """Tell an upstream that answers again what it was not told; return how many additions. Raises Unreachable."""
+    async def drain(self) -> wire.DrainAnswer:
+        """Tell an upstream that answers again what it was not told. An operator's. Raises Unreachable."""
         if self._backed is None:
-            return 0
+            return wire.DrainAnswer(told=0, backlog=0)
         told = 0
         async for user in self.users.all():
             for space in user.spaces:
                 owner = Owner(user.user_id, *(space.split("/")[1:] or ()))
                 told += await self._backed.drain(owner)
-        return told
+        return wire.DrainAnswer(told=told, backlog=await self._waiting())
 
     async def _waiting(self) -> int:
         if self._backed is None:
@@ -141,11 +141,14 @@ class Gateway:
         """Hand what is new in a session to extraction; a second call finds nothing new."""
         owner = await self._enter(request)
         names.owned(request.session_id, owner)
-        is_new = await self._sessions.flush(owner, request.session_id)
-        extracted = is_new and await self._upstream.flush(owner, request.session_id)
-        return wire.FlushAnswer(
-            session_id=request.session_id, status="extracted" if extracted else "no_extraction"
-        )
+        through = await self._sessions.unflushed(owner, request.session_id)
+        if through is None:
+            return wire.FlushAnswer(session_id=request.session_id, status="no_extraction")
+        done = await self._upstream.flush(owner, request.session_id)
+        # Noted behind it, so that a flush that an upstream could not do is done by the next.
+        await self._sessions.flushed(owner, request.session_id, through=through)
+        status = "extracted" if done.extracted else "no_extraction"
+        return wire.FlushAnswer(session_id=request.session_id, status=status, memories=done.memories)
 
     async def search(self, request: wire.SearchRequest, /) -> wire.SearchAnswer:
         """Find memories in the scopes asked for, edits applied, best first."""

@@ -41,17 +41,18 @@ class Sessions:
 
         return await self._change(owner, session_id, grown)
 
-    async def flush(self, owner: Owner, session_id: str, /) -> bool:
-        """Count everything so far as handed to extraction; return whether there was anything new."""
-        before = await self.find(owner, session_id)
-        if before is None or before.flushed >= before.messages:
-            return False
+    async def unflushed(self, owner: Owner, session_id: str, /) -> int | None:
+        """Return up to which message the session is to be handed to extraction; None where nothing is new."""
+        known = await self.find(owner, session_id)
+        return known.messages if known is not None and known.flushed < known.messages else None
+
+    async def flushed(self, owner: Owner, session_id: str, /, *, through: int) -> None:
+        """Count the messages up to `through` as handed to extraction."""
 
         def flushed(session: Session, now: Instant) -> Session:
-            return session.model_copy(update={"flushed": before.messages, "updated_at": now})
+            return session.model_copy(update={"flushed": max(session.flushed, through), "updated_at": now})
 
         await self._change(owner, session_id, flushed)
-        return True
 
     async def remove(self, owner: Owner, session_id: str, /) -> None:
         """Let go of the session's record."""

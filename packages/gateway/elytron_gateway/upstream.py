@@ -13,12 +13,17 @@ from elytron_core.contracts.control import (
     MemoryGetRequest,
     MemoryListRequest,
 )
+from elytron_core.contracts.maintaining import MemoryMaintainRequest
 from elytron_core.contracts.recalling import MemoryRecallRequest, RecallFilters, RecallHit
-from elytron_core.contracts.writing import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.writing import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
 from elytron_core.errors import NotFound
 from elytron_core.planes.transcript import Message, Metadata
 from elytron_core.scope import Scope
 from elytron_gateway.names import Owner
+
+CHAT = "chat:"
+RESOURCE = "resource:"
+DRAWN = frozenset({Outcome.STORED, Outcome.UPDATED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,14 @@ class Added:
 
     ids: tuple[str, ...] = ()
     is_queued: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What became of a flush: whether there was anything to extract from, and how many memories were drawn from it."""
+
+    extracted: bool
+    memories: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +81,8 @@ class Upstream(Protocol):
         """Keep the messages, in their order."""
         ...
 
-    async def flush(self, owner: Owner, session: str, /) -> bool:
-        """Extract from what was added; return whether anything was."""
+    async def flush(self, owner: Owner, session: str, /) -> Flushed:
+        """Extract from what was added."""
         ...
 
     async def search(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> Sequence[Found]:
@@ -102,7 +115,13 @@ class EmbeddedUpstream:
     async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
         scope = Scope(space=owner.space, app=owner.app, project=owner.project, conversation=session)
         turns = [
-            TurnDraft(messages=(item.message,), host_id=item.key, tags=item.tags, metadata=item.metadata)
+            TurnDraft(
+                messages=(item.message,),
+                host_id=item.key,
+                tags=item.tags,
+                metadata=item.metadata,
+                external_content_used=session.startswith(RESOURCE),
+            )
             for item in told
         ]
         ids: list[str] = []
@@ -112,9 +131,18 @@ class EmbeddedUpstream:
             ids += [decision.id or "" for decision in report.decisions]
         return Added(tuple(ids))
 
-    async def flush(self, owner: Owner, session: str, /) -> bool:  # noqa: ARG002 - the port's signature
-        # What is added here is indexed when it is written; extraction is the runtime's own maintenance.
-        return True
+    async def flush(self, owner: Owner, session: str, /) -> Flushed:
+        """Maintain a chat's new turns. What is added is found at once; a resource's text is nobody's own words."""
+        if not session.startswith(CHAT):
+            return Flushed(extracted=True)
+        scope = Scope(space=owner.space, app=owner.app, project=owner.project, conversation=session)
+        turns = memories = 0
+        while True:
+            report = await self._runtime.maintain(MemoryMaintainRequest(scope=scope))
+            turns += report.turns
+            memories += sum(decision.outcome in DRAWN for decision in report.decisions)
+            if not report.has_more or not report.turns:
+                return Flushed(extracted=turns > 0, memories=memories)
 
     async def search(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> Sequence[Found]:
         filters = RecallFilters(

@@ -169,5 +169,9 @@ class UserKeys:
         scheme, _, given = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not given.startswith(PREFIX):
             raise Unauthorized
-        user = await self._users.holder(given.strip())
-        return Principal(f"gateway:{user.user_id}", PrincipalKind.USER, SpaceId(user.user_id))
+        return principal_of(await self._users.holder(given.strip()))
+
+
+def principal_of(user: User, /) -> Principal:
+    """Return who the user is on every transport, so that his limits hold over all of them."""
+    return Principal(f"gateway:{user.user_id}", PrincipalKind.USER, SpaceId(user.user_id))

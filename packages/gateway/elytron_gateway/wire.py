@@ -137,6 +137,8 @@ class FlushAnswer(Value):
 
     session_id: str
     status: Literal["extracted", "no_extraction"]
+    memories: int = 0
+    """How many lasting memories were drawn from it, as far as what lies behind the gateway tells."""
 
 
 class SearchRequest(Placed):
@@ -268,6 +270,13 @@ class HealthAnswer(Value):
     status: Literal["ok", "degraded"]
     upstream: str
     backlog: int = 0
+
+
+class DrainAnswer(Value):
+    """How many additions an upstream was told that it had missed, and how many still wait for it."""
+
+    told: int
+    backlog: int
 
 
 class UsersAnswer(Value):

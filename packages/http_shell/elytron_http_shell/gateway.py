@@ -3,7 +3,8 @@
 `Authorization: Bearer <user key>` with `X-User-Id` may prove the user instead, and does for requests without a body.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from starlette.datastructures import Headers
@@ -22,10 +23,11 @@ from elytron_gateway import wire
 from elytron_gateway.reporting import SignedReport
 from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway
+from elytron_gateway.users import principal_of
 from elytron_http_shell.bodies import body
 from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
 from elytron_http_shell.forms import Form
-from elytron_http_shell.performing import require_json
+from elytron_http_shell.performing import idempotency_key, require_json
 from elytron_http_shell.responses import refused
 
 USER_ID = "X-User-Id"
@@ -41,29 +43,55 @@ def gateway_surfaces(given: Gateway | None = None, /) -> Callable[[Entrance], It
 
     def family(entrance: Entrance) -> Iterable[Surface]:
         gateway = given or Gateway(entrance.dispatcher.runtime)
-        return [*_bodies(gateway, entrance), *_resources(gateway), *_operators(gateway)]
+        places = Places(gateway, entrance)
+        return [*_bodies(gateway, places), *_resources(gateway, places), *_operators(gateway, places)]
 
     return family
 
 
-def _bodies(gateway: Gateway, entrance: Entrance) -> Iterable[Surface]:
+class Places:
+    """Gives each request its place under the limits of whoever makes it, as every other transport does."""
+
+    def __init__(self, gateway: Gateway, entrance: Entrance, /) -> None:
+        self._gateway = gateway
+        self._entrance = entrance
+
+    @asynccontextmanager
+    async def of_user(self, placed: wire.Credentials, /) -> AsyncGenerator[None]:
+        """Hold the place of the user who proves himself. Raises Unauthorized, RateLimited, Overloaded."""
+        user = await self._gateway.users.authenticate(placed.user_id, placed.user_key)
+        async with self._entrance.shedding.place(principal_of(user)):
+            yield
+
+    @asynccontextmanager
+    async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
+        """Hold the place of an operator. Raises Unauthorized, PermissionRefused, Overloaded."""
+        principal = await self._entrance.authenticate(request.headers.get("authorization"))
+        if principal.kind not in _PROVISIONERS:
+            raise PermissionRefused("making users is an operator's: use the provisioning credential")
+        async with self._entrance.shedding.place(principal):
+            yield
+
+
+def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
     """Yield the routes whose requests are JSON bodies."""
 
     async def health(_request: Request) -> Value:
         return await gateway.health()
 
     async def users(request: Request) -> Value:
-        await _require_provisioning(request, entrance)
-        require_json(request.headers)
-        sent = await body(request.scope, request.receive, limit=limits.HTTP_BODY_BYTES)
-        return await gateway.create_user(codec.decode_as(wire.UserRequest, sent))
+        async with places.of_operator(request):
+            require_json(request.headers)
+            sent = await body(request.scope, request.receive, limit=limits.HTTP_BODY_BYTES)
+            return await gateway.create_user(codec.decode_as(wire.UserRequest, sent))
 
     async def add(request: Request) -> Value:
-        key = request.headers.get("idempotency-key")
-        return await gateway.add(await _decoded(request, wire.AddRequest), idempotency_key=key)
+        sent = await _decoded(request, wire.AddRequest)
+        async with places.of_user(sent):
+            return await gateway.add(sent, idempotency_key=idempotency_key(request.headers))
 
     async def add_multipart(request: Request) -> Value:
-        return await _add_form(gateway, request)
+        return await _add_form(gateway, request, places)
 
     told = Told("gateway_health", "Say whether the gateway answers.", given=wire.HealthAnswer)
     yield _surface("GET", "/health", health, told)
@@ -84,26 +112,33 @@ def _bodies(gateway: Gateway, entrance: Entrance) -> Iterable[Surface]:
          "Take in a resource from an address."),
     )  # fmt: skip
     for path, taken, given, call, name, summary in rows:
-        yield _surface("POST", path, _calling(call, taken), Told(name, summary, taken, given))
+        yield _surface("POST", path, _calling(call, taken, places), Told(name, summary, taken, given))
 
 
-def _resources(gateway: Gateway) -> Iterable[Surface]:
+def _resources(gateway: Gateway, places: Places) -> Iterable[Surface]:
     """Yield the routes of uploaded resources."""
 
     async def upload(request: Request) -> Value:
-        return await _upload(gateway, request)
+        return await _upload(gateway, request, places)
 
     async def listed(request: Request) -> Value:
-        return await gateway.resources(_placed(request))
+        async with places.of_user(placed := _placed(request)):
+            return await gateway.resources(placed)
 
     async def one(request: Request) -> Value:
-        return await gateway.resource(_placed(request), request.path_params["resource_id"])
+        async with places.of_user(placed := _placed(request)):
+            return await gateway.resource(placed, request.path_params["resource_id"])
 
     async def retry(request: Request) -> Value:
-        return await gateway.retry_resource(await _decoded(request, wire.Placed), request.path_params["resource_id"])
+        async with places.of_user(placed := await _decoded(request, wire.Placed)):
+            return await gateway.retry_resource(placed, request.path_params["resource_id"])
 
     async def delete(request: Request) -> Value:
-        return await gateway.delete_resource(_placed(request), request.path_params["resource_id"])
+        # A client may send its credentials in a body here too, as everywhere else.
+        has_body = request.headers.get("content-length", "0") != "0"
+        placed = await _decoded(request, wire.Placed) if has_body else _placed(request)
+        async with places.of_user(placed):
+            return await gateway.delete_resource(placed, request.path_params["resource_id"])
 
     place = "/resources/{resource_id}"
     one_told = Told("get_resource", "Show a resource.", given=wire.ResourcesAnswer)
@@ -117,7 +152,7 @@ def _resources(gateway: Gateway) -> Iterable[Surface]:
     yield _surface("POST", f"{place}/retry", retry, again)
 
 
-def _operators(gateway: Gateway) -> Iterable[Surface]:
+def _operators(gateway: Gateway, places: Places) -> Iterable[Surface]:
     """Yield the routes of whoever runs the server."""
 
     async def usage(request: Request) -> Value:
@@ -137,6 +172,9 @@ def _operators(gateway: Gateway) -> Iterable[Surface]:
     async def erase(request: Request) -> Value:
         return await gateway.erase_user(request.path_params["user_id"])
 
+    async def drain(_request: Request) -> Value:
+        return await gateway.drain()
+
     place = "/users/{user_id}"
     rows: tuple[tuple[str, str, Handler, Told], ...] = (
         ("GET", "/users", listed, Told("list_users", "List users.", given=wire.UsersAnswer)),
@@ -144,9 +182,10 @@ def _operators(gateway: Gateway) -> Iterable[Surface]:
         ("DELETE", place, erase, Told("erase_user", "Erase a user for good.", given=SignedReport)),
         ("POST", f"{place}/rotate", rotate, Told("rotate_user_key", "Give a new key.", given=wire.UserAnswer)),
         ("POST", f"{place}/revoke", revoke, Told("revoke_user_key", "End a key.", given=wire.UsageAnswer)),
+        ("POST", "/backlog/drain", drain, Told("drain_backlog", "Tell the upstream.", given=wire.DrainAnswer)),
     )
     for method, path, handler, told in rows:
-        yield _surface(method, path, handler, told, access=Access.OPERATOR)
+        yield _surface(method, path, _placing(handler, places), told, access=Access.OPERATOR)
 
 
 def _surface(
@@ -162,9 +201,18 @@ def _surface(
     return shown(path, answered, access=access, methods=(method,), told=told)
 
 
-def _calling(call: Callable[[Any], Awaitable[Value]], taken: type[wire.Placed]) -> Handler:
+def _calling(call: Callable[[Any], Awaitable[Value]], taken: type[wire.Placed], places: Places) -> Handler:
     async def handler(request: Request) -> Value:
-        return await call(await _decoded(request, taken))
+        async with places.of_user(sent := await _decoded(request, taken)):
+            return await call(sent)
+
+    return handler
+
+
+def _placing(call: Handler, places: Places) -> Handler:
+    async def handler(request: Request) -> Value:
+        async with places.of_operator(request):
+            return await call(request)
 
     return handler
 
@@ -191,35 +239,35 @@ def _placed(request: Request) -> wire.Placed:
     return _with_credentials(wire.Placed(**known), request.headers)
 
 
-async def _require_provisioning(request: Request, entrance: Entrance) -> None:
-    """Raise Unauthorized or PermissionRefused unless the caller may make users: an operator, or a developer."""
-    principal = await entrance.authenticate(request.headers.get("authorization"))
-    if principal.kind not in _PROVISIONERS:
-        raise PermissionRefused("making users is an operator's: use the provisioning credential")
-
-
-async def _upload(gateway: Gateway, request: Request) -> Value:
+async def _upload(gateway: Gateway, request: Request, places: Places) -> Value:
     async with Form(request) as form:
         file = form.file("file")
         fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
         titles = {name: fields.pop(name, "") for name in ("title", "description")}
         placed = _with_credentials(wire.Placed(**fields), request.headers)
-        given = Given(
-            await file.read(),
-            file_name=(file.filename or "").rpartition("/")[2],
-            declared=file.content_type or "",
-            title=titles["title"][: limits.TOPIC_CHARS],
-            description=titles["description"][: limits.FACT_CHARS],
-        )
-        return await gateway.upload(placed, given)
+        async with places.of_user(placed):
+            given = Given(
+                await file.read(),
+                file_name=_base_name(file.filename or ""),
+                declared=file.content_type or "",
+                title=titles["title"][: limits.TOPIC_CHARS],
+                description=titles["description"][: limits.FACT_CHARS],
+            )
+            return await gateway.upload(placed, given)
 
 
-async def _add_form(gateway: Gateway, request: Request) -> Value:
+def _base_name(name: str) -> str:
+    """Return a file's name without any folder that its sender put before it."""
+    return name.replace("\\", "/").rpartition("/")[2]
+
+
+async def _add_form(gateway: Gateway, request: Request, places: Places) -> Value:
     async with Form(request) as form:
         fields: dict[str, Any] = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
         text = fields.pop("messages", "")
         messages = parse(text.encode(), limit=limits.JSON_BYTES)
         sent = _with_credentials(wire.AddRequest.model_validate(fields | {"messages": messages}), request.headers)
-        return await gateway.add(
-            sent, uploads=await form.uploads(), idempotency_key=request.headers.get("idempotency-key")
-        )
+        async with places.of_user(sent):
+            return await gateway.add(
+                sent, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
+            )

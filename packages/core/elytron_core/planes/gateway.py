@@ -102,6 +102,11 @@ class Resource(Value):
     created_at: Instant
     updated_at: Instant
 
+    @property
+    def is_extracted(self) -> bool:
+        """Tell whether its text can be found."""
+        return self.status is ResourceStatus.EXTRACTED
+
 
 class Twin(Value):
     """Which resource has a content, so that equal content is kept once."""

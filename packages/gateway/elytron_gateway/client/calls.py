@@ -12,6 +12,7 @@ from elytron_core.errors import PayloadTooLarge, UnreadableFile
 from elytron_core.model import Value
 from elytron_gateway import wire
 from elytron_gateway.names import DEFAULT
+from elytron_gateway.reporting import SignedReport
 
 AnswerT = TypeVar("AnswerT", bound=Value)
 Message = Mapping[str, Any]
@@ -178,6 +179,42 @@ def delete_resource(
 ) -> Call[wire.DeletedAnswer]:
     """Remove a resource for good."""
     return Call("DELETE", _resource(resource_id), wire.DeletedAnswer, _place(app_id, project_id))
+
+
+def list_users() -> Call[wire.UsersAnswer]:
+    """List every user; an operator's, as all calls about users."""
+    return Call("GET", "/users", wire.UsersAnswer, is_placed=False)
+
+
+def usage(user_id: str, /) -> Call[wire.UsageAnswer]:
+    """Say what a user holds, over all of his apps and projects."""
+    return Call("GET", _user(user_id), wire.UsageAnswer, is_placed=False)
+
+
+def rotate_key(user_id: str, /) -> Call[wire.UserAnswer]:
+    """Give a user a new key; the old one ends, the memory stays."""
+    return Call("POST", f"{_user(user_id)}/rotate", wire.UserAnswer, is_placed=False)
+
+
+def revoke_key(user_id: str, /) -> Call[wire.UsageAnswer]:
+    """End a user's key; the memory stays."""
+    return Call("POST", f"{_user(user_id)}/revoke", wire.UsageAnswer, is_placed=False)
+
+
+def erase_user(user_id: str, /) -> Call[SignedReport]:
+    """Erase a user with all of his spaces for good; the report is signed."""
+    return Call("DELETE", _user(user_id), SignedReport, is_placed=False)
+
+
+def drain_backlog() -> Call[wire.DrainAnswer]:
+    """Tell an upstream that answers again what it was not told."""
+    return Call("POST", "/backlog/drain", wire.DrainAnswer, is_placed=False)
+
+
+def _user(user_id: str) -> str:
+    from urllib.parse import quote
+
+    return f"/users/{quote(user_id, safe='')}"
 
 
 def _resource(resource_id: str) -> str:

@@ -184,6 +184,12 @@ class MemoryGatewayClient(_Client):
     list_resources = sending(calls.list_resources)
     get_resource = sending(calls.get_resource)
     delete_resource = sending(calls.delete_resource)
+    list_users = sending(calls.list_users)
+    usage = sending(calls.usage)
+    rotate_key = sending(calls.rotate_key)
+    revoke_key = sending(calls.revoke_key)
+    erase_user = sending(calls.erase_user)
+    drain_backlog = sending(calls.drain_backlog)
 
 
 class SyncMemoryGatewayClient(_Client):
@@ -230,6 +236,12 @@ class SyncMemoryGatewayClient(_Client):
     list_resources = waiting(calls.list_resources)
     get_resource = waiting(calls.get_resource)
     delete_resource = waiting(calls.delete_resource)
+    list_users = waiting(calls.list_users)
+    usage = waiting(calls.usage)
+    rotate_key = waiting(calls.rotate_key)
+    revoke_key = waiting(calls.revoke_key)
+    erase_user = waiting(calls.erase_user)
+    drain_backlog = waiting(calls.drain_backlog)
 
 
 def _httpx() -> Any:
