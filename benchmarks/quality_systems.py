@@ -59,7 +59,7 @@ class Shipped:
             by_conversation.setdefault(turn.conversation, []).append(turn)
         for conversation, turns in by_conversation.items():
             write = TranscriptWrite(turns=tuple(map(_draft, turns)))
-            scope = Scope(space=told.name, conversation=conversation)
+            scope = Scope(space=SpaceId(told.name), conversation=conversation)
             report = await runtime.write(MemoryWriteRequest(scope=scope, write=write))
             ids.update(zip(report.ids, (turn.id for turn in turns), strict=True))
         if self._embedder is not None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elytron_core.contracts.conditions import AnyOf, Comparison, Scalar, Test
+from elytron_core.contracts.conditions import AnyOf, Comparison, Condition, Scalar
 from elytron_core.policy.conditions import hold
 
 FIELDS: dict[str, Scalar] = {"team": "Red", "size": 3, "share": 0.5, "open": True, "note": None}
@@ -10,8 +10,8 @@ C = Comparison
 
 
 def one(field: str, comparison: Comparison, *values: Scalar, negated: bool = False) -> bool:
-    test = Test(field=field, comparison=comparison, values=values, negated=negated)
-    return hold((AnyOf(tests=(test,)),), FIELDS)
+    test = Condition(field=field, comparison=comparison, values=values, negated=negated)
+    return hold((AnyOf(conditions=(test,)),), FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_test_means_what_it_says(field: str, comparison: Comparison, values: t
 
 
 def test_every_group_must_hold_by_one_of_its_tests() -> None:
-    red, large = Test(field="team", values=("Red",)), Test(field="size", comparison=C.GT, values=(10,))
+    red, large = Condition(field="team", values=("Red",)), Condition(field="size", comparison=C.GT, values=(10,))
     assert hold((), FIELDS)
-    assert hold((AnyOf(tests=(large, red)),), FIELDS)
-    assert not hold((AnyOf(tests=(red,)), AnyOf(tests=(large,))), FIELDS)
+    assert hold((AnyOf(conditions=(large, red)),), FIELDS)
+    assert not hold((AnyOf(conditions=(red,)), AnyOf(conditions=(large,))), FIELDS)

@@ -8,7 +8,7 @@ from tests.sdk.told import believe, learn
 import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.conditions import AnyOf, Comparison, Test
+from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
 from elytron_core.contracts.recalling import Absence, Diversity, RerankUse
 from elytron_core.errors import InvalidInput, ModelUnavailable
 from elytron_core.ids import SeededIds
@@ -159,7 +159,7 @@ async def test_conditions_on_metadata_hold_before_anything_is_ranked(memory: ely
         await memory.add("tea tea tea", metadata={"size": number, "team": "red"})
     await memory.add("a single word on tea among a great many others", metadata={"size": 99, "team": "Blue"})
     await memory.add("tea without any")
-    where = (AnyOf(tests=(Test(field="size", comparison=Comparison.GT, values=(70,)),)),)
+    where = (AnyOf(conditions=(Condition(field="size", comparison=Comparison.GT, values=(70,)),)),)
     (hit,) = (await memory.recall("tea", limit=1, filters=F(where=where))).hits
     assert hit.metadata == {"size": 99, "team": "Blue"}
     nested = {"AND": [{"team": {"icontains": "blue"}}, {"size": {"lte": 99}}]}

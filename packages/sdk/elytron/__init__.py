@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from elytron.portal import SyncMemoryRuntime
     from elytron.remote import Connecting, RemoteMemory, SyncRemoteMemory, connect
     from elytron.runtime import MemoryRuntime
+    from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
     from elytron_core.contracts.continuity import (
         ContinuityExportReport,
         ContinuityExportRequest,
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     )
     from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, Pressure
     from elytron_core.contracts.recalling import (
+        Diversity,
         MemoryRecallReport,
         MemoryRecallRequest,
         Plane,
@@ -225,6 +227,7 @@ __all__ = [
     "AgentToolRegistryUpsertRequest",
     "AgentToolUsageFeedback",
     "AgentToolUsageFeedbackWrite",
+    "AnyOf",
     "Attribute",
     "Budget",
     "CandidateDraft",
@@ -237,6 +240,8 @@ __all__ = [
     "CapabilityPolicy",
     "CapsuleDraft",
     "CapsulesWrite",
+    "Comparison",
+    "Condition",
     "Connecting",
     "ContinuityExportReport",
     "ContinuityExportRequest",
@@ -247,6 +252,7 @@ __all__ = [
     "ContinuitySnapshot",
     "DerivedMemoryRef",
     "DiagnosticProposal",
+    "Diversity",
     "EdgeDraft",
     "ElytronError",
     "EmbeddingOutcome",

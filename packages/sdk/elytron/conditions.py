@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from elytron_core import limits
 from elytron_core.clock import instant
-from elytron_core.contracts.conditions import AnyOf, Comparison, Scalar, Test, Where
+from elytron_core.contracts.conditions import AnyOf, Comparison, Condition, Scalar, Where
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.model import invalid
@@ -22,7 +22,7 @@ _MOMENTS: Final = frozenset(("created_at", "timestamp"))
 _LISTS: Final = frozenset((Comparison.IN, Comparison.NIN))
 
 Nested = Mapping[str, Any]
-_Group = tuple[Test, ...]
+_Group = tuple[Condition, ...]
 
 
 def filters_from(nested: Nested, /) -> RecallFilters:
@@ -36,7 +36,7 @@ def filters_from(nested: Nested, /) -> RecallFilters:
     rest = _take_typed(nested, typed)
     groups = _conjunction(_all_of(item) for item in rest)
     try:
-        return RecallFilters(**typed, where=tuple(AnyOf(tests=group) for group in groups))
+        return RecallFilters(**typed, where=tuple(AnyOf(conditions=group) for group in groups))
     except ValidationError as error:
         raise invalid(error) from None
 
@@ -44,7 +44,7 @@ def filters_from(nested: Nested, /) -> RecallFilters:
 def where_from(nested: Nested, /) -> Where:
     """Return `nested`, all names of metadata, as groups of tests. Raises InvalidInput, LimitExceeded."""
     try:
-        return tuple(AnyOf(tests=group) for group in _all_of(nested))
+        return tuple(AnyOf(conditions=group) for group in _all_of(nested))
     except ValidationError as error:
         raise invalid(error) from None
 
@@ -107,7 +107,7 @@ def _one(name: str, value: Any) -> list[_Group]:
             return [(test,) for test in _tests(name, value)]
 
 
-def _tests(name: str, value: Any) -> list[Test]:
+def _tests(name: str, value: Any) -> list[Condition]:
     if name in _TYPED or name in _MOMENTS:
         raise InvalidInput(field=f"filters.{name}", problem="cannot stand under OR or NOT: use the filter of its own")
     if value == _WILDCARD:
@@ -121,12 +121,14 @@ def _tests(name: str, value: Any) -> list[Test]:
     return [_test(name, Comparison(comparison), wanted) for comparison, wanted in bounds.items()]
 
 
-def _test(name: str, comparison: Comparison, value: Any) -> Test:
+def _test(name: str, comparison: Comparison, value: Any) -> Condition:
     if comparison in _LISTS and not isinstance(value, list | tuple):
         raise InvalidInput(field=f"filters.{name}.{comparison}", problem="takes a list")
     values = tuple(cast("Sequence[Scalar]", value)) if isinstance(value, list | tuple) else (value,)
     try:
-        return Test(field=name, comparison=comparison, values=values if comparison is not Comparison.EXISTS else ())
+        return Condition(
+            field=name, comparison=comparison, values=values if comparison is not Comparison.EXISTS else ()
+        )
     except ValidationError as error:
         raise invalid(error) from None
 
@@ -162,4 +164,3 @@ def _bounded(groups: Iterable[_Group]) -> list[_Group]:
             raise LimitExceeded(what="tests in a filter", limit=limits.CONDITION_TESTS)
         found.append(group)
     return found
-

@@ -34,6 +34,8 @@ RELEVANT = 0.25
 """What holds less of the query's words than this share, its neighbours included, does not answer it;"""
 RELEVANT_NAMED = 0.15
 """less than this where somebody of the space is named."""
+RELEVANT_COUNT = 0.4
+"""Two of the query's terms and more are enough where they are so many of them."""
 RELEVANT_TERMS = 3
 """So many of the query's terms in one text are enough, whatever their share."""
 RELEVANT_COSINE = 0.45
@@ -235,6 +237,9 @@ def _is_relevant(found: Candidates) -> bool:
     if is_named and len(found.terms) == len(found.name_terms):
         return True
     if highs.date == 1.0 and highs.matched:
+        return True
+    # In a small space rarity says little, so that words are counted too.
+    if highs.matched >= 2 and highs.matched >= RELEVANT_COUNT * len(found.terms):
         return True
     least = RELEVANT_NAMED if is_named else RELEVANT
     return highs.context >= least or highs.matched >= RELEVANT_TERMS or highs.vector >= RELEVANT_COSINE

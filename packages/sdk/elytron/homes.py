@@ -5,6 +5,7 @@ from typing import Final
 
 HOMES: Final = MappingProxyType(
     {
+        "elytron_core.contracts.conditions": "AnyOf Comparison Condition",
         "elytron_core.contracts.continuity": (
             "ContinuityExportReport ContinuityExportRequest ContinuityImportReport ContinuityImportRequest "
             "ContinuityReport ContinuityRequest ContinuitySnapshot SnapshotMode"
@@ -50,7 +51,7 @@ HOMES: Final = MappingProxyType(
         ),
         "elytron_core.contracts.projecting": "MemoryProjectionReport MemoryProjectionRequest Pressure",
         "elytron_core.contracts.recalling": (
-            "MemoryRecallReport MemoryRecallRequest Plane RecallFilters RecallHit RecallOutcome"
+            "Diversity MemoryRecallReport MemoryRecallRequest Plane RecallFilters RecallHit RecallOutcome"
         ),
         "elytron_core.contracts.skills": (
             "AgentSkillDirAddRequest RuntimeSkillDeleteRequest RuntimeSkillDetailRequest RuntimeSkillEditRequest "

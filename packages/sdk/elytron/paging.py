@@ -39,5 +39,5 @@ def require_same(request: MemoryRecallRequest, shown: Sequence[str], sequence: i
 
 
 def _check(request: MemoryRecallRequest, shown: Sequence[str]) -> str:
-    asked = request.model_copy(update={"cursor": None, "limit": 1, "max_tokens": None, "neighbours": 0, "why_not": ()})
-    return checksum(asked.model_dump_json().encode(), "\n".join(shown).encode()).hex()[:16]
+    asked = request.model_dump_json(include={"query", "filters", "diversity"})
+    return checksum(asked.encode(), "\n".join(shown).encode()).hex()

@@ -1,4 +1,4 @@
-"""Conditions on metadata, as filters carry them: groups of tests, of which each group must hold by one of its tests.
+"""Conditions on metadata, as filters carry them: groups of which each must hold by one of its conditions.
 
 Every expression of and, or and not has this form; `elytron.conditions` makes it of mem0's nested one.
 """
@@ -31,14 +31,12 @@ class Comparison(StrEnum):
     EXISTS = "exists"
 
 
-class Test(Value):
+class Condition(Value):
     """One comparison of the metadata under `field` with `values`: one of them, for `in` and `nin` any number.
 
     What has no such field passes `ne` and `nin` alone; `negated` turns the outcome round. Values of different kinds are
     never equal and in no order, but whole and broken numbers are one kind.
     """
-
-    __test__ = False
 
     field: Name
     comparison: Comparison = Comparison.EQ
@@ -47,9 +45,9 @@ class Test(Value):
 
 
 class AnyOf(Value):
-    """Tests of which one must hold."""
+    """Conditions of which one must hold."""
 
-    tests: Annotated[tuple[Test, ...], Field(min_length=1, max_length=limits.CONDITION_TESTS)]
+    conditions: Annotated[tuple[Condition, ...], Field(min_length=1, max_length=limits.CONDITION_TESTS)]
 
 
 Where = Annotated[tuple[AnyOf, ...], Field(max_length=limits.CONDITION_TESTS)]

@@ -3,20 +3,20 @@
 from collections.abc import Mapping
 from typing import assert_never
 
-from elytron_core.contracts.conditions import Comparison, Scalar, Test, Where
+from elytron_core.contracts.conditions import Comparison, Condition, Scalar, Where
 
 
 def hold(where: Where, fields: Mapping[str, Scalar], /) -> bool:
     """Tell whether each group of `where` holds for `fields`."""
-    return all(any(_holds(test, fields) for test in group.tests) for group in where)
+    return all(any(_holds(condition, fields) for condition in group.conditions) for group in where)
 
 
-def _holds(test: Test, fields: Mapping[str, Scalar]) -> bool:
-    if test.field not in fields:
-        met = test.comparison in {Comparison.NE, Comparison.NIN}
+def _holds(condition: Condition, fields: Mapping[str, Scalar]) -> bool:
+    if condition.field not in fields:
+        met = condition.comparison in {Comparison.NE, Comparison.NIN}
     else:
-        met = _meets(fields[test.field], test.comparison, test.values)
-    return met is not test.negated
+        met = _meets(fields[condition.field], condition.comparison, condition.values)
+    return met is not condition.negated
 
 
 def _meets(value: Scalar, comparison: Comparison, wanted: tuple[Scalar, ...]) -> bool:
