@@ -27,8 +27,12 @@ _POOL_TIMES = 4
 _TALK_MS = 8 * 3_600_000
 """What was said so much earlier or later lends nothing, even where it stands beside in its thread."""
 
-_LOWEST = 16
-"""So many of the roughly lowest cosines are made exact to find the lowest."""
+_ROUGH = 0.03
+"""Two cosines that are further apart than this, roughly, are so exactly."""
+_LOWEST = 256
+"""So many of the roughly lowest cosines, at the most, are made exact to find the lowest."""
+_MANY = 1 << 15
+_SAMPLED = 4_096
 
 _one: Callable[[Iterable[float]], Signals[float]] = Signals[float]._make
 
@@ -92,13 +96,17 @@ def _nearness(state: State, query: IndexQuery, seen: Mask) -> _Nearness | None:
     kept = state.vectors.models.get(query.vector[0])
     if kept is None:
         return None
-    compared = np.flatnonzero(kept.has(len(seen)) & seen)
-    if not len(compared):
+    compared = kept.has(len(seen)) & seen
+    if not compared.any():
         return None
-    rough = kept.rough(asked, len(seen))[compared]
-    lowest = float(kept.exact(asked, compared[_highest(-rough, _LOWEST)]).min())
-    above = np.full(len(seen), -1.0)
-    above[compared] = np.maximum(rough - lowest, 0.0)
+    above = kept.rough(asked, len(seen))
+    low = np.flatnonzero(compared & (above <= above.min(where=compared, initial=2.0) + _ROUGH))
+    if len(low) > _LOWEST:
+        low = low[_highest(-above[low], _LOWEST)]
+    lowest = float(kept.exact(asked, low).min())
+    above -= lowest
+    np.maximum(above, 0.0, out=above)
+    above[~compared] = -1.0
     return _Nearness(above, lowest, kept, asked)
 
 
@@ -130,6 +138,12 @@ def _highest(values: Floats, wanted: int) -> Mask | slice:
     """Return where the `wanted` highest values stand, with all that equal the lowest of them."""
     if len(values) <= wanted:
         return slice(None)
+    if len(values) >= _MANY:
+        # What a sample takes for the upper end is where they stand, or else all are looked at.
+        sample = np.sort(values[:: len(values) // _SAMPLED])
+        likely = values[values >= sample[-max(1, len(sample) * 4 * wanted // len(values))]]
+        if len(likely) >= wanted:
+            return values >= np.partition(likely, -wanted)[-wanted]
     return values >= np.partition(values, -wanted)[-wanted]
 
 
