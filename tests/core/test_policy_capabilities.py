@@ -37,8 +37,17 @@ def test_a_snapshot_is_as_it_was_recorded(name: ProfileName) -> None:
 
 
 def test_what_a_snapshot_calls_built_in_is_built_in() -> None:
-    packages = {Part.CLI: "elytron_cli", Part.HTTP: "elytron_http_shell", Part.WSS: "elytron_http_shell"}
-    assert {part for part in SHIPPED if find_spec(packages.get(part, "elytron_replay")) is None} == set()
+    packages = {
+        Part.CLI: "elytron_cli",
+        Part.HTTP: "elytron_http_shell",
+        Part.WSS: "elytron_http_shell",
+        Part.MCP: "elytron_mcp_shell",
+        Part.A2A: "elytron_a2a_shell",
+        Part.REPLAY: "elytron_replay",
+        Part.EVOLVE: "elytron_replay.evolve",
+    }
+    assert {part for part in SHIPPED if find_spec(packages[part]) is None} == set()
+    assert Part.LLM_GATEWAY not in SHIPPED
 
 
 def test_the_profile_must_allow_it() -> None:

@@ -9,9 +9,11 @@ import httpx
 import pytest
 from tests.http_shell.conftest import Keys, bearer
 
+import elytron
 from elytron import MemoryRuntime
 from elytron.registry import OPERATIONS, AnyOperation, Role
 from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Queued
 from elytron_adapter.failures import FAILURES, rejection
 from elytron_adapter.policy import anyone
@@ -19,6 +21,7 @@ from elytron_adapter.principals import Development
 from elytron_core import limits
 from elytron_core.errors import MissingExtra, StoreBusy
 from elytron_http_shell import create_app
+from elytron_http_shell.subscriptions import Streams
 
 pytestmark = pytest.mark.anyio
 
@@ -269,3 +272,14 @@ async def test_the_guard_lets_a_server_start_and_stop_the_application(runtime: M
 
     await create_app(runtime)({"type": "lifespan"}, receive, send)
     assert told == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+async def test_a_profile_bounds_bodies_and_subscriptions() -> None:
+    async with elytron.open("memory:", space="ada", profile="esp-embedded-sdk") as memory:
+        transport = httpx.ASGITransport(create_app(memory, authenticator=Development()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
+            sent = json.dumps({"query": "tea", "pad": "x" * 8_192})
+            response = await client.post("/v1/recall", content=sent, headers={"content-type": "application/json"})
+        assert told(response) == (413, "payload_too_large")
+        entrance = Entrance(Dispatcher(memory), authenticator=Development())
+        assert Streams(entrance).bounds.subscriptions == 4

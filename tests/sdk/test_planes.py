@@ -9,6 +9,7 @@ from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.continuity import Layer, LayerOutcome
 from elytron_core.contracts.writing import MemoryWriteReport, Outcome
 from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.ids import SpaceId
 from elytron_core.planes.continuity import CapsuleState
 from elytron_core.planes.long_term import Kind
 from elytron_core.planes.transcript import Role
@@ -249,7 +250,7 @@ async def test_a_conversation_goes_on_in_another_memory_where_it_was_left(
     assert exported.snapshot.manifest.includes == tuple(Layer)
     assert "secret place" not in exported.model_dump_json()
 
-    target = elytron.Scope(space="ben", conversation="new chat")
+    target = elytron.Scope(space=SpaceId("ben"), conversation="new chat")
     full = elytron.ContinuityImportRequest(
         scope=target, snapshot=exported.snapshot, mode=elytron.SnapshotMode.FULL_RESTORE
     )
@@ -286,7 +287,7 @@ async def test_a_bootstrap_takes_sixteen_facts_and_nothing_else(memory: elytron.
     assert (len(whole.snapshot.layers.facts), whole.facts_left) == (20, 0)
     first = await memory.export_continuity(elytron.ContinuityExportRequest(mode=elytron.SnapshotMode.BOOTSTRAP))
     assert (len(first.snapshot.layers.facts), first.facts_left, first.snapshot.layers.state) == (16, 4, None)
-    target = elytron.Scope(space="ben")
+    target = elytron.Scope(space=SpaceId("ben"))
     report = await memory.import_continuity(elytron.ContinuityImportRequest(scope=target, snapshot=whole.snapshot))
     (facts,) = report.layers
     assert (facts.taken, facts.left, facts.outcome) == (16, 4, LayerOutcome.PARTLY)
@@ -298,7 +299,7 @@ async def test_a_snapshot_that_was_changed_is_refused(memory: elytron.MemoryRunt
     changed = snapshot.model_copy(update={"layers": snapshot.layers.model_copy(update={"facts": ()})})
     with pytest.raises(InvalidInput, match="not whole"):
         await memory.import_continuity(elytron.ContinuityImportRequest(snapshot=changed))
-    empty = await memory.export_continuity(elytron.ContinuityExportRequest(scope=elytron.Scope(space="nobody")))
+    empty = await memory.export_continuity(elytron.ContinuityExportRequest(scope=elytron.Scope(space=SpaceId("nobody"))))
     report = await memory.import_continuity(
         elytron.ContinuityImportRequest(snapshot=empty.snapshot, mode=elytron.SnapshotMode.FULL_RESTORE)
     )
@@ -316,3 +317,55 @@ async def test_a_rehearsed_write_stores_nothing(memory: elytron.MemoryRuntime) -
     once = request.model_copy(update={"dry_run": False, "idempotency_key": "k1"})
     first = await memory.write(once)
     assert (await memory.write(once)).ids == first.ids
+
+
+async def test_an_edge_ends_by_itself_and_its_subjects_stay(memory: elytron.MemoryRuntime) -> None:
+    people = [{"name": name, "subject_kind": "human_user"} for name in ("ada", "bob")]
+    edge = {"source": "ada", "edge_kind": "observes", "target": "bob"}
+    await put(memory, "subjects", subjects=people, edges=[edge])
+    ended = await put(memory, "subjects", ended_edges=[edge])
+    assert (outcomes(ended), ended.changed) == (["deleted"], True)
+    again = await put(memory, "subjects", ended_edges=[edge])
+    assert (outcomes(again), again.changed) == (["skipped"], False)
+    found = await memory.read_subjects()
+    assert ([one.name for one in found.subjects], found.edges) == (["ada", "bob"], ())
+    assert outcomes(await put(memory, "subjects", edges=[edge], ended_edges=[edge])) == ["stored", "deleted"]
+    assert (await memory.read_subjects()).edges == ()
+
+
+async def test_a_chat_stands_for_its_conversation_in_every_plane(memory: elytron.MemoryRuntime) -> None:
+    tied = elytron.Scope(space=SpaceId("ada"), agent="io", chat="c1", conversation="kitchen")
+    by_chat = tied.model_copy(update={"conversation": None})
+    anothers = by_chat.model_copy(update={"agent": "other"})
+    await talk(memory, (Role.USER, "The jam is on the stove."), scope=tied)
+    await memory.write(write_of(by_chat, "execution", state={"goal": "make jam"}))
+    await memory.write(write_of(by_chat, "capsules", capsules=[LEASE]))
+    await memory.write(write_of(by_chat, "garden", documents=[{"role": "diary", "name": "d", "text": "Warm."}]))
+    report = await memory.read_continuity(elytron.ContinuityRequest(scope=by_chat))
+    assert (report.conversation, report.state is not None, len(report.capsules)) == ("kitchen", True, 1)
+    garden = await memory.read_garden(elytron.GardenRequest(scope=by_chat, audience=elytron.GardenAudience.OWNER))
+    assert (garden.conversation, len(garden.documents)) == ("kitchen", 1)
+    whole = elytron.SnapshotMode.FULL_RESTORE
+    made = await memory.export_continuity(elytron.ContinuityExportRequest(scope=by_chat, mode=whole))
+    assert (made.snapshot.manifest.conversation, made.snapshot.layers.state is not None) == ("kitchen", True)
+    maintained = await memory.maintain(elytron.MemoryMaintainRequest(scope=by_chat))
+    assert (maintained.conversation, maintained.turns) == ("kitchen", 1)
+
+    closed = await memory.read_continuity(elytron.ContinuityRequest(scope=anothers))
+    assert (closed.state, closed.capsules, closed.notes) == (None, (), ())
+    hidden = elytron.GardenRequest(scope=anothers, audience=elytron.GardenAudience.OWNER)
+    assert (await memory.read_garden(hidden)).documents == ()
+    empty = await memory.export_continuity(elytron.ContinuityExportRequest(scope=anothers, mode=whole))
+    assert (empty.snapshot.layers.state, empty.snapshot.layers.capsules) == (None, ())
+    with pytest.raises(InvalidInput):
+        await memory.import_continuity(
+            elytron.ContinuityImportRequest(scope=anothers, snapshot=made.snapshot, mode=whole)
+        )
+    taken = await memory.import_continuity(
+        elytron.ContinuityImportRequest(scope=by_chat, snapshot=made.snapshot, mode=whole)
+    )
+    assert (taken.conversation, taken.changed) == ("kitchen", False)
+
+
+def write_of(scope: elytron.Scope, kind: str, **write: object) -> elytron.MemoryWriteRequest:
+    return elytron.MemoryWriteRequest.model_validate({"scope": scope, "write": {"kind": kind, **write}})

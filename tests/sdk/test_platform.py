@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 from tests.sdk.told import believe, learn
+from tests.sdk.turns import answering, request
 
 import elytron
+from elytron.ops import platform
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.platform import CapabilityPolicy
 from elytron_core.errors import InvalidInput, LimitExceeded, StoreBudgetExceeded, StoreForeign, Unsupported
@@ -132,3 +134,30 @@ async def test_a_strict_policy_hides_adapters() -> None:
 async def test_with_a_model_there_is_full_maintenance() -> None:
     async with elytron.open("memory:", language_model=Silent()) as memory:
         assert (await memory.capabilities()).lifecycle.maintain_full.visible
+
+
+async def test_a_part_is_built_in_only_where_its_extra_is_installed(
+    memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = await memory.capabilities()
+    assert all((everything.adapter.mcp.compiled, everything.validation.proposal_preview.visible))
+
+    def without(package: str) -> bool:
+        return package not in {"mcp", "a2a"}
+
+    monkeypatch.setattr(platform, "_is_built_in", without)
+    found = await memory.capabilities()
+    assert (found.adapter.mcp.compiled, found.adapter.a2a.visible, found.adapter.http.compiled) == (False, False, True)
+
+
+async def test_maintenance_shows_a_model_no_more_than_the_profile_lets_it() -> None:
+    model = answering(otherwise='{"items":[]}')
+    said = "I live in Lisbon. " * 55
+    async with elytron.open("memory:", space="ada", profile=ESP, language_model=model) as memory:
+        for number in range(4):
+            await memory.finalize_turn_and_maintain(request(f"t{number}", said, said))
+        await memory.run_jobs()
+        budget = (await memory.capabilities()).budget.maintenance_chars
+    turns = [prompt[1].text.partition("## The turn to read")[2].partition("\n")[2] for prompt in model.prompts]
+    assert any(len(turn) > 900 for turn in turns)
+    assert max(map(len, turns)) <= budget + len("[assistant] ") + len("[user] ") + 1

@@ -371,3 +371,20 @@ async def test_an_erasure_names_the_skills_that_rest_on_what_goes(memory: elytro
     assert erased.derived == (NAME,)
     both = await memory.erase(elytron.MemoryEraseRequest(ids=(NAME,)))
     assert dict(both.removed) == {"skills": 1}
+
+
+async def test_a_deleted_or_pruned_skill_leaves_no_link_behind(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    said = await memory.add("Boil the water, then add the leaves.", conversation="kitchen")
+    await write(memory, citations=said.ids)
+    other = "1. Heat a pot.\n2. Steep the herbs in it."
+    await write(memory, "steep", topic="infusion", content=other, citations=said.ids)
+    here = elytron.Scope(space=SpaceId("ada"), conversation="kitchen")
+    check = elytron.MemoryTranscriptRepairRequest(scope=here)
+    assert (await memory.repair_transcript(check)).checked_derived_refs == 2
+    await memory.delete_runtime_skill(elytron.RuntimeSkillDeleteRequest(name=NAME))
+    clock.advance(91 * DAY_MS)
+    assert len((await memory.govern_runtime_skills()).pruned) == 1
+    found = await memory.repair_transcript(check)
+    assert (found.checked_derived_refs, found.issues, found.fail_closed) == (0, (), False)

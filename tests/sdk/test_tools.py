@@ -19,7 +19,7 @@ from elytron_core.contracts.tools import (
     RegistryRefusal,
 )
 from elytron_core.contracts.writing import MemoryWriteReport, Outcome, Verdict
-from elytron_core.errors import NotFound
+from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes.procedural import ReuseOutcome
 from elytron_core.planes.profiles import ProfileName
@@ -269,3 +269,19 @@ async def test_many_spaces_do_not_share_tools(memory: elytron.MemoryRuntime) -> 
         await memory.add("one", user_id=f"u{at}")
         assert (await memory.recall("one", user_id=f"u{at}")).agent_tool_hints == ()
     assert (await ask(memory)).agent_tool_hints
+
+
+async def test_registries_given_at_opening_are_registered_once(path: str) -> None:
+    async with elytron.open(path, space="ada", agent_tool_registries=(HOST,)) as memory:
+        assert (await memory.list_agent_tool_registries()).registries == (HOST,)
+        before = (await memory.inspect()).sequence
+    async with elytron.open(path, space="ada", agent_tool_registries=(HOST,)) as memory:
+        assert (await memory.inspect()).sequence == before
+
+
+async def test_a_registry_that_is_refused_refuses_the_opening(path: str) -> None:
+    untrue = HOST.model_copy(update={"fingerprint": "0" * 16})
+    with pytest.raises(InvalidInput, match="another fingerprint"):
+        await elytron.open(path, space="ada", agent_tool_registries=(untrue,))
+    async with elytron.open(path, space="ada") as memory:
+        assert (await memory.list_agent_tool_registries()).registries == ()

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from elytron_core import limits
 from elytron_core.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def create_app(
     authenticator: "Authenticator | None" = None,
     keys: "AccessKeys | None" = None,
     hosts: frozenset[str] = LOOPBACK,
-    body_bytes: int = limits.HTTP_BODY_BYTES,
+    body_bytes: int | None = None,
     bounds: "Bounds | None" = None,
     further: "Iterable[Family]" = (),
     spans: "Spans | None" = None,
@@ -36,10 +35,11 @@ def create_app(
     """Return the application that answers from `memory`, which its opener closes.
 
     Callers are who `authenticator` says; without one, the access keys in the store say it, and who has none is let in
-    nowhere. An Entrance brings its own, and `keys` where it knows others beside them. Requests must name one of `hosts` as their host, and as their origin where a
-    browser sends one, so that no web page reaches a memory on this machine ("*" takes any). Bodies are cut off at
-    `body_bytes` before they are read. `bounds` say how much is taken on at once. `further` families of routes stand
-    beside the operations; `spans` are opened around requests.
+    nowhere. An Entrance brings its own, and `keys` where it knows others beside them. Requests must name one of `hosts`
+    as their host, and as their origin where a browser sends one, so that no web page reaches a memory on this machine
+    ("*" takes any). Bodies are cut off at `body_bytes`, else at what the memory's profile takes, before they are read.
+    `bounds` say how much is taken on at once. `further` families of routes stand beside the operations; `spans` are
+    opened around requests.
     Raises MissingExtra without the extra "server".
     """
     try:
@@ -61,4 +61,6 @@ def create_app(
     if keys is None:
         known = memory.authenticator
         keys = known if isinstance(known, AccessKeys) else AccessKeys(memory.dispatcher.runtime.context)
+    if body_bytes is None:
+        body_bytes = memory.dispatcher.runtime.context.profile.budget.http_body_bytes
     return application(memory, keys=keys, hosts=hosts, body_bytes=body_bytes, further=further, spans=spans)

@@ -36,7 +36,8 @@ class Serving:
     names: frozenset[str] = frozenset()
     """Host names that it is reached by, beside this machine's own."""
     bounds: Bounds | None = None
-    body_bytes: int = limits.HTTP_BODY_BYTES
+    body_bytes: int | None = None
+    """Where bodies are cut off; without, what the memory's profile takes."""
     spans: bool = False
     operator_key: bool = False
     """Make a first operator's key where there is none yet, and tell it once."""

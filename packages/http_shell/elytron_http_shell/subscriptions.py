@@ -63,7 +63,8 @@ class Streams:
     def __init__(self, entrance: Entrance, /, *, bounds: StreamBounds | None = None) -> None:
         context = entrance.dispatcher.runtime.context
         self.entrance = entrance
-        self.bounds = bounds or StreamBounds()
+        most = context.profile.budget.subscriptions
+        self.bounds = bounds or StreamBounds(subscriptions=min(most, limits.SUBSCRIPTIONS))
         self.journals = Journals(context.store, context.commits, poll_s=self.bounds.poll_s)
         self._open: Counter[str] = Counter()
 

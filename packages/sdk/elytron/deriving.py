@@ -113,6 +113,18 @@ def links_of_memory(
     return [Ref(DERIVED_REFS, derived_key(turn, record.derived_tag(plane, store_key))) for turn in dict.fromkeys(cited)]
 
 
+async def links_of_skills(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, skills: Iterable[procedural.Skill], /
+) -> dict[Ref, int]:
+    """Return the links of these skills that stand, with their revisions: they mean nothing without them."""
+    refs = [
+        ref
+        for skill in skills
+        for ref in links_of_memory(record, DerivedMemoryPlane.PROCEDURAL_SKILL, skill.name, skill.citations)
+    ]
+    return {ref: document.revision for ref, document in (await _read(ctx, space, refs)).items()}
+
+
 def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> Ref | None:
     """Return where the memory of a link stands; None where its plane keeps no document by that key."""
     match ref.plane:

@@ -10,6 +10,7 @@ from elytron.embedding.encoders import Encoders
 from elytron.entering import Entering
 from elytron.folding import Folds
 from elytron.heads import Heads
+from elytron.ops.tools import register_all
 from elytron.portal import SyncMemoryRuntime
 from elytron.profiling import bounded, capacity_of
 from elytron.runtime import MemoryRuntime
@@ -20,6 +21,7 @@ from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.platform import CapabilityPolicy
 from elytron_core.ids import Ids, RandomIds, SpaceId
+from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.profiles import named_profile
 from elytron_core.policy.spending import Budget
 from elytron_core.ports.keys import KeyProvider
@@ -91,10 +93,15 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 durability=self._durability,
                 api_key=self._api_key,
             )
-            return self._started(self._context(await bounded(store, capacity), address.engine))
-        return self._started(self._context(await bounded(self._store, self._profile.capacity), "given"))
+            return await self._started(self._context(await bounded(store, capacity), address.engine))
+        return await self._started(self._context(await bounded(self._store, self._profile.capacity), "given"))
 
-    def _started(self, context: OperationContext) -> MemoryRuntime:
+    async def _started(self, context: OperationContext) -> MemoryRuntime:
+        try:
+            await register_all(context, self._registries)
+        except BaseException:
+            await context.store.close()
+            raise
         if self._works:
             worker = Worker(context)
             worker.start()
@@ -164,17 +171,15 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
 
     Calls that name no scope use `scope`, else the space `space`; with `space=None` every call must name one. `keys`
     opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite
-    store may lose the last acknowledged writes in a power cut. A Store that is handed in is closed with the
-    runtime. With an `embedder` recall also compares meanings; `former_embedder` made the vectors compared until a
-    switch to `embedder` is complete; a text names a model that `elytron model add` has put on this machine, a folder
-    with one, or a server. `agent_skill_dirs` are directories of SKILL.md files that recall and
-    projection point to; they are read and nothing else. `agent_tool_registries` are registered in the runtime's own
-    space when it opens. `profile` names the kind of place this is, whose hard limits
-    then hold; without it those of a full server do, and the store's device is its bound. A strict `capability_policy`
-    hides adapters and entries from the catalog. `budget` bounds what the
-    language model may cost each space in a day. With `work` the runtime also does the jobs that were put off, of every
-    space of the store, while it is open. Opening raises
-    StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable, Unsupported or PermissionRefused.
+    store may lose the last acknowledged writes in a power cut. A Store that is handed in is closed with the runtime.
+    With an `embedder` recall also compares meanings; `former_embedder` made the vectors compared until a switch to
+    `embedder` is complete; a text names a model that `elytron model add` has put on this machine, a folder with one, or
+    a server. `agent_skill_dirs` are directories of SKILL.md files that recall and projection point to; they are only
+    read. `agent_tool_registries` are registered in the runtime's own space. `profile` names the kind of
+    place this is, whose hard limits then hold; without it a full server's do, and the store's device is its bound. A
+    strict `capability_policy` hides adapters and entries from the catalog. `budget` bounds what the language model may
+    cost each space in a day. With `work` the runtime does what was put off, of every space, while it is open. Raises
+    StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable, Unsupported, PermissionRefused, or InvalidInput.
     """
     if scope is None and space is not None:
         scope = plain.scope_of(None, user_id=space)
@@ -186,12 +191,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         ids=ids,
         index_bytes=index_bytes,
         durability=durability,
-        models=Models(
-            language=language_model,
-            embedder=_embedder(embedder),
-            former_embedder=_embedder(former_embedder),
-            reranker=reranker,
-        ),
+        models=Models(language_model, _embedder(embedder), _embedder(former_embedder), reranker),
         agent_skill_dirs=agent_skill_dirs,
         agent_tool_registries=agent_tool_registries,
         profile=profile,

@@ -35,10 +35,10 @@ class Changes:
 
     def join(self, other: "Changes", /) -> None:
         """Take in the changes of another part of the same write; both touch other documents."""
-        self._puts |= other._puts
-        self._deletes |= other._deletes
-        self._entries += other._entries
-        self._recallable |= other._recallable
+        self._puts |= {put.ref: put for put in other.puts}
+        self._deletes |= {delete.ref: delete for delete in other.deletes}
+        self._entries += other.entries
+        self._recallable |= other.recallable
 
     @property
     def puts(self) -> tuple[Put, ...]:

@@ -122,8 +122,9 @@ class EdgeDraft(Value):
 
 
 class SubjectsWrite(Value):
-    """Subjects, then edges between subjects of the space."""
+    """Subjects, then edges between subjects of the space that stand, then edges that end."""
 
     kind: Literal["subjects"] = "subjects"
     subjects: Annotated[tuple[SubjectDraft, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
     edges: Annotated[tuple[EdgeDraft, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
+    ended_edges: Annotated[tuple[EdgeDraft, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()

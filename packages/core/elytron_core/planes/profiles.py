@@ -54,7 +54,7 @@ class ProfileBudget(Value):
     render_chars: Count
     """Of one projected block."""
     maintenance_chars: Count
-    """Of one text that maintenance is shown."""
+    """Of one turn, or of the turns together, that maintenance shows a model."""
     runtimes: Count
     subscriptions: Count
     hops: Count

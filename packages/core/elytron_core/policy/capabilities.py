@@ -38,7 +38,7 @@ class Part(StrEnum):
     EVOLVE = "evolve"
 
 
-SHIPPED = frozenset({Part.CLI, Part.HTTP, Part.WSS, Part.REPLAY})
+SHIPPED = frozenset({Part.CLI, Part.HTTP, Part.WSS, Part.MCP, Part.A2A, Part.REPLAY, Part.EVOLVE})
 """What this distribution has built in, with all its extras; snapshots speak of this."""
 
 _PART_OF = {

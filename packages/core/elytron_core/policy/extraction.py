@@ -172,13 +172,15 @@ def proposed(turn_id: str, turn: transcript.Turn, answer: ExtractedItems, /) -> 
     return Proposed(drafts=tuple(drafts), dropped=dropped)
 
 
-def prompt(turn: transcript.Turn, *, before: Sequence[transcript.Message], known: Sequence[Fact]) -> Prompt:
+def prompt(
+    turn: transcript.Turn,
+    *,
+    before: Sequence[transcript.Message],
+    known: Sequence[Fact],
+    most: int = limits.SUMMARY_INPUT_CHARS,
+) -> Prompt:
     """Return what a model is asked about one turn: without secrets or this memory's own output, marked as data."""
-    said = [
-        prompting.line(message, limits.EXTRACTION_CHARS)
-        for part, message in enumerate(turn.messages)
-        if message.role in {Role.USER, Role.ASSISTANT} and turn.is_recallable(part)
-    ]
+    said = _said(turn, most)
     earlier = [prompting.line(message, 600) for message in before]
     standing = [f"- {fact.kind.value} / {fact.topic}: {prompting.shown(fact.content, 200)}" for fact in known]
     parts = (
@@ -187,6 +189,17 @@ def prompt(turn: transcript.Turn, *, before: Sequence[transcript.Message], known
         _section(f"The turn to read, of {iso(Instant(turn.recorded_at))}", said),
     )
     return Prompt(instruction=INSTRUCTION, data="\n\n".join(part for part in parts if part))
+
+
+def _said(turn: transcript.Turn, most: int) -> list[str]:
+    """Return the lines of a turn in their order; what is beyond `most` characters is cut."""
+    lines: list[str] = []
+    left = most
+    for part, message in enumerate(turn.messages):
+        if message.role in {Role.USER, Role.ASSISTANT} and turn.is_recallable(part) and left > 0:
+            lines.append(prompting.line(message, min(left, limits.EXTRACTION_CHARS)))
+            left -= len(lines[-1])
+    return lines
 
 
 INSTRUCTION: Final = """\

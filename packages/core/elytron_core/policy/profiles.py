@@ -87,7 +87,8 @@ def default_profile() -> Profile:
             "http_body_bytes": limits.HTTP_BODY_BYTES,
             "source_chars": limits.MESSAGE_CHARS,
             "render_chars": limits.PROJECTION_CHARS_MAX,
-            "maintenance_chars": limits.EXTRACTION_CHARS,
+            "maintenance_chars": limits.SUMMARY_INPUT_CHARS,
+            "subscriptions": limits.SUBSCRIPTIONS,
             "transcript": TranscriptGovernanceBudget(
                 page_turns=limits.PAGE_MAX,
                 host_refs_per_turn=limits.HOST_REFS,

@@ -23,13 +23,21 @@ line each and in the order of events. status: "done" only where the goal is reac
 Leave a text empty where nothing was said of it. Invent nothing."""
 
 
-def summary_data(earlier: str, turns: Sequence[transcript.Turn], /) -> str:
+def summary_data(
+    earlier: str, turns: Sequence[transcript.Turn], /, *, most: int = limits.SUMMARY_INPUT_CHARS
+) -> str:
     """Return what is to be summed up: the summary so far, and what was said since, the latest whole."""
-    told = "\n".join(_said(turns, limits.SUMMARY_INPUT_CHARS))
+    told = "\n".join(_said(turns, min(most, limits.SUMMARY_INPUT_CHARS)))
     return "\n\n".join(part for part in (_section("The summary so far", earlier), _section("Said since", told)) if part)
 
 
-def state_data(known: execution.ExecutionState | None, turns: Sequence[transcript.Turn], /) -> str:
+def state_data(
+    known: execution.ExecutionState | None,
+    turns: Sequence[transcript.Turn],
+    /,
+    *,
+    most: int = limits.EXTRACTION_CHARS,
+) -> str:
     """Return what is known of the work and the turns that may have moved it."""
     used = [
         f"[tool {scrub(seen.tool_name).text}] {scrub(seen.summary).text}"
@@ -39,7 +47,7 @@ def state_data(known: execution.ExecutionState | None, turns: Sequence[transcrip
     ]
     parts = (
         _section("The work as it stood", known.text if known is not None else ""),
-        _section("Said since", "\n".join(_said(turns, limits.EXTRACTION_CHARS))),
+        _section("Said since", "\n".join(_said(turns, min(most, limits.EXTRACTION_CHARS)))),
         _section("Tools that were used", "\n".join(used)),
     )
     return "\n\n".join(part for part in parts if part)
@@ -66,7 +74,7 @@ def _said(turns: Sequence[transcript.Turn], most: int) -> list[str]:
             message = turn.messages[part]
             if message.role not in {Role.USER, Role.ASSISTANT} or not turn.is_recallable(part):
                 continue
-            told = line(message, limits.MESSAGE_SHOWN_CHARS)
+            told = line(message, min(most, limits.MESSAGE_SHOWN_CHARS))
             left -= len(told) + 1
             if left < 0:
                 return lines[::-1]

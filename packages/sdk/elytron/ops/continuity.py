@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from elytron.aliases import meant
+from elytron.aliases import home, meant
 from elytron.context import OperationContext
 from elytron.records import Changes
 from elytron.writes.capsules import plan_capsules
@@ -50,9 +50,8 @@ OWN_IS_NEWER = "what is here is newer, or the same"
 
 
 async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) -> ContinuityReport:
-    """Return where the scope's conversation stands: state, summary, capsules, notes."""
-    scope = (await meant(ctx, ctx.scope_of(request))).within(ctx.scope_of(request))
-    kept = await _kept(ctx, scope)
+    """Return where the scope's conversation stands: state, summary, capsules, notes; nothing for another's chat."""
+    scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
     now = ctx.clock.now()
     shown = tuple(
         capsule.model_copy(update={"state": continuity.state_at(capsule, now)})
@@ -77,8 +76,7 @@ async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) 
 
 async def export_continuity(ctx: OperationContext, request: ContinuityExportRequest, /) -> ContinuityExportReport:
     """Return the continuity of the scope's conversation as a snapshot; it reads, and changes nothing."""
-    scope = ctx.scope_of(request)
-    kept = await _kept(ctx, scope)
+    scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
     current = [fact for fact in kept.facts if fact.is_current]
     channel, conversation = scope.conversation_key
     facts = snapshots.chosen(current, mode=request.mode, conversation=conversation)
@@ -106,9 +104,9 @@ async def export_continuity(ctx: OperationContext, request: ContinuityExportRequ
 async def import_continuity(ctx: OperationContext, request: ContinuityImportRequest, /) -> ContinuityImportReport:
     """Take a snapshot into the scope's conversation as one batch; the newer word wins.
 
-    Raises InvalidInput for one whose layers are not those it was made with.
+    Raises InvalidInput for one whose layers are not those it was made with, and for another subject's chat.
     """
-    scope = ctx.scope_of(request)
+    scope = await home(ctx, ctx.scope_of(request))
     layers = request.snapshot.layers
     if snapshots.fingerprint(layers) != request.snapshot.manifest.fingerprint:
         raise InvalidInput(field="snapshot", problem="is not whole: its layers do not give its fingerprint")
@@ -144,6 +142,13 @@ class _Kept:
         self.notes: tuple[notes.DailyNote, ...] = ()
         self.facts: list[long_term.Fact] = []
         self.messages = 0
+
+
+async def _meant_and_kept(ctx: OperationContext, scope: Scope) -> tuple[Scope, _Kept]:
+    """Return `scope` with the conversation it means and what is kept there: nothing where its chat is another's."""
+    found = await meant(ctx, scope)
+    within = found.within(scope)
+    return within, await _kept(ctx, within) if found.is_trusted else _Kept()
 
 
 async def _kept(ctx: OperationContext, scope: Scope) -> _Kept:

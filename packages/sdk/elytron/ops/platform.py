@@ -16,6 +16,7 @@ _NEEDS: dict[Part, tuple[str, ...]] = {
     Part.A2A: ("elytron_a2a_shell", "a2a"),
     Part.LLM_GATEWAY: ("elytron_llm_gateway", "starlette"),
     Part.REPLAY: ("elytron_replay",),
+    Part.EVOLVE: ("elytron_replay.evolve",),
 }
 """The packages that each part is made of; a part that is not listed is in no distribution yet."""
 

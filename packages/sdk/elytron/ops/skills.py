@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from elytron.context import OperationContext
+from elytron.deriving import links_of_skills
 from elytron.scrubbing import scrub_texts
 from elytron.skill_shelf import SkillShelf, shelf_of, whole_shelf
 from elytron.writes.reuse import record_reuse
@@ -137,14 +138,15 @@ async def set_runtime_skill_enabled(
 async def delete_runtime_skill(
     ctx: OperationContext, request: RuntimeSkillDeleteRequest, /
 ) -> RuntimeSkillMutationReport:
-    """Remove a skill; nothing is left that would keep it from being learned again. Raises NotFound."""
+    """Remove a skill and its links; nothing is left that would keep it from being learned again. Raises NotFound."""
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> Settled[RuntimeSkillMutationReport]:
         shelf = await shelf_of(ctx, scope.space, record, (request.name,))
         skill = shelf.must_get(request.name)
         report = RuntimeSkillMutationReport(space=scope.space, name=request.name, changed=True)
-        return Settled(report, deletes={shelf.ref(skill): shelf.revision(skill)})
+        links = await links_of_skills(ctx, scope.space, record, (skill,))
+        return Settled(report, deletes={shelf.ref(skill): shelf.revision(skill), **links})
 
     report, sequence = await settle(ctx, scope.space, plan)
     return report.model_copy(update={"sequence": sequence})
@@ -184,6 +186,7 @@ async def govern_runtime_skills(
         if request.dry_run:
             return Settled(report)
         deletes = {shelf.ref(skill): shelf.revision(skill) for skill in governed.pruned}
+        deletes |= await links_of_skills(ctx, scope.space, record, governed.pruned)
         return Settled(report, shelf.changes, deletes)
 
     report, sequence = await settle(ctx, scope.space, plan)

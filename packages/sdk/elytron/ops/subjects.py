@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron_core import limits
 from elytron_core.contracts.subjects import (
@@ -39,12 +40,13 @@ async def read_subjects(ctx: OperationContext, request: SubjectsRequest, /) -> S
 
 
 async def read_garden(ctx: OperationContext, request: GardenRequest, /) -> GardenReport:
-    """Return the private documents of the scope's conversation that the audience may see, by name."""
-    scope = ctx.scope_of(request)
+    """Return the private documents of the scope's conversation that the audience may see; none for another's chat."""
+    found = await meant(ctx, ctx.scope_of(request))
+    scope = found.within(ctx.scope_of(request))
     channel, conversation = scope.conversation_key
     record = await ctx.spaces.find(scope.space)
     documents: list[GardenDocument] = []
-    if record is not None:
+    if record is not None and found.is_trusted:
         prefix = f"{record.conversation_tag(scope.conversation_key)}."
         kept = await ctx.store.scan(scope.space, garden.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
         documents = [GardenDocument.from_bytes(document.body) for document in kept]

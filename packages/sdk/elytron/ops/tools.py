@@ -1,5 +1,7 @@
 """Registries of a host's tools: registered, read, deleted. The tools themselves stay with the host."""
 
+from collections.abc import Iterable
+
 from elytron.context import OperationContext
 from elytron.records import Changes
 from elytron.tool_shelf import tools_of
@@ -16,9 +18,9 @@ from elytron_core.contracts.tools import (
     AgentToolRegistryUpsertRequest,
     RegistryRefusal,
 )
-from elytron_core.errors import NotFound
+from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.planes.tools import REGISTRIES, KeptRegistry
+from elytron_core.planes.tools import REGISTRIES, AgentToolRegistrySnapshot, KeptRegistry
 from elytron_core.policy import fingerprints, tool_experience
 from elytron_core.ports.store import Action, Ref
 
@@ -72,6 +74,15 @@ async def upsert_agent_tool_registry(
 
     report, sequence = await settle(ctx, scope.space, plan)
     return report.model_copy(update={"sequence": sequence})
+
+
+async def register_all(ctx: OperationContext, snapshots: Iterable[AgentToolRegistrySnapshot], /) -> None:
+    """Register each snapshot in the runtime's own space. Raises InvalidInput for one that is refused."""
+    for snapshot in snapshots:
+        report = await upsert_agent_tool_registry(ctx, AgentToolRegistryUpsertRequest(snapshot=snapshot))
+        if not report.accepted:
+            name = f"agent_tool_registries, {snapshot.registry_id}"
+            raise InvalidInput(field=name, problem=f"is refused: {report.reason}")
 
 
 async def list_agent_tool_registries(

@@ -85,7 +85,8 @@ async def _model_gate(work: Work, turn: KnownTurn) -> Gate:
 
 
 async def _ask(work: Work, turn: KnownTurn, counts: Counter[str]) -> tuple[CandidateDraft, ...]:
-    prompt = extraction.prompt(turn.turn, before=await _before(work, turn), known=await _standing(work, turn))
+    before, known = await _before(work, turn), await _standing(work, turn)
+    prompt = extraction.prompt(turn.turn, before=before, known=known, most=work.chars)
     answer = await work.ask(prompt.instruction, prompt.data, ExtractedItems)
     found = extraction.proposed(turn.id, turn.turn, answer)
     counts.update(found.dropped)

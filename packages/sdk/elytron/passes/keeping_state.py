@@ -38,7 +38,7 @@ async def keep_state(work: Work, /) -> PassOutcome:
     turns = [turn.turn for turn in work.turns]
     if not turns or not maintaining.is_state_due(turns, known):
         return skipped(Pass.EXECUTION_STATE, "not_due")
-    answer = await work.ask(prompting.STATE, prompting.state_data(known, turns), StateAnswer)
+    answer = await work.ask(prompting.STATE, prompting.state_data(known, turns, most=work.chars), StateAnswer)
     if answer.is_work == "no" or not answer.goal.strip():
         return ended(Pass.EXECUTION_STATE, {"no_work": 1}, changed=0)
     report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=ExecutionWrite(state=_draft(answer))))

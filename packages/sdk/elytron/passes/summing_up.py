@@ -32,7 +32,7 @@ async def sum_up(work: Work, /) -> PassOutcome:
     if not maintaining.is_summary_due(messages, known):
         return skipped(Pass.SUMMARY, "not_due")
     earlier = known.text if known is not None and known.forgotten_at is None else ""
-    data = prompting.summary_data(earlier, [turn.turn for turn in turns])
+    data = prompting.summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
     answer = await work.ask(prompting.SUMMARY, data, SummaryAnswer)
     text = answer.summary.strip()[: limits.SUMMARY_CHARS]
     if not text:

@@ -64,6 +64,11 @@ class Work:
         return self.record.conversation_tag(self.scope.conversation_key)
 
     @property
+    def chars(self) -> int:
+        """Return how many characters of what was said a model may be shown at once."""
+        return self.ctx.profile.budget.maintenance_chars
+
+    @property
     def spent(self) -> Spent:
         return self.asker.spent if self.asker is not None else NOTHING
 

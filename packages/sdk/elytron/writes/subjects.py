@@ -16,6 +16,8 @@ from elytron_core.policy import subjects as policy
 from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
 
+NO_SUCH_EDGE = "there is no such edge"
+
 
 async def plan_subjects(ctx: OperationContext, scope: Scope, write: SubjectsWrite, record: SpaceRecord, /) -> Planned:
     """Return what writing these subjects and edges now would change, and what becomes of each."""
@@ -23,6 +25,7 @@ async def plan_subjects(ctx: OperationContext, scope: Scope, write: SubjectsWrit
     await roll.read(ctx, scope, write)
     decisions = [roll.enter(draft) for draft in write.subjects]
     decisions += [roll.join(draft) for draft in write.edges]
+    decisions += [roll.part(draft) for draft in write.ended_edges]
     about = Ref(subjects.SUBJECTS, record.tag("subject", ""))
     return Planned(roll.changes(), tuple(decisions), about)
 
@@ -46,7 +49,7 @@ class _Roll:
         had = [held.soul for held, _ in self._held.values() if isinstance(held, Subject)]
         souls = {binding.soul for binding in (*had, *(draft.soul for draft in write.subjects)) if binding is not None}
         await self._read(ctx, scope, [self._soul(name) for name in sorted(souls)])
-        await self._read(ctx, scope, [self._edge(draft) for draft in write.edges])
+        await self._read(ctx, scope, [self._edge(draft) for draft in (*write.edges, *write.ended_edges)])
 
     async def _read(self, ctx: OperationContext, scope: Scope, refs: list[Ref]) -> None:
         for document in await ctx.store.get(scope.space, list(dict.fromkeys(refs))) if refs else ():
@@ -85,7 +88,7 @@ class _Roll:
         """Take an edge in, or say why not."""
         ends = {draft.source, draft.target}
         known = frozenset(end for end in ends if self._now_at(self._subject(end)) is not None)
-        name = f"{draft.source} {draft.edge_kind.value} {draft.target}"[:200]
+        name = _name(draft)
         reason = policy.edge_flaw(draft, known=known)
         if reason is not None:
             return _rejected(reason, name)
@@ -96,6 +99,16 @@ class _Roll:
             source=draft.source, kind=draft.edge_kind, target=draft.target, recorded_at=self._now
         )
         return WriteDecision(plane=Plane.SUBJECT, outcome=Outcome.STORED, name=name)
+
+    def part(self, draft: EdgeDraft, /) -> WriteDecision:
+        """End an edge; where there is none, nothing changes."""
+        ref, name = self._edge(draft), _name(draft)
+        if self._now_at(ref) is None:
+            return WriteDecision(plane=Plane.SUBJECT, outcome=Outcome.SKIPPED, reason=NO_SUCH_EDGE, name=name)
+        self._written.pop(ref, None)
+        if ref in self._held:
+            self._released.add(ref)
+        return WriteDecision(plane=Plane.SUBJECT, outcome=Outcome.DELETED, name=name)
 
     def changes(self) -> Changes:
         changes = Changes(self._record)
@@ -132,6 +145,10 @@ class _Roll:
 
     def _edge(self, draft: EdgeDraft) -> Ref:
         return Ref(subjects.SUBJECT_EDGES, self._record.tag("edge", draft.source, draft.edge_kind.value, draft.target))
+
+
+def _name(draft: EdgeDraft) -> str:
+    return f"{draft.source} {draft.edge_kind.value} {draft.target}"[:200]
 
 
 def _value(document: Document) -> Value:
