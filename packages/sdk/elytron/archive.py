@@ -1,7 +1,8 @@
 """The archive file of a space: a zip of JSON lines with a manifest that says what each member must be.
 
-Members: `manifest.json`, `documents.jsonl` (one document a line: collection, key, body) and `journal.jsonl`
-(one entry a line). Bodies stand as JSON where that gives the same bytes back, else as `body_text`.
+Members: `manifest.json`, `documents.jsonl` (one document a line: collection, key, body), `journal.jsonl` (one entry a
+line), and `blobs/<key>` for the bytes beside a document. Bodies of documents stand as JSON where that gives the same
+bytes back, else as `body_text`.
 """
 
 import hashlib
@@ -19,13 +20,21 @@ from pydantic import ValidationError
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.moving import ARCHIVE_FORMAT, ARCHIVE_VERSION, ArchiveManifest, ArchiveMember
-from elytron_core.errors import ElytronError, StoreUnavailable, UnreadableFile
+from elytron_core.contracts.moving import (
+    ARCHIVE_FORMAT,
+    ARCHIVE_VERSION,
+    PLAIN_VERSION,
+    ArchiveBlob,
+    ArchiveManifest,
+    ArchiveMember,
+)
+from elytron_core.errors import ElytronError, LimitExceeded, StoreUnavailable, UnreadableFile
 from elytron_core.ports.store import Action, Document, JournalEntry, Ref, require_ref
 
 MANIFEST = "manifest.json"
 DOCUMENTS = "documents.jsonl"
 JOURNAL = "journal.jsonl"
+BLOBS = "blobs/"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _SPOOL_BYTES = 16 * 1024 * 1024
 
@@ -43,6 +52,28 @@ class _Member:
         self.lines += 1
 
 
+class BlobWriter:
+    """A blob being written: behind the others in one spool, since a zip takes one member at a time."""
+
+    def __init__(self, key: str, spool: IO[bytes], /) -> None:
+        self._key = key
+        self._spool = spool
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    def add(self, chunk: bytes, /) -> None:
+        """Add bytes. Raises LimitExceeded where no archive could hold them."""
+        self._spool.write(chunk)
+        self._digest.update(chunk)
+        self._size += len(chunk)
+        if self._spool.tell() > limits.ARCHIVE_BYTES:
+            raise LimitExceeded(what="bytes of files in an archive", limit=limits.ARCHIVE_BYTES)
+
+    def told(self) -> ArchiveBlob:
+        """Return what the manifest says of it."""
+        return ArchiveBlob(key=self._key, size=self._size, sha256=self._digest.hexdigest())
+
+
 class ArchiveWriter:
     """Writes an archive beside its path and puts it in place, whole and durable, when `finish` is called."""
 
@@ -56,6 +87,8 @@ class ArchiveWriter:
         self._partial = Path(name)
         self._documents = _Member(DOCUMENTS, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent)))  # noqa: SIM115
         self._journal = _Member(JOURNAL, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent)))  # noqa: SIM115
+        self._bytes: IO[bytes] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent))  # noqa: SIM115
+        self._blobs: list[BlobWriter] = []
 
     def __enter__(self) -> Self:
         return self
@@ -65,6 +98,7 @@ class ArchiveWriter:
     ) -> None:
         self._documents.spool.close()
         self._journal.spool.close()
+        self._bytes.close()
         self._partial.unlink(missing_ok=True)
 
     def document(self, document: Document, /) -> None:
@@ -87,6 +121,11 @@ class ArchiveWriter:
         }
         self._journal.add(_dump(line))
 
+    def blob(self, key: str, /) -> BlobWriter:
+        """Begin the bytes beside the document of `key`; they are complete when the next one begins."""
+        self._blobs.append(BlobWriter(key, self._bytes))
+        return self._blobs[-1]
+
     def finish(
         self,
         *,
@@ -98,24 +137,25 @@ class ArchiveWriter:
     ) -> int:
         """Put the archive in place; return its size in bytes."""
         made = ArchiveManifest(
+            version=ARCHIVE_VERSION if self._blobs else PLAIN_VERSION,
             space=space,
             sequence=sequence,
             members=(),
             state_fingerprint=state_fingerprint,
             event_fingerprint=event_fingerprint,
+            blobs=tuple(blob.told() for blob in self._blobs),
             include_private=include_private,
         )
         try:
-            members = self._pack(made)
+            self._pack(made)
             size = self._partial.stat().st_size
             self._partial.replace(self._path)
             _sync_folder(self._path.parent)
         except OSError as error:
             raise StoreUnavailable(f"cannot write {self._path.name!r}: {error.strerror}") from error
-        assert members == 2
         return size
 
-    def _pack(self, made: ArchiveManifest) -> int:
+    def _pack(self, made: ArchiveManifest) -> None:
         written: list[ArchiveMember] = []
         with self._partial.open("wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -127,11 +167,23 @@ class ArchiveWriter:
                             digest.update(chunk)
                             target.write(chunk)
                     written.append(ArchiveMember(name=member.name, lines=member.lines, sha256=digest.hexdigest()))
+                self._bytes.seek(0)
+                for blob in made.blobs:
+                    self._pack_blob(archive, blob)
                 manifest = made.model_copy(update={"members": tuple(written)})
-                archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), manifest.model_dump_json(indent=1))
+                left_out = None if made.blobs else {"blobs"}
+                told = manifest.model_dump_json(indent=1, exclude=left_out)
+                archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), told)
             file.flush()
             os.fsync(file.fileno())
-        return len(written)
+
+    def _pack_blob(self, archive: zipfile.ZipFile, blob: ArchiveBlob) -> None:
+        left = blob.size
+        with archive.open(zipfile.ZipInfo(BLOBS + blob.key, _EPOCH), "w", force_zip64=True) as target:
+            while left:
+                chunk = self._bytes.read(min(left, limits.BLOB_CHUNK_BYTES))
+                target.write(chunk)
+                left -= len(chunk)
 
 
 class ArchiveReader:
@@ -183,12 +235,19 @@ class ArchiveReader:
                 raise self._bad(f"skips a sequence in {JOURNAL}", number)
             yield entry
 
+    def blob(self, key: str, /) -> Iterator[bytes]:
+        """Yield the bytes beside the document of `key`."""
+        with self._zip.open(BLOBS + key) as source:
+            while chunk := source.read(limits.BLOB_CHUNK_BYTES):
+                yield chunk
+
     def count(self, member: str, /) -> int:
         """Return how many lines a member has."""
         return next(found.lines for found in self.manifest.members if found.name == member)
 
     def _check(self) -> ArchiveManifest:
-        if sorted(self._zip.namelist()) != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
+        names = sorted(self._zip.namelist())
+        if [name for name in names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
             raise self._bad("is not an elytron archive: its members are others")
         if sum(info.file_size for info in self._zip.infolist()) > limits.ARCHIVE_BYTES:
             raise self._bad(f"unpacks to more than {limits.ARCHIVE_BYTES} bytes")
@@ -200,8 +259,12 @@ class ArchiveReader:
                 raise self._bad(f"is an archive of version {manifest.version}: use a newer elytron")
             if sorted(member.name for member in manifest.members) != sorted((DOCUMENTS, JOURNAL)):
                 raise self._bad("has a manifest that does not name its members")
+            if names != sorted((MANIFEST, DOCUMENTS, JOURNAL, *(BLOBS + blob.key for blob in manifest.blobs))):
+                raise self._bad("has a manifest that does not name its files")
             for member in manifest.members:
                 self._check_member(member)
+            for blob in manifest.blobs:
+                self._check_blob(blob)
         except (ValidationError, zipfile.BadZipFile, OSError, EOFError):
             raise self._bad("is damaged: a member cannot be read") from None
         return manifest
@@ -215,6 +278,15 @@ class ArchiveReader:
                 lines += chunk.count(b"\n")
         if digest.hexdigest() != member.sha256 or lines != member.lines:
             raise self._bad(f"is damaged: {member.name} is not what its manifest says")
+
+    def _check_blob(self, blob: ArchiveBlob) -> None:
+        digest = hashlib.sha256()
+        size = 0
+        for chunk in self.blob(blob.key):
+            digest.update(chunk)
+            size += len(chunk)
+        if (digest.hexdigest(), size) != (blob.sha256, blob.size):
+            raise self._bad("is damaged: a file in it is not what its manifest says")
 
     def _lines(self, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
         with self._zip.open(member) as source:

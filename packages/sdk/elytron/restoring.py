@@ -1,7 +1,7 @@
 """What an archive does to a space: all of it into an empty one, or what is new into a lived-in one."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from itertools import islice
 from typing import assert_never
 
@@ -27,6 +27,7 @@ from elytron_core.contracts.writing import (
 from elytron_core.errors import Conflict, InvalidInput, UnreadableFile
 from elytron_core.ids import SpaceId
 from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.ports.store import Batch, Document, Entry, Erasure, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
@@ -54,18 +55,26 @@ async def full_restore(
         mode=ImportMode.FULL_RESTORE,
         imported=counts,
         skipped={},
+        blobs=len(reader.manifest.blobs),
         changed=not dry_run,
         dry_run=dry_run,
         state_fingerprint=reader.manifest.state_fingerprint,
     )
     if dry_run:
         return report
-    if await ctx.store.journal(scope.space, after=0, limit=1):
+    if reader.manifest.blobs or await ctx.store.journal(scope.space, after=0, limit=1):
         await ctx.store.erase(Erasure(space=scope.space, at=ctx.clock.now(), whole_space=True))
+    for blob in reader.manifest.blobs:
+        await ctx.store.write_blob(scope.space, blob.key, _pieces(reader, blob.key))
     sequence = 0
     for batch in _batches(scope.space, reader, record):
         sequence = (await ctx.store.commit(batch)).last
     return report.model_copy(update={"sequence": sequence})
+
+
+async def _pieces(reader: ArchiveReader, key: str) -> AsyncIterator[bytes]:
+    for chunk in reader.blob(key):
+        yield chunk
 
 
 def _survey(reader: ArchiveReader) -> tuple[dict[str, int], Document | None]:
@@ -76,13 +85,18 @@ def _survey(reader: ArchiveReader) -> tuple[dict[str, int], Document | None]:
     counts: Counter[str] = Counter()
     lines: list[bytes] = []
     record: Document | None = None
+    unowned = {blob.key for blob in reader.manifest.blobs}
     for document in reader.documents():
         if document.ref.collection not in COLLECTIONS:
             raise UnreadableFile(name="archive", problem="holds a collection that this version does not know")
+        if document.ref.collection in WITH_BLOBS:
+            unowned.discard(document.ref.key)
         counts[document.ref.collection] += 1
         lines.append(document_line(document))
         if document.ref == REF:
             record = document
+    if unowned:
+        raise UnreadableFile(name="archive", problem="holds a file that none of its documents has")
     is_whole = reader.manifest.include_private
     if (record is not None) is not is_whole or state_fingerprint(lines) != reader.manifest.state_fingerprint:
         raise UnreadableFile(name="archive", problem="is damaged: its documents do not give its fingerprint")

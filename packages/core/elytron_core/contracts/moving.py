@@ -9,7 +9,9 @@ from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.model import Value
 
 ARCHIVE_FORMAT = "elytron.archive"
-ARCHIVE_VERSION = 1
+ARCHIVE_VERSION = 2
+PLAIN_VERSION = 1
+"""The version of an archive without blobs, which older versions read too."""
 
 Path = Annotated[str, Field(min_length=1, max_length=4_096)]
 
@@ -56,6 +58,14 @@ class ArchiveMember(Value):
     sha256: str
 
 
+class ArchiveBlob(Value):
+    """The bytes beside a document: the member `blobs/<key>` of an archive."""
+
+    key: str
+    size: int
+    sha256: str
+
+
 class ArchiveManifest(Value):
     """The first file of an archive: what it is and what the others must be."""
 
@@ -64,6 +74,7 @@ class ArchiveManifest(Value):
     space: str
     sequence: int
     members: tuple[ArchiveMember, ...]
+    blobs: tuple[ArchiveBlob, ...] = ()
     state_fingerprint: str
     event_fingerprint: str
     include_private: bool = True
@@ -80,6 +91,7 @@ class MemorySpaceExportReport(Value):
     documents: dict[str, int]
     redacted: dict[str, int]
     entries: int
+    blobs: int = 0
     state_fingerprint: str
     event_fingerprint: str
 
@@ -92,6 +104,7 @@ class MemoryExportReport(Value):
     size_bytes: int
     documents: dict[str, int]
     entries: int
+    blobs: int = 0
     state_fingerprint: str
     event_fingerprint: str
 
@@ -103,6 +116,8 @@ class MemoryImportReport(Value):
     mode: ImportMode
     imported: dict[str, int]
     skipped: dict[str, int]
+    blobs: int = 0
+    """How many files came back with their bytes; a full restore brings all, bootstrap none."""
     changed: bool
     dry_run: bool = False
     sequence: int = 0

@@ -22,6 +22,8 @@ BACKLOG = "gateway_backlog"
 
 OF_A_SPACE = (SESSIONS, EDITS, RESOURCES, TWINS, ATTACHMENTS, BACKLOG)
 """The collections that lie in a user's own spaces; users stand in the gateway's."""
+WITH_BLOBS = frozenset({RESOURCES, ATTACHMENTS})
+"""The collections whose documents may have bytes beside them, in the blob of their key."""
 
 
 class User(Value):

@@ -19,6 +19,7 @@ from elytron_core.contracts.moving import (
     MemorySpaceExportRequest,
 )
 from elytron_core.errors import NotFound, StoreBusy
+from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.policy.publishing import Publisher
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
@@ -76,6 +77,7 @@ async def _export(
     lines: list[bytes] = []
     events, shown = EventFingerprint(), EventFingerprint()
     publisher = Publisher()
+    blobs = 0
     with ArchiveWriter(path) as writer:
         async for entry in entries(ctx.store, scope.space):
             events.add(entry)
@@ -92,6 +94,8 @@ async def _export(
             writer.document(kept)
             counts[collection] += 1
             lines.append(document_line(kept))
+            if collection in WITH_BLOBS:
+                blobs += await _write_blob(ctx, scope, document.ref.key, writer)
         if await ctx.store.journal(scope.space, after=events.count, limit=1):
             return None
         state = state_fingerprint(lines)
@@ -111,6 +115,21 @@ async def _export(
         documents=dict(sorted(counts.items())),
         redacted=dict(sorted(redacted.items())),
         entries=shown.count,
+        blobs=blobs,
         state_fingerprint=state,
         event_fingerprint=shown.hexdigest(),
     )
+
+
+async def _write_blob(ctx: OperationContext, scope: Scope, key: str, writer: ArchiveWriter) -> int:
+    """Write the bytes beside a document; return 0 where it has none, else 1."""
+    chunks = ctx.store.read_blob(scope.space, key)
+    try:
+        first = await anext(chunks, b"")
+    except NotFound:
+        return 0  # an attachment that is an address, or a file whose bytes never came
+    blob = writer.blob(key)
+    blob.add(first)
+    async for chunk in chunks:
+        blob.add(chunk)
+    return 1
