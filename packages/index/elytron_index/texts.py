@@ -197,37 +197,30 @@ def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]
     """Join each word's rows with those of its kin."""
     if not any(related):
         return _exact(state, found)
-    size = state.columns.size
-    sizes = found.counts_of.tolist()
-    rows: list[Rows] = []
-    counts: list[Floats] = []
-    exact: list[Mask] = []
+    size, units = state.columns.size, state.columns.count
+    sizes = iter(found.counts_of.tolist())
+    owners: list[int] = []
+    shares: list[float] = []
     idf: list[float] = []
-    first = start = 0
-    for others in related:
-        own, *theirs = sizes[first : first + 1 + len(others)]
-        first += 1 + len(others)
-        shares = (1.0, *others.values())
-        held = np.zeros(size)
-        sure = np.zeros(size, np.bool_)
-        spent = 0
-        for share, holders in zip(shares, (own, *theirs), strict=True):
-            if not holders:
-                continue
-            part = slice(start, start + holders)
-            start += holders
+    for word, others in enumerate(related):
+        own = spent = next(sizes)
+        owners += [word] * (1 + len(others))
+        shares.append(1.0)
+        theirs = 0
+        for share in others.values():
+            holders = next(sizes)
+            theirs += holders
             spent += holders
-            if spent <= _KIN_POSTINGS or share == 1.0:
-                held[found.rows[part]] += share * found.counts[part]
-                if share == 1.0:
-                    sure[found.rows[part]] = True
-        rows.append(np.flatnonzero(held))
-        counts.append(held[rows[-1]])
-        exact.append(sure[rows[-1]])
-        idf.append(_idf(state.columns.count, own or min(sum(theirs), state.columns.count)))
-    return Held(
-        np.concatenate(rows), np.concatenate(counts), np.concatenate(exact), np.array(list(map(len, rows))), tuple(idf)
-    )
+            shares.append(share if spent <= _KIN_POSTINGS or share == 1.0 else 0.0)
+        idf.append(_idf(units, own or min(theirs, units)))
+    share = np.repeat(shares, found.counts_of)
+    places = np.repeat(np.array(owners) * size, found.counts_of) + found.rows
+    held = np.bincount(places, share * found.counts, size * len(related)).astype(np.float64, copy=False)
+    sure = np.zeros(len(held), np.bool_)
+    sure[places[share == 1.0]] = True
+    places = np.flatnonzero(held)
+    words, rows = np.divmod(places, size)
+    return Held(rows, held[places], sure[places], np.bincount(words, minlength=len(related)), tuple(idf))
 
 
 def _exact(state: State, found: Found) -> Held:
