@@ -10,7 +10,9 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
+from anyio.from_thread import start_blocking_portal
 from click.testing import CliRunner
+from mcp import Client
 from tests.transports.live import Live
 
 import elytron
@@ -18,6 +20,8 @@ from elytron.registry import by_name
 from elytron_adapter import codec
 from elytron_cli.app import cli
 from elytron_core.retelling import error_of
+from elytron_mcp_shell.serving import ERROR
+from elytron_mcp_shell.toolsets import tool_name
 from elytron_replay import operations
 
 Json = Any
@@ -65,9 +69,28 @@ def command_line(live: Live) -> Generator[Call]:
     yield call
 
 
+@contextmanager
+def mcp(live: Live) -> Generator[Call]:
+    """Call the server's tools through the MCP SDK's client, as an operator who is shown every one."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(Client(f"{live.url}/mcp")) as client,
+    ):
+
+        def call(name: str, request: Json) -> Json:
+            result = portal.call(client.call_tool, tool_name(by_name(name)), request)
+            if result.is_error:
+                told = (result.meta or {})[ERROR]
+                raise error_of(told["key"], told["reason"], told["details"])
+            return result.structured_content
+
+        yield call
+
+
 OPENERS: dict[str, Opener] = {
     "in process": in_process,
     "HTTP client": partial(remote, scheme="http"),
     "WebSocket client": partial(remote, scheme="ws"),
     "command line": command_line,
+    "MCP": mcp,
 }

@@ -12,24 +12,27 @@ from tests.transports.live import Live
 from tests.transports.openers import OPENERS, Call
 
 from elytron.registry import OPERATIONS, by_name
+from elytron_cli.protocols import mcp_surfaces
 from elytron_core.errors import ElytronError
 from elytron_http_shell.performing import path_of
+from elytron_mcp_shell import ToolSet
 from elytron_replay import matching, references
 from elytron_replay.fixture import Step
 
+PROTOCOLS = (mcp_surfaces(frozenset({ToolSet.ALL})),)
 NAMES = [operation.name for operation in OPERATIONS]
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Live]:
-    with Live() as server:
+    with Live(further=PROTOCOLS) as server:
         yield server
 
 
 @pytest.fixture
 def own() -> Iterator[Live]:
     """Serve a body that ends the runtime."""
-    with Live() as server:
+    with Live(further=PROTOCOLS) as server:
         yield server
 
 

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "keys": ("keys:keys", "Make and rotate the keys of sealed stores."),
     "list": ("reading:list_memories", "List memories in the order in which they were stored."),
     "maintain": ("maintain:maintain", "Maintain memory now: facts, summary, notes, skills."),
+    "mcp": ("mcp:mcp", "Serve the space to an MCP host; print what to paste into it."),
     "model": ("model:model", "Add, list, remove and switch the models that compare meanings."),
     "platform": ("platform:platform", "Say what a memory can do, in a profile or here."),
     "project": ("recalling:project", "Show the block a model would see."),

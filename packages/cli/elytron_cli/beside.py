@@ -1,13 +1,15 @@
-"""What a server shows beside the operations: the gateway, and the store where somebody asked for it."""
+"""What a server shows beside the operations: the gateway, MCP and A2A, and the store where somebody asked for it."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.principals import Authenticator
+from elytron_cli.protocols import a2a_surfaces, mcp_surfaces, speaks_a2a, speaks_mcp
+from elytron_mcp_shell import ToolSet
 
 if TYPE_CHECKING:
     from elytron_http_shell.routes import Family
@@ -21,14 +23,20 @@ class Wanted:
     upstream: str | None = None
     hosts: frozenset[str] = frozenset()
     folders: tuple[Path, ...] = ()
+    secret: str | None = field(default=None, repr=False)
+    quota_messages: int | None = None
+    quota_bytes: int | None = None
+    tools: frozenset[ToolSet] = frozenset({ToolSet.CORE})
+    public_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Families of surfaces, and who is let in beside the holders of access keys."""
+    """Families of surfaces, who is let in beside the holders of access keys, and the protocols that are spoken."""
 
     further: "tuple[Family, ...]"
     known: tuple[Authenticator, ...]
+    protocols: tuple[str, ...]
 
 
 @asynccontextmanager
@@ -36,7 +44,7 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
     """Give what stands beside the operations of `runtime` while it is served."""
     from elytron_gateway.everos import EverOsUpstream
     from elytron_gateway.external import Allowed
-    from elytron_gateway.service import Gateway, GatewayOptions
+    from elytron_gateway.service import Gateway, GatewayOptions, Quota
     from elytron_gateway.users import UserKeys
     from elytron_http_shell.gateway import gateway_surfaces
     from elytron_http_shell.store import store_surfaces
@@ -46,7 +54,34 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
         if wanted.upstream is not None:
             there = EverOsUpstream(wanted.upstream, clock=runtime.context.clock)
             stack.push_async_callback(there.close)
-        options = GatewayOptions(allowed=Allowed(wanted.hosts, wanted.folders))
+        options = GatewayOptions(
+            secret=wanted.secret.encode() if wanted.secret is not None else None,
+            allowed=Allowed(wanted.hosts, wanted.folders),
+            quota=Quota(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
+        )
         gateway = Gateway(runtime, upstream=there, options=options)
         shared = (store_surfaces,) if wanted.share_store else ()
-        yield Beside(further=(gateway_surfaces(gateway), *shared), known=(UserKeys(gateway.users),))
+        spoken = _spoken(wanted)
+        entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
+        runtime.context.entries.update(entries)
+        stack.callback(runtime.context.entries.difference_update, entries)
+        yield Beside(
+            further=(gateway_surfaces(gateway), *(found.family for found in spoken), *shared),
+            known=(UserKeys(gateway.users),),
+            protocols=("http", "websocket", "sse", *(found.name for found in spoken)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """A protocol whose extra is installed: its name, the catalog's name of what serves it, and its surfaces."""
+
+    name: str
+    entry: str
+    family: "Family"
+
+
+def _spoken(wanted: Wanted) -> tuple[_Spoken, ...]:
+    mcp = (_Spoken("mcp", "mcp_server", mcp_surfaces(wanted.tools)),) if speaks_mcp() else ()
+    a2a = (_Spoken("a2a", "a2a_bridge", a2a_surfaces(wanted.public_url)),) if speaks_a2a() else ()
+    return (*mcp, *a2a)

@@ -317,3 +317,13 @@ EVENTS_RETRY_MS = 2_000
 EVENT_ID_CHARS = 40
 EVENT_SESSION_S = 3_600.0
 EVENT_SESSIONS = 1_000
+
+# Agents that speak to agents (A2A)
+A2A_CHUNK_BYTES = 512 * 1024
+A2A_CHUNKS = 4_096
+"""Chunks of one archive."""
+A2A_UPLOADS = 64
+"""Archives that may be under way at once."""
+A2A_UPLOADS_EACH = 4
+A2A_UPLOAD_KEEP_MS = 3_600_000
+"""For so long an archive waits for its next chunk."""

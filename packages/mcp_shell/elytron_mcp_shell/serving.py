@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from typing import Any, cast
 from urllib.parse import quote, unquote
@@ -75,7 +76,8 @@ class Shell:
         self, context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         operations = self._operations(self._who(context))
-        tools = [*map(_operation_tool, operations.values()), *map(_plain_tool, self._plain.values())]
+        told = (_operation_tool(operation.name) for operation in operations.values())
+        tools = [*told, *map(_plain_tool, self._plain.values())]
         return types.ListToolsResult(tools=tools)
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -188,7 +190,9 @@ def resource_uri(memory_id: str, /) -> str:
     return _MEMORY + quote(memory_id, safe="")
 
 
-def _operation_tool(operation: AnyOperation) -> types.Tool:
+@cache
+def _operation_tool(name: str) -> types.Tool:
+    operation = by_name(name)
     schema = codec.schema(operation)
     return types.Tool(
         name=tool_name(operation),
@@ -204,6 +208,7 @@ def _operation_tool(operation: AnyOperation) -> types.Tool:
     )
 
 
+@cache
 def _plain_tool(tool: PlainTool) -> types.Tool:
     return types.Tool(
         name=tool.name,

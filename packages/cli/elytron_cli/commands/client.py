@@ -38,6 +38,7 @@ _REQUEST = click.option(
 
 
 @click.group("client", cls=RichGroup)
+@common
 def client() -> None:
     """Call a memory on a server. Every operation has a command of its name."""
 

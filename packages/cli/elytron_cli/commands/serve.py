@@ -15,15 +15,17 @@ from elytron_cli.session import opened
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
+from elytron_mcp_shell import ToolSet
 
 
 class ServeReport(Value):
-    """Where a server listens, whom it lets in, and the operator's first key where one was asked for."""
+    """Where a server listens, what it speaks, whom it lets in, and the first operator's key where it was asked for."""
 
     address: str
     mode: str
     store: str
     pid: int
+    protocols: tuple[str, ...]
     operator_key: str | None = None
 
 
@@ -58,6 +60,18 @@ class ServeReport(Value):
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A folder to read resources from.",
 )
+@click.option(
+    "--mcp-tools",
+    "tools",
+    multiple=True,
+    type=click.Choice([item.value for item in ToolSet]),
+    default=(ToolSet.CORE.value,),
+    show_default=True,
+    help="Which tools MCP shows; may be repeated.",
+)
+@click.option("--public-url", metavar="URL", help="Where others reach the server, for its A2A card; behind a proxy.")
+@click.option("--quota-messages", type=click.IntRange(0), help="Messages that a gateway user may hold; without: any.")
+@click.option("--quota-bytes", type=click.IntRange(0), help="Bytes in a gateway user's resources; without: any.")
 @click.option("--otel", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
 @common
 def serve(
@@ -75,6 +89,10 @@ def serve(
     upstream: str | None,
     hosts: tuple[str, ...],
     folders: tuple[Path, ...],
+    quota_messages: int | None,
+    quota_bytes: int | None,
+    tools: tuple[str, ...],
+    public_url: str | None,
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
 
@@ -101,21 +119,38 @@ def serve(
         operator_key=operator_key,
     )
 
-    wanted = Wanted(share_store=share_store, upstream=upstream, hosts=frozenset(hosts), folders=folders)
+    wanted = Wanted(
+        share_store=share_store,
+        upstream=upstream,
+        hosts=frozenset(hosts),
+        folders=folders,
+        secret=found.gateway_secret.value if found.gateway_secret is not None else None,
+        quota_messages=quota_messages,
+        quota_bytes=quota_bytes,
+        tools=frozenset(map(ToolSet, tools)),
+        public_url=public_url,
+    )
 
-    def started(told: Started) -> None:
+    def started(told: Started, protocols: tuple[str, ...]) -> None:
         report = ServeReport(
             address=told.address,
             mode=told.mode,
             store=_shown(found.store.value),
             pid=os.getpid(),
+            protocols=protocols,
             operator_key=told.operator_key,
         )
         _tell(out, report)
 
     async def work() -> None:
         async with opened(found) as session, beside(session.runtime, wanted) as more:
-            await served(session.runtime, serving, started=started, further=more.further, known=more.known)
+            await served(
+                session.runtime,
+                serving,
+                started=lambda told: started(told, more.protocols),
+                further=more.further,
+                known=more.known,
+            )
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(work())
@@ -126,11 +161,12 @@ def _tell(out: Output, report: ServeReport) -> None:
     lines = [
         f"listening on {report.address}",
         f"  who may call: {report.mode}",
+        f"  speaks: {', '.join(report.protocols)}",
         f"  try it: {report.address}/docs",
         f"  stop it: Ctrl-C, or kill {report.pid}",
     ]
     if report.operator_key is not None:
-        lines.insert(2, f"  operator's key, shown this once: {report.operator_key}")
+        lines.insert(3, f"  operator's key, shown this once: {report.operator_key}")
     out.report(report, lambda console: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()  # whoever started it may read this through a pipe
 

@@ -1,0 +1,59 @@
+"""A2A as applications of a server: the card that agents find, JSON-RPC, and the plain route for one message."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from elytron_a2a_shell.bridge import Bridge
+from elytron_a2a_shell.uploads import Uploads
+from elytron_adapter.entry import Entrance
+from elytron_core import limits
+from elytron_core.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+CARD_PATH = "/.well-known/agent-card.json"
+RPC_PATH = "/a2a"
+MESSAGE_PATH = "/a2a/message"
+
+
+@dataclass(frozen=True, slots=True)
+class A2aApp:
+    """What stands at `CARD_PATH`, `RPC_PATH` and `MESSAGE_PATH`. `running` is entered while they are served.
+
+    The card is anybody's to read; the others answer the principal in the scope's state.
+    """
+
+    card: "ASGIApp"
+    rpc: "ASGIApp"
+    message: "ASGIApp"
+    running: Callable[[], AbstractAsyncContextManager[None]]
+
+
+def a2a_app(entrance: Entrance, /, *, address: str | None = None, body_bytes: int = limits.HTTP_BODY_BYTES) -> A2aApp:
+    """Return the applications that answer from `entrance`.
+
+    `address` is the server's as others reach it; without it, the card names the host that it was asked at. Host and
+    origin are for the server around it to judge. Raises MissingExtra without the extra "a2a".
+    """
+    try:
+        from elytron_a2a_shell import serving
+    except ImportError as error:
+        raise MissingExtra(extra="a2a", purpose="speaking A2A") from error
+    context = entrance.dispatcher.runtime.context
+    uploads = Uploads(clock=context.clock, ids=context.ids)
+    bridge = Bridge(entrance, uploads=uploads)
+
+    @asynccontextmanager
+    async def running() -> AsyncGenerator[None]:
+        with uploads.kept():
+            yield
+
+    return A2aApp(
+        card=serving.card_app(address=address, rpc_path=RPC_PATH, card_path=CARD_PATH),
+        rpc=serving.rpc_app(bridge, ids=context.ids, body_bytes=body_bytes, rpc_path=RPC_PATH),
+        message=serving.message_app(bridge, ids=context.ids, body_bytes=body_bytes),
+        running=running,
+    )

@@ -1,0 +1,167 @@
+"""From a peer's message to an operation, and from its report to the answer. Knows no wire."""
+
+import json
+import logging
+from dataclasses import replace
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from elytron_a2a_shell.messages import (
+    FactCandidate,
+    Heard,
+    LifecycleEvent,
+    MessageName,
+    MigrationChunk,
+    MigrationProgress,
+    PeerAnswer,
+    PeerCapability,
+    PeerCapabilityReport,
+    PeerMessage,
+    PeerNote,
+    ProcedureCandidate,
+)
+from elytron_a2a_shell.uploads import Uploads
+from elytron_adapter import codec
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Accepted, Duplicated, Response, Source, SourceKind, Transport
+from elytron_adapter.failures import rejection
+from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_core.contracts.moving import MemoryImportRequest
+from elytron_core.contracts.platform import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
+from elytron_core.contracts.writing import (
+    FactDraft,
+    LongTermExtraction,
+    MemoryWriteRequest,
+    Procedural,
+    TranscriptWrite,
+    TurnDraft,
+)
+from elytron_core.errors import ElytronError, LimitExceeded, PermissionRefused
+from elytron_core.model import Value
+from elytron_core.planes.procedural import SkillSource
+from elytron_core.planes.transcript import Message, Role
+
+logger = logging.getLogger(__name__)
+
+_PEER = Source(kind=SourceKind.PEER)
+
+
+class Bridge:
+    """Answers the messages of peers, each as the principal that its credential proved."""
+
+    def __init__(self, entrance: Entrance, /, *, uploads: Uploads) -> None:
+        self._entrance = entrance
+        self._uploads = uploads
+
+    @property
+    def hops(self) -> int:
+        """Return how many runtimes may have handed a message on before this one refuses it."""
+        return self._entrance.dispatcher.runtime.context.profile.budget.hops
+
+    async def answer(
+        self, principal: Principal, message: PeerMessage, /, *, request_id: str, idempotency_key: str | None = None
+    ) -> PeerAnswer:
+        """Do what `message` asks for and say what became of it; what went wrong comes back as Rejected."""
+        try:
+            if message.hops > self.hops:
+                raise LimitExceeded(what="hops of a message", limit=self.hops, found=message.hops)
+            payload = await self._done(
+                principal, message, request_id=request_id, key=message.idempotency_key or idempotency_key
+            )
+        except ElytronError as error:
+            payload = rejection(error, request_id=request_id)
+        is_catalog = message.name is MessageName.PEER_CAPABILITY and isinstance(payload, Accepted)
+        kind = MessageName.PEER_CAPABILITY if is_catalog else MessageName.REPORT
+        return PeerAnswer(kind=kind, payload=payload, hops=message.hops + 1)
+
+    async def _done(self, principal: Principal, message: PeerMessage, *, request_id: str, key: str | None) -> Response:
+        match message.name:
+            case MessageName.RECALL_REQUEST:
+                return await self._call(principal, "recall", _encoded(message.payload), request_id)
+            case MessageName.PROJECTION_REQUEST:
+                return await self._call(principal, "project", _encoded(message.payload), request_id)
+            case MessageName.WRITE_CANDIDATE:
+                return await self._call(principal, "write", _candidate(message.payload), request_id, key=key)
+            case MessageName.REPORT:
+                return await self._call(principal, "write", _evidence(message.payload), request_id, key=key)
+            case MessageName.PEER_CAPABILITY:
+                return await self._capable(principal, message.payload, request_id)
+            case MessageName.MIGRATION_CHUNK:
+                return await self._migrated(principal, message.payload, request_id)
+            case MessageName.LIFECYCLE_EVENT:
+                event = codec.decode_as(LifecycleEvent, _encoded(message.payload))
+                logger.info("request %s: a peer's runtime %s", request_id, event.event)
+                return Accepted(request_id=request_id, report=Heard())
+            case _:
+                assert_never(message.name)
+
+    async def _call(
+        self, principal: Principal, operation: str, payload: bytes | Value, request_id: str, *, key: str | None = None
+    ) -> Response:
+        return await self._entrance.call(
+            principal,
+            transport=Transport.A2A,
+            operation=operation,
+            request_id=request_id,
+            payload=payload,
+            idempotency_key=key,
+            source=_PEER,
+        )
+
+    async def _capable(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
+        peer = codec.decode_as(PeerCapability, _encoded(payload))
+        answer = await self._call(principal, "capabilities", MemoryCapabilitiesRequest(), request_id)
+        if not isinstance(answer, Accepted | Duplicated):
+            return answer
+        assert isinstance(answer.report, MemoryCapabilityCatalog)
+        report = PeerCapabilityReport(
+            memory_report_visible=peer.memory_report_visible,
+            messages=tuple(MessageName),
+            hops=self.hops,
+            catalog=answer.report,
+        )
+        return Accepted(request_id=request_id, report=report)
+
+    async def _migrated(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
+        if principal.kind is PrincipalKind.DEVICE:
+            raise PermissionRefused("a device does not import archives: use the user's own key")
+        chunk = codec.decode_as(MigrationChunk, _encoded(payload))
+        archive = await self._uploads.take(principal.id, chunk)
+        if archive is None:
+            received = self._uploads.received(principal.id, chunk.upload)
+            return Accepted(request_id=request_id, report=MigrationProgress(received=received, count=chunk.count))
+        request = MemoryImportRequest(path=str(archive), mode=chunk.mode, dry_run=chunk.dry_run, scope=chunk.scope)
+        try:
+            # In his space alone, and with an operator's right to the server's own file.
+            return await self._call(replace(principal, kind=PrincipalKind.OPERATOR), "import", request, request_id)
+        finally:
+            self._uploads.drop(principal.id, chunk.upload)
+
+
+def _encoded(payload: dict[str, JsonValue]) -> bytes:
+    return json.dumps(payload).encode()
+
+
+def _candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
+    """Return the write that proposes what a peer does; nothing of it says that a user did."""
+    if "procedure" in payload:
+        asked = codec.decode_as(ProcedureCandidate, _encoded(payload))
+        learned = Procedural(writes=(asked.procedure,), source=SkillSource.EXTRACTION)
+        return MemoryWriteRequest(scope=asked.scope, write=learned)
+    fact = codec.decode_as(FactCandidate, _encoded(payload))
+    draft = FactDraft(
+        topic=fact.topic,
+        content=fact.content,
+        fact_kind=fact.fact_kind,
+        confidence=fact.confidence,
+        citations=fact.citations,
+        reason=fact.reason,
+    )
+    return MemoryWriteRequest(scope=fact.scope, write=LongTermExtraction(facts=(draft,)))
+
+
+def _evidence(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
+    note = codec.decode_as(PeerNote, _encoded(payload))
+    turn = TurnDraft(messages=(Message(role=Role.TOOL, text=note.text, speaker=note.peer),))
+    return MemoryWriteRequest(scope=note.scope, write=TranscriptWrite(turns=(turn,)))

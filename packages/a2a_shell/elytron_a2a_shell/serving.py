@@ -1,0 +1,126 @@
+"""The ASGI applications of A2A. Loaded when they are asked for: here the SDK and starlette are imported."""
+
+import asyncio
+from functools import lru_cache
+from typing import Any
+
+from a2a.server.request_handlers.response_helpers import build_error_response
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
+from a2a.utils.errors import InvalidParamsError, InvalidRequestError
+from google.protobuf.json_format import ParseDict, ParseError
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from elytron_a2a_shell.bridge import Bridge
+from elytron_a2a_shell.card import agent_card
+from elytron_a2a_shell.handling import Handler, PrincipalContext
+from elytron_a2a_shell.messages import PeerMessage
+from elytron_adapter import codec
+from elytron_adapter.envelope import Rejected
+from elytron_adapter.principals import Principal
+from elytron_core import limits, strict_json
+from elytron_core.errors import InvalidInput, PayloadTooLarge
+from elytron_core.ids import Ids
+from elytron_core.retelling import error_of
+
+_ADDRESSES_KEPT = 16
+
+
+def card_app(*, address: str | None, rpc_path: str, card_path: str) -> ASGIApp:
+    """Return the application that shows the agent card, naming the host that it was asked at."""
+
+    @lru_cache(maxsize=_ADDRESSES_KEPT)
+    def shown(base: str) -> ASGIApp:
+        return create_agent_card_routes(agent_card(base + rpc_path), card_url=card_path)[0].app
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        base = address or f"{scope['scheme']}://{Headers(scope=scope).get('host', '')}"
+        await shown(base.rstrip("/"))(scope, receive, send)
+
+    return app
+
+
+def rpc_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int, rpc_path: str) -> ASGIApp:
+    """Return the application that answers JSON-RPC. What is no strict JSON never reaches the SDK."""
+    routes = create_jsonrpc_routes(Handler(bridge, ids=ids), rpc_path, context_builder=PrincipalContext())
+    answering = routes[0].app
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        data = await _body(receive, limit=body_bytes)
+        refusal = _refusal(strict_json.parse(data, limit=body_bytes))
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        await answering(scope, _again(data, receive), send)
+
+    return app
+
+
+def message_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int) -> ASGIApp:
+    """Return the application that answers one message in plain JSON; a refused one raises what refused it."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        message = codec.decode_as(PeerMessage, await _body(receive, limit=body_bytes), limit=body_bytes)
+        principal = scope["state"]["principal"]
+        assert isinstance(principal, Principal)
+        answer = await bridge.answer(
+            principal,
+            message,
+            request_id=scope["state"].get("request_id") or ids.new(),
+            idempotency_key=Headers(scope=scope).get("idempotency-key"),
+        )
+        if isinstance(answer.payload, Rejected):
+            raise error_of(answer.payload.error_key, answer.payload.reason, answer.payload.details)
+        await Response(codec.encode(answer), media_type="application/json")(scope, receive, send)
+
+    return app
+
+
+def _refusal(body: strict_json.Json) -> Response | None:
+    """Return the answer to what the SDK could not read and would repeat; None where it can."""
+    if not isinstance(body, dict) or not isinstance(body.get("params", {}), dict):
+        return JSONResponse(build_error_response(None, InvalidRequestError()))
+    model: Any = JsonRpcDispatcher.METHOD_TO_MODEL.get(str(body.get("method")))
+    if model is None:
+        return None
+    params: Any = body.get("params", {})
+    try:
+        ParseDict(params, model(), ignore_unknown_fields=True)
+    except (ParseError, TypeError, ValueError):
+        given = body.get("id")
+        request_id = given if isinstance(given, str | int) and not isinstance(given, bool) else None
+        return JSONResponse(build_error_response(request_id, InvalidParamsError()))
+    return None
+
+
+async def _body(receive: Receive, *, limit: int) -> bytes:
+    """Return the body. Raises PayloadTooLarge at its bound, InvalidInput for one that takes too long."""
+    whole = bytearray()
+    try:
+        async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                whole += message.get("body", b"")
+                if len(whole) > limit:
+                    raise PayloadTooLarge(limit=limit)
+                if not message.get("more_body", False):
+                    return bytes(whole)
+    except TimeoutError:
+        raise InvalidInput(field="body", problem="took too long to arrive") from None
+
+
+def _again(data: bytes, receive: Receive) -> Receive:
+    """Return what gives the body that was read already, and then whatever comes."""
+    unread = [data]
+
+    async def given() -> Message:
+        if unread:
+            return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        return await receive()
+
+    return given

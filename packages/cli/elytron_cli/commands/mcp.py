@@ -1,0 +1,68 @@
+"""MCP for hosts on this machine, and what to paste into them."""
+
+import asyncio
+import sys
+
+import click
+from rich_click import RichCommand, RichGroup
+
+from elytron_cli.hosts import HOSTS, Host, McpConfigReport, config_of
+from elytron_cli.options import common
+from elytron_cli.output import safe
+from elytron_cli.running import output, settings
+from elytron_cli.session import opened
+from elytron_mcp_shell import ToolSet, serve_stdio
+
+
+@click.group("mcp", cls=RichGroup, invoke_without_command=True)
+@click.option(
+    "--tools",
+    "sets",
+    multiple=True,
+    type=click.Choice([item.value for item in ToolSet]),
+    default=(ToolSet.CORE.value,),
+    show_default=True,
+    help="Which tools the host is shown; may be repeated.",
+)
+@click.option("--operator", is_flag=True, help="Show an operator's tools too, over every space of the store.")
+@common
+@click.pass_context
+def mcp(context: click.Context, *, sets: tuple[str, ...], operator: bool) -> None:
+    """Serve the space to an MCP host on stdin and stdout, until the host hangs up.
+
+    Hosts start this themselves: `elytron mcp config --host NAME` prints what to paste into one.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    found = settings()
+
+    async def work() -> None:
+        async with opened(found) as session:
+            await serve_stdio(session.runtime, sets=frozenset(map(ToolSet, sets)), is_operator=operator)
+
+    asyncio.run(work())
+
+
+@mcp.command("config", cls=RichCommand)
+@click.option(
+    "--host",
+    required=True,
+    type=click.Choice([item.value for item in HOSTS]),
+    help="Which program is to use the memory.",
+)
+@click.option("--url", metavar="URL", help="A server's address; without it, the host starts `elytron mcp` itself.")
+@common
+def config(*, host: str, url: str | None) -> None:
+    """Print what to paste into a host's configuration. No key is printed: ELYTRON_API_KEY is named in its place."""
+    made = config_of(Host(host), settings=settings(), url=url)
+    _print(made)
+
+
+def _print(made: McpConfigReport) -> None:
+    out = output()
+    if out.as_json:
+        out.report(made, lambda console: console.print(""))
+        return
+    # The text alone goes to stdout, so that it can be sent to a file.
+    print(f"{made.file}: {safe(made.note)}", file=sys.stderr)
+    print(made.text)

@@ -1,0 +1,210 @@
+"""What MCP hosts want written in their configuration: each has its own file and its own words for the same."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from elytron_cli.config import Settings
+from elytron_core.errors import InvalidInput, StoreUrlInvalid
+from elytron_core.model import Value
+
+KEY = "ELYTRON_API_KEY"
+"""The environment variable that holds an access key; no key is ever printed."""
+
+Json = dict[str, Any]
+
+
+class Host(StrEnum):
+    """A program that speaks MCP."""
+
+    CLAUDE_CODE = "claude-code"
+    CLAUDE_DESKTOP = "claude-desktop"
+    CLINE = "cline"
+    CODEX = "codex"
+    CONTINUE = "continue"
+    CURSOR = "cursor"
+    OPENCODE = "opencode"
+    VSCODE = "vscode"
+    WINDSURF = "windsurf"
+    ZED = "zed"
+
+
+class McpConfigReport(Value):
+    """What to paste, and where."""
+
+    host: Host
+    file: str
+    text: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a host's configuration is written: its file, and its text for a command and for an address."""
+
+    file: str
+    command: Callable[[list[str]], str]
+    address: Callable[[str], str] | None
+    note: str = "add this to what is there"
+    address_note: str = f"set {KEY} where the host runs"
+
+
+def config_of(host: Host, /, *, settings: Settings, url: str | None) -> McpConfigReport:
+    """Return what `host` needs to reach the server at `url`, or to start one over the settings' store.
+
+    Raises InvalidInput for a URL that is none, and for a host that starts its servers itself.
+    """
+    form = HOSTS[host]
+    if url is None:
+        return McpConfigReport(host=host, file=form.file, text=form.command(_command(settings)), note=form.note)
+    if form.address is None:
+        raise InvalidInput(field="--url", problem=f"is nothing for {host.value}, which starts servers: leave it out")
+    note = f"{form.note}; {form.address_note}"
+    return McpConfigReport(host=host, file=form.file, text=form.address(mcp_address(url)), note=note)
+
+
+def mcp_address(url: str, /) -> str:
+    """Return where the server at `url` speaks MCP. Raises InvalidInput."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise InvalidInput(field="--url", problem="is no http:// or https:// address without a user")
+    base = url.rstrip("/")
+    return base if base.endswith("/mcp") else f"{base}/mcp"
+
+
+def _command(settings: Settings) -> list[str]:
+    """Return the command line of the server. A host starts it anywhere, so paths are absolute."""
+    found = ["elytron", "mcp"]
+    store = settings.store
+    if store.origin != "default":
+        found += ["--store", _placed(store.value)]
+    if settings.space.origin != "default":
+        found += ["--space", settings.space.value]
+    if settings.key_file is not None:
+        found += ["--key-file", str(Path(settings.key_file.value).absolute())]
+    models = (settings.embedder, settings.language_model, settings.language_model_url)
+    for option, setting in zip(("--embedder", "--language-model", "--language-model-url"), models, strict=True):
+        if setting is not None:
+            found += [option, setting.value]
+    return found
+
+
+def _placed(store: str) -> str:
+    from elytron_store import parse_url
+
+    address = parse_url(store)
+    if address.path is None:
+        raise StoreUrlInvalid(problem="is no file or folder, which a host could open: give the server's --url instead")
+    return f"{address.engine}://{quote(address.path.absolute().as_posix())}"
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _split(command: list[str], **more: str) -> Json:
+    return {**more, "command": command[0], "args": command[1:]}
+
+
+def _bearer(variable: str) -> Json:
+    return {"Authorization": f"Bearer {variable}"}
+
+
+def _servers(entry: Json, *, key: str = "mcpServers") -> str:
+    return _text({key: {"elytron": entry}})
+
+
+def _yaml(*lines: str) -> str:
+    return "\n".join(("name: Elytron", "version: 0.0.1", "schema: v1", "mcpServers:", "  - name: elytron", *lines))
+
+
+def _quoted(command: list[str]) -> str:
+    return json.dumps(command, ensure_ascii=False)
+
+
+_VSCODE_INPUT: Json = {
+    "type": "promptString",
+    "id": "elytron-key",
+    "description": f"Elytron access key ({KEY})",
+    "password": True,
+}
+
+HOSTS: dict[Host, Form] = {
+    Host.CLAUDE_CODE: Form(
+        ".mcp.json",
+        lambda command: _servers(_split(command)),
+        lambda url: _servers({"type": "http", "url": url, "headers": _bearer(f"${{{KEY}}}")}),
+    ),
+    Host.CLAUDE_DESKTOP: Form(
+        "claude_desktop_config.json",
+        lambda command: _servers(_split(command)),
+        None,
+        note="add this to what is there (Settings, Developer, Edit Config) and start the program again",
+    ),
+    Host.CLINE: Form(
+        "cline_mcp_settings.json",
+        lambda command: _servers(_split(command)),
+        lambda url: _servers({"type": "streamableHttp", "url": url, "headers": _bearer(f"<{KEY}>")}),
+        address_note=f"put the value of {KEY} in its place: the host reads no variable there",
+    ),
+    Host.CODEX: Form(
+        "~/.codex/config.toml",
+        lambda command: f'[mcp_servers.elytron]\ncommand = "{command[0]}"\nargs = {_quoted(command[1:])}',
+        lambda url: f'[mcp_servers.elytron]\nurl = "{url}"\nbearer_token_env_var = "{KEY}"',
+    ),
+    Host.CONTINUE: Form(
+        ".continue/mcpServers/elytron.yaml",
+        lambda command: _yaml(f"    command: {command[0]}", f"    args: {_quoted(command[1:])}"),
+        lambda url: _yaml(
+            "    type: streamable-http",
+            f"    url: {url}",
+            "    requestOptions:",
+            "      headers:",
+            f"        Authorization: Bearer ${{{{ secrets.{KEY} }}}}",
+        ),
+        note="this is the whole file",
+        address_note=f"keep the key as the secret {KEY}",
+    ),
+    Host.CURSOR: Form(
+        "~/.cursor/mcp.json",
+        lambda command: _servers(_split(command)),
+        lambda url: _servers({"url": url, "headers": _bearer(f"${{env:{KEY}}}")}),
+    ),
+    Host.OPENCODE: Form(
+        "opencode.json",
+        lambda command: _servers({"type": "local", "command": command, "enabled": True}, key="mcp"),
+        lambda url: _servers(
+            {"type": "remote", "url": url, "enabled": True, "headers": _bearer(f"{{env:{KEY}}}")}, key="mcp"
+        ),
+    ),
+    Host.VSCODE: Form(
+        ".vscode/mcp.json",
+        lambda command: _servers(_split(command, type="stdio"), key="servers"),
+        lambda url: _text(
+            {
+                "inputs": [_VSCODE_INPUT],
+                "servers": {"elytron": {"type": "http", "url": url, "headers": _bearer("${input:elytron-key}")}},
+            }
+        ),
+        address_note="the host asks for the key once and keeps it",
+    ),
+    Host.WINDSURF: Form(
+        "~/.codeium/windsurf/mcp_config.json",
+        lambda command: _servers(_split(command)),
+        lambda url: _servers({"serverUrl": url, "headers": _bearer(f"${{env:{KEY}}}")}),
+    ),
+    Host.ZED: Form(
+        "~/.config/zed/settings.json",
+        lambda command: _servers(_split(command, source="custom"), key="context_servers"),
+        lambda url: _servers({"url": url, "headers": _bearer(f"<{KEY}>")}, key="context_servers"),
+        address_note=f"put the value of {KEY} in its place: the host reads no variable there",
+    ),
+}

@@ -1,0 +1,59 @@
+"""MCP and A2A as families of a server's surfaces, where their extras are installed."""
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from elytron_a2a_shell import PeerAnswer, PeerMessage, a2a_app
+from elytron_a2a_shell.app import CARD_PATH, MESSAGE_PATH, RPC_PATH
+from elytron_mcp_shell import ToolSet, mcp_app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from elytron_adapter.entry import Entrance
+    from elytron_http_shell.doors import Surface
+    from elytron_http_shell.routes import Family
+
+MCP_PATH = "/mcp"
+_JSON = "application/json"
+
+
+def speaks_mcp() -> bool:
+    """Tell whether the extra "mcp" is installed."""
+    return find_spec("mcp") is not None
+
+
+def speaks_a2a() -> bool:
+    """Tell whether the extra "a2a" is installed."""
+    return find_spec("a2a") is not None
+
+
+def mcp_surfaces(sets: frozenset[ToolSet], /) -> "Family":
+    """Return the family that speaks MCP over streamable HTTP, with the tools of `sets`."""
+    from elytron_http_shell.doors import Access, Surface, Told
+
+    def family(entrance: "Entrance") -> "Iterable[Surface]":
+        served = mcp_app(entrance, sets=sets)
+        told = Told("mcp", "Speak MCP over streamable HTTP.", _JSON, _JSON, answer="The protocol's answer.")
+        # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
+        return (Surface(MCP_PATH, served.app, Access.MEMBER, ("POST",), running=served.running, told=told),)
+
+    return family
+
+
+def a2a_surfaces(address: str | None, /) -> "Family":
+    """Return the family that speaks A2A; its card names `address`, or the host that it was asked at."""
+    from elytron_http_shell.doors import Access, Surface, Told
+
+    def family(entrance: "Entrance") -> "Iterable[Surface]":
+        served = a2a_app(entrance, address=address)
+        card = Told("agent_card", "Show the agent card.", headers=("If-None-Match",), answer="The card.")
+        rpc = Told("a2a", "Speak A2A over JSON-RPC.", _JSON, _JSON, answer="The protocol's answer.")
+        message = Told("a2a_message", "Answer one message of a peer.", PeerMessage, PeerAnswer, ("Idempotency-Key",))
+        return (
+            Surface(CARD_PATH, served.card, Access.PUBLIC, ("GET",), running=served.running, told=card),
+            Surface(RPC_PATH, served.rpc, Access.MEMBER, ("POST",), told=rpc),
+            Surface(MESSAGE_PATH, served.message, Access.MEMBER, ("POST",), told=message),
+        )
+
+    return family

@@ -1,0 +1,280 @@
+"""Another agent's own client speaks with the memory: the card, the seven messages, their bounds and refusals."""
+
+import base64
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from a2a.client import Client, ClientConfig, create_client
+from a2a.types import GetTaskRequest, ListTasksRequest, Message, Part, Role, SendMessageRequest
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
+from google.protobuf.json_format import MessageToDict, ParseDict
+from tests.transports.serving import Served, served
+
+import elytron
+from elytron_a2a_shell import MessageName
+from elytron_adapter.principals import PrincipalKind
+from elytron_cli.beside import Wanted
+from elytron_core import limits
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Served]:
+    async with served(Wanted()) as running:
+        yield running
+
+
+class Peer:
+    """An agent with a key, over JSON-RPC and over the plain route."""
+
+    def __init__(self, client: Client, http: httpx.AsyncClient) -> None:
+        self.client = client
+        self.http = http
+        self._sent = 0
+
+    async def parts(self, *parts: dict[str, Any], message_id: str | None = None) -> Any:
+        """Send parts in one message and return the data of the answer."""
+        self._sent += 1
+        said = Message(
+            message_id=message_id or f"m{self._sent}",
+            role=Role.ROLE_USER,
+            parts=[ParseDict(part, Part()) for part in parts],
+        )
+        (event,) = [event async for event in self.client.send_message(SendMessageRequest(message=said))]
+        (part,) = event.message.parts
+        return MessageToDict(part)["data"]
+
+    async def send(self, name: str, payload: dict[str, Any] | None = None, **more: Any) -> Any:
+        """Send one of the seven messages and return what is carried back."""
+        message_id = more.pop("message_id", None)
+        answer = await self.parts({"data": {"name": name, "payload": payload or {}, **more}}, message_id=message_id)
+        assert answer["permissions"] == ["MemoryReport"]
+        return answer["payload"]
+
+    async def post(self, name: str, payload: dict[str, Any], *, hops: int = 0) -> httpx.Response:
+        """Send one of the seven messages over the plain route."""
+        return await self.http.post("/a2a/message", json={"name": name, "payload": payload, "hops": hops})
+
+
+@asynccontextmanager
+async def peer(server: Served, kind: PrincipalKind = PrincipalKind.USER, space: str = "ada") -> AsyncGenerator[Peer]:
+    headers = {"Authorization": f"Bearer {await server.key(kind, space)}"}
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False) as http:
+        client = await create_client(server.url, ClientConfig(streaming=False, httpx_client=http))
+        yield Peer(client, http)
+
+
+async def test_the_card_tells_a_stranger_where_and_how_and_nothing_of_a_memory(server: Served) -> None:
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as stranger:
+        answer = await stranger.get("/.well-known/agent-card.json")
+        card = answer.json()
+        again = await stranger.get("/.well-known/agent-card.json", headers={"If-None-Match": answer.headers["ETag"]})
+        refused = await stranger.post("/a2a", json={})
+    assert [skill["id"] for skill in card["skills"]] == list(MessageName)
+    assert card["supportedInterfaces"][0]["url"] == f"{server.url}/a2a"
+    assert card["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"] == "bearer"
+    assert (again.status_code, refused.status_code) == (304, 401)
+
+
+async def test_behind_a_proxy_the_card_names_the_address_that_others_reach() -> None:
+    async with served(Wanted(public_url="https://memory.example/")) as server:
+        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as stranger:
+            card = (await stranger.get("/.well-known/agent-card.json")).json()
+    assert card["supportedInterfaces"][0]["url"] == "https://memory.example/a2a"
+
+
+async def test_what_a_peer_proposes_is_judged_recalled_and_projected(server: Served) -> None:
+    async with peer(server) as agent:
+        proposed = await agent.send(
+            "memory_write_candidate", {"topic": "boiler code", "content": "The boiler code is 4417."}
+        )
+        assert (proposed["kind"], proposed["report"]["decisions"][0]["outcome"]) == ("accepted", "stored")
+        found = await agent.send("memory_recall_request", {"query": "boiler code", "limit": 2})
+        assert [hit["text"] for hit in found["report"]["hits"]] == ["The boiler code is 4417."]
+        block = await agent.send("memory_projection_request", {"user_query": "boiler code"})
+        assert "4417" in block["report"]["system_memory_block"]
+        asked = await agent.parts({"text": "What is the boiler code?"})
+        assert asked["payload"]["report"]["hits"][0]["text"] == "The boiler code is 4417."
+
+
+async def test_a_peer_proposes_a_procedure(server: Served) -> None:
+    moor = {"name": "moor", "topic": "mooring", "title": "Moor", "summary": "How to moor", "content": "1. Stop."}
+    async with peer(server) as agent:
+        proposed = await agent.send("memory_write_candidate", {"procedure": moor})
+        assert proposed["report"]["decisions"][0]["outcome"] == "stored"
+        refused = await agent.send("memory_write_candidate", {"topic": "x", "content": "y", "authority": "operator"})
+        assert (refused["kind"], refused["error_key"]) == ("rejected", "invalid_input")
+
+
+async def test_a_repeated_message_acts_once(server: Served) -> None:
+    async with peer(server) as agent:
+        report = {"text": "I moved the boat to pier nine.", "peer": "harbour"}
+        first = await agent.send("memory_report", report, message_id="same")
+        again = await agent.send("memory_report", report, message_id="same")
+        assert (first["kind"], again["kind"]) == ("accepted", "duplicated")
+    (kept,) = (await server.memory.list()).items
+    assert (kept.text, kept.speaker) == ("I moved the boat to pier nine.", "harbour")
+
+
+async def test_capabilities_and_lifecycles_are_told_and_change_nothing(server: Served) -> None:
+    async with peer(server) as agent:
+        answer = await agent.parts({"data": {"name": "peer_capability", "payload": {"memory_report_visible": False}}})
+        assert (answer["kind"], answer["hops"]) == ("peer_capability", 1)
+        report = answer["payload"]["report"]
+        assert report["memory_report_visible"] is False
+        assert report["messages"] == list(MessageName)
+        assert report["catalog"]["entry"]["a2a_bridge"]["configured"] is True
+        heard = await agent.send("runtime_lifecycle_event", {"event": "closing", "peer": "harbour"})
+        assert heard["report"] == {"changed": False}
+        odd = await agent.send("runtime_lifecycle_event", {"event": "s3cret"})
+        assert odd["error_key"] == "invalid_input"
+        assert "s3cret" not in str(odd)
+    assert (await server.memory.inspect()).exists is False
+
+
+async def test_a_message_that_was_handed_on_too_often_is_refused(server: Served) -> None:
+    async with peer(server) as agent:
+        bound = server.memory.context.profile.budget.hops
+        for hops, kind in ((bound, "accepted"), (bound + 1, "rejected")):
+            answer = await agent.parts(
+                {"data": {"name": "memory_recall_request", "payload": {"query": "tea"}, "hops": hops}}
+            )
+            assert (answer["payload"]["kind"], answer["hops"]) == (kind, hops + 1)
+        assert answer["payload"]["error_key"] == "limit_exceeded"
+        refused = await agent.post("memory_recall_request", {"query": "tea"}, hops=bound + 1)
+        assert (refused.status_code, refused.json()["code"]) == (422, "limit_exceeded")
+
+
+async def test_the_plain_route_answers_one_message(server: Served) -> None:
+    async with peer(server) as agent:
+        answer = await agent.post("memory_recall_request", {"query": "tea", "limit": 2})
+        assert answer.status_code == 200
+        assert answer.json()["kind"] == "memory_report"
+        assert answer.json()["payload"]["report"]["outcome"] == "empty_space"
+        unknown = await agent.post("s3cret", {})
+        assert (unknown.status_code, "s3cret" in unknown.text) == (422, False)
+        large = await agent.http.post("/a2a/message", content=b" " * (limits.HTTP_BODY_BYTES + 1))
+        assert large.status_code == 413
+
+
+async def test_a_peer_sees_the_space_of_its_key_alone(server: Served) -> None:
+    async with peer(server) as ada, peer(server, space="bob") as bob:
+        await ada.send("memory_report", {"text": "The boiler code is 4417."})
+        assert (await bob.send("memory_recall_request", {"query": "boiler"}))["report"]["hits"] == []
+        foreign = await bob.send("memory_recall_request", {"query": "boiler", "scope": {"space": "ada"}})
+        assert foreign["error_key"] == "permission_refused"
+
+
+async def test_what_is_no_message_of_ours_is_invalid_and_not_repeated(server: Served) -> None:
+    async with peer(server) as agent:
+        for parts in (
+            [{"data": {"name": "s3cret"}}],
+            [{"data": {"s3cret": 1}}],
+            [{"text": "a"}, {"text": "b"}],
+            [{"url": "https://s3cret.example"}],
+        ):
+            with pytest.raises(InvalidParamsError) as refused:
+                await agent.parts(*parts)
+            assert "s3cret" not in str(refused.value)
+        for params, code in (({"message": "s3cret"}, -32602), ("s3cret", -32600)):
+            body = {"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params}
+            answer = await agent.http.post("/a2a", json=body)
+            assert answer.json()["error"]["code"] == code
+            assert "s3cret" not in answer.text
+        assert (await agent.http.post("/a2a", content=b'{"a": 1, "a": 2}')).status_code == 400
+        assert (await agent.http.post("/a2a", json=[1])).json()["error"]["code"] == -32600
+        unknown = await agent.http.post("/a2a", json={"jsonrpc": "2.0", "id": 1, "method": "Dance"})
+        assert unknown.json()["error"]["code"] == -32601
+
+
+async def test_there_are_no_tasks_and_nothing_is_pushed(server: Served) -> None:
+    async with peer(server) as agent:
+        assert list((await agent.client.list_tasks(ListTasksRequest())).tasks) == []
+        with pytest.raises(TaskNotFoundError):
+            await agent.client.get_task(GetTaskRequest(id="t"))
+        for method, params in (
+            ("CancelTask", {"id": "t"}),
+            ("SubscribeToTask", {"id": "t"}),
+            ("CreateTaskPushNotificationConfig", {"taskId": "t", "url": "https://x.example"}),
+            ("GetTaskPushNotificationConfig", {"taskId": "t", "id": "c"}),
+            ("ListTaskPushNotificationConfigs", {"taskId": "t"}),
+            ("DeleteTaskPushNotificationConfig", {"taskId": "t", "id": "c"}),
+            ("GetExtendedAgentCard", {}),
+        ):
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            answer = await agent.http.post("/a2a", json=body, headers={"A2A-Version": "1.0"})
+            assert "error" in answer.json()
+
+
+async def test_a_stream_is_its_one_answer(server: Served) -> None:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "tea"}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
+    async with peer(server) as agent:
+        answer = await agent.http.post("/a2a", json=body, headers={"A2A-Version": "1.0"})
+    assert answer.text.count("data:") == 1
+    assert "empty_space" in answer.text
+
+
+class TestMigration:
+    async def archive(self, tmp_path: Path) -> bytes:
+        """Return the archive of another memory, with one text in it."""
+        async with elytron.open("memory:", space="old") as memory:
+            await memory.add("The ferry leaves at six.")
+            await memory.export(tmp_path / "old.zip")
+        return (tmp_path / "old.zip").read_bytes()
+
+    def chunks(self, data: bytes, count: int, **more: Any) -> list[dict[str, Any]]:
+        size = -(-len(data) // count)
+        whole = hashlib.sha256(data).hexdigest()
+        return [
+            {
+                "upload": "u1",
+                "index": index,
+                "count": count,
+                "sha256": whole,
+                "data": base64.b64encode(data[index * size : (index + 1) * size]).decode(),
+                **more,
+            }
+            for index in range(count)
+        ]
+
+    async def test_the_last_piece_of_an_archive_imports_it(self, server: Served, tmp_path: Path) -> None:
+        first, second, third = self.chunks(await self.archive(tmp_path), 3)
+        async with peer(server) as agent:
+            for chunk in (first, first, second):
+                answer = await agent.send("memory_migration_chunk", chunk)
+                assert answer["report"]["changed"] is False
+            skipped = await agent.send("memory_migration_chunk", first | {"index": 5})
+            assert skipped["error_key"] == "invalid_input"
+            other = await agent.send("memory_migration_chunk", third | {"count": 9})
+            assert other["error_key"] == "invalid_input"
+            done = await agent.send("memory_migration_chunk", third)
+            assert done["report"]["changed"] is True
+            found = await agent.send("memory_recall_request", {"query": "ferry"})
+            assert [hit["text"] for hit in found["report"]["hits"]] == ["The ferry leaves at six."]
+
+    async def test_what_is_broken_foreign_or_too_much_changes_nothing(self, server: Served, tmp_path: Path) -> None:
+        data = await self.archive(tmp_path)
+        (whole,) = self.chunks(data, 1)
+        async with peer(server) as agent, peer(server, PrincipalKind.DEVICE) as device:
+            for wrong in (
+                whole | {"sha256": "0" * 64},
+                whole | {"data": "not base64!"},
+                whole | {"index": 1},
+                self.chunks(b"no archive", 1)[0],
+            ):
+                assert (await agent.send("memory_migration_chunk", wrong))["kind"] == "rejected"
+            refused = await device.send("memory_migration_chunk", whole)
+            assert refused["error_key"] == "permission_refused"
+            half, _ = self.chunks(data, 2)
+            for number in range(limits.A2A_UPLOADS_EACH):
+                await agent.send("memory_migration_chunk", half | {"upload": f"x{number}"})
+            full = await agent.send("memory_migration_chunk", half | {"upload": "one-more"})
+            assert full["error_key"] == "limit_exceeded"
+        assert (await server.memory.inspect()).exists is False

@@ -1,0 +1,77 @@
+"""`elytron mcp`: a host's real client over stdin and stdout, and the text that is pasted into hosts."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+from tests.cli.conftest import CommandLine
+
+from elytron_cli.hosts import HOSTS, KEY, Host
+
+RUN = "from elytron_cli.main import run; run()"
+
+
+@pytest.mark.anyio
+async def test_a_host_starts_the_command_and_speaks_with_it(tmp_path: Path) -> None:
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-c", RUN, "mcp", "--store", str(tmp_path / "m.db"), "--space", "ada", "--tools", "core", "--operator"],
+    )
+    async with Client(command) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"memory_add", "memory_recall", "memory_export"} <= names
+        added = await client.call_tool("memory_add", {"text": "The ferry leaves at six."})
+        assert not added.is_error
+    async with Client(command) as client:
+        found = await client.call_tool("memory_recall", {"query": "ferry"})
+        assert found.structured_content is not None
+        assert [hit["text"] for hit in found.structured_content["hits"]] == ["The ferry leaves at six."]
+
+
+@pytest.mark.parametrize("host", list(Host))
+def test_every_host_is_told_the_command_in_its_own_words(elytron: CommandLine, host: Host) -> None:
+    result = elytron("mcp", "config", "--host", host.value, "--space", "ada")
+    assert HOSTS[host].file in result.stderr
+    for word in ("elytron", "mcp", "--space", "ada", str(elytron.folder / "m.db")):
+        assert word in result.stdout
+    if host is Host.CODEX:
+        entry = tomllib.loads(result.stdout)["mcp_servers"]["elytron"]
+        assert [entry["command"], *entry["args"]][:2] == ["elytron", "mcp"]
+    elif host is not Host.CONTINUE:
+        assert "elytron" in json.dumps(json.loads(result.stdout))
+
+
+@pytest.mark.parametrize("host", [host for host in Host if host is not Host.CLAUDE_DESKTOP])
+def test_every_host_is_told_the_address_and_no_key(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, host: Host
+) -> None:
+    monkeypatch.setenv(KEY, "ely_user_s3cret")
+    result = elytron("mcp", "config", "--host", host.value, "--url", "https://memory.example/")
+    assert "https://memory.example/mcp" in result.stdout
+    assert KEY in result.stdout + result.stderr
+    assert "s3cret" not in result.stdout + result.stderr
+
+
+def test_the_report_names_file_text_and_note(elytron: CommandLine) -> None:
+    report = elytron.json("mcp", "config", "--host", "cursor", "--json", "--key-file", "k.json", "--embedder", "e")
+    assert report["file"] == "~/.cursor/mcp.json"
+    arguments = json.loads(report["text"])["mcpServers"]["elytron"]["args"]
+    assert arguments[-4:] == ["--key-file", str(elytron.folder / "k.json"), "--embedder", "e"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--host", "claude-desktop", "--url", "http://localhost:8010"], 2),
+        (["--host", "cursor", "--url", "ftp://x"], 2),
+        (["--host", "cursor", "--url", "http://ada:s3cret@x"], 2),
+        (["--host", "cursor", "--url", "http://[x"], 2),
+        (["--host", "cursor", "--store", "memory:"], 2),
+        (["--host", "emacs"], 2),
+    ],
+)
+def test_what_a_host_cannot_use_is_refused(elytron: CommandLine, arguments: list[str], code: int) -> None:
+    assert "s3cret" not in json.dumps(elytron.error("mcp", "config", *arguments, expect=code))

@@ -1,0 +1,74 @@
+"""MCP on a real port: whose memory a key opens, and what is refused before the protocol begins."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from tests.transports.serving import Served, served
+
+from elytron_adapter.principals import PrincipalKind
+from elytron_cli.beside import Wanted
+from elytron_mcp_shell import ToolSet
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def connected(server: Served, key: str) -> AsyncGenerator[Client]:
+    async with create_mcp_http_client(headers={"Authorization": f"Bearer {key}"}) as http:
+        transport = streamable_http_client(f"{server.url}/mcp", http_client=http)
+        async with Client(transport) as client:
+            yield client
+
+
+async def called(client: Client, name: str, **arguments: Any) -> Any:
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def test_two_users_keys_open_two_memories() -> None:
+    async with served(Wanted()) as server:
+        assert "mcp" in server.protocols
+        ada = await server.key(PrincipalKind.USER, "ada")
+        bob = await server.key(PrincipalKind.USER, "bob")
+        async with connected(server, ada) as hers, connected(server, bob) as his:
+            stored = await called(hers, "memory_add", text="The boiler code is 4417.", conversation="home")
+            await called(his, "memory_add", text="The boiler is new.")
+            assert [hit["text"] for hit in (await called(hers, "memory_recall", query="boiler"))["hits"]] == [
+                "The boiler code is 4417."
+            ]
+            assert [hit["text"] for hit in (await called(his, "memory_recall", query="boiler"))["hits"]] == [
+                "The boiler is new."
+            ]
+            refused = await his.call_tool("memory_get", {"id": stored["decisions"][0]["id"]})
+            assert refused.is_error
+            foreign = await his.call_tool("memory_recall", {"query": "boiler", "scope": {"space": "ada"}})
+            assert foreign.is_error
+            assert "4417" not in str(foreign)
+
+
+async def test_tools_are_those_that_the_server_was_told_to_show() -> None:
+    async with served(Wanted(tools=frozenset({ToolSet.REFERENCE}))) as server:
+        key = await server.key(PrincipalKind.USER, "ada")
+        async with connected(server, key) as client:
+            names = {tool.name for tool in (await client.list_tools()).tools}
+    assert "read_graph" in names
+    assert "memory_recall" not in names
+
+
+async def test_without_a_key_or_from_a_foreign_page_nothing_is_answered() -> None:
+    async with served(Wanted()) as server, httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        assert (await client.post("/mcp", json=asked)).status_code == 401
+        key = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
+        foreign = await client.post("/mcp", json=asked, headers={**key, "Origin": "https://evil.example"})
+        assert foreign.status_code == 403
+        assert (await client.get("/mcp", headers=key)).status_code == 405
+        described = (await client.get("/openapi.json")).json()["paths"]
+        assert {"/mcp", "/a2a", "/a2a/message", "/.well-known/agent-card.json"} <= set(described)
