@@ -9,6 +9,7 @@ from elytron.context import OperationContext
 from elytron.embedding.passing import nudge
 from elytron.hits import fact_hit, skill_hit, turn_hit, with_newer
 from elytron.keeping import RECALLED, kept, text_of, title_of
+from elytron.units import home_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
@@ -18,7 +19,7 @@ from elytron_core.policy import query_types, ranking, router, wording
 from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.ports.store import Document, Ref
-from elytron_core.scope import Scope
+from elytron_core.scope import ConversationKey, Scope
 from elytron_index import Candidate, Candidates, Filters, IndexQuery, Weights
 
 FACTS_SCORED = 96
@@ -34,8 +35,9 @@ RELEVANT = 0.25
 """What holds less of the query's words than this share, its neighbours included, does not answer it;"""
 RELEVANT_NAMED = 0.15
 """less than this where somebody of the space is named."""
-RELEVANT_COUNT = 0.4
-"""Two of the query's terms and more are enough where they are so many of them."""
+RELEVANT_COUNT = 0.33
+"""Two of the query's terms and more are enough where they are such a share of them; among few memories one is."""
+SMALL_SPACE = 32
 RELEVANT_TERMS = 3
 """So many of the query's terms in one text are enough, whatever their share."""
 RELEVANT_COSINE = 0.45
@@ -118,7 +120,7 @@ async def gather(
                 text=question.text,
                 limit=_wanted(plane, max(limit, depth)),
                 vector=vector,
-                filters=index_filters(filters, plane, now),
+                filters=index_filters(filters, plane, now, conversation.key if conversation.is_trusted else None),
                 weights=_weights(question, diversity),
                 spans=question.spans,
                 fits=question.fits,
@@ -162,8 +164,12 @@ async def _ranked(
     return sorted(favoured, key=lambda item: (-item.score, -item.at, item.key, item.part))
 
 
-def index_filters(filters: RecallFilters, plane: Plane, now: Instant, /) -> Filters:
-    """Return what the index is to let through: `filters` for one plane, else what holds and is believed now."""
+def index_filters(filters: RecallFilters, plane: Plane, now: Instant, key: ConversationKey | None, /) -> Filters:
+    """Return what the index is to let through: `filters` for one plane, else what holds and is believed now.
+
+    `key` is the conversation that it is for, None where it cannot be trusted.
+    """
+    homes = (home_of(None), *((home_of(key),) if key is not None else ()))
     parts = (
         ("agent", filters.agents),
         ("app", filters.apps),
@@ -173,6 +179,7 @@ def index_filters(filters: RecallFilters, plane: Plane, now: Instant, /) -> Filt
         ("kind", filters.kinds),
         ("authority", filters.authorities),
         ("confidence", filters.confidences),
+        ("home", homes if plane is Plane.LONG_TERM else ()),
     )
     return Filters(
         planes=(plane,),
@@ -239,7 +246,8 @@ def _is_relevant(found: Candidates) -> bool:
     if highs.date == 1.0 and highs.matched:
         return True
     # In a small space rarity says little, so that words are counted too.
-    if highs.matched >= 2 and highs.matched >= RELEVANT_COUNT * len(found.terms):
+    counted = highs.matched / len(found.terms) if found.terms else 0.0
+    if counted >= RELEVANT_COUNT and (highs.matched >= 2 or found.searched < SMALL_SPACE):
         return True
     least = RELEVANT_NAMED if is_named else RELEVANT
     return highs.context >= least or highs.matched >= RELEVANT_TERMS or highs.vector >= RELEVANT_COSINE
