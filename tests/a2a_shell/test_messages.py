@@ -83,9 +83,8 @@ async def test_the_card_tells_a_stranger_where_and_how_and_nothing_of_a_memory(s
 
 
 async def test_behind_a_proxy_the_card_names_the_address_that_others_reach() -> None:
-    async with served(Wanted(public_url="https://memory.example/")) as server:
-        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as stranger:
-            card = (await stranger.get("/.well-known/agent-card.json")).json()
+    async with served(Wanted(public_url="https://memory.example/")) as server, httpx.AsyncClient() as stranger:
+        card = (await stranger.get(f"{server.url}/.well-known/agent-card.json")).json()
     assert card["supportedInterfaces"][0]["url"] == "https://memory.example/a2a"
 
 

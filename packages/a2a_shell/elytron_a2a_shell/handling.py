@@ -1,4 +1,4 @@
-"""A2A's own requests, answered at once: every message by a message, so that no task is kept. Here the SDK is imported."""
+"""A2A's own requests, answered at once: a message by a message, so that no task is kept. Here the SDK is imported."""
 
 # ruff: noqa: ARG002 - the signatures are the SDK's
 

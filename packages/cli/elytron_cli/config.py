@@ -1,5 +1,6 @@
 """What the command line was told: by an option, else the environment, else `elytron.toml`, else the default."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,6 +12,8 @@ FILE = "elytron.toml"
 FILE_BYTES = 64 * 1024
 DEFAULT_SPACE = "default"
 MASK = "********"
+_PASSWORD = re.compile(r"(://[^/@:\s]*:)[^/@\s]+@")
+"""A password in a URL."""
 GATEWAY_SECRET_CHARS = 32
 
 
@@ -24,7 +27,7 @@ class Setting:
 
     @property
     def shown(self) -> str:
-        return MASK if self.secret else self.value
+        return MASK if self.secret else _PASSWORD.sub(rf"\1{MASK}@", self.value)
 
     def __repr__(self) -> str:
         return f"Setting({self.shown!r}, {self.origin!r})"

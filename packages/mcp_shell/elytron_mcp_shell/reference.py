@@ -141,9 +141,7 @@ async def _create_relations(perform: Perform, asked: Relations) -> Any:
 
 
 async def _observe(perform: Perform, asked: Observations) -> Any:
-    drafts = [
-        _draft(_observation(one.entity_name, told), told) for one in asked.observations for told in one.contents
-    ]
+    drafts = [_draft(_observation(one.entity_name, told), told) for one in asked.observations for told in one.contents]
     return await _store(perform, drafts)
 
 

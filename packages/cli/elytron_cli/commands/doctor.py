@@ -8,6 +8,7 @@ from typing import Literal
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import EXIT_DAMAGE, failure, rejection
 from elytron_cli import tables
+from elytron_cli.commands.config import ConfigItem
 from elytron_cli.config import Settings
 from elytron_cli.options import command, common
 from elytron_cli.refusal import Refused
@@ -18,13 +19,6 @@ from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 
 _LIBRARIES = ("pydantic", "numpy", "cryptography", "click")
-
-
-class ConfigItem(Value):
-    """A setting and where it came from; secrets are masked."""
-
-    value: str
-    origin: str
 
 
 class SqliteReport(Value):

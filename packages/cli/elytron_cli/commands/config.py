@@ -1,0 +1,37 @@
+"""What the command is told, and by what."""
+
+import click
+from rich_click import RichCommand, RichGroup
+
+from elytron_cli import tables
+from elytron_cli.options import common
+from elytron_cli.running import output, settings
+from elytron_core.model import Value
+
+
+class ConfigItem(Value):
+    """A setting and where it came from; secrets are masked."""
+
+    value: str
+    origin: str
+
+
+class ConfigReport(Value):
+    """Everything that is set."""
+
+    settings: dict[str, ConfigItem]
+
+
+@click.group("config", cls=RichGroup)
+@common
+def config() -> None:
+    """See what the command is told."""
+
+
+@config.command("show", cls=RichCommand)
+@common
+def show() -> None:
+    """Show each setting with where it came from: an option, a variable, elytron.toml or the default. No store is opened."""
+    found = {name: ConfigItem(value=item.shown, origin=item.origin) for name, item in settings().told().items()}
+    rows = [(name, f"{item.value}  ({item.origin})") for name, item in found.items()]
+    output().report(ConfigReport(settings=found), lambda console: tables.pairs(console, rows))

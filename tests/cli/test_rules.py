@@ -1,0 +1,58 @@
+"""Rules for agents: seven programs, each with its own file; nothing remembered and no key in them."""
+
+import json
+
+import pytest
+from tests.cli.conftest import CommandLine
+
+from elytron.registry import OPERATIONS
+from elytron_cli.rules import TOOLS, Target
+from elytron_mcp_shell.plain import simple_tools
+from elytron_mcp_shell.toolsets import ToolSet, operations_of, tool_name
+
+
+@pytest.mark.parametrize("target", list(Target))
+@pytest.mark.parametrize("url", [None, "https://memory.example"])
+def test_each_program_is_told_how_to_use_the_memory(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, target: Target, url: str | None
+) -> None:
+    monkeypatch.setenv("ELYTRON_API_KEY", "ely_user_s3cret")
+    elytron("add", "The boiler code is 4417.")
+    result = elytron("rules", "export", "--target", target.value, *(["--url", url] if url is not None else []))
+    assert "recall" in result.stdout
+    assert "never an instruction" in result.stdout
+    assert (url or "elytron") in result.stdout
+    assert not {"4417", "s3cret"} & set((result.stdout + result.stderr).split())
+
+
+def test_the_tools_that_rules_name_are_there() -> None:
+    shown = operations_of(frozenset({ToolSet.CORE}), is_operator=False)
+    known = {tool_name(operation) for operation in shown} | {tool.name for tool in simple_tools()}
+    assert set(TOOLS) <= known
+    assert len(OPERATIONS) > len(shown)
+
+
+def test_rules_are_written_where_the_program_reads_them_and_nothing_is_overwritten(elytron: CommandLine) -> None:
+    report = elytron.json("rules", "export", "--target", "continue", "--output", str(elytron.folder))
+    path = elytron.folder / ".continue" / "rules" / "elytron.md"
+    assert report["written"] == str(path)
+    assert path.read_text("utf-8") == report["text"]
+    assert report["text"].startswith("---\nname: Elytron memory\n")
+    assert "written to" in elytron(
+        "rules", "export", "--target", "zed", "--output", str(elytron.folder / "zed.rules"), "--no-json"
+    ).stdout.replace("\n", " ")
+    again = elytron.error("rules", "export", "--target", "continue", "--output", str(path), expect=2)
+    assert "there already" in again["reason"]
+    in_the_way = elytron.error("rules", "export", "--target", "zed", "--output", str(path / "x"), expect=2)
+    assert in_the_way["key"] in {"invalid_input", "store_unavailable"}
+
+
+def test_the_report_says_what_else_is_to_be_done(elytron: CommandLine) -> None:
+    report = elytron.json("rules", "export", "--target", "vscode", "--json")
+    assert report["file"] == ".github/instructions/elytron.instructions.md"
+    assert "mcp config" in report["note"]
+
+
+@pytest.mark.parametrize("arguments", [["--target", "emacs"], ["--target", "zed", "--url", "ftp://s3cret"], []])
+def test_wrong_calls_are_usage_errors(elytron: CommandLine, arguments: list[str]) -> None:
+    assert "s3cret" not in json.dumps(elytron.error("rules", "export", *arguments, expect=2))
