@@ -40,7 +40,9 @@ class EverOs:
         self._listening.listen()
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-        self._thread = Thread(target=lambda: asyncio.run(self._server.serve(sockets=[self._listening])))
+        self._thread = Thread(
+            target=lambda: asyncio.run(self._server.serve(sockets=[self._listening])), daemon=True
+        )
         self._thread.start()
         return self
 
@@ -49,6 +51,7 @@ class EverOs:
     ) -> None:
         self._server.should_exit = True
         self._thread.join(timeout=30)
+        assert not self._thread.is_alive()
         self._listening.close()
 
     async def _health(self, _request: Request) -> Response:

@@ -41,11 +41,12 @@ def url() -> Iterator[str]:
     listening.bind(("127.0.0.1", 0))
     listening.listen()
     server = uvicorn.Server(uvicorn.Config(Starlette(routes=[Route("/{name}", page)]), log_level="error"))
-    thread = Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
+    thread = Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     server.should_exit = True
     thread.join(timeout=30)
+    assert not thread.is_alive()
     listening.close()
 
 

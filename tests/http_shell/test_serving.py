@@ -61,7 +61,8 @@ async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
 async def test_a_signal_ends_it(runtime: MemoryRuntime) -> None:
     listening: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(serve(runtime, Serving(port=0, development=True), started=listening.set_result))
-    await listening
+    await asyncio.wait([listening, task], return_when=asyncio.FIRST_COMPLETED)
+    assert listening.done()
     os.kill(os.getpid(), signal.SIGTERM)
     await task
 
@@ -72,9 +73,10 @@ def test_in_another_thread_signals_are_left_alone() -> None:
             assert started.address
 
     before = signal.getsignal(signal.SIGTERM)
-    thread = threading.Thread(target=lambda: asyncio.run(whole()))
+    thread = threading.Thread(target=lambda: asyncio.run(whole()), daemon=True)
     thread.start()
-    thread.join()
+    thread.join(timeout=30)
+    assert not thread.is_alive()
     assert signal.getsignal(signal.SIGTERM) is before
 
 

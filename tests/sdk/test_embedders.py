@@ -77,7 +77,8 @@ def service() -> Iterator[Service]:
     yield told
     server.shutdown()
     server.server_close()
-    thread.join()
+    thread.join(timeout=30)
+    assert not thread.is_alive()
 
 
 def served(service: Service, **more: Any) -> OpenAIEmbedder:

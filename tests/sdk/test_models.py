@@ -57,13 +57,15 @@ def serving(server: Server) -> Generator[Server]:
     thread = threading.Thread(target=running.run, daemon=True)
     thread.start()
     while not running.started:
+        thread.join(0.002)
         assert thread.is_alive()
     server.url = f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}/v1"
     try:
         yield server
     finally:
         running.should_exit = True
-        thread.join()
+        thread.join(timeout=30)
+        assert not thread.is_alive()
 
 
 @pytest.fixture(scope="module")

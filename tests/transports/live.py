@@ -40,7 +40,7 @@ class Live:
         self._families = (partial(streams, bounds=bounds),)
         self._further = further
         self._begun: Future[None] = Future()
-        self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="live server")
+        self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="live server", daemon=True)
 
     @property
     def url(self) -> str:
