@@ -1,0 +1,98 @@
+"""Make the table of word kin anew, from the sentence encoder in a folder (`elytron model add minilm` makes one).
+
+    python -m benchmarks.kin FOLDER --output kin.npz
+
+The words are the whole words of the encoder's vocabulary, which stands in the order of their frequency; the mean of all
+vectors is taken off before they are compared. A stem has the vector of its most frequent word. Prints how far the table
+agrees with the one that ships, which was made with the encoder's weights before they were cut to 8 bits.
+"""
+
+import argparse
+import asyncio
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron.embedding import LocalEmbedder
+from elytron_core.text.analyser import Analyser
+from elytron_index import kin
+
+OTHERS = 24
+"""So many of a stem's likest are kept at the most."""
+AT_ONCE = 1_000
+
+Floats = NDArray[np.float32]
+
+
+def main() -> int:
+    """Read the arguments, make the table, say how it compares."""
+    parser = argparse.ArgumentParser(description="make the table of word kin")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args()
+    stems, vectors = asyncio.run(_stems(given.folder))
+    starts, others, likeness = _likest(vectors)
+    np.savez_compressed(
+        given.output,
+        words=np.frombuffer("\n".join(stems).encode("ascii"), np.uint8),
+        starts=np.array(starts, "<i4"),
+        others=np.array(others, "<u2"),
+        likeness=np.array(likeness, "u1"),
+    )
+    agreeing = _agreement(stems, starts, others)
+    print(f"{len(stems)} stems, {len(others)} pairs; {agreeing:.1%} of their first three stand in the table that ships")
+    return 0
+
+
+async def _stems(folder: Path) -> tuple[list[str], Floats]:
+    """Return the stems, most frequent first, and their vectors of length 1."""
+    vocabulary: dict[str, int] = json.loads((folder / "tokenizer.json").read_bytes())["model"]["vocab"]
+    whole = [word for word in vocabulary if word.isascii() and word.isalpha() and len(word) > 1]
+    words = sorted(whole, key=lambda word: vocabulary[word])
+    encoder = LocalEmbedder(folder)
+    rows = [
+        vector
+        for start in range(0, len(words), AT_ONCE)
+        for vector in await encoder.embed_documents(words[start : start + AT_ONCE])
+    ]
+    vectors = np.array(rows, np.float32)
+    vectors -= vectors.mean(axis=0)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    analyser = Analyser()
+    places: dict[str, int] = {}
+    for place, word in enumerate(words):
+        for stem in analyser.terms(word):
+            places.setdefault(stem, place)
+    return list(places), vectors[list(places.values())]
+
+
+def _likest(vectors: Floats) -> tuple[list[int], list[int], list[int]]:
+    starts, others, likeness = [0], list[int](), list[int]()
+    for start in range(0, len(vectors), AT_ONCE):
+        cosines = vectors[start : start + AT_ONCE] @ vectors.T
+        for row, line in enumerate(cosines):
+            line[start + row] = -1.0
+            near = np.argpartition(-line, OTHERS)[:OTHERS]
+            near = near[np.lexsort((near, -line[near]))]
+            near = near[line[near] >= kin.FLOOR]
+            others += near.tolist()
+            likeness += np.rint(line[near] * 255).astype(int).tolist()
+            starts.append(len(others))
+    return starts, others, likeness
+
+
+def _agreement(stems: list[str], starts: list[int], others: list[int]) -> float:
+    """Return which share of each stem's first three others the shipped table has too."""
+    found = total = 0
+    for place, stem in enumerate(stems):
+        shipped = kin.of(stem)
+        for other in others[starts[place] : starts[place + 1]][:3]:
+            total += 1
+            found += stems[other] in shipped
+    return found / total if total else 0.0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
