@@ -23,7 +23,7 @@ from elytron_index.refs import Kept, Refs
 from elytron_index.state import State
 from elytron_index.vectors import ModelVectors
 
-FORMAT = 3
+FORMAT = 4
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"

@@ -138,7 +138,7 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
                 await _leave_subject(ctx, scope, value, plan)
         case FactMemory(fact=fact):
             plan.refs[memory.ref] = memory.revision
-            slot_ref = Ref(long_term.SLOTS, plan.record.slot_tag(fact.kind, fact.topic))
+            slot_ref = Ref(long_term.SLOTS, plan.record.slot_tag(fact.kind, fact.topic, fact.home))
             await _leave_slot(ctx, scope, slot_ref, fact, plan)
         case TurnMemory(turn=turn, part=part):
             plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.filtering import fact_passes, kept_passes, message_passes, skill_passes
 from elytron.gathering import Placed
@@ -51,6 +52,8 @@ async def _unplaced(ctx: OperationContext, scope: Scope, memory_id: str, filters
     if memory is None or (isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)):
         return Absence.UNKNOWN
     now = ctx.clock.now()
+    if isinstance(memory, FactMemory) and not memory.fact.counts_in((await meant(ctx, scope)).key):
+        return Absence.HIDDEN
     if not _passes(memory, RecallFilters(as_of=filters.as_of, known_at=filters.known_at), now):
         return Absence.HIDDEN
     if (filters.planes and plane_of(memory) not in filters.planes) or not _passes(memory, filters, now):

@@ -193,7 +193,7 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[str]) -> Iter
     """Yield the archive as writes, without the turns in `known`: turns by conversation, then facts, then skills."""
     pending: list[TurnDraft] = []
     key: ConversationKey | None = None
-    facts: list[FactDraft] = []
+    facts: dict[ConversationKey | None, list[FactDraft]] = {}
     skills: list[RuntimeSkillWrite] = []
     for document in reader.documents():
         match document.ref.collection:
@@ -212,7 +212,7 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[str]) -> Iter
             case long_term.FACTS:
                 fact = long_term.Fact.from_bytes(document.body)
                 if fact.is_current:
-                    facts.append(_fact(fact))
+                    facts.setdefault(fact.home, []).append(_fact(fact))
             case procedural.SKILLS:
                 skill = procedural.Skill.from_bytes(document.body)
                 if skill.is_recallable:
@@ -221,8 +221,10 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[str]) -> Iter
                 continue
     if pending and key is not None:
         yield transcript.TURNS, _turns(pending), _target(scope, key)
-    for start in range(0, len(facts), TURNS_PER_WRITE):
-        yield long_term.FACTS, LongTermExtraction(facts=tuple(facts[start : start + TURNS_PER_WRITE])), scope
+    for home, drafts in facts.items():
+        target = _target(scope, home) if home is not None else scope
+        for start in range(0, len(drafts), TURNS_PER_WRITE):
+            yield long_term.FACTS, LongTermExtraction(facts=tuple(drafts[start : start + TURNS_PER_WRITE])), target
     for start in range(0, len(skills), TURNS_PER_WRITE):
         yield procedural.SKILLS, Procedural(writes=tuple(skills[start : start + TURNS_PER_WRITE])), scope
 
@@ -266,6 +268,7 @@ def _fact(fact: long_term.Fact) -> FactDraft:
         privacy=fact.privacy,
         authority=fact.authority,
         confidence=fact.confidence,
+        reach=fact.reach,
         observed_at=fact.observed_at,
         valid_from=fact.valid_from,
         valid_to=fact.valid_to,

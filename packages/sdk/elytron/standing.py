@@ -18,7 +18,7 @@ from elytron_core.policy import capsules as capsule_policy
 from elytron_core.policy import projection
 from elytron_core.policy.maintaining import BUDGETS
 from elytron_core.ports.store import Ref
-from elytron_core.scope import Scope
+from elytron_core.scope import ConversationKey, Scope
 
 SKILLS_STANDING = 16
 SCANNED = 1_000
@@ -52,18 +52,20 @@ class Work:
 
 
 async def standing_facts(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None
 ) -> tuple[projection.StandingFact, ...]:
     """Return the facts that stand in every block, of each kind so many as its budget, in an order of their own.
 
-    It changes only when they do. Private ones stand only where private context is allowed.
+    It changes only when they do. Private ones stand only where private context is allowed, a chat's own only there;
+    `key` is the conversation, None where it cannot be trusted.
     """
     if not wants(request.filters, Plane.LONG_TERM):
         return ()
     documents = await ctx.store.scan(scope.space, long_term.FACTS, limit=SCANNED, descending=True)
     now = ctx.clock.now()
     facts = [long_term.Fact.from_bytes(document.body) for document in documents]
-    current = [fact for fact in facts if fact_passes(fact, request.filters, now) and may_be_shown(fact, request)]
+    here = [fact for fact in facts if fact.counts_in(key) and may_be_shown(fact, request)]
+    current = [fact for fact in here if fact_passes(fact, request.filters, now)]
     # Of a kind beyond its budget, those stand that were confirmed last.
     current.sort(key=lambda fact: (-fact.confirmed_at, fact.id))
     held: Counter[long_term.Kind] = Counter()

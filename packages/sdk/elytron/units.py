@@ -11,6 +11,7 @@ from elytron_core.contracts.recalling import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes import continuity, embedding, execution, long_term, notes, procedural, summaries, transcript
 from elytron_core.ports.store import Document, Ref
+from elytron_core.scope import ConversationKey
 from elytron_index import METADATA, Embedded, Unit
 
 PARTS = 1_024
@@ -124,13 +125,23 @@ def _fact_unit(
         text=fact.content,
         title=title,
         at=fact.observed_at,
-        scope=(("kind", fact.kind), ("authority", fact.authority), ("confidence", fact.confidence)),
+        scope=(
+            ("kind", fact.kind),
+            ("authority", fact.authority),
+            ("confidence", fact.confidence),
+            ("home", home_of(fact.home)),
+        ),
         valid_from=fact.valid_from or 0,
         valid_to=valid_to or 0,
         recorded_at=recorded_at,
         closed_at=closed_at or 0,
         check=_check(title, fact.content),
     )
+
+
+def home_of(key: ConversationKey | None, /) -> str:
+    """Return how the index knows the only conversation that a fact counts in; everywhere is one of its own."""
+    return "\n".join(key or ())
 
 
 def _skill(ref: Ref, skill: procedural.Skill) -> tuple[Unit, ...]:

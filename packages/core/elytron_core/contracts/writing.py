@@ -69,6 +69,7 @@ class FactDraft(Value):
     privacy: long_term.Privacy = long_term.Privacy.SHARED
     authority: long_term.Authority = long_term.Authority.EXTRACTED
     confidence: long_term.Confidence = long_term.Confidence.MEDIUM
+    reach: long_term.Reach = long_term.Reach.USER
     observed_at: transcript.At | None = None
     valid_from: transcript.At | None = None
     valid_to: transcript.At | None = None

@@ -62,6 +62,7 @@ class FactProposal(Value):
     keywords: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
     entities: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
     confidence: long_term.Confidence = long_term.Confidence.MEDIUM
+    reach: long_term.Reach = long_term.Reach.USER
     observed_at: transcript.At | None = None
     valid_from: transcript.At | None = None
     valid_to: transcript.At | None = None

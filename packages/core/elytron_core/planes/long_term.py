@@ -9,7 +9,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.ids import FactId
 from elytron_core.model import Value
-from elytron_core.scope import Name
+from elytron_core.scope import ConversationKey, Name
 
 FACTS = "facts"
 SLOTS = "slots"
@@ -48,6 +48,17 @@ class Authority(StrEnum):
     EXTRACTED = "extracted"
     IMPORTED = "imported"
     ASSISTANT_SELF_CLAIM = "assistant_self_claim"
+
+
+class Reach(StrEnum):
+    """Where a fact counts."""
+
+    CHAT = "chat"
+    """In the conversation that it was written in, and nowhere else."""
+    USER = "user"
+    """In the whole space: it is about whose memory this is."""
+    WORLD = "world"
+    """In the whole space: it is about the world."""
 
 
 class FactOperation(StrEnum):
@@ -104,6 +115,9 @@ class Fact(Value):
     state: State = State.ACTIVE
     supersedes: FactId | None = None
     superseded_by: FactId | None = None
+    reach: Reach = Reach.USER
+    channel: Name | None = None
+    """Of a fact that counts in its chat alone: that chat's channel."""
     chat: Name | None = None
     lent: tuple[Name, ...] = ()
     """Of a merged fact: the citations that the other one has from it alone."""
@@ -113,6 +127,17 @@ class Fact(Value):
     @property
     def is_current(self) -> bool:
         return self.state is State.ACTIVE
+
+    @property
+    def home(self) -> ConversationKey | None:
+        """Return the only conversation that it counts in; None where it counts everywhere."""
+        if self.reach is not Reach.CHAT or self.channel is None or self.chat is None:
+            return None
+        return ConversationKey(self.channel, self.chat)
+
+    def counts_in(self, key: ConversationKey | None, /) -> bool:
+        """Tell whether it counts in a conversation; None stands for one that cannot be trusted."""
+        return self.home is None or self.home == key
 
 
 class Slot(Value):

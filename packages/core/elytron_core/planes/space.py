@@ -99,8 +99,9 @@ class SpaceRecord(Value):
     def derived_tag(self, plane: str, store_key: str, /) -> str:
         return self.tag("derived", plane, store_key)
 
-    def slot_tag(self, kind: long_term.Kind, topic: str, /) -> str:
-        return self.tag("slot", kind.value, long_term.topic_key(topic))
+    def slot_tag(self, kind: long_term.Kind, topic: str, home: ConversationKey | None = None, /) -> str:
+        """Return what stands for a slot; facts that count in one conversation alone have slots of their own."""
+        return self.tag("slot", kind.value, long_term.topic_key(topic), *(home or ()))
 
     def skill_tag(self, name: str, /) -> SkillId:
         return SkillId(self.tag("skill", name))

@@ -41,7 +41,7 @@ def likest(content: str, kind: long_term.Kind, facts: Sequence[Fact], /) -> Fact
 def pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[Alike, ...]:
     """Return up to `limit` pairs of current facts that say nearly the same; each is folded once at most.
 
-    Both are of one kind, one privacy and one validity, and name the same numbers. The surer is kept, then the one
+    Both are of one kind, privacy, reach and validity, and name the same numbers. The surer is kept, then the one
     with more evidence, then the later observed.
     """
     held: dict[tuple[object, ...], list[tuple[Fact, frozenset[str]]]] = {}
@@ -50,7 +50,8 @@ def pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[Alike, ...]:
         if not fact.is_current:
             continue
         text = wording.normalise(fact.content)
-        group = held.setdefault((fact.kind, fact.privacy, fact.valid_from, fact.valid_to, _numbers(text)), [])
+        alike = (fact.kind, fact.privacy, fact.reach, fact.home, fact.valid_from, fact.valid_to, _numbers(text))
+        group = held.setdefault(alike, [])
         grams = wording.trigrams(text)
         like = max(((wording.likeness(grams, other), kept) for kept, other in group), default=None, key=lambda p: p[0])
         if like is not None and like[0] >= ALIKE:

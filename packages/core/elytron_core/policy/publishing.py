@@ -1,4 +1,4 @@
-"""What of a space may leave its owner's hands: beliefs that are not private. What was said, and who said it, stays."""
+"""What of a space may leave its owner's hands: beliefs, unless private or a chat's own. What was said stays."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ class Publisher:
         match collection:
             case long_term.FACTS:
                 fact = long_term.Fact.from_bytes(body)
-                if fact.privacy is long_term.Privacy.PRIVATE or fact.state is long_term.State.FORGOTTEN:
+                if fact.privacy is long_term.Privacy.PRIVATE or fact.state is long_term.State.FORGOTTEN or fact.home:
                     return None
                 self._facts.add(fact.id)
                 return fact.model_copy(update={"citations": (), "chat": None}).to_bytes()

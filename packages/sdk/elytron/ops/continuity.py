@@ -77,8 +77,8 @@ async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) 
 async def export_continuity(ctx: OperationContext, request: ContinuityExportRequest, /) -> ContinuityExportReport:
     """Return the continuity of the scope's conversation as a snapshot; it reads, and changes nothing."""
     scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
-    current = [fact for fact in kept.facts if fact.is_current]
-    channel, conversation = scope.conversation_key
+    key = channel, conversation = scope.conversation_key
+    current = [fact for fact in kept.facts if fact.is_current and fact.counts_in(key)]
     facts = snapshots.chosen(current, mode=request.mode, conversation=conversation)
     layers = SnapshotLayers(facts=tuple(_fact_draft(fact) for fact in facts))
     if request.mode is SnapshotMode.FULL_RESTORE:
@@ -218,7 +218,8 @@ async def _taken(
     """Put what is taken of each layer into `changes` and say of each what became of it."""
     layers = request.snapshot.layers
     own = await _kept(ctx, scope)
-    facts = _news(layers.facts[: snapshots.facts_limit(request.mode)], own.facts)
+    here = [fact for fact in own.facts if fact.is_current and fact.counts_in(scope.conversation_key)]
+    facts = _news(layers.facts[: snapshots.facts_limit(request.mode)], here)
     decisions: list[LayerDecision] = []
     left = len(layers.facts) - len(facts)
     if facts:
@@ -250,11 +251,14 @@ async def _taken(
 
 def _news(drafts: Sequence[FactDraft], own: Sequence[long_term.Fact]) -> tuple[FactDraft, ...]:
     """Return the facts that say something that is not here yet: taking the same in again is no evidence."""
-    held = {(fact.kind, long_term.topic_key(fact.topic)): fact.content for fact in own if fact.is_current}
+    held = {(fact.kind, long_term.topic_key(fact.topic), fact.home is not None): fact.content for fact in own}
+    slots = [
+        (draft.fact_kind, long_term.topic_key(draft.topic), draft.reach is long_term.Reach.CHAT) for draft in drafts
+    ]
     return tuple(
         draft
-        for draft in drafts
-        if not admission.says_the_same(draft.content, held.get((draft.fact_kind, long_term.topic_key(draft.topic)), ""))
+        for draft, slot in zip(drafts, slots, strict=True)
+        if not admission.says_the_same(draft.content, held.get(slot, ""))
     )
 
 
@@ -301,6 +305,7 @@ def _fact_draft(fact: long_term.Fact) -> FactDraft:
         privacy=fact.privacy,
         authority=fact.authority,
         confidence=fact.confidence,
+        reach=fact.reach,
         observed_at=fact.observed_at,
         valid_from=fact.valid_from,
         valid_to=fact.valid_to,

@@ -70,7 +70,7 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
         if memory.fact.content == request.content:
             same = ControlDecision(id=request.id, outcome=ControlOutcome.UNCHANGED, plane=Plane.LONG_TERM)
             return _report(scope, [same], dry_run=request.dry_run)
-        slot_ref = Ref(long_term.SLOTS, record.slot_tag(memory.fact.kind, memory.fact.topic))
+        slot_ref = Ref(long_term.SLOTS, record.slot_tag(memory.fact.kind, memory.fact.topic, memory.fact.home))
         (slot,) = await ctx.store.get(scope.space, (slot_ref,))
         assert slot is not None
         new, old = _corrected(memory.fact, request, FactId(ctx.ids.new()), ctx.clock.now())

@@ -173,7 +173,7 @@ async def _unfolded(
     into = await _fact(ctx, scope, folded[0].superseded_by, changes)
     if into is None:
         return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=GONE)
-    slot_ref = Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic))
+    slot_ref = Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic, fact.home))
     (slot,) = await ctx.store.get(scope.space, (slot_ref,))
     if slot is None or long_term.Slot.from_bytes(slot.body).facts[-1] != fact.id:
         return MergedPair(kept=into[0].id, folded=name, changed=False, reason=SLOT_TAKEN)

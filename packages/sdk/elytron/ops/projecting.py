@@ -37,11 +37,11 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
 
 async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
     mode = request.mode_input
-    facts = await standing_facts(ctx, scope, request)
+    conversation = await meant(ctx, scope)
+    facts = await standing_facts(ctx, scope, request, conversation.key if conversation.is_trusted else None)
     # What stands in the block already is not recalled twice, so more is gathered than will be shown.
     limit = max(request.recall_limit, 1) + request.recent_messages_limit + len(facts)
     gathered = await gather(ctx, scope, request.user_query, request.filters, limit=limit)
-    conversation = await meant(ctx, scope)
     within = conversation.within(scope)
     recent = await _recent(ctx, within, request) if conversation.is_trusted else ()
     max_len, by_bound = _bound(ctx, request)

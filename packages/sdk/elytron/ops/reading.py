@@ -178,7 +178,8 @@ async def _versions(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -
     """Return every version of the fact's slot that is still kept, oldest first."""
     record: SpaceRecord | None = await ctx.spaces.find(scope.space)
     assert record is not None
-    (slot,) = await ctx.store.get(scope.space, (Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic)),))
+    ref = Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic, fact.home))
+    (slot,) = await ctx.store.get(scope.space, (ref,))
     if slot is None:
         return [fact]
     refs = [Ref(long_term.FACTS, key) for key in long_term.Slot.from_bytes(slot.body).facts]

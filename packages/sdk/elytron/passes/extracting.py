@@ -127,7 +127,8 @@ async def _before(work: Work, turn: KnownTurn) -> tuple[transcript.Message, ...]
 async def _standing(work: Work, turn: KnownTurn) -> tuple[long_term.Fact, ...]:
     """Return the current facts that share most words with a turn, then the newest."""
     said = wording.normalise(" ".join(message.text for message in turn.turn.messages)[: limits.EXTRACTION_CHARS])
-    shown = [fact for fact in await work.current_facts() if fact.privacy is not long_term.Privacy.PRIVATE]
+    here = [fact for fact in await work.current_facts() if fact.counts_in(work.scope.conversation_key)]
+    shown = [fact for fact in here if fact.privacy is not long_term.Privacy.PRIVATE]
     words = {
         fact.id: wording.words_of(wording.normalise(f"{fact.topic} {fact.content}"), limit=limits.KEYWORDS)
         for fact in shown

@@ -241,8 +241,10 @@ def _said_already(draft: CandidateDraft, known: Sequence[long_term.Fact]) -> Wri
     proposal = draft.proposal
     if not isinstance(proposal, FactProposal) or proposal.operation is long_term.FactOperation.DELETE:
         return None
-    slot = (proposal.fact_kind, long_term.topic_key(proposal.topic))
-    current = next((fact for fact in known if (fact.kind, long_term.topic_key(fact.topic)) == slot), None)
+    is_of_chat = proposal.reach is long_term.Reach.CHAT
+    slot = (proposal.fact_kind, long_term.topic_key(proposal.topic), is_of_chat)
+    slots = {(fact.kind, long_term.topic_key(fact.topic), fact.home is not None): fact for fact in reversed(known)}
+    current = slots.get(slot)
     if current is None:
         like = near_duplicates.likest(proposal.content, proposal.fact_kind, known)
         return _duplicate(like, NEARLY_SAID) if like is not None else None
@@ -266,6 +268,7 @@ def _fact(draft: CandidateDraft, proposal: FactProposal) -> FactDraft:
         privacy=draft.privacy,
         authority=judging.fact_authority(draft.authority),
         confidence=proposal.confidence,
+        reach=proposal.reach,
         observed_at=proposal.observed_at,
         valid_from=proposal.valid_from,
         valid_to=proposal.valid_to,
@@ -286,12 +289,12 @@ def _skill(scope: Scope, draft: CandidateDraft, proposal: SkillProposal) -> Runt
 
 
 async def _current_facts(ctx: OperationContext, scope: Scope, drafts: Sequence[CandidateDraft]) -> list[long_term.Fact]:
-    """Return the newest facts of the space, where there is a fact to compare them with."""
+    """Return the newest facts that count in the conversation, where there is a fact to compare them with."""
     if not any(isinstance(draft.proposal, FactProposal) for draft in drafts):
         return []
     documents = await ctx.store.scan(scope.space, long_term.FACTS, limit=limits.SCAN_MAX, descending=True)
     facts = [long_term.Fact.from_bytes(document.body) for document in documents]
-    return [fact for fact in facts if fact.is_current]
+    return [fact for fact in facts if fact.is_current and fact.counts_in(scope.conversation_key)]
 
 
 async def _cited(ctx: OperationContext, scope: Scope, drafts: Sequence[CandidateDraft]) -> dict[str, judging.Cited]:

@@ -21,7 +21,7 @@ from elytron_core.planes import long_term
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import admission
 from elytron_core.ports.store import Action, Ref
-from elytron_core.scope import Scope
+from elytron_core.scope import ConversationKey, Scope
 
 
 async def write_facts(
@@ -35,25 +35,31 @@ async def plan_facts(
     ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /
 ) -> Planned:
     """Return what writing these drafts now would change, and what becomes of each."""
-    book = _Slots(record)
+    book = _Slots(record, scope.conversation_key)
     await book.read(ctx, scope, write)
     now = ctx.clock.now()
     decisions = tuple(_admit(ctx, scope, draft, book, now) for draft in write.facts)
     first = write.facts[0]
-    return Planned(book.changes, decisions, Ref(long_term.SLOTS, record.slot_tag(first.fact_kind, first.topic)))
+    return Planned(book.changes, decisions, Ref(long_term.SLOTS, book.tag(first)))
 
 
 class _Slots:
     """The slots that one write touches: what stands in them, and what the write makes of them."""
 
-    def __init__(self, record: SpaceRecord, /) -> None:
+    def __init__(self, record: SpaceRecord, key: ConversationKey, /) -> None:
         self._record = record
+        self._key = key
         self._slots: dict[str, tuple[long_term.Slot, int]] = {}
         self._facts: dict[FactId, tuple[long_term.Fact, int]] = {}
         self.changes = Changes(record)
 
+    def tag(self, draft: FactDraft, /) -> str:
+        """Return what stands for the slot that a draft of this conversation is for."""
+        home = self._key if draft.reach is long_term.Reach.CHAT else None
+        return self._record.slot_tag(draft.fact_kind, draft.topic, home)
+
     async def read(self, ctx: OperationContext, scope: Scope, write: LongTermExtraction, /) -> None:
-        tags = list(dict.fromkeys(self._record.slot_tag(draft.fact_kind, draft.topic) for draft in write.facts))
+        tags = list(dict.fromkeys(map(self.tag, write.facts)))
         slots = await ctx.store.get(scope.space, [Ref(long_term.SLOTS, tag) for tag in tags])
         for tag, document in zip(tags, slots, strict=True):
             if document is not None:
@@ -66,7 +72,7 @@ class _Slots:
 
     def current(self, draft: FactDraft, /) -> long_term.Fact | None:
         """Return the fact that now holds the draft's slot."""
-        slot = self._slots.get(self._record.slot_tag(draft.fact_kind, draft.topic))
+        slot = self._slots.get(self.tag(draft))
         if slot is None or slot[0].facts[-1] not in self._facts:
             return None
         fact, _ = self._facts[slot[0].facts[-1]]
@@ -80,7 +86,7 @@ class _Slots:
 
     def hold(self, fact: long_term.Fact, /) -> None:
         """Make `fact` the newest of its slot."""
-        tag = self._record.slot_tag(fact.kind, fact.topic)
+        tag = self._record.slot_tag(fact.kind, fact.topic, fact.home)
         known, revision = self._slots.get(tag, (None, 0))
         facts = (*known.facts, fact.id) if known is not None else (fact.id,)
         slot = long_term.Slot(kind=fact.kind, topic=fact.topic, facts=facts)
@@ -150,6 +156,8 @@ def _fact(
         valid_from=began,
         valid_to=draft.valid_to,
         supersedes=current.id if current is not None else None,
+        reach=draft.reach,
+        channel=scope.channel if draft.reach is long_term.Reach.CHAT else None,
         chat=scope.conversation_key.conversation,
     )
 
