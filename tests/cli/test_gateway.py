@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from tests.transports.live import Live
 
 from elytron_cli.commands.gateway import gateway, run
+from elytron_gateway.reporting import SignedReport, is_genuine
 from elytron_http_shell.gateway import gateway_surfaces
 
 SAID = [{"sender_id": "u_123", "role": "user", "timestamp": 1_781_172_177_000, "content": "The boiler code is 4417."}]
@@ -76,6 +77,20 @@ def test_every_command_prints_its_answer(gate: Gate, tmp_path: Path) -> None:
     assert gate("list-resources") == gate("get-resource", made["resource_id"])
     assert gate("delete-resource", made["resource_id"])["deleted"] is True
     assert "403" in gate.refused("register-resource", "http://localhost/x")
+
+
+def test_an_operator_lists_counts_renews_and_erases_users(server: Live, gate: Gate) -> None:
+    operator = Gate(server.url)
+    made = operator("create-user", "u_9")
+    assert {"u_123", "u_9"} <= set(operator("list-users")["users"])
+    assert operator("usage", "u_9")["messages"] == 0
+    assert operator("rotate-key", "u_9")["user_key"] != made["user_key"]
+    assert operator("revoke-key", "u_9")["revoked"] is True
+    assert operator("drain") == {"told": 0, "backlog": 0}
+    assert "--confirm" in operator.refused("erase-user", "u_9", "--confirm", "u_8")
+    signed = SignedReport.model_validate(operator("erase-user", "u_9", "--confirm", "u_9"))
+    assert is_genuine(signed, signed.public_key)
+    assert "404" in operator.refused("usage", "u_9")
 
 
 def test_flags_stand_before_the_command_and_win_over_the_environment(gate: Gate) -> None:

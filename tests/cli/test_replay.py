@@ -33,6 +33,11 @@ def test_a_fixture_is_told_to_the_stores_that_are_named(elytron: CommandLine) ->
     assert "1 of 1 fixtures equal" in elytron("replay", str(FIXTURE), "--stores", "memory", "--no-json").stdout
 
 
+def test_a_store_behind_a_server_is_told_the_story_too(elytron: CommandLine) -> None:
+    report = elytron.json("replay", str(FIXTURE), "--stores", "memory,gateway")
+    assert report["rows"][0]["verdicts"] == {"memory": "equal", "gateway": "equal"}
+
+
 def test_a_folder_means_the_fixtures_in_it(elytron: CommandLine) -> None:
     elytron.write(FIXTURE.name, FIXTURE.read_bytes())
     assert len(elytron.json("replay", ".", "--stores", "memory")["rows"]) == 1

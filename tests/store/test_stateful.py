@@ -5,13 +5,15 @@
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from tests.transports.live import Live
 
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
@@ -34,6 +36,7 @@ from elytron_core.ports.store import (
     Require,
     Store,
 )
+from elytron_http_shell.store import store_surfaces
 from elytron_store.conformance.examples import AT, blob, source
 from elytron_store.memory import MemoryStore
 from elytron_store.opening import open_store
@@ -106,8 +109,18 @@ class ModelSpace:
         self.journal.append(JournalEntry(len(self.journal) + 1, at, action, ref, digest))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def shared() -> Iterator[None]:
+    """Serve a store that the machine's last engine reaches over HTTP."""
+    with Live(further=(store_surfaces,)) as live:
+        Engines.shared = live.url.replace("http://", "gateway+http://")
+        yield
+
+
 class Engines(RuleBasedStateMachine):
     """Drives the model and every engine through the same steps."""
+
+    shared = ""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +133,7 @@ class Engines(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         root = Path(self.folder.name)
-        self.urls = [f"file://{root}/files", f"sqlite://{root}/m.db"]
+        self.urls = [f"file://{root}/files", f"sqlite://{root}/m.db", self.shared]
         self.stores = [MemoryStore(), *(self.opened(url) for url in self.urls)]
 
     @rule(space=SPACES, changes=CHANGES, missed=MISSED, entries=st.integers(0, 2), once=ONCE)
@@ -249,6 +262,9 @@ class Engines(RuleBasedStateMachine):
             self.stores[place] = self.opened(url)
 
     def teardown(self) -> None:
+        for space in self.model:
+            # The server outlives the run, and its store is to be empty for the next.
+            self.runner.run(self.stores[-1].erase(Erasure(space=space, at=self.at, whole_space=True)))
         for store in self.stores:
             self.runner.run(store.close())
         self.runner.close()

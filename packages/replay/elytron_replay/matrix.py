@@ -88,17 +88,17 @@ class MatrixReport(Value):
 
 async def run_matrix(
     fixtures: Sequence[Path],
-    stores: Sequence[str] = engines.DEFAULT_STORES,
+    stores: Sequence[str | Engine] = engines.DEFAULT_STORES,
     /,
     *,
     keys: KeyProvider | None = None,
 ) -> MatrixReport:
     """Tell every fixture to every store and compare step by step; the first store is what others are held against.
 
-    Stores are named as `engines.engine` knows them. Raises UnreadableFile before anything runs where a fixture is
-    not well formed, InvalidInput for a store that is none.
+    Stores are named as `engines.engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
+    anything runs where a fixture is not well formed, InvalidInput for a store that is none.
     """
-    return await compare(fixtures, [engines.engine(name, keys=keys) for name in stores])
+    return await compare(fixtures, _engines(stores, keys))
 
 
 async def compare(fixtures: Sequence[Path], stores: Sequence[Engine], /) -> MatrixReport:
@@ -111,7 +111,7 @@ async def compare(fixtures: Sequence[Path], stores: Sequence[Engine], /) -> Matr
 
 async def record(
     fixtures: Sequence[Path],
-    stores: Sequence[str] = engines.DEFAULT_STORES,
+    stores: Sequence[str | Engine] = engines.DEFAULT_STORES,
     /,
     *,
     keys: KeyProvider | None = None,
@@ -122,7 +122,7 @@ async def record(
     A fixture with an unmet demand or a difference between stores keeps what was recorded before. With `model`, what a
     fixture's cassette lacks is asked of it first, and the cassette then holds just the calls of the story.
     """
-    named = [engines.engine(name, keys=keys) for name in stores]
+    named = _engines(stores, keys)
     _require(named)
     for path in fixtures:
         fixture = _load(path)
@@ -132,6 +132,10 @@ async def record(
         if not list(_demands(fixture, outcomes)) and not list(_between(fixture, outcomes)):
             _write_expected(path, outcomes[0])
     return await compare(fixtures, named)
+
+
+def _engines(stores: Sequence[str | Engine], keys: KeyProvider | None) -> list[Engine]:
+    return [engines.engine(store, keys=keys) if isinstance(store, str) else store for store in stores]
 
 
 async def _record_model(fixture: Fixture, beside: Path, store: Engine, model: LanguageModel) -> None:

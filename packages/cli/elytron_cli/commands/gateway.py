@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich_click import RichCommand, RichGroup
 
+from elytron_cli.options import common
 from elytron_cli.output import json_text
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
@@ -69,11 +70,12 @@ def run() -> None:
     show_default=True,
     help="Seconds to wait for an answer.",
 )
+@common
 @click.pass_context
 def gateway(
     context: click.Context, *, base_url: str, user_id: str, user_key: str, provisioning_key: str, timeout: float
 ) -> None:
-    """Call a Memory Gateway: memories, resources and searches of one user.
+    """Call a Memory Gateway: memories, resources and searches of one user, and what its operator does.
 
     Flags stand before the command; without them, the MEMORY_GATEWAY_ variables are read.
     """
@@ -240,6 +242,55 @@ def undo_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, **about: s
 def list_edits(client: "SyncMemoryGatewayClient", **place: str) -> None:
     """List the overrides and tombstones."""
     print(json_text(client.edits(**place)))
+
+
+@_command("list-users")
+@click.pass_obj
+def list_users(client: "SyncMemoryGatewayClient") -> None:
+    """List every user; an operator's, as every command below."""
+    print(json_text(client.list_users()))
+
+
+@_command("usage")
+@click.argument("user_id")
+@click.pass_obj
+def usage(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
+    """Say what a user holds."""
+    print(json_text(client.usage(user_id)))
+
+
+@_command("rotate-key")
+@click.argument("user_id")
+@click.pass_obj
+def rotate_key(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
+    """Give a user a new key; the old one ends, the memory stays."""
+    print(json_text(client.rotate_key(user_id)))
+
+
+@_command("revoke-key")
+@click.argument("user_id")
+@click.pass_obj
+def revoke_key(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
+    """End a user's key; the memory stays."""
+    print(json_text(client.revoke_key(user_id)))
+
+
+@_command("erase-user")
+@click.argument("user_id")
+@click.option("--confirm", metavar="USER_ID", required=True, help="The user again: there is no way back.")
+@click.pass_obj
+def erase_user(client: "SyncMemoryGatewayClient", *, user_id: str, confirm: str) -> None:
+    """Erase a user with everything he has, and print the signed report."""
+    if confirm != user_id:
+        raise InvalidInput(field="--confirm", problem="does not name the user")
+    print(json_text(client.erase_user(user_id)))
+
+
+@_command("drain")
+@click.pass_obj
+def drain(client: "SyncMemoryGatewayClient") -> None:
+    """Tell an upstream that answers again what it was not told."""
+    print(json_text(client.drain_backlog()))
 
 
 def _messages(given: str) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ from elytron_cli.session import Session, keys_of, model_of
 from elytron_core.contracts.inspecting import MemoryReplayReport, MemoryReplayRequest
 
 STORES = "memory,file,sqlite"
+SHARED = "gateway"
+"""A store behind a server, which the command starts."""
 WALL = Path("fixtures/wall")
 
 
@@ -59,14 +61,16 @@ def replay(
 
 def _tell(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> int | None:
     import elytron_replay
+    from elytron_cli.shared_store import shared_engine
 
     out, keys, model = output(), keys_of(settings()), model_of(settings())
 
     async def tell() -> elytron_replay.MatrixReport:
+        told_to = [shared_engine(name) if name == SHARED else name for name in stores]
         if not record:
-            return await elytron_replay.run_matrix(files, stores, keys=keys)
+            return await elytron_replay.run_matrix(files, told_to, keys=keys)
         try:
-            return await elytron_replay.record(files, stores, keys=keys, model=model)
+            return await elytron_replay.record(files, told_to, keys=keys, model=model)
         finally:
             if model is not None:
                 await model.close()
