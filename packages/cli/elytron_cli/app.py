@@ -14,6 +14,7 @@ from elytron_cli.options import common, json_choice
 COMMANDS: dict[str, tuple[str, str]] = {
     "access": ("access:access", "Make and revoke the keys with which a server is called."),
     "add": ("writing:add", "Store a text as evidence."),
+    "backup": ("backup:backup", "Copy the whole store to a file, while it is in use."),
     "client": ("client:client", "Call a memory on a server: every operation by its name."),
     "completion": ("completion:completion", "Print what lets a shell complete commands and options."),
     "config": ("config:config", "Show each setting and where it came from."),
@@ -34,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("reading:list_memories", "List memories in the order in which they were stored."),
     "maintain": ("maintain:maintain", "Maintain memory now: facts, summary, notes, skills."),
     "mcp": ("mcp:mcp", "Serve the space to an MCP host; print what to paste into it."),
+    "migrate": ("backup:migrate", "Copy every space into another store."),
     "model": ("model:model", "Add, list, remove and switch the models that compare meanings."),
     "platform": ("platform:platform", "Say what a memory can do, in a profile or here."),
     "project": ("recalling:project", "Show the block a model would see."),

@@ -31,7 +31,10 @@ def config() -> None:
 @config.command("show", cls=RichCommand)
 @common
 def show() -> None:
-    """Show each setting with where it came from: an option, a variable, elytron.toml or the default. No store is opened."""
+    """Show each setting and where it came from: an option, a variable, elytron.toml or the default.
+
+    No store is opened.
+    """
     found = {name: ConfigItem(value=item.shown, origin=item.origin) for name, item in settings().told().items()}
     rows = [(name, f"{item.value}  ({item.origin})") for name, item in found.items()]
     output().report(ConfigReport(settings=found), lambda console: tables.pairs(console, rows))

@@ -8,8 +8,8 @@ import click
 from rich_click import RichCommand, RichGroup
 
 from elytron_cli.options import common
-from elytron_cli.running import output
 from elytron_cli.rules import RulesReport, Target, rules_of
+from elytron_cli.running import output
 from elytron_core.errors import InvalidInput, StoreUnavailable
 
 

@@ -1,0 +1,113 @@
+"""Copies of the whole store: a backup of the same kind, or all of it in another store."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import click
+
+from elytron.migrating import CopiedSpace, copy_store
+from elytron_cli import tables
+from elytron_cli.config import Settings
+from elytron_cli.options import command, common
+from elytron_cli.running import output, settings
+from elytron_cli.session import keys_of
+from elytron_core.clock import SystemClock
+from elytron_core.errors import InvalidInput
+from elytron_core.model import Value
+from elytron_core.ports.keys import KeyProvider
+from elytron_store import open_store, parse_url
+from elytron_store.backing_up import back_up
+
+
+class BackupReport(Value):
+    """A backup that was read through and is sound."""
+
+    path: str
+    engine: str
+    sealed: bool
+    size_bytes: int
+    spaces: int
+    documents: int
+    entries: int
+    blobs: int
+
+
+class MigrationReport(Value):
+    """Every space as it now lies in the other store, equal to what it was."""
+
+    engine: str
+    sealed: bool
+    spaces: tuple[CopiedSpace, ...]
+
+
+@command("backup")
+@click.argument("file", type=click.Path(path_type=Path))
+@common
+def backup(*, file: Path) -> None:
+    """Copy the whole store to FILE, while it is in use; where the store is a folder, FILE becomes one.
+
+    Nothing may be at FILE. The copy is on the device and was read through when this ends; a sealed store stays sealed.
+    It is a store like any other: --store FILE opens it.
+    """
+    found = asyncio.run(back_up(settings().store.value, file, clock=SystemClock()))
+    report = BackupReport(
+        path=os.fspath(found.path),
+        engine=found.engine,
+        sealed=found.sealed,
+        size_bytes=found.size_bytes,
+        spaces=found.check.spaces,
+        documents=found.check.documents,
+        entries=found.check.entries,
+        blobs=found.check.blobs,
+    )
+    rows = [(name.replace("_", " "), str(value)) for name, value in report]
+    output().report(report, lambda console: tables.pairs(console, rows))
+
+
+@command("migrate")
+@click.option("--to", "target", required=True, metavar="URL", help="An empty or new store, of any kind.")
+@click.option("--to-key-file", metavar="PATH", help="Keys under which the other store is sealed.")
+@common
+def migrate(*, target: str, to_key_file: str | None) -> None:
+    """Copy every space of the store into another store, exactly: documents, journal, and the bytes of files.
+
+    The other store must be empty. Let nobody write meanwhile. Each space is compared afterwards; indexes are built
+    anew there, and what keeps repeated calls from acting twice stays behind.
+    """
+    found = settings()
+    out = output()
+    if parse_url(found.store.value) == parse_url(target):
+        raise InvalidInput(field="--to", problem="is the store itself")
+    spaces = asyncio.run(_migrated(found, target, to_key_file))
+    report = MigrationReport(engine=parse_url(target).engine, sealed=to_key_file is not None, spaces=spaces)
+    rows = [(item.space, f"{item.documents} documents, {item.entries} entries, {item.blobs} files") for item in spaces]
+    out.report(report, lambda console: tables.pairs(console, rows or [("spaces", "none")]))
+
+
+async def _migrated(found: Settings, target: str, to_key_file: str | None) -> tuple[CopiedSpace, ...]:
+    _require_there(found.store.value)
+    clock = SystemClock()
+    source = await open_store(found.store.value, clock=clock, keys=keys_of(found))
+    try:
+        into = await open_store(target, clock=clock, keys=_keys(to_key_file))
+        try:
+            return await copy_store(source, into)
+        finally:
+            await into.close()
+    finally:
+        await source.close()
+
+
+def _keys(file: str | None) -> KeyProvider | None:
+    if file is None:
+        return None
+    from elytron_store.sealed.providers import FileKeys
+
+    return FileKeys(file)
+
+
+def _require_there(store: str) -> None:
+    path = parse_url(store).path
+    if path is not None and not path.exists():
+        raise InvalidInput(field="--store", problem="is not there: there is nothing to copy")

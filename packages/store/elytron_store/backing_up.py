@@ -1,0 +1,107 @@
+"""A copy of a whole store while it is in use, read through before it is called a backup."""
+
+import asyncio
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from elytron_core.clock import Clock
+from elytron_core.errors import InvalidInput, StoreCorrupt, StoreUnavailable, Unsupported
+from elytron_core.ports.store import CheckReport, Store
+from elytron_store.manifest import Manifest
+from elytron_store.opening import StoreAddress, parse_url
+
+
+@dataclass(frozen=True, slots=True)
+class BackedUp:
+    """A backup: where it is, how large, and what reading all of it found."""
+
+    path: Path
+    engine: str
+    sealed: bool
+    size_bytes: int
+    check: CheckReport
+
+
+async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
+    """Leave a whole, durable and sound copy of the store `url` at `target`, where nothing may be, or leave nothing.
+
+    A sealed store stays sealed, and no key is needed. SQLite: one state of the whole file. File: of each space one
+    state. Raises InvalidInput where something is at `target`, Unsupported for a store that is no file or folder here,
+    StoreCorrupt for a store with damage in it, StoreForeign, StoreUnavailable.
+    """
+    address = parse_url(url)
+    if address.path is None:
+        raise Unsupported("a store that is no file or folder here has no backup of its own: use export, or migrate")
+    await asyncio.to_thread(_require_free, address.path, target)
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        await asyncio.to_thread(_remove, partial)
+        made = await asyncio.to_thread(_copy, address, partial)
+        checked = await _checked(address, partial, made, clock=clock)
+        if not checked.ok:
+            raise StoreCorrupt(what="something in the store")
+        await asyncio.to_thread(_place, partial, target)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}") from error
+    finally:
+        await asyncio.to_thread(_remove, partial)
+    return BackedUp(target, made.engine, made.sealed, _size(target), checked)
+
+
+def _require_free(source: Path, target: Path) -> None:
+    if target.exists():
+        raise InvalidInput(field="target", problem="is there already: name a new file")
+    if not source.exists():
+        raise StoreUnavailable("there is no store yet: there is nothing to copy")
+
+
+def _copy(address: StoreAddress, target: Path) -> Manifest:
+    assert address.path is not None
+    if address.engine == "sqlite":
+        from elytron_store.sqlite.copying import copy as copy_file
+
+        return copy_file(address.path, target)
+    from elytron_store.file.copying import copy as copy_folder
+
+    return copy_folder(address.path, target)
+
+
+async def _checked(address: StoreAddress, path: Path, made: Manifest, *, clock: Clock) -> CheckReport:
+    """Open the copy as its engine does, which needs no key, and read every byte of it."""
+    store: Store
+    if address.engine == "sqlite":
+        from elytron_store.sqlite.store import SqliteStore
+
+        store = await SqliteStore.open(path, clock=clock, sealed=made.sealed)
+    else:
+        from elytron_store.file.store import FileStore
+
+        store = await FileStore.open(path, clock=clock, sealed=made.sealed)
+    try:
+        found = await store.check()
+    finally:
+        await store.close()
+    return found
+
+
+def _place(partial: Path, target: Path) -> None:
+    from elytron_store.file.places import sync_folder
+
+    partial.rename(target)
+    sync_folder(target.absolute().parent)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+        return
+    for found in (path, *(path.with_name(path.name + tail) for tail in ("-wal", "-shm", "-journal"))):
+        with suppress(FileNotFoundError):
+            found.unlink()
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else (path,)
+    return sum(found.stat().st_size for found in files if found.is_file())

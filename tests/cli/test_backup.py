@@ -1,0 +1,122 @@
+"""`elytron backup` and `elytron migrate`: the whole store, kept or moved, and nothing half done."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import CommandLine
+
+import elytron as sdk
+
+
+def states(elytron: CommandLine, *options: str) -> list[str]:
+    """Return the fingerprints of the two spaces."""
+    found: list[str] = []
+    for space in ("ada", "bob"):
+        report = elytron.json("inspect", "--space", space, *options)
+        found += [report["state_fingerprint"], report["event_fingerprint"]]
+    return found
+
+
+@pytest.fixture(params=["m.db", "m/"])
+def store(request: pytest.FixtureRequest, elytron: CommandLine) -> str:
+    """Return a store with two spaces and an access key in it."""
+    url = str(request.param)
+    for number in range(3):
+        elytron("--store", url, "--space", "ada", "add", f"The ferry leaves at {number}.")
+    elytron("--store", url, "--space", "bob", "add", "Bob likes coffee.")
+    elytron("--store", url, "access", "add", "--kind", "operator", "--label", "first")
+    return url
+
+
+class TestBackup:
+    def test_a_backup_is_the_store_as_it_is(self, elytron: CommandLine, store: str) -> None:
+        report = elytron.json("--store", store, "backup", "kept.db")
+        assert (report["spaces"], report["sealed"]) == (3, False)
+        copy = "kept.db" if store == "m.db" else "file:kept.db"
+        assert states(elytron, "--store", copy) == states(elytron, "--store", store)
+        assert len(elytron.json("--store", copy, "access", "list")["items"]) == 1
+        assert not list(elytron.folder.glob("*.partial*"))
+
+    def test_it_is_taken_while_the_store_is_in_use(self, elytron: CommandLine, store: str) -> None:
+        with sdk.open(store, space="ada") as memory:
+            memory.add("The harbour is closed.")
+            elytron("--store", store, "backup", "kept")
+            memory.add("The harbour is open.")
+            copy = f"{'sqlite' if store == 'm.db' else 'file'}:kept"
+            texts = {item["text"] for item in elytron.json("list", "--store", copy, "--space", "ada")["items"]}
+        assert "The harbour is closed." in texts
+        assert "The harbour is open." not in texts
+
+    def test_a_sealed_store_stays_sealed_and_no_key_is_needed(self, elytron: CommandLine, tmp_path: Path) -> None:
+        elytron("keys", "create", "keys.json")
+        for url in ("s.db", "s/"):
+            elytron("--store", url, "--key-file", "keys.json", "add", "The door code is 4417.")
+            assert elytron.json("--store", url, "backup", f"kept-{url[:2].strip('/')}")["sealed"] is True
+        assert b"4417" not in (tmp_path / "kept-s.").read_bytes()
+        found = elytron.json("--store", "sqlite:kept-s.", "--key-file", "keys.json", "recall", "door code")
+        assert found["hits"][0]["text"] == "The door code is 4417."
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "key"),
+        [
+            (["--store", "memory:", "backup", "b"], 8, "unsupported"),
+            (["--store", "none.db", "backup", "b"], 9, "store_unavailable"),
+            (["--store", "empty.db", "backup", "b"], 12, "store_foreign"),
+            (["--store", "text.db", "backup", "b"], 12, "store_foreign"),
+            (["--store", "folder", "backup", "b"], 12, "store_foreign"),
+            (["--store", "m.db", "backup", "text.db"], 2, "invalid_input"),
+            (["--store", "m.db", "backup", "no/such/folder/b"], 9, "store_unavailable"),
+        ],
+    )
+    def test_what_cannot_be_kept_is_said_and_nothing_is_left(
+        self, elytron: CommandLine, arguments: list[str], code: int, key: str
+    ) -> None:
+        elytron("add", "tea")
+        elytron.write("empty.db", b"")
+        elytron.write("text.db", b"not a database at all" * 100)
+        (elytron.folder / "folder").mkdir()
+        assert elytron.error(*arguments, expect=code)["key"] == key
+        assert not (elytron.folder / "b").exists()
+        assert not list(elytron.folder.glob("*.partial*"))
+
+    def test_a_damaged_store_gives_no_backup(self, elytron: CommandLine) -> None:
+        elytron("add", "tea")
+        raw = sqlite3.connect(elytron.folder / "m.db")
+        raw.execute("UPDATE documents SET body = x'00' WHERE collection = 'turns'")
+        raw.commit()
+        raw.close()
+        assert elytron.error("backup", "b.db", expect=13)["key"] == "store_corrupt"
+        assert not (elytron.folder / "b.db").exists()
+
+
+class TestMigrate:
+    @pytest.mark.parametrize("target", ["new.db", "new/", "embedded:new"])
+    def test_every_space_lies_in_the_other_store_as_it_was(self, elytron: CommandLine, store: str, target: str) -> None:
+        report = elytron.json("--store", store, "migrate", "--to", target)
+        assert {item["space"] for item in report["spaces"]} == {"ada", "bob", "elytron:system"}
+        assert states(elytron, "--store", target) == states(elytron, "--store", store)
+        assert len(elytron.json("--store", target, "access", "list")["items"]) == 1
+        elytron("--store", target, "--space", "ada", "add", "And it goes on.")
+        assert elytron.json("--store", target, "--space", "ada", "recall", "ferry")["outcome"] == "found"
+        assert elytron.json("--store", target, "inspect", "--check")["store_check"]["problems"] == []
+
+    def test_into_a_sealed_store_and_back(self, elytron: CommandLine, store: str) -> None:
+        elytron("keys", "create", "keys.json")
+        assert elytron.json("--store", store, "migrate", "--to", "s.db", "--to-key-file", "keys.json")["sealed"] is True
+        sealed = ("--store", "s.db", "--key-file", "keys.json")
+        assert states(elytron, *sealed) == states(elytron, "--store", store)
+        elytron(*sealed, "migrate", "--to", "back/")
+        assert states(elytron, "--store", "back/") == states(elytron, "--store", store)
+
+    def test_a_store_that_holds_anything_is_left_alone(self, elytron: CommandLine, store: str) -> None:
+        elytron("--store", "used.db", "add", "tea")
+        before = elytron.json("--store", "used.db", "inspect")["state_fingerprint"]
+        for target, to in (("used.db", "--to"), (store, "--to")):
+            assert elytron.error("--store", store, "migrate", to, target, expect=2)["key"] == "invalid_input"
+        assert elytron.json("--store", "used.db", "inspect")["state_fingerprint"] == before
+        assert elytron.error("--store", "none.db", "migrate", "--to", "x.db", expect=2)["key"] == "invalid_input"
+
+    def test_people_see_what_was_copied(self, elytron: CommandLine, store: str) -> None:
+        assert "documents" in elytron("--store", store, "migrate", "--to", "new.db", "--no-json").stdout
+        assert "sealed" in elytron("--store", store, "backup", "kept", "--no-json").stdout
