@@ -1,5 +1,6 @@
 """A client written by hand from the API reference, against the application."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,6 +13,7 @@ from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Development
 from elytron_adapter.shedding import Bounds, FairPlaces
+from elytron_core import limits
 from elytron_gateway.service import Gateway
 from elytron_http_shell import create_app
 from elytron_http_shell.gateway import gateway_surfaces
@@ -161,6 +163,29 @@ async def test_a_user_who_calls_too_often_is_told_so_and_others_are_served(
         assert {answer.status_code for answer in stolen} == {401}
         listed = await caller.get("/resources", params=bob)
         assert listed.status_code == 200
+
+
+async def test_an_upload_that_does_not_end_is_given_up(
+    client: httpx.AsyncClient, me: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "HTTP_UPLOAD_WAIT_S", 0.02)
+
+    async def drips() -> AsyncIterator[bytes]:
+        yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="x.txt"\r\n\r\n'
+        while True:
+            yield b"x"
+            await asyncio.sleep(0)
+
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    assert (await client.post("/resources", content=drips(), headers=headers)).status_code == 408
+
+
+@pytest.mark.parametrize("name", ["../../etc/cron.d/x.txt", "..\\..\\x.txt", "/etc/x.txt", "C:\\x.txt"])
+async def test_a_name_that_leads_elsewhere_is_a_name_and_no_more(
+    client: httpx.AsyncClient, me: dict[str, str], name: str
+) -> None:
+    made = await client.post("/resources", data=me, files={"file": (name, b"Thirty days.", "text/plain")})
+    assert made.json()["file_name"] == "x.txt"
 
 
 async def test_making_users_needs_the_provisioning_credential(

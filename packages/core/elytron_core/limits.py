@@ -136,6 +136,8 @@ HTTP_BODY_BYTES = 1024 * 1024
 HTTP_HEADER_BYTES = 32 * 1024
 HTTP_BODY_WAIT_S = 30.0
 """How long a request's body may take to arrive."""
+HTTP_UPLOAD_WAIT_S = 300.0
+"""How long a form with files may take to arrive, with no pause in it longer than the wait for a body."""
 HTTP_ARCHIVE_BYTES = 1024 * 1024 * 1024
 """An archive that is sent or fetched over HTTP."""
 ARCHIVE_BYTES = 8 * 1024 * 1024 * 1024

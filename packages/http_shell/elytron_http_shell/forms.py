@@ -30,10 +30,12 @@ class Form:
         self._request = request
         self._limit = file_bytes + _ROOM
         self._size = 0
+        self._until = 0.0
         self._form: FormData | None = None
 
     async def __aenter__(self) -> Self:
         require_length(self._request.scope, limit=self._limit)
+        self._until = asyncio.get_running_loop().time() + limits.HTTP_UPLOAD_WAIT_S
         if not self._request.headers.get("content-type", "").startswith("multipart/form-data"):
             raise HTTPException(415)
         bounded = Request(self._request.scope, self._receive)
@@ -86,7 +88,8 @@ class Form:
 
     async def _receive(self) -> Message:
         try:
-            async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
+            now = asyncio.get_running_loop().time()
+            async with asyncio.timeout_at(min(now + limits.HTTP_BODY_WAIT_S, self._until)):
                 message = await self._request.receive()
         except TimeoutError:
             raise HTTPException(408) from None
