@@ -61,12 +61,18 @@ async def _served(folder: Path, *options: str) -> tuple[str, int, bytes]:
     )  # fmt: skip
     assert process.stdout is not None
     told = ""
-    while not (told.rstrip().endswith("}") or "stop it" in told):
-        line = (await process.stdout.readline()).decode()
-        assert line, "it ended before it listened"
-        told += line
-    process.send_signal(signal.SIGTERM)
-    _, log = await process.communicate()
+    try:
+        async with asyncio.timeout(60):
+            while not (told.rstrip().endswith("}") or "stop it" in told):
+                line = (await process.stdout.readline()).decode()
+                assert line, "it ended before it listened"
+                told += line
+            process.send_signal(signal.SIGTERM)
+            _, log = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     return told, process.returncode or 0, log
 
 
