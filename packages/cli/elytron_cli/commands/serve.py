@@ -3,7 +3,10 @@
 import asyncio
 import os
 import sys
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,6 +32,75 @@ class ServeReport(Value):
     operator_key: str | None = None
 
 
+_BESIDE = (
+    click.option(
+        "--share-store", is_flag=True, help="Let runtimes elsewhere keep their memory here (gateway+http://)."
+    ),
+    click.option(
+        "--upstream", metavar="URL", help="An EverOS server for the gateway's memories, in place of the store."
+    ),
+    click.option("--resource-host", "hosts", multiple=True, metavar="NAME", help="A host to read resources from."),
+    click.option(
+        "--resource-folder",
+        "folders",
+        multiple=True,
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="A folder to read resources from.",
+    ),
+    click.option(
+        "--mcp-tools",
+        "tools",
+        multiple=True,
+        type=click.Choice([item.value for item in ToolSet]),
+        default=(ToolSet.CORE.value,),
+        show_default=True,
+        help="Which tools MCP shows; may be repeated.",
+    ),
+    click.option(
+        "--public-url", metavar="URL", help="Where others reach the server, for its A2A card; behind a proxy."
+    ),
+    click.option(
+        "--quota-messages", type=click.IntRange(0), help="Messages that a gateway user may hold; without: any."
+    ),
+    click.option("--quota-bytes", type=click.IntRange(0), help="Bytes in a gateway user's resources; without: any."),
+)
+
+
+def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Give a command the options that say what is shown beside the operations, as one value `wanted`."""
+
+    @wraps(body)
+    def told(
+        *,
+        share_store: bool,
+        upstream: str | None,
+        hosts: tuple[str, ...],
+        folders: tuple[Path, ...],
+        tools: tuple[str, ...],
+        public_url: str | None,
+        quota_messages: int | None,
+        quota_bytes: int | None,
+        **others: Any,
+    ) -> int | None:
+        secret = settings().gateway_secret
+        wanted = Wanted(
+            share_store=share_store,
+            upstream=upstream,
+            hosts=frozenset(hosts),
+            folders=folders,
+            secret=secret.value if secret is not None else None,
+            quota_messages=quota_messages,
+            quota_bytes=quota_bytes,
+            tools=frozenset(map(ToolSet, tools)),
+            public_url=public_url,
+        )
+        return body(wanted=wanted, **others)
+
+    for option in reversed(_BESIDE):
+        told = option(told)
+    return told
+
+
 @command("serve")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8010, show_default=True, help="Port; 0: any free one.")
@@ -50,30 +122,9 @@ class ServeReport(Value):
     show_default=True,
     help="From which level on is logged; requests are at info.",
 )
-@click.option("--share-store", is_flag=True, help="Let runtimes elsewhere keep their memory here (gateway+http://).")
-@click.option("--upstream", metavar="URL", help="An EverOS server for the gateway's memories, in place of the store.")
-@click.option("--resource-host", "hosts", multiple=True, metavar="NAME", help="A host to read resources from.")
-@click.option(
-    "--resource-folder",
-    "folders",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder to read resources from.",
-)
-@click.option(
-    "--mcp-tools",
-    "tools",
-    multiple=True,
-    type=click.Choice([item.value for item in ToolSet]),
-    default=(ToolSet.CORE.value,),
-    show_default=True,
-    help="Which tools MCP shows; may be repeated.",
-)
-@click.option("--public-url", metavar="URL", help="Where others reach the server, for its A2A card; behind a proxy.")
-@click.option("--quota-messages", type=click.IntRange(0), help="Messages that a gateway user may hold; without: any.")
-@click.option("--quota-bytes", type=click.IntRange(0), help="Bytes in a gateway user's resources; without: any.")
 @click.option("--otel", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
 @common
+@_wanting
 def serve(
     *,
     host: str,
@@ -85,14 +136,7 @@ def serve(
     style: str | None,
     log_level: str,
     otel: bool,
-    share_store: bool,
-    upstream: str | None,
-    hosts: tuple[str, ...],
-    folders: tuple[Path, ...],
-    quota_messages: int | None,
-    quota_bytes: int | None,
-    tools: tuple[str, ...],
-    public_url: str | None,
+    wanted: Wanted,
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
 
@@ -102,13 +146,8 @@ def serve(
     from elytron_http_shell.serving import Serving, Started
     from elytron_http_shell.serving import serve as served
 
-    try:
-        from elytron_http_shell.logs import LogStyle, configure
-    except ImportError as error:
-        raise MissingExtra(extra="server", purpose="the HTTP server") from error
-
+    _log(style, log_level)
     found, out = settings(), output()
-    configure(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=log_level)
     serving = Serving(
         host=host,
         port=port,
@@ -117,18 +156,6 @@ def serve(
         bounds=Bounds(calls_per_minute=calls_per_minute),
         spans=otel,
         operator_key=operator_key,
-    )
-
-    wanted = Wanted(
-        share_store=share_store,
-        upstream=upstream,
-        hosts=frozenset(hosts),
-        folders=folders,
-        secret=found.gateway_secret.value if found.gateway_secret is not None else None,
-        quota_messages=quota_messages,
-        quota_bytes=quota_bytes,
-        tools=frozenset(map(ToolSet, tools)),
-        public_url=public_url,
     )
 
     def started(told: Started, protocols: tuple[str, ...]) -> None:
@@ -155,6 +182,15 @@ def serve(
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(work())
     return None
+
+
+def _log(style: str | None, level: str) -> None:
+    try:
+        from elytron_http_shell.logs import LogStyle, configure
+    except ImportError as error:
+        raise MissingExtra(extra="server", purpose="the HTTP server") from error
+
+    configure(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=level)
 
 
 def _tell(out: Output, report: ServeReport) -> None:
