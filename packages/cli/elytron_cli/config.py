@@ -48,6 +48,7 @@ class Settings:
     language_model_key: Setting | None = None
     keys: Setting | None = None
     gateway_secret: Setting | None = None
+    profile: Setting | None = None
 
     def told(self) -> dict[str, Setting]:
         """Return what is set, by name."""
@@ -55,7 +56,16 @@ class Settings:
         return {name: setting for name, setting in found.items() if isinstance(setting, Setting)}
 
 
-OPTIONS = ("store", "space", "key_file", "agent_skill_dirs", "embedder", "language_model", "language_model_url")
+OPTIONS = (
+    "store",
+    "space",
+    "key_file",
+    "agent_skill_dirs",
+    "embedder",
+    "language_model",
+    "language_model_url",
+    "profile",
+)
 """What can be set by option, environment and file; secrets can be set by environment alone."""
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from elytron_core import limits
-from elytron_core.errors import UnreadableFile
+from elytron_core.errors import InvalidInput, UnreadableFile
 
 
 def read_file(path: Path, /) -> str:
@@ -19,3 +19,11 @@ def read_file(path: Path, /) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableFile(name=path.name, problem="is not UTF-8") from None
+
+
+def write_file(path: Path, text: str, /) -> None:
+    """Leave `text` in a file, in place of what was there. Raises InvalidInput."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(field=path.name, problem=f"cannot be written: {error.strerror}") from error

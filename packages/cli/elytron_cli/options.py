@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 import click
 from rich_click import RichCommand
 
+from elytron_cli.config import OPTIONS
+
 Body = TypeVar("Body", bound=Callable[..., Any])
 
 _META = "elytron."
@@ -22,7 +24,7 @@ _COMMON = (
     click.option("--store", metavar="URL", callback=_keep, expose_value=False, help="Path or URL of the store."),
     click.option("--space", metavar="NAME", callback=_keep, expose_value=False, help="Memory space: whose memory."),
     click.option("--key-file", metavar="PATH", callback=_keep, expose_value=False, help="Keys of a sealed store."),
-    click.option("--embedder", metavar="NAME", callback=_keep, expose_value=False, help="Model that compares meanings."),
+    click.option("--embedder", metavar="NAME", callback=_keep, expose_value=False, help="Model to compare meanings."),
     click.option(
         "--language-model", metavar="NAME", callback=_keep, expose_value=False, help="Model that maintains memory."
     ),
@@ -45,6 +47,9 @@ _COMMON = (
         help="Print reports as JSON; without, JSON unless at a terminal.",
     ),
 )
+_PROFILE = click.option(
+    "--profile", metavar="NAME", callback=_keep, expose_value=False, help="The kind of place, whose limits then hold."
+)
 
 
 def command(name: str, /) -> Callable[[Callable[..., int | None]], click.Command]:
@@ -54,6 +59,11 @@ def command(name: str, /) -> Callable[[Callable[..., int | None]], click.Command
 
 def common(body: Body) -> Body:
     """Give a command the options of every command."""
+    return _PROFILE(common_but_profile(body))
+
+
+def common_but_profile(body: Body) -> Body:
+    """Give a command the options of every command, where its own --profile is not that of the store."""
     for option in reversed(_COMMON):
         body = option(body)
     return body
@@ -61,8 +71,7 @@ def common(body: Body) -> Body:
 
 def told(context: click.Context, /) -> dict[str, str]:
     """Return the global options of this run that name something."""
-    names = ("store", "space", "key_file", "agent_skill_dirs", "embedder", "language_model", "language_model_url")
-    found = {name: context.meta.get(f"{_META}{name}") for name in names}
+    found = {name: context.meta.get(f"{_META}{name}") for name in OPTIONS}
     return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
@@ -92,3 +101,9 @@ def filtered(body: Body) -> Body:
     for option in reversed(_FILTERS):
         body = option(body)
     return body
+
+
+def in_conversation(body: Body) -> Body:
+    """Give a command the options that name a conversation."""
+    body = click.option("--channel", metavar="NAME", help="The channel of the conversation.")(body)
+    return click.option("--conversation", metavar="NAME", help="Whose.")(body)

@@ -101,6 +101,7 @@ async def opened(settings: Settings, /, *, wanted: Embedder | None = None) -> As
         embedder=wanted or usual,
         former_embedder=usual if wanted is not None else None,
         agent_skill_dirs=skill_dirs,
+        profile=settings.profile.value if settings.profile is not None else None,
         language_model=language_model,
     )
     try:

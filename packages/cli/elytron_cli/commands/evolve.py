@@ -7,7 +7,7 @@ import click
 from rich_click import RichCommand, RichGroup
 
 from elytron_cli.exits import FAILURE
-from elytron_cli.options import common
+from elytron_cli.options import common, common_but_profile
 from elytron_cli.output import Output, line
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -37,7 +37,7 @@ def evolve() -> None:
 @evolve.command("try", cls=RichCommand)
 @_FILE
 @_PROFILE
-@common
+@common_but_profile
 def try_out(*, proposal: Path, profile: str) -> int | None:
     """Try the PROPOSAL in this JSON file; nothing is written. Exits with 1 where it did not do well."""
     return _run(proposal, profile, submitting=False)
@@ -46,7 +46,7 @@ def try_out(*, proposal: Path, profile: str) -> int | None:
 @evolve.command("submit", cls=RichCommand)
 @_FILE
 @_PROFILE
-@common
+@common_but_profile
 def submit(*, proposal: Path, profile: str) -> int | None:
     """Try the PROPOSAL once more and, where it does well, write it."""
     return _run(proposal, profile, submitting=True)

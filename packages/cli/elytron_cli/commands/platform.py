@@ -3,7 +3,7 @@
 import click
 from rich_click import RichCommand, RichGroup
 
-from elytron_cli.options import common
+from elytron_cli.options import common, common_but_profile
 from elytron_cli.output import Output
 from elytron_cli.running import output, run
 from elytron_cli.session import Session
@@ -28,7 +28,7 @@ def platform() -> None:
     show_default=True,
     help="The kind of place.",
 )
-@common
+@common_but_profile
 def capability_snapshot(*, profile: str) -> None:
     """Print what a profile can do as this version ships it: the same on every machine. No store is opened."""
     made = snapshot(ProfileName(profile))

@@ -1,0 +1,105 @@
+"""Proposed beliefs: which wait, and what becomes of them."""
+
+from pathlib import Path
+
+import click
+from rich_click import RichCommand, RichGroup
+
+from elytron_cli import plane_tables
+from elytron_cli.commands.writing import conversation_scope
+from elytron_cli.files import read_file
+from elytron_cli.options import common, in_conversation
+from elytron_cli.output import Output
+from elytron_cli.running import run
+from elytron_cli.session import Session
+from elytron_cli.values import valid
+from elytron_core import limits
+from elytron_core.contracts.governing import (
+    CandidateListReport,
+    CandidateListRequest,
+    CandidateResolveReport,
+    CandidateResolveRequest,
+    CandidatesWrite,
+    Resolution,
+)
+from elytron_core.contracts.writing import MemoryWriteRequest
+from elytron_core.planes.candidates import CandidateState, Target
+
+REFUSED = 2
+_STATES = click.Choice([one.value for one in CandidateState])
+_TARGETS = click.Choice([one.value for one in Target])
+_REASON = click.option("--reason", default="", metavar="TEXT", help="Why; it is kept.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would become of it.")
+
+
+@click.group("candidates", cls=RichGroup)
+@common
+def candidates() -> None:
+    """See proposed beliefs that wait, and decide on them."""
+
+
+@candidates.command("list", cls=RichCommand)
+@click.option("--state", "states", multiple=True, type=_STATES, help="Only these; without, those that wait.")
+@click.option("--target", "targets", multiple=True, type=_TARGETS, help="Only for that plane; may be repeated.")
+@click.option("--limit", type=click.IntRange(1, limits.PAGE_MAX), default=100, show_default=True, help="How many.")
+@click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+@common
+def list_candidates(
+    *, states: tuple[str, ...], targets: tuple[str, ...], limit: int, cursor: str | None
+) -> int | None:
+    """List candidates, oldest first."""
+    wanted = {"states": tuple(map(CandidateState, states))} if states else {}
+    request = valid(CandidateListRequest, targets=tuple(map(Target, targets)), limit=limit, cursor=cursor, **wanted)
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, CandidateListReport)
+        out.report(report, lambda console: plane_tables.candidates_listed(console, report))
+
+    return run(work)
+
+
+@candidates.command("propose", cls=RichCommand)
+@click.argument("file", type=click.Path(path_type=Path))
+@in_conversation
+@common
+def propose(*, file: Path, conversation: str | None, channel: str | None) -> int | None:
+    """Propose what stands as JSON in FILE; rules judge it, and what nobody judged waits."""
+    write = CandidatesWrite.from_bytes(read_file(file).encode())
+
+    async def work(session: Session, out: Output) -> None:
+        scope = conversation_scope(session, conversation, channel=channel)
+        report = await session.write(MemoryWriteRequest(scope=scope, write=write))
+        out.report(report, lambda console: plane_tables.written(console, report))
+
+    return run(work)
+
+
+@candidates.command("accept", cls=RichCommand)
+@click.argument("candidate")
+@_REASON
+@_DRY_RUN
+@common
+def accept(*, candidate: str, reason: str, dry_run: bool) -> int | None:
+    """Make the candidate with the id CANDIDATE a belief, where the merge guards let it."""
+    return _resolve(candidate, Resolution.ACCEPT, reason, dry_run=dry_run)
+
+
+@candidates.command("reject", cls=RichCommand)
+@click.argument("candidate")
+@_REASON
+@_DRY_RUN
+@common
+def reject(*, candidate: str, reason: str, dry_run: bool) -> int | None:
+    """Turn the candidate with the id CANDIDATE down; the same one is not taken up again."""
+    return _resolve(candidate, Resolution.REJECT, reason, dry_run=dry_run)
+
+
+def _resolve(candidate: str, resolution: Resolution, reason: str, *, dry_run: bool) -> int | None:
+    request = valid(CandidateResolveRequest, id=candidate, resolution=resolution, reason=reason, dry_run=dry_run)
+
+    async def work(session: Session, out: Output) -> int | None:
+        report = await session.call(request, CandidateResolveReport)
+        out.report(report, lambda console: plane_tables.candidate_resolved(console, report))
+        return None if report.changed or dry_run else REFUSED
+
+    return run(work)

@@ -1,0 +1,115 @@
+"""Where conversations stand: shown, written, taken elsewhere."""
+
+from pathlib import Path
+
+import click
+from rich_click import RichCommand, RichGroup
+
+from elytron_cli import plane_tables
+from elytron_cli.commands.writing import conversation_scope
+from elytron_cli.files import read_file, write_file
+from elytron_cli.options import common, in_conversation
+from elytron_cli.output import Output, json_text
+from elytron_cli.running import run
+from elytron_cli.session import Session
+from elytron_cli.values import valid
+from elytron_core.contracts.continuity import (
+    ContinuityExportReport,
+    ContinuityExportRequest,
+    ContinuityImportReport,
+    ContinuityImportRequest,
+    ContinuityReport,
+    ContinuityRequest,
+    ContinuitySnapshot,
+    SnapshotMode,
+)
+from elytron_core.contracts.planes import CapsulesWrite, ExecutionWrite, SummaryWrite
+from elytron_core.contracts.writing import MemoryWriteRequest, PlaneWrite
+
+_MODES = click.Choice([mode.value for mode in SnapshotMode])
+_KINDS: dict[str, type[CapsulesWrite | ExecutionWrite | SummaryWrite]] = {
+    "capsules": CapsulesWrite,
+    "execution": ExecutionWrite,
+    "summary": SummaryWrite,
+}
+
+
+@click.group("continuity", cls=RichGroup)
+@common
+def continuity() -> None:
+    """See where a conversation stands, write it down, and take it elsewhere."""
+
+
+@continuity.command("show", cls=RichCommand)
+@click.argument("query", required=False, default="")
+@in_conversation
+@common
+def show(*, query: str, conversation: str | None, channel: str | None) -> int | None:
+    """Show work, summary, capsules and notes; capsules that QUERY takes up are marked."""
+
+    async def work(session: Session, out: Output) -> None:
+        scope = conversation_scope(session, conversation, channel=channel)
+        report = await session.call(valid(ContinuityRequest, scope=scope, query=query), ContinuityReport)
+        out.report(report, lambda console: plane_tables.continuity_shown(console, report))
+
+    return run(work)
+
+
+@continuity.command("write", cls=RichCommand)
+@click.argument("kind", type=click.Choice(list(_KINDS)))
+@click.argument("file", type=click.Path(path_type=Path))
+@in_conversation
+@common
+def write(*, kind: str, file: Path, conversation: str | None, channel: str | None) -> int | None:
+    """Write the capsules, the execution state or the summary that stand as JSON in FILE."""
+    return write_plane(_KINDS[kind].from_bytes(read_file(file).encode()), conversation, channel)
+
+
+@continuity.command("export", cls=RichCommand)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--mode", type=_MODES, default=SnapshotMode.FULL_RESTORE.value, show_default=True, help="How much.")
+@in_conversation
+@common
+def export(*, file: Path, mode: str, conversation: str | None, channel: str | None) -> int | None:
+    """Write the conversation's snapshot to FILE, in place of what is there."""
+
+    async def work(session: Session, out: Output) -> None:
+        scope = conversation_scope(session, conversation, channel=channel)
+        request = ContinuityExportRequest(scope=scope, mode=SnapshotMode(mode))
+        report = await session.call(request, ContinuityExportReport)
+        write_file(file, json_text(report.snapshot) + "\n")
+        out.report(report, lambda console: plane_tables.snapshot_written(console, report, file.name))
+
+    return run(work)
+
+
+@continuity.command("import", cls=RichCommand)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--mode", type=_MODES, default=SnapshotMode.BOOTSTRAP.value, show_default=True, help="How much.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be taken.")
+@in_conversation
+@common
+def import_snapshot(
+    *, file: Path, mode: str, dry_run: bool, conversation: str | None, channel: str | None
+) -> int | None:
+    """Take the snapshot in FILE into the conversation; the newer word wins."""
+    snapshot = ContinuitySnapshot.from_bytes(read_file(file).encode())
+
+    async def work(session: Session, out: Output) -> None:
+        scope = conversation_scope(session, conversation, channel=channel)
+        request = ContinuityImportRequest(scope=scope, snapshot=snapshot, mode=SnapshotMode(mode), dry_run=dry_run)
+        report = await session.call(request, ContinuityImportReport)
+        out.report(report, lambda console: plane_tables.snapshot_taken(console, report))
+
+    return run(work)
+
+
+def write_plane(write: PlaneWrite, conversation: str | None, channel: str | None, /) -> int | None:
+    """Commit a write to a conversation and print what became of it."""
+
+    async def work(session: Session, out: Output) -> None:
+        scope = conversation_scope(session, conversation, channel=channel)
+        report = await session.write(MemoryWriteRequest(scope=scope, write=write))
+        out.report(report, lambda console: plane_tables.written(console, report))
+
+    return run(work)

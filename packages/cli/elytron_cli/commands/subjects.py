@@ -1,0 +1,55 @@
+"""Who takes part in a space."""
+
+from pathlib import Path
+
+import click
+from rich_click import RichCommand, RichGroup
+
+from elytron_cli import plane_tables
+from elytron_cli.files import read_file
+from elytron_cli.options import common
+from elytron_cli.output import Output
+from elytron_cli.running import run
+from elytron_cli.session import Session
+from elytron_core.contracts.planes import SubjectsWrite
+from elytron_core.contracts.subjects import SubjectAudience, SubjectsReport, SubjectsRequest
+from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.planes.subjects import SubjectKind
+
+_KINDS = click.Choice([one.value for one in SubjectKind])
+
+
+@click.group("subjects", cls=RichGroup)
+@common
+def subjects() -> None:
+    """See who takes part in the space, and how they stand to each other."""
+
+
+@subjects.command("list", cls=RichCommand)
+@click.option("--audit", is_flag=True, help="Hidden ones too, and those for an audit alone.")
+@click.option("--kind", "kinds", multiple=True, type=_KINDS, help="Only these; may be repeated.")
+@common
+def list_subjects(*, audit: bool, kinds: tuple[str, ...]) -> int | None:
+    """List subjects by name, and the edges between them."""
+    audience = SubjectAudience.AUDIT if audit else SubjectAudience.HOST
+    request = SubjectsRequest(audience=audience, kinds=tuple(map(SubjectKind, kinds)))
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, SubjectsReport)
+        out.report(report, lambda console: plane_tables.subjects_shown(console, report))
+
+    return run(work)
+
+
+@subjects.command("write", cls=RichCommand)
+@click.argument("file", type=click.Path(path_type=Path))
+@common
+def write(*, file: Path) -> int | None:
+    """Write the subjects and edges that stand as JSON in FILE; its `ended_edges` end."""
+    request = MemoryWriteRequest(write=SubjectsWrite.from_bytes(read_file(file).encode()))
+
+    async def work(session: Session, out: Output) -> None:
+        report: MemoryWriteReport = await session.write(request)
+        out.report(report, lambda console: plane_tables.written(console, report))
+
+    return run(work)
