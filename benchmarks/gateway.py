@@ -1,0 +1,150 @@
+"""How much the Memory Gateway adds: a search over HTTP beside the recall in this process and one round trip.
+
+    python -m benchmarks.gateway [--users N] [--memories N] [--searches N]
+
+The users are filled in this process; then a server of its own takes over the store, and the same questions of the same
+users go to it and to a runtime here, in turns. What is compared are medians of warm searches: of each user one question
+is asked before, so that his index is built.
+"""
+
+import argparse
+import asyncio
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import httpx
+
+import elytron
+from benchmarks.rigs import tables
+from benchmarks.rigs.children import READY, Child, Voice
+from elytron_core.contracts.recalling import MemoryRecallRequest
+from elytron_core.ids import SpaceId
+from elytron_core.scope import Scope
+from elytron_gateway import wire
+from elytron_gateway.service import Gateway
+from elytron_http_shell.gateway import gateway_surfaces
+from elytron_http_shell.serving import Serving, Started, serve
+
+GOAL = 1.5
+_USERS = 200
+_MEMORIES = 1_000
+_SEARCHES = 1_000
+_WAIT_S = 60.0
+_AT_ONCE = 500
+_TOP_K = 8
+_ADDRESS = "address"
+_TEXT = """
+harbour ferry boiler ladder garden winter invoice salary tea kettle piano violin glacier desert market fountain bridge
+tunnel station ticket passport museum gallery library novel chapter verse melody drum rhythm recipe saffron pepper oven
+bakery bicycle helmet trail summit valley river canyon forest meadow orchard cellar attic chimney
+"""
+_WORDS = _TEXT.split()
+
+User = dict[str, str]
+
+
+def served(voice: Voice, folder: Path) -> None:
+    """Serve a gateway over the store in `folder` and say where; the body of a child."""
+
+    async def work() -> None:
+        async with elytron.open(folder / "memory.db", space=None) as memory:
+
+            def started(told: Started) -> None:
+                (folder / _ADDRESS).write_text(told.address)
+                voice.say(READY)
+
+            family = gateway_surfaces(Gateway(memory))
+            await serve(memory, Serving(port=0, development=True), started=started, further=(family,))
+
+    asyncio.run(work())
+
+
+async def fill(folder: Path, chance: random.Random, /, *, users: int, memories: int) -> list[User]:
+    """Make the users, each with as many memories; return their credentials."""
+    async with elytron.open(folder / "memory.db", space=None) as memory:
+        gateway = Gateway(memory)
+        made: list[User] = []
+        for number in range(users):
+            user = (await gateway.create_user(wire.UserRequest(user_id=f"user{number}"))).model_dump()
+            for start in range(0, memories, _AT_ONCE):
+                said = [
+                    {"sender_id": "u", "role": "user", "timestamp": place + 1, "content": _sentence(chance, place)}
+                    for place in range(start, min(memories, start + _AT_ONCE))
+                ]
+                add = {**user, "session_id": "chat:c", "messages": said}
+                await gateway.add(wire.AddRequest.model_validate(add))
+            made.append(user)
+        return made
+
+
+def _sentence(chance: random.Random, place: int) -> str:
+    return f"Note {place}: {' '.join(chance.sample(_WORDS, 10))}."
+
+
+async def measure(folder: Path, users: Sequence[User], chance: random.Random, /, *, searches: int) -> dict[str, float]:
+    """Return the medians in milliseconds: a round trip, a recall here, a search there."""
+    child = Child(served, folder)
+    assert child.listen(_WAIT_S, until=READY), "the server did not start"
+    took: dict[str, list[float]] = {"round trip": [], "recall": [], "search": []}
+    address = (folder / _ADDRESS).read_text()
+    try:
+        async with (
+            httpx.AsyncClient(base_url=address, timeout=_WAIT_S) as http,
+            elytron.open(folder / "memory.db", space=None) as memory,
+        ):
+            asked = [chance.choice(users) for _ in range(searches)]
+            first = len(dict.fromkeys(user["user_id"] for user in asked))
+            warm = {user["user_id"]: user for user in asked}.values()
+            for number, user in enumerate([*warm, *asked]):
+                query = " ".join(chance.sample(_WORDS, 2))
+                scope = Scope(space=SpaceId(user["user_id"]))
+                recall = MemoryRecallRequest(scope=scope, query=query, limit=_TOP_K)
+                search = {**user, "query": query, "scope": ["all_user_memory"], "top_k": _TOP_K}
+                times = {
+                    "round trip": await _timed(lambda: http.get("/livez")),
+                    "recall": await _timed(lambda recall=recall: memory.recall(recall)),
+                    "search": await _timed(lambda search=search: http.post("/memories/search", json=search)),
+                }
+                for name, seconds in times.items():
+                    if number >= first:
+                        took[name].append(seconds)
+    finally:
+        child.kill()
+    return {name: statistics.median(seconds) * 1_000 for name, seconds in took.items()}
+
+
+async def _timed(call: Callable[[], Awaitable[object]]) -> float:
+    began = time.perf_counter()
+    answer = await call()
+    took = time.perf_counter() - began
+    assert not isinstance(answer, httpx.Response) or answer.status_code == 200, "a call was refused"
+    return took
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark as the command line says; return 1 where the goal is missed."""
+    parser = argparse.ArgumentParser(description="searches of the Memory Gateway beside recall in this process")
+    parser.add_argument("--users", type=int, default=_USERS)
+    parser.add_argument("--memories", type=int, default=_MEMORIES, help="of each user")
+    parser.add_argument("--searches", type=int, default=_SEARCHES)
+    options = parser.parse_args(argv)
+    chance = random.Random(7)
+    with tempfile.TemporaryDirectory(prefix="elytron-gateway-") as name:
+        folder = Path(name)
+        began = time.perf_counter()
+        users = asyncio.run(fill(folder, chance, users=options.users, memories=options.memories))
+        filled = time.perf_counter() - began
+        found = asyncio.run(measure(folder, users, chance, searches=options.searches))
+    ratio = found["search"] / (found["recall"] + found["round trip"])
+    row = {"users": str(options.users), "memories": str(options.memories), "filled in s": f"{filled:.0f}"}
+    row |= {f"{part}, p50 ms": f"{took:.2f}" for part, took in found.items()}
+    tables.show([row | {"ratio": f"{ratio:.2f}", "goal": f"{GOAL}"}])
+    return 0 if ratio <= GOAL else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

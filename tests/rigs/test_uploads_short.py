@@ -1,0 +1,12 @@
+"""The uploads rig kills a server before a file's bytes and behind its text; its long form is a command."""
+
+from pathlib import Path
+
+from benchmarks.rigs import uploads
+
+
+def test_an_upload_that_a_kill_cut_off_is_done_by_the_next(tmp_path: Path) -> None:
+    outcome = uploads.Outcome()
+    uploads.killed(tmp_path, outcome, at=(5, 8))
+    assert (outcome.ok, outcome.kills, outcome.wrong) == (True, 2, [])
+    assert outcome.shown == {"pending": 2}
