@@ -35,7 +35,12 @@ def shared() -> Iterator[Live]:
 def calls(shared: Live) -> Iterator[Callable[[str], Call]]:
     """Yield what gives the one call of a transport; making a client for each operation would take most of the time."""
     with ExitStack() as opened:
-        yield cache(lambda transport: opened.enter_context(OPENERS[transport](shared)))
+
+        @cache
+        def call(transport: str) -> Call:
+            return opened.enter_context(OPENERS[transport](shared))
+
+        yield call
 
 
 @pytest.fixture
