@@ -7,10 +7,12 @@ import pytest
 import elytron
 from elytron_core.errors import LimitExceeded, NotFound, PayloadTooLarge, UnsupportedMedia
 from elytron_core.ids import SpaceId
+from elytron_core.planes.gateway import RESOURCES, Resource, ResourceStatus
 from elytron_core.planes.transcript import Turn
 from elytron_gateway import wire
 from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway, GatewayOptions, Quota
+from elytron_gateway.shelves import Shelf, commit
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +69,21 @@ async def test_a_search_reads_the_resources_that_it_found_and_no_others(
     monkeypatch.setattr(memory.context.store, "scan", scan)
     for scope in (["resources"], ["all_user_memory"]):
         assert len(await texts(gateway, ada, "payment terms", scope=scope)) == 1
+
+
+async def test_what_search_leaves_out_makes_no_hole(
+    gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+) -> None:
+    half = await gateway.upload(wire.Placed(**ada), Given(b"Payment terms: thirty days.", file_name="a.txt"))
+    await gateway.upload(wire.Placed(**ada), Given(b"Of payment and of much besides, and days.", file_name="b.txt"))
+    # As a deletion that was interrupted leaves it.
+    shelf = Shelf(memory.context, RESOURCES, Resource)
+    kept = await shelf.get(SpaceId("ada"), half.resource_id.removeprefix("r_"))
+    assert kept is not None
+    pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING})
+    await commit(memory.context, SpaceId("ada"), shelf.put(kept.key, pending, expects=kept.revision))
+    found = await texts(gateway, ada, "payment days", top_k=1)
+    assert found == ["Of payment and of much besides, and days."]
 
 
 async def test_equal_content_is_kept_once_per_app_and_may_come_again_after_its_end(

@@ -43,14 +43,26 @@ class Searching:
         return SearchAnswer(results=tuple(best[: request.top_k]))
 
     async def _in_scope(self, owner: Owner, request: SearchRequest, scope: Scope) -> list[SearchResult]:
-        limit = request.top_k + EXTRA
         where = await self._where(owner, request, scope)
         if where is None:
             return []
+        # The runtime here hides what is edited by itself, so that what it gives seldom has holes.
+        if self._upstream is self._local:
+            results, is_all = await self._found(owner, request, scope, where, limit=request.top_k)
+            if is_all or len(results) >= request.top_k:
+                return results
+        results, _ = await self._found(owner, request, scope, where, limit=request.top_k + EXTRA)
+        return results
+
+    async def _found(
+        self, owner: Owner, request: SearchRequest, scope: Scope, where: Where, *, limit: int
+    ) -> tuple[list[SearchResult], bool]:
+        """Return what of the best `limit` memories is shown, and whether there are no more than these."""
         found = list(await self._upstream.search(owner, request.query, where, limit=limit))
         if scope == "current_chat" or self._upstream is not self._local:
             edited = edit_tag(where.session) if where.session is not None else where.tag
             found += await self._local.search(owner, request.query, Where(tag=edited), limit=limit)
+        is_all = len(found) < limit
         edits = await self._edits.of(owner, [_target(item) for item in found])
         resources = await self._resources.extracted(owner, [_resource_of(item) for item in found])
         results: list[SearchResult] = []
@@ -59,7 +71,7 @@ class Searching:
             if shown is None or not _is_live(shown, resources, scope, owner):
                 continue
             results.append(_result(shown, scope, resources, owner, edit=edits.get(_target(item))))
-        return results
+        return results, is_all
 
     async def _where(self, owner: Owner, request: SearchRequest, scope: Scope) -> Where | None:
         """Return what to search; None where there is nothing."""
