@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elytron.runtime import MemoryRuntime
+from elytron.worker import Worker
 from elytron_adapter.principals import Authenticator
 from elytron_cli.protocols import a2a_surfaces, mcp_surfaces, speaks_a2a, speaks_mcp
 from elytron_mcp_shell import ToolSet
@@ -28,6 +29,7 @@ class Wanted:
     quota_bytes: int | None = None
     tools: frozenset[ToolSet] = frozenset({ToolSet.CORE})
     public_url: str | None = None
+    work: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
             quota=Quota(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
         )
         gateway = Gateway(runtime, upstream=there, options=options)
+        if wanted.work:
+            worker = Worker(runtime.context)
+            worker.start()
+            stack.push_async_callback(worker.stop)
         shared = (store_surfaces,) if wanted.share_store else ()
         spoken = _spoken(wanted)
         entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}

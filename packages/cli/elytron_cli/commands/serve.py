@@ -33,6 +33,7 @@ class ServeReport(Value):
 
 
 _BESIDE = (
+    click.option("--work", is_flag=True, help="Do the jobs that were put off, of every space."),
     click.option(
         "--share-store", is_flag=True, help="Let runtimes elsewhere keep their memory here (gateway+http://)."
     ),
@@ -72,6 +73,7 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
     @wraps(body)
     def told(
         *,
+        work: bool,
         share_store: bool,
         upstream: str | None,
         hosts: tuple[str, ...],
@@ -93,6 +95,7 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
             quota_bytes=quota_bytes,
             tools=frozenset(map(ToolSet, tools)),
             public_url=public_url,
+            work=work,
         )
         return body(wanted=wanted, **others)
 

@@ -1,0 +1,44 @@
+"""What stands beside a server's operations lives as long as it is served."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+import elytron
+from elytron.models import ScriptedModel
+from elytron_cli.beside import Wanted, beside
+from elytron_core.contracts.transcript import CanonicalTurnDelta
+from elytron_core.planes.transcript import Message, Role
+from elytron_core.ports.models import Completion, Said
+
+pytestmark = pytest.mark.anyio
+
+
+class Asked(ScriptedModel):
+    """Tells when it is first asked, and answers nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.asked = asyncio.Event()
+
+    async def complete(
+        self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int
+    ) -> Completion:
+        self.asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+
+async def test_the_jobs_that_were_put_off_are_done_where_that_is_wanted() -> None:
+    model = Asked()
+    async with elytron.open("memory:", space="ada", language_model=model) as memory:
+        said = Message(text="I live in Lisbon.", speaker="Ada")
+        answer = Message(role=Role.ASSISTANT, text="Noted.")
+        delta = CanonicalTurnDelta(turn_id="t1", input_messages=(said,), assistant_message=answer)
+        await memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=delta))
+        async with beside(memory, Wanted()):
+            assert not model.asked.is_set()
+        async with beside(memory, Wanted(work=True)):
+            await model.asked.wait()
+        assert (await memory.list_jobs()).counts == {"pending": 1}
