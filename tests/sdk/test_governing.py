@@ -1,5 +1,7 @@
 """Governance: candidates are judged and decided on, near duplicates fold and unfold, memory never feeds itself."""
 
+from collections.abc import Mapping
+
 import pytest
 from tests.sdk.told import believe, put, talk, texts
 
@@ -20,7 +22,7 @@ def fact(topic: str = "drink", content: str = "likes green tea", **more: object)
     return {"target": "long_term", "fact_kind": "preference", "topic": topic, "content": content, **more}
 
 
-def candidate(proposal: dict[str, object] | None = None, **more: object) -> dict[str, object]:
+def candidate(proposal: Mapping[str, object] | None = None, **more: object) -> dict[str, object]:
     fields: dict[str, object] = {"authority": "user_asserted", "judgement": YES}
     return {"proposal": proposal or fact(), **fields, **more}
 
@@ -191,7 +193,8 @@ async def test_recalled_output_fed_back_a_hundred_times_adds_no_fact_and_no_evid
     after = (await memory.inspect()).planes
     assert {**after, elytron.Plane.TRANSCRIPT: 1} == before
     assert sorted(await texts(memory, "green tea")) == ["I like green tea", "likes green tea"]
-    assert [item.event.value for item in (await memory.history(recalled.id)).items] == ["added"]
+    kept = next(hit for hit in (await memory.recall("green tea")).hits if hit.kind is not None)
+    assert [item.event.value for item in (await memory.history(kept.id)).items] == ["added"]
 
 
 async def test_what_a_user_repeats_on_new_evidence_counts(memory: elytron.MemoryRuntime) -> None:
