@@ -174,3 +174,10 @@ async def test_feeding_recalled_text_back_a_hundred_times_adds_no_fact(memory: e
         block = (await memory.project("where do I live, what am I allergic to?")).system_memory_block
         await finish(memory, f"echo {number}", f"{block}\nWhat else do you know?", f"I know this:\n{block}")
     assert (await memory.inspect()).documents["facts"] == before
+
+
+async def test_a_secret_beside_it_does_not_hide_a_fact(memory: elytron.MemoryRuntime) -> None:
+    key = "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789"
+    report = await finish(memory, "t1", f"I live in Lisbon. My key is {key}")
+    assert [decision.outcome.value for decision in report.decisions] == ["stored"]
+    assert "The user lives in Lisbon" in [hit.text for hit in (await memory.recall("Lisbon")).hits]

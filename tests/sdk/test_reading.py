@@ -94,3 +94,12 @@ async def test_a_ledger_marks_what_is_forgotten(memory: elytron.MemoryRuntime) -
     await memory.forget(elytron.MemoryForgetRequest(ids=(turn,)))
     ((message,),) = [found.messages for found in (await memory.replay()).turns]
     assert message.forgotten
+
+
+async def test_inspection_says_what_may_be_done_while_the_host_does_something_else(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    assert (await memory.inspect()).lifecycle == ()
+    request = elytron.MemoryInspectionRequest.model_validate({"mode_input": {"safe_mode": True}})
+    found = {one.action.value: (one.admitted, one.reason) for one in (await memory.inspect(request)).lifecycle}
+    assert (found["inspect"], found["maintain"]) == ((True, ""), (False, "safe_mode"))

@@ -8,6 +8,7 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintaining import WorkHealth
+from elytron_core.contracts.modes import ActionAdmission, ModeInput
 from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
 from elytron_core.contracts.skills import AgentSkillDirectoryReport, RuntimeSkillCounts
@@ -24,6 +25,8 @@ class MemoryInspectionRequest(ScopedRequest):
     check: bool = False
     repair: bool = False
     """Move what `check` finds damaged aside; needs `check`."""
+    mode_input: ModeInput | None = None
+    """What the host is doing: with it, the report says what memory may be asked to do meanwhile."""
 
 
 class ConversationSummary(Value):
@@ -89,6 +92,8 @@ class MemoryInspectionReport(Value):
     """Whether what was put off gets done; degraded where jobs wait too long, are blocked, or were given up."""
     jobs: dict[str, int] = {}
     """How many jobs there are in each state."""
+    lifecycle: tuple[ActionAdmission, ...] = ()
+    """Of every action whether it is admitted in the mode that was asked about, and why not."""
 
 
 class MemoryReplayRequest(ScopedRequest):

@@ -24,6 +24,8 @@ SOMEBODY: Final = "The user"
 
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _FENCE: Final = re.compile(r"<(?P<tag>[\w:-]{1,60})[^>\n]{0,200}>.*?(?:</(?P=tag)>|\Z)", re.DOTALL)
+_BLACKED: Final = re.compile(r"\[redacted:\w{1,40}\]")
+"""What a secret was blacked out with: the sentence around it says nothing, and those beside it do."""
 _QUOTE_LINES: Final = re.compile(r"^[ \t]*(?:>|\|).*$", re.MULTILINE)
 _QUOTES: Final = re.compile(
     r"[\"“”«»„][^\"“”«»„\n]{1,400}[\"“”«»„]|「[^」\n]{1,400}」|『[^』\n]{1,400}』|《[^》\n]{1,100}》|(?<!\w)'[^'\n]{2,200}'(?!\w)"
@@ -100,7 +102,7 @@ def glean(text: str, /, *, speaker: str | None = None) -> tuple[Gleaned, ...]:
 
 def _sentences(text: str) -> Iterator[str]:
     """Yield the sentences of the user's own voice."""
-    for part in (_CODE, _FENCE, _QUOTE_LINES, _QUOTES, _URL):
+    for part in (_BLACKED, _CODE, _FENCE, _QUOTE_LINES, _QUOTES, _URL):
         text = part.sub(_GAP, text)
     for line in text.splitlines():
         # A list or a script is material, unless somebody asks to remember what stands behind the colon.

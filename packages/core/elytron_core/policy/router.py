@@ -70,7 +70,9 @@ _SIGNS: Final = {
     ),
     Intent.CONTINUITY: (
         r"\bwhere (?:were|are) we\b",
-        r"\bleft off\b",
+        r"\b(?:left|leave) off\b",
+        r"\bwhat (?:were|was|are|am|is) (?:we|i|\w+) working on\b",
+        r"\b(?:continue|resume|go on) (?:where|from|with)\b",
         r"\b(?:pick up|carry on)\b",
         r"\bwhat(?:'s| is) next\b",
         r"\bnext step\b",

@@ -25,7 +25,7 @@ from elytron_core.contracts.maintaining import WorkHealth
 from elytron_core.errors import InvalidInput, SealBroken, StoreCorrupt
 from elytron_core.ids import TurnId
 from elytron_core.planes import embedding, procedural, tools, transcript
-from elytron_core.policy import skill_governance, tool_experience
+from elytron_core.policy import modes, skill_governance, tool_experience
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 
@@ -75,6 +75,7 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
         work=seen.work,
         jobs=seen.jobs,
+        lifecycle=modes.admissions(request.mode_input) if request.mode_input is not None else (),
         agent_tools=tool_experience.counted(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
     )
 
