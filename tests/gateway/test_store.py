@@ -1,8 +1,11 @@
 """The store port over HTTP keeps the port's promises, against a server of this test's own."""
 
+import asyncio
+import random
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from benchmarks.rigs.proxy import Proxy
 from tests.store.sealing import seal
 from tests.transports.live import Live
 
@@ -12,7 +15,7 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid, Unauthorized, Unreachable
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import COLLECTIONS
-from elytron_core.ports.store import Action, Batch, Entry, Erasure, Put, Ref, Store
+from elytron_core.ports.store import Action, Batch, Entry, Erasure, Idempotency, Put, Ref, Store
 from elytron_http_shell.store import store_surfaces
 from elytron_store.conformance import SecondHandleSuite, StoreSuite
 from elytron_store.gateway import GatewayStore
@@ -135,6 +138,39 @@ async def test_what_is_no_elytron_server_is_said_so(server: Live) -> None:
     with pytest.raises(ElytronError):
         await store.spaces(limit=1)
     await store.close()
+
+
+async def test_through_a_network_that_fails_each_call_is_done_or_says_so_and_a_key_makes_it_once(
+    server: Live,
+) -> None:
+    await (await empty(server)).close()
+    proxy = Proxy(server.port, chance=random.Random(5), percent=60)
+    listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    store = GatewayStore(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", timeout_s=5)
+    failed = 0
+    for number in range(12):
+        ref = Ref("facts", f"{number:x}")
+        batch = Batch(
+            space=SpaceId("ada"),
+            at=Instant(1),
+            entries=(Entry(Action.WRITE, ref),),
+            puts=(Put(ref, b"body", 0),),
+            idempotency=Idempotency(f"key {number}", "digest", b""),
+        )
+        while True:
+            try:
+                await store.commit(batch)
+            except Unreachable:
+                failed += 1
+                continue
+            break
+    listening.close()
+    await store.close()
+    assert failed
+    straight = GatewayStore(server.url)
+    assert len(await straight.scan(SpaceId("ada"), "facts", limit=100)) == 12
+    assert len(await straight.journal(SpaceId("ada"), after=0, limit=100)) == 12
+    await straight.close()
 
 
 @pytest.mark.parametrize("url", ["gateway+http://", "gateway+http://me:pass@host", "gateway+http://host/?x=1"])
