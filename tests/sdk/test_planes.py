@@ -299,7 +299,8 @@ async def test_a_snapshot_that_was_changed_is_refused(memory: elytron.MemoryRunt
     changed = snapshot.model_copy(update={"layers": snapshot.layers.model_copy(update={"facts": ()})})
     with pytest.raises(InvalidInput, match="not whole"):
         await memory.import_continuity(elytron.ContinuityImportRequest(snapshot=changed))
-    empty = await memory.export_continuity(elytron.ContinuityExportRequest(scope=elytron.Scope(space=SpaceId("nobody"))))
+    nobody = elytron.Scope(space=SpaceId("nobody"))
+    empty = await memory.export_continuity(elytron.ContinuityExportRequest(scope=nobody))
     report = await memory.import_continuity(
         elytron.ContinuityImportRequest(snapshot=empty.snapshot, mode=elytron.SnapshotMode.FULL_RESTORE)
     )
