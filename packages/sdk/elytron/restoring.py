@@ -221,6 +221,12 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[str]) -> Iter
                 continue
     if pending and key is not None:
         yield transcript.TURNS, _turns(pending), _target(scope, key)
+    yield from _beliefs(scope, facts, skills)
+
+
+def _beliefs(
+    scope: Scope, facts: dict[ConversationKey | None, list[FactDraft]], skills: list[RuntimeSkillWrite]
+) -> Iterator[tuple[str, Write, Scope]]:
     for home, drafts in facts.items():
         target = _target(scope, home) if home is not None else scope
         for start in range(0, len(drafts), TURNS_PER_WRITE):
