@@ -1,5 +1,6 @@
 """Keys are shown once, kept as digests, and open what they are for until they are rotated or revoked."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -16,9 +17,10 @@ from elytron_adapter.access import (
 from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.errors import InvalidInput, NotFound, Unauthorized
+from elytron_core.errors import Conflict, InvalidInput, NotFound, Unauthorized
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.policy.secrets import scrub
+from elytron_core.ports.store import Batch, Committed
 
 pytestmark = pytest.mark.anyio
 
@@ -182,3 +184,26 @@ async def test_two_who_make_the_first_key_at_once_both_have_one() -> None:
 async def test_a_key_in_a_text_is_blacked_out(keys: AccessKeys) -> None:
     key = (await user(keys)).key
     assert key not in scrub(f"my key is {key}, keep it").text
+
+
+async def test_two_who_turn_or_revoke_one_key_at_once_are_both_answered(keys: AccessKeys) -> None:
+    issued = await user(keys)
+    named = AccessKeyRequest(id=issued.access.id)
+    turned = await asyncio.gather(keys.rotate(named), keys.rotate(named))
+    assert len({issued.key, *(each.key for each in turned)}) == 3
+    reports = await asyncio.gather(keys.revoke(named), keys.revoke(named))
+    assert reports[0] == reports[1]
+
+
+async def test_a_store_whose_keys_always_change_meanwhile_is_a_conflict(
+    runtime: MemoryRuntime, keys: AccessKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = AccessKeyRequest(id=(await user(keys)).access.id)
+
+    async def overtaken(batch: Batch, /) -> Committed:
+        raise Conflict(what="document", expected=0, found=1)
+
+    monkeypatch.setattr(runtime.context.store, "commit", overtaken)
+    for change in (user(keys), keys.rotate(named), keys.revoke(named)):
+        with pytest.raises(Conflict, match="access key"):
+            await change
