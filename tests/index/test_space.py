@@ -1,5 +1,7 @@
 """What a space's index tells of its units, and what it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -54,6 +56,22 @@ def test_a_view_tells_all_but_the_text() -> None:
         REF, 2, "facts", "Ada", "user", "cc", 7, 1_000, (("agent", "x"), ("project", "p")), ("red",), 1, 9, 2, 8, 3, 4
     )
     assert (index.units, index.documents, index.planes()) == (2, 1, {"facts": 1, "transcript": 1})
+
+
+def test_what_is_told_of_all_units_follows_each_change() -> None:
+    index = SpaceIndex(ANALYSER)
+    index.apply([Change(REF, (replace(unit(), role="user"),))], watermark=1)
+    assert index.planes() == {"transcript": 1}
+    assert index.search(IndexQuery(text="tea", limit=5)).highs.owner == 0.0
+
+    other = Ref("turn", "bb")
+    index.apply([Change(other, (replace(unit(ref=other), plane="notes", role="assistant"),))], watermark=2)
+    assert index.planes() == {"notes": 1, "transcript": 1}
+    assert index.search(IndexQuery(text="tea", limit=5)).highs.owner == 1.0
+
+    index.apply([Change(other, ())], watermark=3)
+    assert index.planes() == {"transcript": 1}
+    assert index.search(IndexQuery(text="tea", limit=5)).highs.owner == 0.0
 
 
 def test_an_unknown_unit_has_no_neighbours_and_an_unknown_document_no_units() -> None:

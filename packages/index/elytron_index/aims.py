@@ -24,7 +24,6 @@ _BEFORE_MS: Final = 3 * _DAY_MS
 _BEFORE_WORTH: Final = 0.2
 _AGAIN_MOST: Final = 2
 _TELLING: Final = 0.5
-_ASSISTANTS: Final = frozenset(("assistant", "model", "ai", "agent"))
 
 
 def answers(columns: Columns, body: Floats | None, around: NDArray[np.int32], /) -> Floats:
@@ -64,10 +63,8 @@ def fitting(columns: Columns, traits: Trait, pool: Rows, /) -> Floats:
 
 def owners(state: State, owner: Owner, pool: Rows, /) -> Floats:
     """Return 1 for each unit whose speaker `owner` names, where the pool has assistants' units and others."""
-    names, columns = state.names, state.columns
-    assistant_roles = np.array([role in _ASSISTANTS for role in names.role.values])
-    assistant_speakers = np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values])
-    by_assistant = assistant_roles[columns.role[pool]] | assistant_speakers[columns.speaker[pool]]
+    roles, speakers = state.assistants()
+    by_assistant = roles[state.columns.role[pool]] | speakers[state.columns.speaker[pool]]
     if by_assistant.all() or not by_assistant.any():
         return np.zeros(len(pool))
     return (by_assistant if owner is Owner.ASSISTANT else ~by_assistant).astype(np.float64)

@@ -78,7 +78,8 @@ def asked(filters: Filters, seen: Mask, columns: Columns, names: Names, excluded
             code for code, scope in enumerate(names.scope.values) if conditions.hold(filters.where, _metadata(scope))
         ]
         mask &= _holds(columns.scope[:size], codes, len(names.scope))
-    mask[list(excluded)] = False
+    if rows := list(excluded):
+        mask[rows] = False
     return mask
 
 

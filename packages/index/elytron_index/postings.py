@@ -7,6 +7,8 @@ numbers are a segment; two sorted segments merge in one pass.
 from array import array
 from collections.abc import Sequence
 from enum import IntEnum
+from itertools import repeat
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -112,28 +114,26 @@ class Postings:
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
         wanted = np.array(codes, np.int32)
-        segments = self._all()
-        rows: list[list[NDArray[np.int32]]] = [[] for _ in codes]
-        counts: list[list[NDArray[np.uint8]]] = [[] for _ in codes]
-        for segment in segments:
+        held: list[tuple[int, Segment, int, int]] = []
+        for segment in self._all():
             places = np.searchsorted(segment.codes, wanted)
             hits = np.flatnonzero(segment.codes.take(places, mode="clip") == wanted)
             starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
-            for which, start, end in zip(hits.tolist(), starts.tolist(), ends.tolist(), strict=True):
-                rows[which].append(segment.rows[start:end])
-                counts[which].append(segment.counts[start:end])
-        if alive is not None:
-            for which in range(len(codes)):
-                kept = [alive[part] for part in rows[which]]
-                rows[which] = [part[keep] for part, keep in zip(rows[which], kept, strict=True)]
-                counts[which] = [part[keep] for part, keep in zip(counts[which], kept, strict=True)]
-        flat_rows = [part for parts in rows for part in parts]
-        flat_counts = [part for parts in counts for part in parts]
-        return Found(
-            np.concatenate(flat_rows) if flat_rows else np.zeros(0, np.int32),
-            np.concatenate(flat_counts) if flat_counts else np.zeros(0, np.uint8),
-            np.array([sum(map(len, parts)) for parts in rows], np.int64),
-        )
+            held += zip(hits.tolist(), repeat(segment), starts.tolist(), ends.tolist())
+        if not held:
+            return Found(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(len(codes), np.int64))
+        held.sort(key=itemgetter(0))
+        rows = np.concatenate([segment.rows[start:end] for _, segment, start, end in held])
+        counts = np.concatenate([segment.counts[start:end] for _, segment, start, end in held])
+        sizes = [0] * len(codes)
+        for which, _, start, end in held:
+            sizes[which] += end - start
+        counts_of = np.array(sizes, np.int64)
+        if alive is None:
+            return Found(rows, counts, counts_of)
+        living = alive[rows]
+        owners = np.repeat(np.arange(len(codes)), counts_of)[living]
+        return Found(rows[living], counts[living], np.bincount(owners, minlength=len(codes)))
 
     def renumber(self, renumbered: NDArray[np.int32], /) -> None:
         """Give each row its number in `renumbered` (0: gone), and forget terms that nobody holds any more."""

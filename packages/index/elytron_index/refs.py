@@ -64,6 +64,16 @@ class Refs:
             return self._fresh[row - self._first]
         return self._kept[row - 1] if self._kept is not None and row else NOBODY
 
+    def of(self, rows: NDArray[np.integer[Any]], /) -> list[Ref]:
+        """Return the refs of `rows`, in that order."""
+        places = whole_numbers(rows)
+        kept = self._kept
+        if kept is None or not places or min(places) < 1 or max(places) >= self._first:
+            return [self[row] for row in places]
+        collections, at = kept.collections, rows - 1
+        pairs = zip(whole_numbers(kept.kinds[at]), kept.keys[at].tolist(), strict=True)
+        return [Ref(collections[kind], key.decode("ascii")) for kind, key in pairs]
+
     def __len__(self) -> int:
         return self._first + len(self._fresh)
 

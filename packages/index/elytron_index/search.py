@@ -74,7 +74,7 @@ def search(state: State, query: IndexQuery, /) -> Candidates:
     signals = _signals(state, query, read, nearness, pool=pool, around=_around(state, pool, seen), shares=shares)
     score = _score(state, query, pool, signals)
     chosen = best(state, pool, score, query.limit)
-    table = np.stack(signals)
+    table = np.concatenate(signals).reshape(len(signals), len(pool))
     found = map(Candidate, state.views(pool[chosen]), map(_one, table[:, chosen].T.tolist()), score[chosen].tolist())
     highs, lows = (table.max(axis=1), table.min(axis=1)) if len(pool) else np.zeros((2, len(table)))
     return Candidates(

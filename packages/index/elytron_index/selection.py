@@ -1,8 +1,11 @@
 """Choosing from arrays: the best of a pool in one total order, and the best three of each thread."""
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_index.columns import whole_numbers
 from elytron_index.state import State
 
 Floats = NDArray[np.float64]
@@ -27,12 +30,14 @@ def best(state: State, pool: Rows, score: Floats, limit: int, /) -> Rows:
         sure.append(chosen[values > edge])
         chosen = chosen[values == edge]
     chosen = np.concatenate((*sure, chosen))
-    refs, rows = state.refs, pool[chosen]
-    keys = zip(
-        (-score[chosen]).tolist(), (-columns.at[rows]).tolist(), (-columns.order[rows]).tolist(),
-        [refs[row] for row in rows.tolist()], columns.part[rows].tolist(), chosen.tolist(), strict=True,
-    )  # fmt: skip
-    return np.array([key[-1] for key in sorted(keys)[:limit]], np.int64)
+    rows = pool[chosen]
+    keys = (-score[chosen], -columns.at[rows], -columns.order[rows], np.arange(len(rows)))
+    ordered: list[tuple[float, int, int, int]] = sorted(zip(*(key.tolist() for key in keys), strict=True))
+    if any(former[:3] == latter[:3] for former, latter in pairwise(ordered)):
+        # Only what is equal so far is told apart by its ref.
+        refs, parts = state.refs.of(rows), whole_numbers(columns.part[rows])
+        ordered.sort(key=lambda key: (*key[:3], refs[key[3]], parts[key[3]]))
+    return chosen[[key[3] for key in ordered[:limit]]]
 
 
 def best_three(values: Floats, threads: NDArray[np.int32], sizes: NDArray[np.int64], /) -> Floats:

@@ -22,6 +22,7 @@ class SpaceIndex:
     def __init__(self, analyser: Analyser, /) -> None:
         self._state = State(analyser)
         self._watermark = 0
+        self._planes: dict[str, int] | None = None
 
     @property
     def watermark(self) -> int:
@@ -34,6 +35,7 @@ class SpaceIndex:
         Raises InvalidInput for a vector that is no vector or has another dimension than its model's, and for a unit
         that names another document than its change; LimitExceeded for more units than an index can hold.
         """
+        self._planes = None
         self._state.apply(changes, embedded)
         self._watermark = watermark
 
@@ -74,10 +76,12 @@ class SpaceIndex:
 
     def planes(self) -> dict[str, int]:
         """Return how many units each plane has."""
-        columns, planes = self._state.columns, self._state.names.plane.values
-        living = columns.plane[: columns.size][columns.alive[: columns.size]]
-        counted = zip(planes, np.bincount(living, minlength=len(planes)).tolist(), strict=True)
-        return {plane: units for plane, units in sorted(counted) if units}
+        if self._planes is None:
+            columns, planes = self._state.columns, self._state.names.plane.values
+            living = columns.plane[: columns.size][columns.alive[: columns.size]]
+            counted = zip(planes, np.bincount(living, minlength=len(planes)).tolist(), strict=True)
+            self._planes = {plane: units for plane, units in sorted(counted) if units}
+        return self._planes.copy()
 
     def models(self) -> dict[str, int]:
         """Return how many units have a vector, by model."""

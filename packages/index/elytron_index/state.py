@@ -13,7 +13,7 @@ from elytron_core.ports.store import Ref
 from elytron_core.text import telling
 from elytron_core.text.analyser import Analyser
 from elytron_core.text.names import is_role_name
-from elytron_index.columns import Columns, Rows, whole_numbers
+from elytron_index.columns import Columns, Mask, Rows, whole_numbers
 from elytron_index.masks import Names
 from elytron_index.postings import ROWS_MAX, Field, Postings
 from elytron_index.query import UnitView
@@ -26,6 +26,7 @@ _DAY_MS = 86_400_000
 _FULL_CHARS = 250
 _LABELS_KEPT = 4_096
 _COMPACT_DEAD = 1_024
+_ASSISTANTS = frozenset(("assistant", "model", "ai", "agent"))
 
 
 class State:
@@ -47,6 +48,7 @@ class State:
         self.speakers_of: dict[str, list[int]] = {}
         self.name_terms: list[tuple[str, ...]] = [()]
         self._labels: dict[tuple[str, int], list[str]] = {}
+        self._assistants: tuple[Mask, Mask] | None = None
 
     def apply(self, changes: Iterable[Change], embedded: Iterable[Embedded], /) -> None:
         """Replace the units of each change's document, then the vectors that came; the last word on a document counts.
@@ -54,6 +56,7 @@ class State:
         A unit whose text stays keeps its vectors. Raises InvalidInput for a vector that cannot be compared and for a
         unit of another document, LimitExceeded for more units than an index can hold; then nothing is changed.
         """
+        self._assistants = None
         latest = {change.ref: change for change in changes}
         units = [unit for change in latest.values() for unit in change.units]
         if self.columns.size + len(units) > ROWS_MAX:
@@ -106,6 +109,7 @@ class State:
 
     def load(self, columns: Columns, refs: Refs, threaded: Rows, /) -> None:
         """Take over columns of living units, their refs and the rows of the threads in order; names stand already."""
+        self._assistants = None
         self.columns = columns
         self.refs = refs
         self.threads = Threads(columns, self.refs)
@@ -128,7 +132,7 @@ class State:
         """Return what is known of the units at `rows`, in that order."""
         columns, names = self.columns, self.names
         fields = (
-            [self.refs[row] for row in whole_numbers(rows)],
+            self.refs.of(rows),
             whole_numbers(columns.part[rows]),
             [names.plane.values[code] for code in whole_numbers(columns.plane[rows])],
             [names.speaker.values[code] for code in whole_numbers(columns.speaker[rows])],
@@ -146,6 +150,16 @@ class State:
             whole_numbers(columns.chars[rows]),
         )
         return list(map(UnitView._make, zip(*fields, strict=True)))
+
+    def assistants(self) -> tuple[Mask, Mask]:
+        """Return which roles, and which speakers, by code, are an assistant's; looked up once after each change."""
+        if self._assistants is None:
+            names = self.names
+            self._assistants = (
+                np.array([role in _ASSISTANTS for role in names.role.values]),
+                np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values]),
+            )
+        return self._assistants
 
     def rows(self, ref: Ref, /) -> tuple[int, ...]:
         """Return the rows of the document `ref`."""

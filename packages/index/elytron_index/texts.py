@@ -103,12 +103,11 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     in_body, named, in_title, in_label = found
     words, names = _with_kin(state, in_body, related), _exact(state, named)
     hit = np.zeros(state.columns.size, np.bool_)
-    for part in found:
-        hit[part.rows] = True
+    hit[np.concatenate([part.rows for part in found])] = True
     return Texts(
         body=_bm25(state, words, Field.BODY, query.body),
-        title=_bm25(state, _exact(state, in_title), Field.TITLE, query.title),
-        label=_bm25(state, _exact(state, in_label), Field.LABEL, query.label),
+        title=_bm25(state, _exact(state, in_title), Field.TITLE, query.title) if len(in_title.rows) else None,
+        label=_bm25(state, _exact(state, in_label), Field.LABEL, query.label) if len(in_label.rows) else None,
         name=_bm25(state, names, Field.BODY, query.body),
         words=words,
         names=names,
@@ -161,8 +160,16 @@ def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) ->
         for term in group
     ]
     found = state.postings.find(codes, columns.alive if columns.dead else None)
-    ends = list(accumulate(len(group) for group, _ in groups))
-    return [_between(found, start, end) for start, end in pairwise((0, *ends))]
+    ends = accumulate((len(group) for group, _ in groups), initial=0)
+    places = list(accumulate(found.counts_of.tolist(), initial=0))
+    return [
+        Found(
+            found.rows[places[first] : places[end]],
+            found.counts[places[first] : places[end]],
+            found.counts_of[first:end],
+        )
+        for first, end in pairwise(ends)
+    ]
 
 
 def _kin(state: State, word: str, weight: float) -> dict[str, float]:
@@ -173,7 +180,7 @@ def _kin(state: State, word: str, weight: float) -> dict[str, float]:
     return {
         other: weight * alike
         for other, alike in kin.of(word).items()
-        if other in known and not any(units[code] for code in speakers.get(other, ()))
+        if other in known and not (other in speakers and any(units[code] for code in speakers[other]))
     }
 
 
@@ -232,12 +239,6 @@ def _exact(state: State, found: Found) -> Held:
 
 def _idf(units: int, df: int) -> float:
     return math.log(1.0 + (units - df + 0.5) / (df + 0.5))
-
-
-def _between(found: Found, first: int, end: int) -> Found:
-    start = int(found.counts_of[:first].sum())
-    stop = start + int(found.counts_of[first:end].sum())
-    return Found(found.rows[start:stop], found.counts[start:stop], found.counts_of[first:end])
 
 
 def _bm25(state: State, held: Held, field: Field, parameters: Bm25) -> Floats | None:

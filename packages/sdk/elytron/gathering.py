@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from elytron.aliases import meant
 from elytron.context import OperationContext
@@ -20,7 +20,7 @@ from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import ConversationKey, Scope
-from elytron_index import Candidate, Candidates, Filters, IndexQuery, Weights
+from elytron_index import Candidate, Candidates, Filters, IndexQuery, Signals, Weights
 
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
@@ -44,6 +44,7 @@ RELEVANT_COSINE = 0.45
 """So is a text that a model finds as like as this."""
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
+_SIGNALS = Signals._fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,7 @@ class Gathered:
     """Whether the scope's chat may stand for a conversation; where not, nothing said is recalled."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
+class _Ranked(NamedTuple):
     """A memory with its place in the order; its hit is made when it is known to be shown."""
 
     score: float
@@ -107,7 +107,6 @@ async def gather(
         return Gathered(RecallOutcome.EMPTY_QUERY, sequence=index.watermark)
     now = ctx.clock.now()
     conversation = await meant(ctx, scope)
-    scope = conversation.within(scope)
     use, vector = await ctx.encoders.asked(record, index, query)
     unembedded = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
     if unembedded:
@@ -131,7 +130,8 @@ async def gather(
         for plane in filters.planes or tuple(Plane)
         if held.get(plane) and (conversation.is_trusted or plane is not Plane.TRANSCRIPT)
     }
-    ranked = await _ranked(ctx, scope, query, found, now)
+    route = router.route(query)
+    ranked = await _ranked(ctx, conversation.within(scope), query, found, route=route, now=now)
     hits = await _hits(ctx, scope, ranked, limit)
     hits = with_newer(hits) if question.version is query_types.Version.LATEST else hits
     return Gathered(
@@ -143,25 +143,32 @@ async def gather(
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
         sequence=index.watermark,
-        intent=router.route(query).intent,
+        intent=route.intent,
         vectors=use,
         unembedded=unembedded,
     )
 
 
 async def _ranked(
-    ctx: OperationContext, scope: Scope, query: str, found: Mapping[Plane, Candidates], now: Instant
+    ctx: OperationContext,
+    scope: Scope,
+    query: str,
+    found: Mapping[Plane, Candidates],
+    /,
+    *,
+    route: router.Route,
+    now: Instant,
 ) -> list[_Ranked]:
     """Return all that was found in one order, each plane with what the query favours it by."""
-    route = router.route(query)
     ranked = [
         *_turns(found.get(Plane.TRANSCRIPT)),
         *await _facts(ctx, scope, query, found.get(Plane.LONG_TERM), now),
         *await _skills(ctx, scope, query, found.get(Plane.PROCEDURAL), now),
         *[item for plane in RECALLED for item in await _kept(ctx, scope, found.get(plane))],
     ]
-    favoured = [_favoured(item, route) for item in ranked]
-    return sorted(favoured, key=lambda item: (-item.score, -item.at, item.key, item.part))
+    if route.bonus:
+        ranked = [_favoured(item, route) for item in ranked]
+    return sorted(ranked, key=lambda item: (-item.score, -item.at, item.key, item.part))
 
 
 def index_filters(filters: RecallFilters, plane: Plane, now: Instant, key: ConversationKey | None, /) -> Filters:
@@ -327,7 +334,7 @@ def _favoured(item: _Ranked, route: router.Route) -> _Ranked:
     hit = item.hit
     if isinstance(hit, RecallHit):
         hit = hit.model_copy(update={"score": round(score, 6), "signals": {**hit.signals, "route": favour}})
-    return replace(item, score=score, hit=hit)
+    return item._replace(score=score, hit=hit)
 
 
 async def _read(ctx: OperationContext, scope: Scope, found: Candidates | None) -> dict[Ref, Document]:
@@ -367,4 +374,4 @@ def _placed(item: _Ranked) -> Placed:
 
 
 def _signals(candidate: Candidate) -> dict[str, float]:
-    return {name: round(value, 4) for name, value in candidate.signals._asdict().items() if value}
+    return {name: round(value, 4) for name, value in zip(_SIGNALS, candidate.signals, strict=True) if value}

@@ -113,8 +113,8 @@ class Turn(Value):
     app: Name | None = None
     project: Name | None = None
     tags: tuple[Name, ...] = ()
-    metadata: Metadata = {}
-    forgotten: dict[int, Instant] = {}
+    metadata: Metadata = Field(default_factory=dict)
+    forgotten: dict[int, Instant] = Field(default_factory=dict[int, Instant])
     """Which messages are hidden from recall, and since when."""
     erased: tuple[int, ...] = ()
     """Which messages are gone; their places stay, so that later ones keep their ids."""

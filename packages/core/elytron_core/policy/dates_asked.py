@@ -4,7 +4,7 @@ They never filter: what was said at such a time, or soon after it, is only the l
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -55,12 +55,17 @@ _NEAR: Final = {"today": 0, "tonight": 0, "yesterday": -1, "今天": 0, "昨天"
 _NEAR_WORD = re.compile(r"\b(?:today|tonight|yesterday)\b|今天|昨天|前天", re.IGNORECASE)
 _CHINESE_RELATIVE: Final = {"上周": "last week", "上个月": "last month", "去年": "last year", "今年": "this year"}
 _CHINESE_RELATIVE_WORD = re.compile("|".join(_CHINESE_RELATIVE))
+_DIGIT = re.compile(r"[0-9]")
+_RELATIVE_SIGNS: Final = ("last", "this", "past", "previous", "ago", "today", "tonight", "yesterday")
+"""An ASCII text that holds none of these tells no time from where the asker stands."""
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
 
 def spans_in(text: str, now: Instant, /) -> tuple[Span, ...]:
     """Return the distinct times that `text` speaks of, as seen at `now`, in order."""
+    if text.isascii() and not _DIGIT.search(text) and not _holds(text, MONTHS) and not _holds(text, _RELATIVE_SIGNS):
+        return ()
     today = as_datetime(now).date()
     found: list[Span] = []
     full = named_in(text)
@@ -78,9 +83,16 @@ def without_relative(text: str, /) -> str:
 
     "Last spring" is no word that was said last spring.
     """
+    if text.isascii() and not _holds(text, _RELATIVE_SIGNS):
+        return text
     for expression in (_NEAR_WORD, _AGO, _RELATIVE, _CHINESE_RELATIVE_WORD):
         text = expression.sub(" ", text)
     return text
+
+
+def _holds(text: str, signs: Sequence[str]) -> bool:
+    lowered = text.lower()
+    return any(sign in lowered for sign in signs)
 
 
 def _years(today: date) -> range:
