@@ -8,7 +8,7 @@ from tests.sdk.told import believe, learn
 from tests.sdk.turns import answering, request
 
 import elytron
-from elytron.ops import platform
+from elytron import cataloging
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.platform import CapabilityPolicy
 from elytron_core.errors import InvalidInput, LimitExceeded, StoreBudgetExceeded, StoreForeign, Unsupported
@@ -145,7 +145,7 @@ async def test_a_part_is_built_in_only_where_its_extra_is_installed(
     def without(package: str) -> bool:
         return package not in {"mcp", "a2a"}
 
-    monkeypatch.setattr(platform, "_is_built_in", without)
+    monkeypatch.setattr(cataloging, "_is_built_in", without)
     found = await memory.capabilities()
     assert (found.adapter.mcp.compiled, found.adapter.a2a.visible, found.adapter.http.compiled) == (False, False, True)
 
@@ -161,3 +161,8 @@ async def test_maintenance_shows_a_model_no_more_than_the_profile_lets_it() -> N
     turns = [prompt[1].text.partition("## The turn to read")[2].partition("\n")[2] for prompt in model.prompts]
     assert any(len(turn) > 900 for turn in turns)
     assert max(map(len, turns)) <= budget + len("[assistant] ") + len("[user] ") + 1
+
+
+async def test_inspection_says_what_can_be_done() -> None:
+    async with await opened("memory:") as memory:
+        assert (await memory.inspect()).capabilities == await memory.capabilities()

@@ -51,6 +51,7 @@ def fact_hit(
         at=fact.observed_at,
         title=fact.topic,
         kind=fact.kind,
+        reach=fact.reach,
         citations=fact.citations,
         signals=dict(signals or {}),
     )

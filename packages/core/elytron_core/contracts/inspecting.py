@@ -9,6 +9,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintaining import WorkHealth
 from elytron_core.contracts.modes import ActionAdmission, ModeInput
+from elytron_core.contracts.platform import MemoryCapabilityCatalog
 from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
 from elytron_core.contracts.skills import AgentSkillDirectoryReport, RuntimeSkillCounts
@@ -94,6 +95,8 @@ class MemoryInspectionReport(Value):
     """How many jobs there are in each state."""
     lifecycle: tuple[ActionAdmission, ...] = ()
     """Of every action whether it is admitted in the mode that was asked about, and why not."""
+    capabilities: MemoryCapabilityCatalog | None = None
+    """What this runtime can do, and what keeps it from the rest."""
 
 
 class MemoryReplayRequest(ScopedRequest):

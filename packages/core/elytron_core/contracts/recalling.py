@@ -179,6 +179,8 @@ class RecallHit(Value):
     conversation: str | None = None
     title: str | None = None
     kind: long_term.Kind | None = None
+    reach: long_term.Reach | None = None
+    """Where a fact counts; None for what is no fact."""
     tags: tuple[str, ...] = ()
     metadata: transcript.Metadata = {}
     citations: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from elytron.aliases import meant
+from elytron.cataloging import catalog_of
 from elytron.context import OperationContext
 from elytron.fingerprints import EventFingerprint, document_line, documents, entries, state_fingerprint
 from elytron.heads import read_head
@@ -76,6 +77,7 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         work=seen.work,
         jobs=seen.jobs,
         lifecycle=modes.admissions(request.mode_input) if request.mode_input is not None else (),
+        capabilities=catalog_of(ctx),
         agent_tools=tool_experience.counted(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
     )
 
