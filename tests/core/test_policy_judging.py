@@ -1,5 +1,7 @@
 """What becomes of candidates: rules refuse, judgements decide, and nothing is accepted by itself."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from elytron_core.planes import long_term
@@ -16,7 +18,7 @@ FACT = {"target": "long_term", "topic": "tea", "content": "likes green tea"}
 SKILL = {"target": "procedural", "name": "brew", "topic": "tea", "title": "Brew", "content": "1. Heat.\n2. Pour."}
 
 
-def draft(proposal: dict[str, object] = FACT, **more: object) -> CandidateDraft:
+def draft(proposal: Mapping[str, object] = FACT, **more: object) -> CandidateDraft:
     fields = {"proposal": proposal, "authority": Authority.USER_ASSERTED, "judgement": YES, **more}
     return CandidateDraft.model_validate(fields)
 

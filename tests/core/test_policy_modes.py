@@ -5,7 +5,7 @@ import pytest
 from elytron_core.contracts.modes import HostRoom, ModeAction, ModeInput, Pressure
 from elytron_core.policy import modes
 
-REFUSED = {
+REFUSED: dict[str, tuple[ModeInput, dict[str, str]]] = {
     "nothing": (ModeInput(), {}),
     "safe_mode": (ModeInput(safe_mode=True), dict.fromkeys(("maintain", "import"), "safe_mode")),
     "booting": (
