@@ -3,13 +3,23 @@
 import pytest
 from tests.sdk.told import believe
 from tests.sdk.transcripts import SUPPORT, commit
+from tests.sdk.transcripts import turn as lifecycle
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant
+from elytron_core.contracts.maintaining import MemoryMaintainRequest
 from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
 from elytron_core.ids import SeededIds, TurnId
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
-from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef, TranscriptEvidenceRef
+from elytron_core.planes.derived_refs import (
+    DERIVED_REFS,
+    DerivedMemoryPlane,
+    DerivedMemoryRef,
+    TranscriptEvidenceRef,
+    derived_key,
+)
+from elytron_core.planes.jobs import Pass
+from elytron_core.planes.long_term import FACTS, Fact
 from elytron_core.planes.transcript import TURNS, Turn
 from elytron_core.ports.store import Action, Batch, Entry, Erasure, Put, Ref
 
@@ -56,6 +66,44 @@ async def test_sound_links_are_reported_so(memory: elytron.MemoryRuntime) -> Non
     found = await repair(memory)
     assert (found.checked_turns, found.checked_derived_refs, found.checked_attributes) == (1, 1, 1)
     assert (found.issues, found.fail_closed) == ((), False)
+
+
+async def cited_turns(memory: elytron.MemoryRuntime, fact: str) -> set[str]:
+    """Return the turns that the links of a fact name."""
+    refs = (await lifecycle(memory, "review")).derived_memory_refs
+    return {str(ref.source.turn_id) for ref in refs if ref.store_key == fact}
+
+
+async def test_a_fact_rests_on_its_six_newest_citations(memory: elytron.MemoryRuntime) -> None:
+    turns = [str((await commit(memory, f"t{number}")).turn_id) for number in range(9)]
+    (fact,) = (await believe(memory, "a", "one", citations=tuple(turns[:7]))).ids
+    assert await cited_turns(memory, fact) == set(turns[1:7])
+    for turn in turns[7:]:
+        await believe(memory, "a", "one", citations=(turn,))
+    (hit,) = [hit for hit in (await memory.recall("one")).hits if hit.id == fact]
+    assert hit.citations == tuple(turns[3:])
+    assert await cited_turns(memory, fact) == set(turns[3:])
+    await memory.erase(elytron.MemoryEraseRequest(ids=(fact,)))
+    assert (await repair(memory)).checked_derived_refs == 0
+
+
+async def test_hygiene_trims_the_evidence_of_facts_that_were_kept_with_more(memory: elytron.MemoryRuntime) -> None:
+    turns = [str((await commit(memory, f"t{number}")).turn_id) for number in range(8)]
+    (fact,) = (await believe(memory, "a", "one", citations=tuple(turns[2:]))).ids
+    (document,) = await memory.context.store.get(SUPPORT.space, (Ref(FACTS, fact),))
+    assert document is not None
+    more = Fact.from_bytes(document.body).model_copy(update={"citations": tuple(turns)})
+    await put(memory, FACTS, fact, more.to_bytes())
+    record = await memory.context.spaces.find(SUPPORT.space)
+    assert record is not None
+    key = derived_key(TurnId(turns[0]), record.derived_tag(DerivedMemoryPlane.SHARED_FACT, fact))
+    link = derived(turns[0], "shared_fact").model_copy(update={"store_key": fact})
+    await put(memory, DERIVED_REFS, key, link.to_bytes())
+    request = MemoryMaintainRequest(scope=SUPPORT, passes=(Pass.HYGIENE,))
+    assert (await memory.maintain(request)).passes[0].counts["facts_trimmed"] == 1
+    assert await cited_turns(memory, fact) == set(turns[2:])
+    assert "facts_trimmed" not in (await memory.maintain(request)).passes[0].counts
+    assert not (await repair(memory)).fail_closed
 
 
 async def test_each_kind_of_damage_is_found(memory: elytron.MemoryRuntime) -> None:

@@ -70,6 +70,23 @@ async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecor
     await link(ctx, space, record, changes, resting)
 
 
+async def unlink_left(
+    ctx: OperationContext,
+    space: SpaceId,
+    record: SpaceRecord,
+    changes: Changes,
+    before: Resting,
+    /,
+    *,
+    after: Sequence[str],
+) -> None:
+    """Add to a batch that a memory, as it was `before`, does not rest any more on turns that `after` leaves out."""
+    kept = links_of_memory(record, before.plane, before.store_key, after)
+    left = [ref for ref in links_of_memory(record, before.plane, before.store_key, before.citations) if ref not in kept]
+    for ref, document in (await _read(ctx, space, left)).items():
+        changes.delete(ref, expects=document.revision)
+
+
 async def _read(ctx: OperationContext, space: SpaceId, refs: Sequence[Ref]) -> dict[Ref, Document]:
     found: dict[Ref, Document] = {}
     for start in range(0, len(refs), limits.SCAN_MAX):

@@ -1,5 +1,6 @@
 """The plane of shared long-term facts: admitted beliefs, one current value per slot, history kept."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated
 
@@ -151,6 +152,11 @@ class Slot(Value):
 def topic_key(topic: str, /) -> str:
     """Return the form under which topics are the same: case and runs of white space do not count."""
     return " ".join(topic.casefold().split())
+
+
+def newest_citations(citations: Iterable[str], /) -> tuple[str, ...]:
+    """Return which of these citations, oldest first, a fact keeps."""
+    return tuple(dict.fromkeys(citations))[-limits.FACT_CITATIONS :]
 
 
 def close(fact: Fact, *, at: Instant, because: str, state: State, by: FactId | None = None) -> Fact:

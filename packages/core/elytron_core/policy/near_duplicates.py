@@ -64,9 +64,12 @@ def pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[Alike, ...]:
 
 
 def fold(kept: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
-    """Return `kept` with the other's evidence counted in, and `folded` closed; nothing of either is lost."""
+    """Return `kept` with the other's evidence counted in, and `folded` closed; nothing of either is lost.
+
+    Citations are lent as far as `kept` has room for them.
+    """
     lent = tuple(citation for citation in folded.citations if citation not in kept.citations)
-    room = limits.CITATIONS - len(kept.citations)
+    room = max(0, limits.FACT_CITATIONS - len(kept.citations))
     surer = kept.model_copy(
         update={
             "evidence_count": kept.evidence_count + folded.evidence_count,

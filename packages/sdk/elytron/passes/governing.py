@@ -4,6 +4,7 @@ from elytron.ops.control import forget
 from elytron.ops.governing import merge_facts
 from elytron.ops.skills import govern_runtime_skills
 from elytron.ops.writing import write
+from elytron.passes.trimming import trim_evidence
 from elytron.passes.working import Work, ended, skipped
 from elytron.scrubbing import scrub_texts
 from elytron.writes.reuse import record_reuse
@@ -44,19 +45,21 @@ async def note_reuse(work: Work, /) -> PassOutcome:
 
 
 async def keep_house(work: Work, /) -> PassOutcome:
-    """Roll old daily notes into months, fold near duplicates, govern skills, bring the index up to the journal."""
+    """Roll old daily notes into months, fold near duplicates, trim evidence, govern skills, renew the index."""
     rolled = await _roll_up(work)
     merged = await _reconcile(work)
+    trimmed = await trim_evidence(work)
     skills = await govern_runtime_skills(work.ctx, RuntimeSkillGovernRequest(scope=work.scope))
     index = await work.ctx.folds.current(work.space)
     counts = {
         "notes_rolled_up": rolled,
         "facts_reconciled": merged,
+        "facts_trimmed": trimmed,
         "skills_retired": len(skills.retired) + len(skills.merged),
         "skills_pruned": len(skills.pruned),
         "indexed": index.units,
     }
-    return ended(Pass.HYGIENE, counts, changed=rolled + merged + skills.changed)
+    return ended(Pass.HYGIENE, counts, changed=rolled + merged + trimmed + skills.changed)
 
 
 async def _roll_up(work: Work) -> int:

@@ -3,9 +3,9 @@
 from functools import partial
 
 from elytron.context import OperationContext
+from elytron.deriving import Resting, unlink_left
 from elytron.records import Changes
 from elytron.writes.committing import Planned, commit
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.writing import (
@@ -18,6 +18,7 @@ from elytron_core.contracts.writing import (
 )
 from elytron_core.ids import FactId
 from elytron_core.planes import long_term
+from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import admission
 from elytron_core.ports.store import Action, Ref
@@ -39,6 +40,7 @@ async def plan_facts(
     await book.read(ctx, scope, write)
     now = ctx.clock.now()
     decisions = tuple(_admit(ctx, scope, draft, book, now) for draft in write.facts)
+    await book.unlink(ctx, scope)
     first = write.facts[0]
     return Planned(book.changes, decisions, Ref(long_term.SLOTS, book.tag(first)))
 
@@ -51,6 +53,7 @@ class _Slots:
         self._key = key
         self._slots: dict[str, tuple[long_term.Slot, int]] = {}
         self._facts: dict[FactId, tuple[long_term.Fact, int]] = {}
+        self._stored: tuple[long_term.Fact, ...] = ()
         self.changes = Changes(record)
 
     def tag(self, draft: FactDraft, /) -> str:
@@ -69,6 +72,15 @@ class _Slots:
         for fact, document in zip(newest, documents, strict=True):
             if document is not None:
                 self._facts[fact] = (long_term.Fact.from_bytes(document.body), document.revision)
+        self._stored = tuple(fact for fact, _ in self._facts.values())
+
+    async def unlink(self, ctx: OperationContext, scope: Scope, /) -> None:
+        """Add that no fact rests any more on what it cited and does not cite now."""
+        for fact in self._stored:
+            after = self._facts[fact.id][0].citations
+            if not set(fact.citations) <= set(after):
+                before = Resting(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
+                await unlink_left(ctx, scope.space, self._record, self.changes, before, after=after)
 
     def current(self, draft: FactDraft, /) -> long_term.Fact | None:
         """Return the fact that now holds the draft's slot."""
@@ -146,7 +158,7 @@ def _fact(
         content=draft.content.strip(),
         keywords=draft.keywords,
         entities=draft.entities,
-        citations=draft.citations,
+        citations=long_term.newest_citations(draft.citations),
         privacy=draft.privacy,
         authority=draft.authority,
         confidence=admission.effective_confidence(draft),
@@ -163,11 +175,10 @@ def _fact(
 
 
 def _confirmed(fact: long_term.Fact, draft: FactDraft, now: Instant) -> long_term.Fact:
-    citations = tuple(dict.fromkeys((*fact.citations, *draft.citations)))
     return fact.model_copy(
         update={
             "evidence_count": fact.evidence_count + 1,
             "confirmed_at": now,
-            "citations": citations[-limits.CITATIONS :],
+            "citations": long_term.newest_citations((*fact.citations, *draft.citations)),
         }
     )
