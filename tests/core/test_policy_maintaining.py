@@ -191,3 +191,15 @@ def test_state_is_shown_what_tools_did_but_nothing_from_outside() -> None:
     assert "Goal: Ship the release" in data
     assert "[tool build] green" in data
     assert "ads" not in data
+
+
+def test_a_month_takes_in_the_days_that_it_can_cite() -> None:
+    def note(period: str, *citations: str) -> notes.DailyNote:
+        about = {"channel": "c", "conversation": "d", "observed_at": NOW, "recorded_at": NOW, "updated_at": NOW}
+        said = {"id": period, "period": period, "text": "x", "citations": citations}
+        return notes.DailyNote.model_validate(about | said)
+
+    month = note("2026-08", *(str(number) for number in range(30)))
+    large, small, known = note("2026-08-01", "a", "b", "c"), note("2026-08-02", "a", "b"), note("2026-08-03", "1")
+    assert maintaining.fitting((known, small, large), month) == (small, known)
+    assert maintaining.fitting((small, large), None) == (large, small)

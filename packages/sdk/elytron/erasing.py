@@ -22,7 +22,7 @@ from elytron_core.contracts.control import (
 from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import Conflict
 from elytron_core.ids import TurnId
-from elytron_core.planes import long_term, procedural, subjects, transcript
+from elytron_core.planes import long_term, notes, procedural, subjects, transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
@@ -161,6 +161,8 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
             refs = links_of_memory(plan.record, DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
         case SkillMemory(skill=skill):
             refs = links_of_memory(plan.record, DerivedMemoryPlane.PROCEDURAL_SKILL, skill.name, skill.citations)
+        case KeptMemory(value=notes.DailyNote() as note):
+            refs = links_of_memory(plan.record, DerivedMemoryPlane.ARCHIVE_EVIDENCE, note.id, note.citations)
         case TurnMemory(ref=ref, part=part):
             await _take_beside(ctx, scope, TurnId(ref.key), None if ref in plan.refs else part, plan)
             return

@@ -154,6 +154,8 @@ class Maintained(Value):
 
     through: int = 0
     beyond: tuple[int, ...] = ()
+    noted: int = 0
+    """The last turn from whose days notes were drawn."""
 
     def has(self, sequence: int, /) -> bool:
         """Tell whether the turn was looked at."""
@@ -167,7 +169,7 @@ class Maintained(Value):
         through = self.through
         while beyond and (beyond[0] == through + 1 or len(beyond) > limits.MAINTAIN_BEYOND):
             through = beyond.pop(0)
-        return Maintained(through=through, beyond=tuple(beyond))
+        return self.model_copy(update={"through": through, "beyond": tuple(beyond)})
 
 
 class DaySpent(Value):

@@ -92,7 +92,7 @@ def glean(text: str, /, *, speaker: str | None = None) -> tuple[Gleaned, ...]:
     if len(text) > READ_CHARS:
         return ()
     found: dict[tuple[Kind, str], Gleaned] = {}
-    for sentence in _sentences(text):
+    for sentence in sentences(text):
         fact = _read(sentence, speaker)
         if fact is not None:
             found.pop((fact.kind, fact.topic), None)
@@ -100,7 +100,7 @@ def glean(text: str, /, *, speaker: str | None = None) -> tuple[Gleaned, ...]:
     return tuple(found.values())[:FACTS_PER_MESSAGE]
 
 
-def _sentences(text: str) -> Iterator[str]:
+def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of the user's own voice."""
     for part in (_BLACKED, _CODE, _FENCE, _QUOTE_LINES, _QUOTES, _URL):
         text = part.sub(_GAP, text)

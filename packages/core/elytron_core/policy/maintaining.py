@@ -84,6 +84,18 @@ def month_of(period: str, /) -> str:
     return period[: len("2026-08")]
 
 
+def fitting(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /) -> tuple[notes.DailyNote, ...]:
+    """Return the days, oldest first, whose citations the month's note can take in; it rests on all that it tells."""
+    cited = frozenset(month.citations if month is not None else ())
+    found: list[notes.DailyNote] = []
+    for note in sorted(days, key=lambda note: note.period):
+        more = cited | frozenset(note.citations)
+        if len(more) <= limits.CITATIONS:
+            cited = more
+            found.append(note)
+    return tuple(found)
+
+
 def rolled_up(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /) -> str:
     """Return the text of a month's note: what it said before, then each day with its date, cut at what a note holds."""
     told = [month.text] if month is not None else []

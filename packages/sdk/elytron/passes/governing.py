@@ -4,6 +4,7 @@ from elytron.ops.control import forget
 from elytron.ops.governing import merge_facts
 from elytron.ops.skills import govern_runtime_skills
 from elytron.ops.writing import write
+from elytron.passes.noting import draw_notes
 from elytron.passes.trimming import trim_evidence
 from elytron.passes.working import Work, ended, skipped
 from elytron.scrubbing import scrub_texts
@@ -45,13 +46,15 @@ async def note_reuse(work: Work, /) -> PassOutcome:
 
 
 async def keep_house(work: Work, /) -> PassOutcome:
-    """Roll old daily notes into months, fold near duplicates, trim evidence, govern skills, renew the index."""
+    """Note old days, roll them into months, fold near duplicates, trim evidence, govern skills, renew the index."""
+    drawn = await draw_notes(work)
     rolled = await _roll_up(work)
     merged = await _reconcile(work)
     trimmed = await trim_evidence(work)
     skills = await govern_runtime_skills(work.ctx, RuntimeSkillGovernRequest(scope=work.scope))
     index = await work.ctx.folds.current(work.space)
     counts = {
+        "notes_drawn": drawn,
         "notes_rolled_up": rolled,
         "facts_reconciled": merged,
         "facts_trimmed": trimmed,
@@ -59,7 +62,7 @@ async def keep_house(work: Work, /) -> PassOutcome:
         "skills_pruned": len(skills.pruned),
         "indexed": index.units,
     }
-    return ended(Pass.HYGIENE, counts, changed=rolled + merged + trimmed + skills.changed)
+    return ended(Pass.HYGIENE, counts, changed=drawn + rolled + merged + trimmed + skills.changed)
 
 
 async def _roll_up(work: Work) -> int:
@@ -74,18 +77,19 @@ async def _roll_up(work: Work) -> int:
         if note.grain is notes.NoteGrain.DAY and note.observed_at < before:
             days.setdefault(maintaining.month_of(note.period), []).append(note)
     rolled = 0
-    for period in sorted(days)[: maintaining.ROLLUPS]:
+    fitting = {period: maintaining.fitting(days[period], months.get(period)) for period in sorted(days)}
+    for period in [period for period, found in fitting.items() if found][: maintaining.ROLLUPS]:
         month = months.get(period)
-        told = [*((month,) if month is not None else ()), *days[period]]
+        told = [*((month,) if month is not None else ()), *fitting[period]]
         cited = [citation for note in told for citation in note.citations]
         draft = NoteDraft(
             period=period,
-            text=maintaining.rolled_up(days[period], month),
-            citations=tuple(dict.fromkeys(cited))[-limits.CITATIONS :],
+            text=maintaining.rolled_up(fitting[period], month),
+            citations=tuple(dict.fromkeys(cited)),
         )
         report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=NotesWrite(notes=(draft,))))
         work.decisions += report.decisions
-        ids = tuple(day.id for day in days[period])[: limits.WRITES_PER_REQUEST]
+        ids = tuple(day.id for day in fitting[period])[: limits.WRITES_PER_REQUEST]
         await forget(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
         rolled += len(ids)
     return rolled

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
+from elytron.deriving import Resting, unlink_left
 from elytron.keeping import HOMES, Kept, id_of
 from elytron.records import Changes
 from elytron.writes.committing import Planned
@@ -19,6 +20,7 @@ from elytron_core.contracts.planes import (
 from elytron_core.contracts.writing import Outcome, Verdict, WriteDecision
 from elytron_core.errors import InvalidInput
 from elytron_core.planes import execution, garden, notes, summaries
+from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import wording
 from elytron_core.ports.store import Action, Document, Ref
@@ -127,6 +129,24 @@ async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, rec
     documents = await ctx.store.get(scope.space, tuple(refs.values()))
     for draft, document in zip(drafts.values(), documents, strict=True):
         _note(desk, refs[draft.period], draft, document)
+        if document is not None and refs[draft.period] in desk.changes.recallable:
+            known = notes.DailyNote.from_bytes(document.body)
+            before = Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, known.id, known.citations)
+            await unlink_left(ctx, scope.space, record, desk.changes, before, after=draft.citations)
+    return desk.planned(notes.NOTES)
+
+
+async def plan_missing_notes(
+    ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /
+) -> Planned:
+    """Return what writing these notes now would change; a period that has a note, shown or hidden, keeps it."""
+    desk = _desk(ctx, scope, record)
+    refs = {draft.period: Ref(notes.NOTES, desk.keyed("note", draft.period)) for draft in write.notes}
+    documents = await ctx.store.get(scope.space, tuple(refs.values()))
+    known = {document.ref for document in documents if document is not None}
+    for draft in write.notes:
+        if refs[draft.period] not in known:
+            _note(desk, refs[draft.period], draft, None)
     return desk.planned(notes.NOTES)
 
 

@@ -1,0 +1,106 @@
+"""Notes of days drawn from the transcript without a model: the sentences of a day that tell most, word for word.
+
+They are evidence of evidence and no belief: every sentence stands in a quoted line, which no rule reads facts from.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from elytron_core import limits
+from elytron_core.clock import DAY_MS, Instant, iso
+from elytron_core.contracts.planes import NoteDraft
+from elytron_core.ids import TurnId
+from elytron_core.planes import transcript
+from elytron_core.planes.roles import Role
+from elytron_core.policy import gleaning, maintaining
+from elytron_core.policy.provenance import strip_own_output
+from elytron_core.policy.secrets import scrub
+from elytron_core.text import telling
+
+NOTES_PER_PASS: Final = 4
+SENTENCES: Final = 8
+"""Sentences of a day's note; it cites at most as many messages."""
+HEADING: Final = "From the transcript of"
+
+
+class Drawn(NamedTuple):
+    """The notes of the days that were read, and the last turn that needs no further look."""
+
+    drafts: tuple[NoteDraft, ...]
+    through: int
+
+
+class _Sentence(NamedTuple):
+    told: float
+    place: int
+    speaker: str
+    text: str
+    citation: str
+
+
+def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, is_cut: bool) -> Drawn:
+    """Return the notes of up to four days older than a week, from turns in the order of their conversation.
+
+    Reading ends at the first turn of the last week. Where the turns are cut off at a page's end (`is_cut`), the day of
+    the last one is left for the next page, unless the page has no other.
+    """
+    days: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
+    goes_on = is_cut
+    for turn_id, turn in turns:
+        at = _at(turn)
+        if at >= now - maintaining.NOTES_AFTER_DAYS * DAY_MS:
+            goes_on = False
+            break
+        day = iso(at)[: len("2026-08-03")]
+        if not days or days[-1][0] != day:
+            days.append((day, []))
+        days[-1][1].append((turn_id, turn))
+    if goes_on and len(days) > 1:
+        days.pop()
+    drafts: dict[str, NoteDraft] = {}
+    through = 0
+    for day, held in days:
+        if len(drafts) == NOTES_PER_PASS:
+            break
+        through = held[-1][1].sequence
+        draft = _note(day, held)
+        if draft is not None:
+            drafts.setdefault(day, draft)
+    return Drawn(tuple(drafts.values()), through)
+
+
+def _at(turn: transcript.Turn) -> Instant:
+    """Return when a turn was said; never later than it was recorded, whatever its host says."""
+    return min([turn.recorded_at, *(transcript.said_at(turn, message) for message in turn.messages[:1])])
+
+
+def _note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> NoteDraft | None:
+    """Return the note of a day; None where nobody said anything that tells."""
+    told = _sentences(turns)
+    if not told:
+        return None
+    best = sorted(sorted(told, key=lambda found: (-found.told, found.place))[:SENTENCES], key=lambda found: found.place)
+    speakers = ", ".join(dict.fromkeys(found.speaker for found in best))
+    lines = [f"{HEADING} {day}: {speakers}", *(f"> {found.speaker}: {found.text}" for found in best)]
+    citations = tuple(dict.fromkeys(found.citation for found in best))
+    return NoteDraft(period=day, text="\n".join(lines)[: limits.NOTE_CHARS], citations=citations)
+
+
+def _sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_Sentence]:
+    """Return what people and assistants said that may be recalled, each sentence once, but for bare replies."""
+    found: dict[str, _Sentence] = {}
+    for turn_id, turn in turns:
+        if turn.external_content_used:
+            continue
+        for part, message in enumerate(turn.messages):
+            if message.role not in {Role.USER, Role.ASSISTANT}:
+                continue
+            if not (turn.is_recallable(part) and turn.is_readable(part)) or len(message.text) > gleaning.READ_CHARS:
+                continue
+            for text in gleaning.sentences(scrub(strip_own_output(message.text).text).text):
+                worth = telling.read(text).told
+                if worth >= 0 and text not in found:
+                    citation = transcript.message_id(turn_id, part)
+                    speaker = message.speaker or message.role.value
+                    found[text] = _Sentence(worth, len(found), speaker, text, citation)
+    return list(found.values())

@@ -1,0 +1,74 @@
+"""Notes of days: which days are read, and what of them is told."""
+
+import pytest
+
+from elytron_core.clock import DAY_MS, Instant
+from elytron_core.ids import ConversationTag
+from elytron_core.planes import transcript
+from elytron_core.planes.roles import Role
+from elytron_core.policy import daily_notes, gleaning
+
+NOW = Instant(1_767_225_600_000)
+TAG = ConversationTag("a" * 24)
+TELLING = "I met Ada in 2019."
+
+
+def turns(*told: tuple[int, str], **more: object) -> list[tuple[transcript.TurnId, transcript.Turn]]:
+    """Return turns of so many days ago."""
+    return [
+        (
+            transcript.turn_id(TAG, number),
+            transcript.Turn.model_validate(
+                {
+                    "sequence": number,
+                    "channel": "c",
+                    "conversation": "d",
+                    "messages": ({"text": text},),
+                    "recorded_at": NOW - days * DAY_MS,
+                }
+                | more
+            ),
+        )
+        for number, (days, text) in enumerate(told, 1)
+    ]
+
+
+def test_reading_ends_at_the_last_week() -> None:
+    found = daily_notes.drawn(turns((9, TELLING), (8, TELLING), (7, TELLING), (9, TELLING)), NOW, is_cut=True)
+    assert ([draft.period for draft in found.drafts], found.through) == (["2025-12-23", "2025-12-24"], 2)
+
+
+def test_a_day_that_may_go_on_behind_the_page_is_left() -> None:
+    read = turns((10, TELLING), (9, TELLING), (9, TELLING))
+    assert daily_notes.drawn(read, NOW, is_cut=True).through == 1
+    assert daily_notes.drawn(read, NOW, is_cut=False).through == 3
+    assert daily_notes.drawn(read[1:], NOW, is_cut=True).through == 3
+
+
+def test_no_host_can_hold_up_the_notes_with_a_time_to_come() -> None:
+    message = {"text": TELLING, "at": NOW + 900 * DAY_MS}
+    assert daily_notes.drawn(turns((9, ""), messages=(message,)), NOW, is_cut=False).through == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("Thanks!", {}),
+        ("x" * (gleaning.READ_CHARS + 1), {}),
+        (TELLING, {"external_content_used": True}),
+        (TELLING, {"messages": ({"text": TELLING, "role": Role.SYSTEM},)}),
+        (TELLING, {"messages": ()}),
+        (TELLING, {"redaction": "masked"}),
+        (TELLING, {"forgotten": {0: NOW}}),
+    ],
+)
+def test_what_tells_nothing_or_may_not_be_told_leaves_no_note(text: str, more: dict[str, object]) -> None:
+    assert daily_notes.drawn(turns((9, text), **more), NOW, is_cut=False) == ((), 1)
+
+
+def test_a_note_has_the_eight_sentences_that_tell_most_in_their_order_and_cites_each_message() -> None:
+    told = [(9, f"I saw {number} whales in 2019.") for number in range(9)]
+    (draft,) = daily_notes.drawn(turns((9, "The sea is blue."), *told[:8], told[7]), NOW, is_cut=False).drafts
+    lines = [f"> user: {text}" for _, text in told[:8]]
+    assert draft.text.splitlines() == ["From the transcript of 2025-12-23: user", *lines]
+    assert draft.citations == tuple(transcript.turn_id(TAG, number) for number in range(2, 10))

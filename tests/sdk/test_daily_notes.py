@@ -1,0 +1,111 @@
+"""Daily notes drawn from the transcript: of old days, once, cited, and never a source of facts."""
+
+import pytest
+from tests.sdk import told
+from tests.sdk.transcripts import SUPPORT, commit, turn
+from tests.sdk.turns import finish
+
+import elytron
+from elytron_core.clock import DAY_MS, FrozenClock
+from elytron_core.contracts.maintaining import MemoryMaintainRequest, PassOutcome
+from elytron_core.contracts.planes import NoteDraft, NotesWrite
+from elytron_core.contracts.writing import MemoryWriteRequest
+from elytron_core.planes.jobs import Pass
+
+pytestmark = pytest.mark.anyio
+
+NOTED = "2026-01-01: From the transcript of 2026-01-01: Ada, assistant"
+
+
+async def hygiene(memory: elytron.MemoryRuntime, scope: elytron.Scope | None = SUPPORT) -> PassOutcome:
+    report = await memory.maintain(MemoryMaintainRequest(scope=scope, passes=(Pass.HYGIENE,)))
+    return report.passes[0]
+
+
+async def notes_of(memory: elytron.MemoryRuntime, query: str) -> list[elytron.RecallHit]:
+    filters = elytron.RecallFilters(planes=(elytron.Plane.ARCHIVE,))
+    return list((await memory.recall(query, filters=filters)).hits)
+
+
+async def test_an_old_day_is_noted_once_and_brought_into_its_month(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    said = await commit(memory, text="I sailed to Lisbon in 2019. Really?")
+    assert "notes_drawn" not in (await hygiene(memory)).counts
+    clock.advance(9 * DAY_MS)
+    counts = (await hygiene(memory)).counts
+    assert (counts["notes_drawn"], counts["notes_rolled_up"]) == (1, 1)
+    (hit,) = await notes_of(memory, "Lisbon")
+    assert hit.text.startswith(NOTED)
+    assert "> Ada: I sailed to Lisbon in 2019." in hit.text
+    assert "Really?" not in hit.text
+    assert said.message_ids[0] in hit.citations
+    again = await hygiene(memory)
+    assert not {"notes_drawn", "notes_rolled_up"} & set(again.counts)
+
+
+async def test_four_days_are_noted_at_a_time(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
+    for number in range(6):
+        await commit(memory, f"t{number}", text=f"We met {number} whales near the coast.")
+        clock.advance(DAY_MS)
+    clock.advance(9 * DAY_MS)
+    assert [(await hygiene(memory)).counts.get("notes_drawn", 0) for _ in range(3)] == [4, 2, 0]
+
+
+async def test_masked_and_archived_turns_leave_no_note(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
+    for transition in ("mask", "archive"):
+        kept = await commit(memory, transition, text="I sailed to Lisbon in 2019.")
+        await turn(memory, transition, str(kept.turn_id))
+    clock.advance(9 * DAY_MS)
+    assert "notes_drawn" not in (await hygiene(memory)).counts
+
+
+async def test_a_day_that_has_a_note_keeps_it(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
+    await commit(memory, text="I sailed to Lisbon in 2019.")
+    write = NotesWrite(notes=(NoteDraft(period="2026-01-01", text="A day at sea"),))
+    await memory.write(MemoryWriteRequest(scope=SUPPORT, write=write))
+    clock.advance(9 * DAY_MS)
+    counts = (await hygiene(memory)).counts
+    assert ("notes_drawn" in counts, counts["notes_rolled_up"]) == (False, 1)
+    assert [hit.text for hit in await notes_of(memory, "sea")] == ["2026-01-01: A day at sea"]
+
+
+async def test_erasing_a_turn_names_the_notes_that_quote_it_and_erasing_them_leaves_no_link(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    said = await commit(memory, text="I sailed to Lisbon in 2019.")
+    clock.advance(9 * DAY_MS)
+    await hygiene(memory)
+    linked = {ref.store_key for ref in (await turn(memory, "review")).derived_memory_refs}
+    rehearsed = await memory.erase(
+        elytron.MemoryEraseRequest(scope=SUPPORT, ids=(said.message_ids[0],), dry_run=True)
+    )
+    assert linked == set(rehearsed.derived)
+    assert len(linked) == 2
+    await memory.erase(elytron.MemoryEraseRequest(scope=SUPPORT, ids=tuple(linked)))
+    found = await memory.repair_transcript(elytron.MemoryTranscriptRepairRequest(scope=SUPPORT))
+    assert (found.checked_derived_refs, found.fail_closed) == (0, False)
+    assert "notes_drawn" not in (await hygiene(memory)).counts
+
+
+async def test_a_note_written_over_rests_only_on_what_it_cites_now(memory: elytron.MemoryRuntime) -> None:
+    turns = [str((await commit(memory, f"t{number}")).turn_id) for number in range(2)]
+    for cited in turns:
+        write = NotesWrite(notes=(NoteDraft(period="2026-01-01", text=f"on {cited}", citations=(cited,)),))
+        await memory.write(MemoryWriteRequest(scope=SUPPORT, write=write))
+    (ref,) = (await turn(memory, "review")).derived_memory_refs
+    assert (ref.plane, ref.source.turn_id) == ("archive_evidence", turns[1])
+
+
+async def test_what_a_note_says_adds_no_fact(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
+    await finish(memory, "t1", "Remember that I live in Lisbon.")
+    clock.advance(9 * DAY_MS)
+    assert (await hygiene(memory, None)).counts["notes_drawn"] == 1
+    filters = elytron.RecallFilters(planes=(elytron.Plane.ARCHIVE,))
+    (hit,) = (await memory.recall("Lisbon", filters=filters)).hits
+    async with elytron.open("memory:", space="ben", clock=clock) as other:
+        await finish(other, "t1", hit.text)
+        await finish(other, "t2", hit.text.partition(": ")[2].replace(" > ", "\n> "))
+        only = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
+        assert not (await other.recall("Lisbon", filters=only)).hits
+    assert "I live in Lisbon" in " ".join(await told.texts(memory, "Lisbon"))
