@@ -14,7 +14,7 @@ from elytron_core.contracts.control import (
     MemoryListRequest,
 )
 from elytron_core.contracts.maintaining import MemoryMaintainRequest
-from elytron_core.contracts.recalling import MemoryRecallRequest, RecallFilters, RecallHit
+from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters, RecallHit
 from elytron_core.contracts.writing import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
 from elytron_core.errors import NotFound
 from elytron_core.planes.transcript import Message, Metadata
@@ -146,6 +146,7 @@ class EmbeddedUpstream:
 
     async def search(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> Sequence[Found]:
         filters = RecallFilters(
+            planes=(Plane.TRANSCRIPT, Plane.LONG_TERM),
             conversations=(where.session,) if where.session is not None else (),
             tags_any=(where.tag,) if where.tag is not None else (),
         )
