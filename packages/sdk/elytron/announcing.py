@@ -1,21 +1,10 @@
 """Telling whoever waits that this runtime has changed a space, so that nobody asks a store again and again."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from typing import Any
 
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import (
-    Batch,
-    CheckReport,
-    Committed,
-    Document,
-    Erased,
-    Erasure,
-    JournalEntry,
-    Ref,
-    Store,
-)
+from elytron_core.ports.store import Batch, Committed, Erased, Erasure, Store
+from elytron_store.passing import PassingStore
 
 
 class Commits:
@@ -35,71 +24,23 @@ class Commits:
             event.set()
 
 
-class AnnouncingStore:
-    """A store that tells `commits` of each commit and erasure that went through it; all else is the store's."""
+class AnnouncingStore(PassingStore):
+    """A store that tells `commits` of each commit and erasure that went through it."""
 
     def __init__(self, store: Store, /) -> None:
-        self._store = store
+        super().__init__(store)
         self.commits = Commits()
 
-    @property
-    def inner(self) -> Store:
-        """Return the store itself."""
-        return self._store
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what only the store beneath has: rotating keys is a sealed one's."""
-        return getattr(self._store, name)
-
     async def commit(self, batch: Batch, /) -> Committed:
-        committed = await self._store.commit(batch)
+        committed = await self._inner.commit(batch)
         self.commits.tell(batch.space)
         return committed
 
     async def erase(self, erasure: Erasure, /) -> Erased:
         try:
-            return await self._store.erase(erasure)
+            return await self._inner.erase(erasure)
         finally:
             self.commits.tell(erasure.space)
-
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
-        return await self._store.get(space, refs)
-
-    async def scan(
-        self,
-        space: SpaceId,
-        collection: str,
-        /,
-        *,
-        prefix: str = "",
-        after: str = "",
-        limit: int,
-        descending: bool = False,
-    ) -> Sequence[Document]:
-        return await self._store.scan(
-            space, collection, prefix=prefix, after=after, limit=limit, descending=descending
-        )
-
-    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        return await self._store.journal(space, after=after, limit=limit)
-
-    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
-        return await self._store.spaces(after=after, limit=limit)
-
-    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
-        return await self._store.write_blob(space, key, chunks)
-
-    def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
-        return self._store.read_blob(space, key)
-
-    async def check(self) -> CheckReport:
-        return await self._store.check()
-
-    async def repair(self) -> CheckReport:
-        return await self._store.repair()
-
-    async def close(self) -> None:
-        await self._store.close()
 
 
 def inner(store: Store, /) -> Store:

@@ -15,15 +15,14 @@ from elytron_core.ports.store import (
     Batch,
     CheckReport,
     Committed,
-    Document,
     Erased,
     Erasure,
-    JournalEntry,
     Ref,
     Require,
     Store,
     validate,
 )
+from elytron_store.passing import PassingStore
 
 _NEVER = 1 << 40
 """A revision that no document has."""
@@ -51,13 +50,13 @@ class _Growth:
     document_bytes: int
 
 
-class QuotaStore:
+class QuotaStore(PassingStore):
     """A Store with a capacity over another Store."""
 
     def __init__(
         self, inner: Store, capacity: StoreCapacity, /, *, collections: Sequence[str], blobs: Sequence[str]
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._capacity = capacity
         self._collections = collections
         self._blobs = blobs
@@ -117,30 +116,6 @@ class QuotaStore:
         self._keep(batch, committed)
         return committed
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
-        return await self._inner.get(space, refs)
-
-    async def scan(
-        self,
-        space: SpaceId,
-        collection: str,
-        /,
-        *,
-        prefix: str = "",
-        after: str = "",
-        limit: int,
-        descending: bool = False,
-    ) -> Sequence[Document]:
-        return await self._inner.scan(
-            space, collection, prefix=prefix, after=after, limit=limit, descending=descending
-        )
-
-    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        return await self._inner.journal(space, after=after, limit=limit)
-
-    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
-        return await self._inner.spaces(after=after, limit=limit)
-
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace a blob where the new one fits. Raises StoreBudgetExceeded, and the old one stands."""
         old = self._used.blobs.get((space, key), 0)
@@ -149,9 +124,6 @@ class QuotaStore:
         self._used.blob_bytes += size - self._used.blobs.get((space, key), 0)
         self._used.blobs[space, key] = size
         return size
-
-    def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
-        return self._inner.read_blob(space, key)
 
     async def erase(self, erasure: Erasure, /) -> Erased:
         """Remove what `erasure` names, also from a store that is full."""
@@ -172,17 +144,11 @@ class QuotaStore:
             used.journals[erasure.space] = max(used.journals.get(erasure.space, 0), erased.sequence)
         return erased
 
-    async def check(self) -> CheckReport:
-        return await self._inner.check()
-
     async def repair(self) -> CheckReport:
         """Repair the inner store and count anew what is left."""
         report = await self._inner.repair()
         await self._count()
         return report
-
-    async def close(self) -> None:
-        await self._inner.close()
 
     async def _count(self) -> None:
         used = Usage()
