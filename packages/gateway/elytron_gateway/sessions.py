@@ -27,14 +27,13 @@ class Sessions:
         kept = await self._kept(owner, session_id)
         return kept.value if kept is not None else None
 
-    async def grow(self, owner: Owner, session_id: str, /, *, messages: int = 0, edits: int = 0) -> Session:
-        """Count messages and edits to the session, which begins with the first."""
+    async def grow(self, owner: Owner, session_id: str, /, *, messages: int) -> Session:
+        """Count messages to the session, which begins with the first."""
 
         def grown(session: Session, now: Instant) -> Session:
             return session.model_copy(
                 update={
                     "messages": session.messages + messages,
-                    "edits": max(0, session.edits + edits),
                     "updated_at": now,
                 }
             )

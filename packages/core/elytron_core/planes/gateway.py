@@ -50,7 +50,6 @@ class Session(Value):
     session_id: Name
     messages: int = 0
     flushed: int = 0
-    edits: int = 0
     created_at: Instant
     updated_at: Instant
 
