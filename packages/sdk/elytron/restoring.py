@@ -9,7 +9,7 @@ from elytron.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.context import OperationContext
 from elytron.fingerprints import document_line, state_fingerprint
 from elytron.spaces import REF
-from elytron.writes.facts import write_facts
+from elytron.writes.facts import draft_of, write_facts
 from elytron.writes.skills import write_skills
 from elytron.writes.transcripts import ChangedTurn, write_turns
 from elytron_core.contracts.moving import ImportMode, MemoryImportReport
@@ -212,7 +212,7 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[str]) -> Iter
             case long_term.FACTS:
                 fact = long_term.Fact.from_bytes(document.body)
                 if fact.is_current:
-                    facts.setdefault(fact.home, []).append(_fact(fact))
+                    facts.setdefault(fact.home, []).append(draft_of(fact, citations=fact.citations))
             case procedural.SKILLS:
                 skill = procedural.Skill.from_bytes(document.body)
                 if skill.is_recallable:
@@ -260,24 +260,6 @@ def _draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
         delivery=turn.delivery,
         tags=turn.tags,
         metadata=turn.metadata,
-    )
-
-
-def _fact(fact: long_term.Fact) -> FactDraft:
-    return FactDraft(
-        fact_kind=fact.kind,
-        topic=fact.topic,
-        content=fact.content,
-        keywords=fact.keywords,
-        entities=fact.entities,
-        citations=fact.citations,
-        privacy=fact.privacy,
-        authority=fact.authority,
-        confidence=fact.confidence,
-        reach=fact.reach,
-        observed_at=fact.observed_at,
-        valid_from=fact.valid_from,
-        valid_to=fact.valid_to,
     )
 
 

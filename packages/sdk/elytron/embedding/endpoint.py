@@ -1,19 +1,16 @@
 """An embedder behind any server that speaks OpenAI's embeddings: the service itself, vLLM, Ollama, others."""
 
-import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from elytron.models.openai_service import OpenAIService
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, ModelUnavailable
+from elytron_core.errors import InvalidInput, ModelRefused, ModelUnavailable
 from elytron_core.ports.models import EmbedderInfo
 from elytron_core.text.tokens import estimate_tokens
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-_BY_SERVER = {408, 409, 429}
-_CLOSED = {401, 403}
+_CLOSED = frozenset({401, 403})
+"""A key can be mended, and what is not embedded yet waits."""
 
 
 class OpenAIEmbedder:
@@ -22,9 +19,8 @@ class OpenAIEmbedder:
     Without `base_url` it is OpenAI's own service. `api_key` is only sent to the server and stands in no message and no
     representation; nothing is read from the environment. A call is tried up to `attempts` times, each bounded by
     `timeout_s`. `token_budget` bounds what all calls of this embedder may spend; when it is used up, the embedder is
-    unavailable. The prefixes are for models that
-    tell queries from documents. One
-    embedder serves one event loop at a time; `close` lets go of its connections.
+    unavailable. The prefixes are for models that tell queries from documents. One embedder serves one event loop at a
+    time; `close` lets go of its connections.
     """
 
     def __init__(
@@ -46,21 +42,14 @@ class OpenAIEmbedder:
             raise InvalidInput(field="dimensions", problem=f"is not 1 to {limits.VECTOR_DIMENSIONS}")
         if not 1 <= batch_texts <= limits.EMBED_BATCH_TEXTS:
             raise InvalidInput(field="batch_texts", problem=f"is not 1 to {limits.EMBED_BATCH_TEXTS}")
-        if not 1 <= attempts <= limits.MODEL_ATTEMPTS * 3:
-            raise InvalidInput(field="attempts", problem=f"is not 1 to {limits.MODEL_ATTEMPTS * 3}")
-        if not 0 < timeout_s <= limits.MODEL_TIMEOUT_S * 10:
-            raise InvalidInput(field="timeout_s", problem=f"is not above 0 and up to {limits.MODEL_TIMEOUT_S * 10:.0f}")
         self._model = model
         self._dimensions = dimensions
-        self._base_url = base_url
-        self._api_key = api_key
-        self._timeout_s = timeout_s
-        self._attempts = attempts
         self._tokens_left = token_budget
         self._batch_texts = batch_texts
         self._prefixes = (query_prefix, document_prefix)
-        self._client: AsyncOpenAI | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._service = OpenAIService(
+            f"the embedder {model!r}", base_url=base_url, api_key=api_key, timeout_s=timeout_s, attempts=attempts
+        )
 
     def __repr__(self) -> str:
         return f"OpenAIEmbedder({self._model!r}, dimensions={self._dimensions})"
@@ -84,33 +73,17 @@ class OpenAIEmbedder:
 
     async def close(self) -> None:
         """Let go of the connections; the next call opens them again."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        await self._service.close()
 
     async def _ask(self, texts: list[str]) -> list[Sequence[float]]:
         estimate = sum(map(estimate_tokens, texts))
         if self._tokens_left is not None and self._tokens_left < estimate:
             raise ModelUnavailable(f"the token budget of the embedder {self._model!r} is used up: give it a larger one")
-        client = self._open()
-        import openai
-
-        told = f"the embedder {self._model!r}"
-        try:
+        client = self._service.client(purpose="an embedder behind OpenAI's protocol")
+        told = self._service.told
+        check = "check the model's name and the texts' length"
+        with self._service.asking(check=check, wanted="embeddings", closed=_CLOSED):
             answer = await client.embeddings.create(model=self._model, input=texts, encoding_format="float")
-        except openai.APIStatusError as error:
-            status = error.status_code
-            if status in _BY_SERVER or status >= 500:
-                raise ModelUnavailable(f"{told} answered {status}: try again later") from None
-            if status in _CLOSED:
-                raise ModelUnavailable(f"{told} answered {status}: check the key") from None
-            raise ModelRefused(f"{told} answered {status}: check the model's name and the texts' length") from None
-        except openai.APITimeoutError:
-            raise ModelUnavailable(f"{told} did not answer in {self._timeout_s:g} s") from None
-        except openai.APIConnectionError:
-            raise ModelUnavailable(f"{told} cannot be reached: check base_url") from None
-        except (openai.OpenAIError, ValueError):
-            raise ModelRefused(f"{told} gave no embeddings: check base_url") from None
         # Servers answer what they like: nothing of the answer's type is taken for granted.
         given: Any = answer
         vectors = _by_index(given)
@@ -120,28 +93,6 @@ class OpenAIEmbedder:
             used = getattr(getattr(given, "usage", None), "total_tokens", None)
             self._tokens_left -= used if isinstance(used, int) and used > 0 else estimate
         return [vectors[place] for place in range(len(texts))]
-
-    def _open(self) -> "AsyncOpenAI":
-        loop = asyncio.get_running_loop()
-        if self._client is not None and self._loop is loop:
-            return self._client
-        try:
-            from openai import AsyncOpenAI
-        except ImportError:
-            raise MissingExtra(extra="llm", purpose="an embedder behind OpenAI's protocol") from None
-        from elytron.models.openai_compatible import OFFICIAL
-
-        self._client = AsyncOpenAI(
-            base_url=self._base_url or OFFICIAL,
-            api_key=self._api_key or "none",
-            timeout=self._timeout_s,
-            max_retries=self._attempts - 1,
-        )
-        # The client fills these from the environment; what a library sends, its user has said.
-        self._client.organization = None
-        self._client.project = None
-        self._loop = loop
-        return self._client
 
 
 def _by_index(answer: Any) -> dict[int, Sequence[float]]:

@@ -1,18 +1,13 @@
 """A language model behind any server that speaks OpenAI's chat completions: the service, vLLM, Ollama, others."""
 
-import asyncio
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from elytron.models.openai_service import OFFICIAL, OpenAIService
 from elytron_core import limits, strict_json
-from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, ModelUnavailable
+from elytron_core.errors import ModelRefused
 from elytron_core.ports.models import Completion, Said, Speaker
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-OFFICIAL = "https://api.openai.com/v1"
 
 
 class Structuring(StrEnum):
@@ -49,20 +44,13 @@ class OpenAIModel:
         prompt_price: float = 0.0,
         completion_price: float = 0.0,
     ) -> None:
-        if not 1 <= attempts <= limits.MODEL_ATTEMPTS * 3:
-            raise InvalidInput(field="attempts", problem=f"is not 1 to {limits.MODEL_ATTEMPTS * 3}")
-        if not 0 < timeout_s <= limits.MODEL_TIMEOUT_S * 10:
-            raise InvalidInput(field="timeout_s", problem=f"is not above 0 and up to {limits.MODEL_TIMEOUT_S * 10:.0f}")
         self._model = model
-        self._base_url = base_url or OFFICIAL
-        self._api_key = api_key
-        self._timeout_s = timeout_s
-        self._attempts = attempts
         self._structuring = structuring
         self._temperature = temperature
         self._prices = (prompt_price, completion_price)
-        self._client: AsyncOpenAI | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._service = OpenAIService(
+            f"the model {model!r}", base_url=base_url, api_key=api_key, timeout_s=timeout_s, attempts=attempts
+        )
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r})"
@@ -73,56 +61,21 @@ class OpenAIModel:
 
     async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
         """Return what the model writes. Raises ModelUnavailable, ModelRefused, MissingExtra."""
-        completions: Any = self._open().chat.completions
-        import openai
-
-        try:
+        completions: Any = self._service.client(purpose="a model behind OpenAI's protocol").chat.completions
+        check = "check the model's name, the key, and `structuring`"
+        with self._service.asking(check=check, wanted="chat completion"):
             answer = await completions.create(**self._request(prompt, schema, max_tokens))
-        except openai.APIStatusError as error:
-            status = error.status_code
-            told = f"the model {self._model!r} answered {status}"
-            if status in {408, 409, 429} or status >= 500:
-                raise ModelUnavailable(f"{told}: try again later") from None
-            raise ModelRefused(f"{told}: check the model's name, the key, and `structuring`") from None
-        except openai.APITimeoutError:
-            raise ModelUnavailable(f"the model {self._model!r} did not answer in {self._timeout_s:g} s") from None
-        except openai.APIConnectionError:
-            raise ModelUnavailable(f"the model {self._model!r} cannot be reached: check base_url") from None
-        except (openai.OpenAIError, ValueError):
-            raise ModelRefused(f"the model {self._model!r} gave no chat completion: check base_url") from None
         return self._completion(answer)
 
     async def close(self) -> None:
         """Let go of the connections; the next call opens them again."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
-
-    def _open(self) -> "AsyncOpenAI":
-        loop = asyncio.get_running_loop()
-        if self._client is not None and self._loop is loop:
-            return self._client
-        try:
-            from openai import AsyncOpenAI
-        except ImportError:
-            raise MissingExtra(extra="llm", purpose="a model behind OpenAI's protocol") from None
-        self._client = AsyncOpenAI(
-            base_url=self._base_url,
-            api_key=self._api_key or "none",
-            timeout=self._timeout_s,
-            max_retries=self._attempts - 1,
-        )
-        # The client fills these from the environment; what a library sends, its user has said.
-        self._client.organization = None
-        self._client.project = None
-        self._loop = loop
-        return self._client
+        await self._service.close()
 
     def _request(self, prompt: Sequence[Said], schema: str | None, max_tokens: int) -> dict[str, Any]:
         messages = [{"role": said.speaker.value, "content": said.text} for said in prompt]
         request: dict[str, Any] = {"model": self._model}
         # The service's newer models refuse the older name, most other servers know no other.
-        own = self._base_url == OFFICIAL
+        own = self._service.base_url == OFFICIAL
         request["max_completion_tokens" if own else "max_tokens"] = max_tokens
         if self._temperature is not None:
             request["temperature"] = self._temperature

@@ -8,7 +8,7 @@ from elytron.records import Changes
 from elytron.writes.capsules import plan_capsules
 from elytron.writes.committing import Planned
 from elytron.writes.conversing import plan_execution, plan_summary
-from elytron.writes.facts import plan_facts
+from elytron.writes.facts import draft_of, plan_facts
 from elytron.writes.settling import Settled, settle
 from elytron_core import limits
 from elytron_core.contracts.continuity import (
@@ -80,7 +80,7 @@ async def export_continuity(ctx: OperationContext, request: ContinuityExportRequ
     key = channel, conversation = scope.conversation_key
     current = [fact for fact in kept.facts if fact.is_current and fact.counts_in(key)]
     facts = snapshots.chosen(current, mode=request.mode, conversation=conversation)
-    layers = SnapshotLayers(facts=tuple(_fact_draft(fact) for fact in facts))
+    layers = SnapshotLayers(facts=tuple(draft_of(fact) for fact in facts))
     if request.mode is SnapshotMode.FULL_RESTORE:
         layers = _whole(kept, layers)
     manifest = SnapshotManifest(
@@ -292,24 +292,6 @@ def _one(layer: Layer, planned: Planned | None, changes: Changes, *, is_there: b
     if planned is None:
         return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left, reason=OWN_IS_NEWER)
     return _joined(layer, planned, changes, left=0)
-
-
-def _fact_draft(fact: long_term.Fact) -> FactDraft:
-    """Return a fact as it is taken along; what it cites stays behind, for those turns do."""
-    return FactDraft(
-        fact_kind=fact.kind,
-        topic=fact.topic,
-        content=fact.content,
-        keywords=fact.keywords,
-        entities=fact.entities,
-        privacy=fact.privacy,
-        authority=fact.authority,
-        confidence=fact.confidence,
-        reach=fact.reach,
-        observed_at=fact.observed_at,
-        valid_from=fact.valid_from,
-        valid_to=fact.valid_to,
-    )
 
 
 def _capsule_draft(capsule: continuity.ContinuityCapsule) -> CapsuleDraft:

@@ -182,3 +182,22 @@ def _confirmed(fact: long_term.Fact, draft: FactDraft, now: Instant) -> long_ter
             "citations": long_term.newest_citations((*fact.citations, *draft.citations)),
         }
     )
+
+
+def draft_of(fact: long_term.Fact, /, *, citations: tuple[str, ...] = ()) -> FactDraft:
+    """Return a fact as it is proposed elsewhere. What it cites goes along only where those turns do."""
+    return FactDraft(
+        fact_kind=fact.kind,
+        topic=fact.topic,
+        content=fact.content,
+        keywords=fact.keywords,
+        entities=fact.entities,
+        citations=citations,
+        privacy=fact.privacy,
+        authority=fact.authority,
+        confidence=fact.confidence,
+        reach=fact.reach,
+        observed_at=fact.observed_at,
+        valid_from=fact.valid_from,
+        valid_to=fact.valid_to,
+    )
