@@ -9,17 +9,20 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a.client import Client, ClientConfig, create_client
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import GetTaskRequest, ListTasksRequest, Message, Part, Role, SendMessageRequest
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict, ParseDict
 from tests.transports.serving import Served, served
 
 import elytron
-from elytron_a2a_shell import MessageName
-from elytron_adapter.principals import PrincipalKind
+from elytron_a2a_shell import MessageName, a2a_app
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.principals import Development, PrincipalKind
 from elytron_cli.beside import Wanted
 from elytron_core import limits
+from elytron_core.errors import PayloadTooLarge
 
 pytestmark = pytest.mark.anyio
 
@@ -63,10 +66,17 @@ class Peer:
 
 
 @asynccontextmanager
-async def peer(server: Served, kind: PrincipalKind = PrincipalKind.USER, space: str = "ada") -> AsyncGenerator[Peer]:
+async def peer(
+    server: Served, kind: PrincipalKind = PrincipalKind.USER, space: str = "ada", *, version: str = "1.0"
+) -> AsyncGenerator[Peer]:
+    """Connect an agent that knows one version of the protocol."""
     headers = {"Authorization": f"Bearer {await server.key(kind, space)}"}
     async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False) as http:
-        client = await create_client(server.url, ClientConfig(streaming=False, httpx_client=http))
+        card = await A2ACardResolver(http, server.url).get_agent_card()
+        known = [spoken for spoken in card.supported_interfaces if spoken.protocol_version == version]
+        del card.supported_interfaces[:]
+        card.supported_interfaces.extend(known)
+        client = ClientFactory(ClientConfig(streaming=False, httpx_client=http)).create(card)
         yield Peer(client, http)
 
 
@@ -218,6 +228,64 @@ async def test_a_stream_is_its_one_answer(server: Served) -> None:
         answer = await agent.http.post("/a2a", json=body, headers={"A2A-Version": "1.0"})
     assert answer.text.count("data:") == 1
     assert "empty_space" in answer.text
+
+
+class TestOlderClients:
+    """Agents that speak version 0.3 of the protocol find and use the same memory."""
+
+    async def test_the_card_tells_them_where_at_their_own_places(self, server: Served) -> None:
+        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as stranger:
+            card = (await stranger.get("/.well-known/agent-card.json")).json()
+        assert (card["protocolVersion"], card["preferredTransport"]) == ("0.3", "JSONRPC")
+        assert card["url"] == f"{server.url}/a2a"
+
+    async def test_their_messages_are_answered_alike(self, server: Served) -> None:
+        async with peer(server, version="0.3") as agent:
+            fact = {"topic": "boiler code", "content": "The boiler code is 4417."}
+            proposed = await agent.send("memory_write_candidate", fact, message_id="same")
+            assert (proposed["kind"], proposed["report"]["decisions"][0]["outcome"]) == ("accepted", "stored")
+            again = await agent.send("memory_write_candidate", fact, message_id="same")
+            assert again["kind"] == "duplicated"
+            asked = await agent.parts({"text": "What is the boiler code?"})
+            assert asked["payload"]["report"]["hits"][0]["text"] == "The boiler code is 4417."
+            with pytest.raises(TaskNotFoundError):
+                await agent.client.get_task(GetTaskRequest(id="t"))
+
+    async def test_what_cannot_be_read_is_invalid_and_not_repeated(self, server: Served) -> None:
+        odd = {"kind": "data", "data": {}, "metadata": {"data_part_compat": True, "s3cret": 1}}
+        message = {"messageId": "m", "role": "user", "parts": [odd]}
+        async with peer(server) as agent:
+            for method, params in (("message/send", {"message": message}), ("tasks/get", {"s3cret": "s3cret"})):
+                body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+                answer = await agent.http.post("/a2a", json=body)
+                assert answer.json()["error"]["code"] == -32602
+                assert "s3cret" not in answer.text
+
+    async def test_a_stream_is_its_one_answer(self, server: Served) -> None:
+        message = {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "tea"}]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": message}}
+        async with peer(server) as agent:
+            answer = await agent.http.post("/a2a", json=body, headers={"A2A-Version": "0.3"})
+        assert answer.text.count("data:") == 1
+        assert "empty_space" in answer.text
+
+
+async def test_bodies_are_cut_off_at_what_the_profile_takes() -> None:
+    async with elytron.open("memory:", space="ada", profile="linux-device-standalone-memory") as memory:
+        entrance = Entrance(Dispatcher(memory), authenticator=Development())
+        bound = memory.context.profile.budget.http_body_bytes
+        served = a2a_app(entrance)
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b" " * (bound + 1), "more_body": False}
+
+        async def send(_message: Any) -> None:
+            raise AssertionError("nothing is answered")
+
+        for app in (served.rpc, served.message):
+            with pytest.raises(PayloadTooLarge) as refused:
+                await app({"type": "http", "headers": [], "state": {}}, receive, send)
+            assert refused.value.details()["limit"] == bound
 
 
 class TestMigration:

@@ -169,10 +169,13 @@ class TestLogs:
                 key = f"ely_user_{'0' * 16}_{'1' * 64}"
                 broken = (RuntimeError, RuntimeError(key), None)
                 logging.getLogger("any").error("failed with %s", key, extra={"color_message": "x"}, exc_info=broken)
+            configure(LogStyle.JSON, level="debug")
+            logging.getLogger("a2a.server").debug("Request body: %s", "what somebody said")
         finally:
             root.handlers[:] = before
             root.setLevel(level)
         said = capsys.readouterr().err
+        assert "what somebody said" not in said
         assert "1" * 64 not in said
         assert json.loads(said.splitlines()[0])["level"] == "error"
 

@@ -13,6 +13,7 @@ from tests.transports.serving import Served, served
 
 from elytron_adapter.principals import PrincipalKind
 from elytron_cli.beside import Wanted
+from elytron_core import limits
 from elytron_mcp_shell import ToolSet
 
 pytestmark = pytest.mark.anyio
@@ -70,5 +71,7 @@ async def test_without_a_key_or_from_a_foreign_page_nothing_is_answered() -> Non
         foreign = await client.post("/mcp", json=asked, headers={**key, "Origin": "https://evil.example"})
         assert foreign.status_code == 403
         assert (await client.get("/mcp", headers=key)).status_code == 405
+        large = await client.post("/mcp", content=b" " * (limits.HTTP_BODY_BYTES + 1), headers=key)
+        assert (large.status_code, large.json()["code"]) == (413, "payload_too_large")
         described = (await client.get("/openapi.json")).json()["paths"]
         assert {"/mcp", "/a2a", "/a2a/message", "/.well-known/agent-card.json"} <= set(described)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from elytron_a2a_shell.bridge import Bridge
 from elytron_a2a_shell.uploads import Uploads
 from elytron_adapter.entry import Entrance
-from elytron_core import limits
 from elytron_core.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -32,17 +31,20 @@ class A2aApp:
     running: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def a2a_app(entrance: Entrance, /, *, address: str | None = None, body_bytes: int = limits.HTTP_BODY_BYTES) -> A2aApp:
+def a2a_app(entrance: Entrance, /, *, address: str | None = None, body_bytes: int | None = None) -> A2aApp:
     """Return the applications that answer from `entrance`.
 
-    `address` is the server's as others reach it; without it, the card names the host that it was asked at. Host and
-    origin are for the server around it to judge. Raises MissingExtra without the extra "a2a".
+    `address` is the server's as others reach it; without it, the card names the host that it was asked at. Bodies are
+    cut off at `body_bytes`, else at what the memory's profile takes. Host and origin are for the server around it to
+    judge. Raises MissingExtra without the extra "a2a".
     """
     try:
         from elytron_a2a_shell import serving
     except ImportError as error:
         raise MissingExtra(extra="a2a", purpose="speaking A2A") from error
     context = entrance.dispatcher.runtime.context
+    if body_bytes is None:
+        body_bytes = context.profile.budget.http_body_bytes
     uploads = Uploads(clock=context.clock, ids=context.ids)
     bridge = Bridge(entrance, uploads=uploads)
 

@@ -12,7 +12,7 @@ from a2a.types import (
     SecurityScheme,
     StringList,
 )
-from a2a.utils.constants import PROTOCOL_VERSION_1_0
+from a2a.utils.constants import PROTOCOL_VERSION_0_3, PROTOCOL_VERSION_1_0
 
 from elytron_a2a_shell.messages import SUMMARIES
 
@@ -21,7 +21,10 @@ TEXT = "text/plain"
 
 
 def agent_card(rpc_url: str, /) -> AgentCard:
-    """Return the card of a memory that answers JSON-RPC at `rpc_url`: a skill for each message."""
+    """Return the card of a memory that answers JSON-RPC at `rpc_url`: a skill for each message.
+
+    Clients of 0.3 look for what they know at the places of their version, which the SDK adds for its interface.
+    """
     skills = [
         AgentSkill(id=name, name=name.replace("_", " "), description=summary, tags=["memory"], input_modes=[JSON])
         for name, summary in SUMMARIES.items()
@@ -35,7 +38,8 @@ def agent_card(rpc_url: str, /) -> AgentCard:
         ),
         version=version("elytron"),
         supported_interfaces=[
-            AgentInterface(url=rpc_url, protocol_binding="JSONRPC", protocol_version=PROTOCOL_VERSION_1_0)
+            AgentInterface(url=rpc_url, protocol_binding="JSONRPC", protocol_version=spoken)
+            for spoken in (PROTOCOL_VERSION_1_0, PROTOCOL_VERSION_0_3)
         ],
         capabilities=AgentCapabilities(streaming=False, push_notifications=False),
         security_schemes={"bearer": SecurityScheme(http_auth_security_scheme=bearer)},

@@ -1,9 +1,10 @@
 """The ASGI applications of A2A. Loaded when they are asked for: here the SDK and starlette are imported."""
 
 import asyncio
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
+from a2a.compat.v0_3.conversions import to_core_send_message_request
 from a2a.server.request_handlers.response_helpers import build_error_response
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
@@ -27,6 +28,8 @@ from elytron_core.ids import Ids
 from elytron_core.retelling import error_of
 
 _ADDRESSES_KEPT = 16
+_METHODS: dict[str, Any] = JsonRpcDispatcher.METHOD_TO_MODEL
+_OLDER_MESSAGES = frozenset({"message/send", "message/stream"})
 
 
 def card_app(*, address: str | None, rpc_path: str, card_path: str) -> ASGIApp:
@@ -44,8 +47,13 @@ def card_app(*, address: str | None, rpc_path: str, card_path: str) -> ASGIApp:
 
 
 def rpc_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int, rpc_path: str) -> ASGIApp:
-    """Return the application that answers JSON-RPC. What is no strict JSON never reaches the SDK."""
-    routes = create_jsonrpc_routes(Handler(bridge, ids=ids), rpc_path, context_builder=PrincipalContext())
+    """Return the application that answers JSON-RPC, of 1.0 and of 0.3 by its methods' names.
+
+    What is no strict JSON never reaches the SDK.
+    """
+    routes = create_jsonrpc_routes(
+        Handler(bridge, ids=ids), rpc_path, context_builder=PrincipalContext(), enable_v0_3_compat=True
+    )
     answering = routes[0].app
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,17 +91,31 @@ def _refusal(body: strict_json.Json) -> Response | None:
     """Return the answer to what the SDK could not read and would repeat; None where it can."""
     if not isinstance(body, dict) or not isinstance(body.get("params", {}), dict):
         return JSONResponse(build_error_response(None, InvalidRequestError()))
-    model: Any = JsonRpcDispatcher.METHOD_TO_MODEL.get(str(body.get("method")))
-    if model is None:
-        return None
-    params: Any = body.get("params", {})
     try:
-        ParseDict(params, model(), ignore_unknown_fields=True)
-    except (ParseError, TypeError, ValueError):
+        _read(str(body.get("method")), body)
+    except (ParseError, AttributeError, KeyError, TypeError, ValueError):
         given = body.get("id")
         request_id = given if isinstance(given, str | int) and not isinstance(given, bool) else None
         return JSONResponse(build_error_response(request_id, InvalidParamsError()))
     return None
+
+
+def _read(method: str, body: Any) -> None:
+    """Read `body` as the SDK will. Raises one of several errors where it cannot."""
+    if (older := _older_methods().get(method)) is not None:
+        asked = older.model_validate(body)
+        if method in _OLDER_MESSAGES:
+            to_core_send_message_request(asked)
+    elif (model := _METHODS.get(method)) is not None:
+        ParseDict(body.get("params", {}), model(), ignore_unknown_fields=True)
+
+
+@cache
+def _older_methods() -> dict[str, Any]:
+    # The SDK's modules import each other: this one only behind its routes.
+    from a2a.compat.v0_3.jsonrpc_adapter import JSONRPC03Adapter
+
+    return JSONRPC03Adapter.METHOD_TO_MODEL
 
 
 async def _body(receive: Receive, *, limit: int) -> bytes:

@@ -30,13 +30,15 @@ def speaks_a2a() -> bool:
 
 def mcp_surfaces(sets: frozenset[ToolSet], /) -> "Family":
     """Return the family that speaks MCP over streamable HTTP, with the tools of `sets`."""
+    from elytron_http_shell.bodies import bounded
     from elytron_http_shell.doors import Access, Surface, Told
 
     def family(entrance: "Entrance") -> "Iterable[Surface]":
         served = mcp_app(entrance, sets=sets)
+        app = bounded(served.app, limit=entrance.dispatcher.runtime.context.profile.budget.http_body_bytes)
         told = Told("mcp", "Speak MCP over streamable HTTP.", _JSON, _JSON, answer="The protocol's answer.")
         # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
-        return (Surface(MCP_PATH, served.app, Access.MEMBER, ("POST",), running=served.running, told=told),)
+        return (Surface(MCP_PATH, app, Access.MEMBER, ("POST",), running=served.running, told=told),)
 
     return family
 

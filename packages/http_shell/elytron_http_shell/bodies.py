@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive, Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_core import limits
 from elytron_core.errors import PayloadTooLarge
@@ -48,6 +48,22 @@ async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncItera
             raise PayloadTooLarge(limit=limit)
         yield piece
         more = message.get("more_body", False)
+
+
+def bounded(app: ASGIApp, /, *, limit: int) -> ASGIApp:
+    """Return `app`, which is given bodies whole and within their bounds of size and time alone."""
+
+    async def read(scope: Scope, receive: Receive, send: Send) -> None:
+        unread = [await body(scope, receive, limit=limit)]
+
+        async def again() -> Message:
+            if unread:
+                return {"type": "http.request", "body": unread.pop(), "more_body": False}
+            return await receive()
+
+        await app(scope, again, send)
+
+    return read
 
 
 def require_length(scope: Scope, /, *, limit: int) -> None:

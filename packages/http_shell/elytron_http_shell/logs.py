@@ -10,6 +10,9 @@ import structlog
 
 from elytron_core.policy.secrets import scrub
 
+_DISCREET = ("a2a", "mcp", "sse_starlette", "httpx", "httpcore")
+"""Libraries that log what they are sent, or each call: no log shows a body, so they are heard from warnings on."""
+
 
 class LogStyle(StrEnum):
     """How lines look."""
@@ -30,6 +33,8 @@ def configure(style: LogStyle, /, *, level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    for name in _DISCREET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
 def formatter(renderer: Any, /) -> logging.Formatter:
