@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from elytron_http_shell.routes import Family
 
 MCP_PATH = "/mcp"
+_GROUP = "protocols"
 _JSON = "application/json"
 
 
@@ -36,7 +37,9 @@ def mcp_surfaces(sets: frozenset[ToolSet], /) -> "Family":
     def family(entrance: "Entrance") -> "Iterable[Surface]":
         served = mcp_app(entrance, sets=sets)
         app = bounded(served.app, limit=entrance.dispatcher.runtime.context.profile.budget.http_body_bytes)
-        told = Told("mcp", "Speak MCP over streamable HTTP.", _JSON, _JSON, answer="The protocol's answer.")
+        told = Told(
+            "mcp", "Speak MCP over streamable HTTP.", _JSON, _JSON, answer="The protocol's answer.", group=_GROUP
+        )
         # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
         return (Surface(MCP_PATH, app, Access.MEMBER, ("POST",), running=served.running, told=told),)
 
@@ -49,9 +52,12 @@ def a2a_surfaces(address: str | None, /) -> "Family":
 
     def family(entrance: "Entrance") -> "Iterable[Surface]":
         served = a2a_app(entrance, address=address)
-        card = Told("agent_card", "Show the agent card.", headers=("If-None-Match",), answer="The card.")
-        rpc = Told("a2a", "Speak A2A over JSON-RPC.", _JSON, _JSON, answer="The protocol's answer.")
-        message = Told("a2a_message", "Answer one message of a peer.", PeerMessage, PeerAnswer, ("Idempotency-Key",))
+        card = Told("agent_card", "Show the agent card.", headers=("If-None-Match",), answer="The card.", group=_GROUP)
+        rpc = Told("a2a", "Speak A2A over JSON-RPC.", _JSON, _JSON, answer="The protocol's answer.", group=_GROUP)
+        headers = ("Idempotency-Key",)
+        message = Told(
+            "a2a_message", "Answer one message of a peer.", PeerMessage, PeerAnswer, headers, group=_GROUP
+        )
         return (
             Surface(CARD_PATH, served.card, Access.PUBLIC, ("GET",), running=served.running, told=card),
             Surface(RPC_PATH, served.rpc, Access.MEMBER, ("POST",), told=rpc),

@@ -25,6 +25,7 @@ _PAGES = {
     "/docs": ("docs.html", "text/html; charset=utf-8"),
     "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
     "/docs/docs.css": ("docs.css", "text/css; charset=utf-8"),
+    "/docs/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
 

@@ -38,7 +38,10 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What OpenAPI says of a surface. `taken` and `given` are models, or media types of bytes."""
+    """What OpenAPI says of a surface. `taken` and `given` are models, or media types of bytes.
+
+    `group` is its tag, under which pages list it; `status` what it answers when all went well.
+    """
 
     name: str
     summary: str
@@ -47,6 +50,8 @@ class Told:
     headers: tuple[str, ...] = ()
     query: tuple[str, ...] = ()
     answer: str = "What was done."
+    group: str = "server"
+    status: int = 200
 
 
 class Kind(StrEnum):

@@ -47,6 +47,7 @@ _SESSION_TOLD = Told(
     name="events_session",
     summary="Get the cookie by which a page's EventSource is let in.",
     answer="The cookie, which opens the stream of events alone.",
+    status=204,
 )
 _EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
 

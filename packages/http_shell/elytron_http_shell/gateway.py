@@ -5,6 +5,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from starlette.datastructures import Headers
@@ -198,7 +199,7 @@ def _surface(
             told = "invalid user credentials"
             return refused(Rejected(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=told))
 
-    return shown(path, answered, access=access, methods=(method,), told=told)
+    return shown(path, answered, access=access, methods=(method,), told=replace(told, group="gateway"))
 
 
 def _calling(call: Callable[[Any], Awaitable[Value]], taken: type[wire.Placed], places: Places) -> Handler:

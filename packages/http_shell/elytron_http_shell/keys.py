@@ -1,6 +1,7 @@
 """Access keys over HTTP, for operators: made, listed, rotated, revoked."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -60,7 +61,7 @@ def access_routes(keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...
 
 
 def _shown(path: str, method: str, handler: Callable[[Request], Awaitable[Response]], told: Told) -> Surface:
-    return shown(path, handler, access=Access.OPERATOR, methods=(method,), told=told)
+    return shown(path, handler, access=Access.OPERATOR, methods=(method,), told=replace(told, group="access keys"))
 
 
 def _named(request: Request) -> AccessKeyRequest:

@@ -16,6 +16,7 @@ from elytron_http_shell.problems import MEDIA_TYPE, Problem
 Json = dict[str, Any]
 Refs = Mapping[tuple[Any, JsonSchemaMode], Json]
 
+_NO_CONTENT = 204
 _REFS = "#/components/schemas/{model}"
 _IN_PATH = re.compile(r"\{(\w+)(?::\w+)?\}")
 _ID = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS}
@@ -86,9 +87,11 @@ def _described(surface: Surface, told: Told, refs: Refs) -> Json:
     found: Json = {
         "operationId": told.name,
         "summary": told.summary,
+        "tags": [told.group],
+        "x-access": surface.access,
         "security": _NEEDS[surface.access],
         "parameters": _parameters(surface.path, told),
-        "responses": {"200": _answer(told, refs), **_problems(refs)},
+        "responses": {str(told.status): _answer(told, refs), **_problems(refs)},
     }
     match told.taken:
         case None:
@@ -109,6 +112,8 @@ def _parameters(path: str, told: Told) -> list[Json]:
 
 
 def _answer(told: Told, refs: Refs) -> Json:
+    if told.status == _NO_CONTENT:
+        return {"description": told.answer}
     match told.given:
         case None:
             return _response(told.answer, {"type": "object"})

@@ -4,7 +4,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from elytron.registry import OPERATIONS, AnyOperation, Repeat, Role
+from elytron.registry import OPERATIONS, AnyOperation, Repeat, Role, family_of
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
 from elytron_http_shell.bodies import body
@@ -26,7 +26,14 @@ def operations(entrance: Entrance, /, *, body_bytes: int) -> tuple[Surface, ...]
 
 
 def performed(
-    entrance: Entrance, operation: AnyOperation, path: str, /, *, body_bytes: int, name: str | None = None
+    entrance: Entrance,
+    operation: AnyOperation,
+    path: str,
+    /,
+    *,
+    body_bytes: int,
+    name: str | None = None,
+    group: str | None = None,
 ) -> Surface:
     """Return the surface at `path` that performs `operation`."""
     headers = (AUDIT_ID,) if operation.repeat is Repeat.HARMLESS else (AUDIT_ID, IDEMPOTENCY_KEY)
@@ -35,7 +42,14 @@ def performed(
         Performing(entrance, operation, body_bytes=body_bytes),
         access_of(operation),
         ("POST",),
-        told=Told(name or operation.name, operation.summary, operation.request, operation.report, headers),
+        told=Told(
+            name or operation.name,
+            operation.summary,
+            operation.request,
+            operation.report,
+            headers,
+            group=group or family_of(operation),
+        ),
     )
 
 

@@ -24,6 +24,7 @@ from elytron_http_shell.performing import (
 )
 from elytron_http_shell.responses import rendered
 
+_GROUP = "paths that hosts know"
 _POSTED = ("write", "recall", "project", "maintain", "inspect", "recover", "replay", "export", "import")
 
 
@@ -53,7 +54,7 @@ def seed_routes(entrance: Entrance, /, *, body_bytes: int) -> tuple[Surface, ...
     """Return a surface for each of the paths whose operation there is."""
     known = {operation.name: operation for operation in OPERATIONS}
     posted = [
-        performed(entrance, known[name], f"/memory/{name}", body_bytes=body_bytes, name=f"memory_{name}")
+        performed(entrance, known[name], f"/memory/{name}", body_bytes=body_bytes, name=f"memory_{name}", group=_GROUP)
         for name in _POSTED
         if name in known
     ]
@@ -72,6 +73,7 @@ def _surface(entrance: Entrance, operation: AnyOperation, named: Named, body_byt
         operation.report,
         (AUDIT_ID, IDEMPOTENCY_KEY) if named.method != "GET" else (AUDIT_ID,),
         ("space",),
+        group=_GROUP,
     )
     app = _Naming(entrance, named, body_bytes=body_bytes)
     return Surface(named.path, app, access_of(operation), (named.method,), told=told)

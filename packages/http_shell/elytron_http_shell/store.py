@@ -27,6 +27,7 @@ from elytron_store.gateway.wire import Route, Wire
 
 WireT = TypeVar("WireT", bound=Wire)
 Handler = Callable[[Store, Principal, Any], Awaitable[Wire]]
+_GROUP = "shared store"
 _OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
 
 
@@ -63,11 +64,13 @@ def store_surfaces(entrance: Entrance, /) -> Iterable[Surface]:
         *(_surface(store, route, handler, access) for route, handler, access in routes),
         shown(
             wire.BLOBS, put_blob, access=Access.MEMBER, methods=("PUT",),
-            told=Told("store_write_blob", "Replace a blob.", octets, wire.BlobAnswer, query=("space", "key")),
+            told=Told("store_write_blob", "Replace a blob.", octets, wire.BlobAnswer, query=("space", "key"),
+                      group=_GROUP),
         ),
         shown(
             wire.BLOBS, get_blob, access=Access.MEMBER, methods=("GET",),
-            told=Told("store_read_blob", "Read a blob.", None, wire.FRAMES, query=("space", "key")),
+            told=Told("store_read_blob", "Read a blob.", None, wire.FRAMES, query=("space", "key"),
+                      group=_GROUP),
         ),
     )  # fmt: skip
 
@@ -78,7 +81,7 @@ def _surface(store: Store, route: Route[Any], handler: Handler, access: Access) 
         call = _read(route.taken, await body(request.scope, request.receive, limit=limits.HTTP_STORE_BODY_BYTES))
         return _json(await handler(store, principal_of(request.scope), call))
 
-    told = Told(f"store_{route.name}", f"The store port's {route.name}.", route.taken, route.given)
+    told = Told(f"store_{route.name}", f"The store port's {route.name}.", route.taken, route.given, group=_GROUP)
     return shown(route.path, answered, access=access, methods=("POST",), told=told)
 
 

@@ -95,7 +95,8 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
             access=Access.SIGNED,
             methods=("POST",),
             told=Told(
-                name, summary, MemoryWriteRequest, WebhookAnswer, (KEY, ID, TIMESTAMP), answer="What became of it."
+                name, summary, MemoryWriteRequest, WebhookAnswer, (KEY, ID, TIMESTAMP), answer="What became of it.",
+                group="webhooks",
             ),
         )
         for path, handler, name, summary in (

@@ -4,6 +4,6 @@ Faces, transports, the command line, OpenAPI and their tests are derived from it
 """
 
 from elytron.registry.declaring import AnyOperation, Operation, Repeat, Role
-from elytron.registry.finding import OPERATIONS, by_name, by_request
+from elytron.registry.finding import OPERATIONS, by_name, by_request, family_of
 
-__all__ = ["OPERATIONS", "AnyOperation", "Operation", "Repeat", "Role", "by_name", "by_request"]
+__all__ = ["OPERATIONS", "AnyOperation", "Operation", "Repeat", "Role", "by_name", "by_request", "family_of"]

@@ -12,18 +12,20 @@ from elytron.registry.transcript import TRANSCRIPT
 from elytron_core.errors import Unsupported
 from elytron_core.model import Value
 
-OPERATIONS: tuple[AnyOperation, ...] = (
-    *EVERYDAY,
-    *GOVERNING,
-    *EMBEDDING,
-    *TRANSCRIPT,
-    *PLATFORM,
-    *SKILLS,
-    *TOOLS,
-    *MAINTAINING,
-)
+FAMILIES: dict[str, tuple[AnyOperation, ...]] = {
+    "everyday": EVERYDAY,
+    "governing": GOVERNING,
+    "embedding": EMBEDDING,
+    "transcript": TRANSCRIPT,
+    "platform": PLATFORM,
+    "skills": SKILLS,
+    "tools": TOOLS,
+    "maintaining": MAINTAINING,
+}
+OPERATIONS: tuple[AnyOperation, ...] = tuple(operation for family in FAMILIES.values() for operation in family)
 
 _BY_NAME = {operation.name: operation for operation in OPERATIONS}
+_FAMILY_OF = {operation.name: name for name, family in FAMILIES.items() for operation in family}
 _BY_REQUEST = {operation.request: operation for operation in OPERATIONS}
 
 
@@ -33,6 +35,11 @@ def by_name(name: str, /) -> AnyOperation:
     if operation is None:
         raise Unsupported(f"there is no such operation; there are {', '.join(_BY_NAME)}")
     return operation
+
+
+def family_of(operation: AnyOperation, /) -> str:
+    """Return the name of the family that `operation` was declared in."""
+    return _FAMILY_OF[operation.name]
 
 
 def by_request(request: Value, /) -> AnyOperation:
