@@ -6,9 +6,9 @@ import pytest
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, IndexQuery, Unit, kernel, vectors
-from elytron_index.kernel import dots, plain_dots
+from elytron_index.kernel import dots, dots_type, plain_dots, plain_scan, scan
 from elytron_index.space import SpaceIndex
-from elytron_index.vectors import ModelVectors, coded
+from elytron_index.vectors import ROUGH_STEP, ModelVectors, coded
 
 ANALYSER = Analyser()
 
@@ -26,6 +26,11 @@ def test_both_kernels_give_the_same_whole_numbers(dimensions: int) -> None:
     assert np.array_equal(plain_dots(queries, codes), exact)
     assert np.array_equal(dots(queries, codes), exact)
     assert dots(queries, codes[:0]).shape == (2, 0)
+    for one in (scan, plain_scan):
+        found = np.zeros(len(codes), dots_type(dimensions))
+        one(queries[0], codes, found)
+        one(queries[0], codes[:0], found[:0])
+        assert np.array_equal(found, exact[0])
 
 
 def test_without_the_library_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +38,9 @@ def test_without_the_library_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> N
     kernel._best.cache_clear()  # pyright: ignore[reportPrivateUsage]
     assert kernel._best() is plain_dots  # pyright: ignore[reportPrivateUsage]
     kernel._best.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    kernel._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert kernel._best_scan() is plain_scan  # pyright: ignore[reportPrivateUsage]
+    kernel._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_cosines_are_exact_and_rough_ones_near() -> None:
@@ -43,7 +51,11 @@ def test_cosines_are_exact_and_rough_ones_near() -> None:
     query = rows(1, seed=2)[0]
     exact = matrix @ query
     assert kept.exact(coded(query), np.arange(1, 101)) == pytest.approx(exact, abs=2e-5)
-    assert kept.rough(coded(query), 101)[1:] == pytest.approx(exact, abs=1e-2)
+    whole, scaled = kept.scan(coded(query), 101)
+    factor = coded(query).peak * ROUGH_STEP
+    assert scaled[1:] * factor == pytest.approx(exact, abs=1e-2)
+    assert whole * kept.scaled(np.arange(101), factor) == pytest.approx(scaled * factor, rel=1e-6)
+    assert kept.scaled(np.array([1, 500]), 1.0).tolist() == [coded(matrix[0]).peak, 0.0]
     assert kept.exact(coded(query), np.array([0, 500])).tolist() == [0.0, 0.0]
     assert kept.get(0) is None
     assert kept.get(10_000) is None

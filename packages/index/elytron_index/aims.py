@@ -26,13 +26,11 @@ _AGAIN_MOST: Final = 2
 _TELLING: Final = 0.5
 
 
-def answers(columns: Columns, body: Floats | None, around: NDArray[np.int32], /) -> Floats:
+def answers(columns: Columns, body: Floats, around: NDArray[np.int32], /) -> Floats:
     """Return what each unit of `around`'s first line takes from a question right before it."""
     own, previous = around[0], around[1]
-    if body is None:
-        return np.zeros(len(own))
     asked = (columns.traits[previous] & Trait.ASKS) != 0
-    return body[previous] * (asked & ((columns.traits[own] & Trait.ENDS_ASKING) == 0))
+    return body[1] * (asked & ((columns.traits[own] & Trait.ENDS_ASKING) == 0))
 
 
 def dates(spans: Sequence[Span], at: NDArray[np.int64], /) -> Floats:

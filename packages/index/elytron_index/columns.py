@@ -114,6 +114,10 @@ class Columns:
         kept.size = len(rows) + 1
         return kept
 
+    def lengths(self, field: int, /) -> NDArray[np.int32]:
+        """Return how many terms each row has in a field."""
+        return (self.body_terms, self.title_terms, self.label_terms)[field]
+
     @property
     def count(self) -> int:
         """How many units are alive."""

@@ -2,25 +2,43 @@
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Codes = NDArray[np.int8]
-Dots = NDArray[np.float64]
-Kernel = Callable[[Codes, Codes], Dots]
+Dots = NDArray[np.floating[Any]]
+Products = NDArray[np.float64]
+Kernel = Callable[[Codes, Codes], Products]
+Scan = Callable[[Codes, Codes, Dots], None]
 
 _ROWS = 4_096
 _EXACT_IN_FLOAT32 = 1_024
 """So many products of two int8 numbers add up to less than 2^24, below which a float32 holds every whole number."""
 
 
-def dots(queries: Codes, rows: Codes, /) -> Dots:
+def dots(queries: Codes, rows: Codes, /) -> Products:
     """Return the dot product of each of `queries` with each of `rows`."""
     return _best()(queries, rows)
 
 
-def plain_dots(queries: Codes, rows: Codes, /) -> Dots:
+def dots_type(dimension: int, /) -> type[np.float32] | type[np.float64]:
+    """Return the smallest type that holds every dot product of `dimension` int8 numbers exactly."""
+    return np.float32 if dimension <= _EXACT_IN_FLOAT32 else np.float64
+
+
+def scan(query: Codes, rows: Codes, found: Dots, /) -> None:
+    """Put the dot product of `query` with each of `rows` into `found`, which is of `dots_type`."""
+    _best_scan()(query, rows, found)
+
+
+def plain_scan(query: Codes, rows: Codes, found: Dots, /) -> None:
+    """Do the same by NumPy alone."""
+    found[:] = plain_dots(query[None], rows)[0]
+
+
+def plain_dots(queries: Codes, rows: Codes, /) -> Products:
     """Return the same by NumPy alone, through exact float32 products of BLAS."""
     found = np.zeros((len(queries), len(rows)))
     for start in range(0, queries.shape[1], _EXACT_IN_FLOAT32):
@@ -39,9 +57,23 @@ def _best() -> Kernel:
     except ImportError:
         return plain_dots
 
-    def simd_dots(queries: Codes, rows: Codes, /) -> Dots:
+    def simd_dots(queries: Codes, rows: Codes, /) -> Products:
         if not len(rows):
             return np.zeros((len(queries), 0))
         return np.asarray(numkong.cdist(queries, rows, "dot"), np.float64)
 
     return simd_dots
+
+
+@cache
+def _best_scan() -> Scan:
+    try:
+        import numkong
+    except ImportError:
+        return plain_scan
+
+    def simd_scan(query: Codes, rows: Codes, found: Dots, /) -> None:
+        if len(rows):
+            numkong.cdist(query[None], rows, "dot", out=found[None])
+
+    return simd_scan

@@ -7,8 +7,6 @@ numbers are a segment; two sorted segments merge in one pass.
 from array import array
 from collections.abc import Sequence
 from enum import IntEnum
-from itertools import repeat
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +67,13 @@ def segment_of(packed: Packed, /) -> Segment:
     return Segment(all_codes[starts[:-1]], starts.astype(np.int64), rows.astype(np.int32), packed.astype(np.uint8))
 
 
+class Run(NamedTuple):
+    """Postings of one term: rows ascending, and how often each holds it."""
+
+    rows: NDArray[np.int32]
+    counts: NDArray[np.uint8]
+
+
 class Found(NamedTuple):
     """The postings of some terms: `counts_of[i]` of them belong to the i-th term, terms in the order asked."""
 
@@ -111,24 +116,26 @@ class Postings:
             segments[-2:] = [_merged(segments[-2:], alive)]
         self._take(segments)
 
-    def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
-        """Return the postings of `codes`; only those of living rows where `alive` is given."""
+    def runs(self, codes: Sequence[int], /) -> list[list[Run]]:
+        """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""
         wanted = np.array(codes, np.int32)
-        held: list[tuple[int, Segment, int, int]] = []
+        found: list[list[Run]] = [[] for _ in codes]
         for segment in self._all():
             places = np.searchsorted(segment.codes, wanted)
             hits = np.flatnonzero(segment.codes.take(places, mode="clip") == wanted)
             starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
-            held += zip(hits.tolist(), repeat(segment), starts.tolist(), ends.tolist())
+            for which, start, end in zip(hits.tolist(), starts.tolist(), ends.tolist(), strict=True):
+                found[which].append(Run(segment.rows[start:end], segment.counts[start:end]))
+        return found
+
+    def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
+        """Return the postings of `codes`; only those of living rows where `alive` is given."""
+        runs = self.runs(codes)
+        held = [run for of_one in runs for run in of_one]
         if not held:
             return Found(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(len(codes), np.int64))
-        held.sort(key=itemgetter(0))
-        rows = np.concatenate([segment.rows[start:end] for _, segment, start, end in held])
-        counts = np.concatenate([segment.counts[start:end] for _, segment, start, end in held])
-        sizes = [0] * len(codes)
-        for which, _, start, end in held:
-            sizes[which] += end - start
-        counts_of = np.array(sizes, np.int64)
+        rows, counts = np.concatenate([run.rows for run in held]), np.concatenate([run.counts for run in held])
+        counts_of = np.array([sum(len(run.rows) for run in of_one) for of_one in runs], np.int64)
         if alive is None:
             return Found(rows, counts, counts_of)
         living = alive[rows]

@@ -5,20 +5,20 @@ not depend on how the units arrived.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_index import aims, masks, texts
+from elytron_index import aims, masks, skipping, texts
 from elytron_index.columns import Mask
+from elytron_index.nearness import Nearness, nearness
 from elytron_index.query import Candidate, Candidates, IndexQuery, Signals
 from elytron_index.selection import best, best_three
+from elytron_index.skipping import Skipping
 from elytron_index.state import State
 from elytron_index.texts import Floats, Rows, Terms, Texts
-from elytron_index.vectors import Coded, ModelVectors
 
 _POOL = 256
 _POOL_TIMES = 4
@@ -27,31 +27,7 @@ _POOL_TIMES = 4
 _TALK_MS = 8 * 3_600_000
 """What was said so much earlier or later lends nothing, even where it stands beside in its thread."""
 
-_ROUGH = 0.03
-"""Two cosines that are further apart than this, roughly, are so exactly."""
-_LOWEST = 256
-"""So many of the roughly lowest cosines, at the most, are made exact to find the lowest."""
-_MANY = 1 << 15
-_SAMPLED = 4_096
-
 _one: Callable[[Iterable[float]], Signals[float]] = Signals[float]._make
-
-
-@dataclass(frozen=True, slots=True)
-class _Nearness:
-    """Each row's cosine above the lowest one seen (-1 where there is none to compare), and that lowest one.
-
-    Cosines are rough until `sharpen` made them exact.
-    """
-
-    above: Floats
-    lowest: float
-    kept: ModelVectors
-    asked: Coded
-
-    def sharpen(self, rows: Rows, /) -> None:
-        compared = rows[self.above[rows] >= 0.0]
-        self.above[compared] = np.maximum(self.kept.exact(self.asked, compared) - self.lowest, 0.0)
 
 
 def search(state: State, query: IndexQuery, /) -> Candidates:
@@ -67,11 +43,11 @@ def search(state: State, query: IndexQuery, /) -> Candidates:
     excluded = masks.excluded_rows(query.filters.exclude, state.rows_of)
     asked = masks.asked(query.filters, seen, state.columns, state.names, excluded)
     terms = texts.terms_of(state, query.text)
-    read = texts.read(state, query, terms)
-    nearness = _nearness(state, query, seen)
-    pool = _pool(state, query, read, nearness, seen=seen, asked=asked)
+    read = skipping.read(state, query, terms) if skipping.serves(state, query) else texts.read(state, query, terms)
+    near = nearness(state, query, seen)
+    pool = _pool(state, query, read, near, seen=seen, asked=asked)
     shares, named = _speakers(state, terms)
-    signals = _signals(state, query, read, nearness, pool=pool, around=_around(state, pool, seen), shares=shares)
+    signals = _signals(state, query, read, near, pool=pool, around=_around(state, pool, seen), shares=shares)
     score = _score(state, query, pool, signals)
     chosen = best(state, pool, score, query.limit)
     table = np.concatenate(signals).reshape(len(signals), len(pool))
@@ -89,62 +65,25 @@ def search(state: State, query: IndexQuery, /) -> Candidates:
     )
 
 
-def _nearness(state: State, query: IndexQuery, seen: Mask) -> _Nearness | None:
-    if query.vector is None:
-        return None
-    asked = state.vectors.parse(query.vector, {}, field="query vector")
-    kept = state.vectors.models.get(query.vector[0])
-    if kept is None:
-        return None
-    compared = kept.has(len(seen)) & seen
-    if not compared.any():
-        return None
-    above = kept.rough(asked, len(seen))
-    low = np.flatnonzero(compared & (above <= above.min(where=compared, initial=2.0) + _ROUGH))
-    if len(low) > _LOWEST:
-        low = low[_highest(-above[low], _LOWEST)]
-    lowest = float(kept.exact(asked, low).min())
-    above -= lowest
-    np.maximum(above, 0.0, out=above)
-    above[~compared] = -1.0
-    return _Nearness(above, lowest, kept, asked)
-
-
 def _pool(
-    state: State, query: IndexQuery, read: Texts, nearness: _Nearness | None, /, *, seen: Mask, asked: Mask
+    state: State, query: IndexQuery, read: Texts | Skipping, near: Nearness | None, /, *, seen: Mask, asked: Mask
 ) -> Rows:
     """Return the rows worth weighing in full: best by text, beside the best, nearest by vector."""
     if query.vector is None and not query.text.strip():
         return np.flatnonzero(asked)
     wanted = max(_POOL, _POOL_TIMES * query.limit)
     mark = np.zeros(state.columns.size, np.bool_)
-    if read.body is not None:
-        speaking = np.flatnonzero((read.body > 0.0) & seen)
-        speaking = speaking[_highest(read.body[speaking], wanted)]
-        before, after = state.columns.before, state.columns.after
-        previous, following = before[speaking], after[speaking]
-        for beside in (previous, following, before[previous], after[following]):
-            mark[beside] = True
-    telling = np.flatnonzero(read.hit & asked)
-    mark[telling[_highest(read.total(telling, query), wanted)]] = True
-    if nearness is not None:
-        compared = np.flatnonzero((nearness.above >= 0.0) & asked)
-        mark[compared[_highest(nearness.above[compared], wanted)]] = True
+    speaking = read.speaking(seen, wanted)
+    before, after = state.columns.before, state.columns.after
+    previous, following = before[speaking], after[speaking]
+    for beside in (previous, following, before[previous], after[following]):
+        mark[beside] = True
+    is_one = read.is_body_alone and np.array_equal(asked, seen)
+    mark[speaking if is_one else read.telling(asked, wanted)] = True
+    if near is not None:
+        mark[near.nearest(asked, wanted)] = True
     mark &= asked
     return np.flatnonzero(mark)
-
-
-def _highest(values: Floats, wanted: int) -> Mask | slice:
-    """Return where the `wanted` highest values stand, with all that equal the lowest of them."""
-    if len(values) <= wanted:
-        return slice(None)
-    if len(values) >= _MANY:
-        # What a sample takes for the upper end is where they stand, or else all are looked at.
-        sample = np.sort(values[:: len(values) // _SAMPLED])
-        likely = values[values >= sample[-max(1, len(sample) * 4 * wanted // len(values))]]
-        if len(likely) >= wanted:
-            return values >= np.partition(likely, -wanted)[-wanted]
-    return values >= np.partition(values, -wanted)[-wanted]
 
 
 def _speakers(state: State, terms: Terms) -> tuple[Floats, tuple[str, ...]]:
@@ -177,8 +116,8 @@ def _around(state: State, pool: Rows, seen: Mask) -> NDArray[np.int32]:
 def _signals(
     state: State,
     query: IndexQuery,
-    read: Texts,
-    nearness: _Nearness | None,
+    read: Texts | Skipping,
+    nearness: Nearness | None,
     /,
     *,
     pool: Rows,
@@ -189,27 +128,24 @@ def _signals(
     take = 1.0 / (1.0 + (columns.chars[pool] / context.chars) ** 2)
     reach = np.minimum(np.count_nonzero(around, axis=0), 3)
     threads = columns.thread[pool]
-    body, near, session = _with_neighbours(query, read.body, around, take=take, threads=threads, reach=reach)
+    local = read.local(around)
+    body, near, session = _with_neighbours(query, local.body, take=take, threads=threads, reach=reach)
     vector, vector_near, vector_session = np.zeros((3, len(pool)))
     if nearness is not None:
-        nearness.sharpen(pool)
-        above = np.maximum(nearness.above, 0.0)
-        vector, vector_near, vector_session = _with_neighbours(
-            query, above, around, take=take, threads=threads, reach=reach
-        )
+        above = nearness.above(pool, around)
+        vector, vector_near, vector_session = _with_neighbours(query, above, take=take, threads=threads, reach=reach)
         vector = vector + nearness.lowest
-    held = texts.spread(state, query, read, around)
     at = columns.at[pool]
     recency = query.half_life_ms / (query.half_life_ms + np.maximum(query.now - at, 0))
     return Signals(
         body=body,
-        title=texts.at(read.title, pool),
-        label=texts.at(read.label, pool),
-        name=texts.at(read.name, pool),
+        title=local.title,
+        label=local.label,
+        name=local.name,
         near=near,
-        window=held.window,
+        window=local.spread.window,
         session=session,
-        answer=aims.answers(columns, read.body, around),
+        answer=aims.answers(columns, local.body, around),
         speaker=shares[columns.speaker[pool]],
         vector=vector,
         vector_near=vector_near,
@@ -218,19 +154,18 @@ def _signals(
         date=aims.dates(query.spans, at),
         fits=aims.fitting(columns, query.fits, pool),
         told=columns.told[pool].astype(np.float64),
-        later=aims.later(read.total(pool, query), at) if query.weights.later else np.zeros(len(pool)),
+        later=aims.later(local.total(query.weights), at) if query.weights.later else np.zeros(len(pool)),
         recency=recency * ((at != 0) & (query.now != 0)),
         informative=columns.informative[pool].astype(np.float64),
-        matched=held.matched,
-        coverage=held.coverage,
-        context=held.context,
+        matched=local.spread.matched,
+        coverage=local.spread.coverage,
+        context=local.spread.context,
     )
 
 
 def _with_neighbours(
     query: IndexQuery,
-    values: Floats | None,
-    around: NDArray[np.int32],
+    values: Floats,
     /,
     *,
     take: Floats,
@@ -238,11 +173,8 @@ def _with_neighbours(
     reach: NDArray[np.int64],
 ) -> tuple[Floats, Floats, Floats]:
     """Return the pool's own values, the shares of their neighbours' and the means of their threads' best three."""
-    if values is None:
-        zeros = np.zeros(around.shape[1])
-        return zeros, zeros, zeros
     context = query.context
-    own, previous, following, second_previous, second_following = values[around]
+    own, previous, following, second_previous, second_following = values
     near = context.before * previous + context.after * following
     near = near + context.second_before * second_previous + context.second_after * second_following
     return own, near * take, best_three(own, threads, reach)

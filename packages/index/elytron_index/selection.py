@@ -1,15 +1,19 @@
 """Choosing from arrays: the best of a pool in one total order, and the best three of each thread."""
 
 from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.columns import whole_numbers
+from elytron_index.columns import Mask, whole_numbers
 from elytron_index.state import State
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+_MANY: Final = 1 << 15
+_SAMPLED: Final = 4_096
 
 
 def best(state: State, pool: Rows, score: Floats, limit: int, /) -> Rows:
@@ -61,3 +65,29 @@ def best_three(values: Floats, threads: NDArray[np.int32], sizes: NDArray[np.int
     of_thread = np.zeros(int(owners[-1]) + 1)
     of_thread[owners[ends]] = total
     return np.where(threads == 0, values, of_thread[threads] / sizes)
+
+
+def edge(values: Floats, wanted: int, /) -> float:
+    """Return the `wanted`-th highest of `values`, of which there are more."""
+    if len(values) >= _MANY:
+        # What a sample takes for the upper end is where they stand, or else all are looked at.
+        sample = np.sort(values[:: len(values) // _SAMPLED])
+        likely = values[values >= sample[-max(1, len(sample) * 4 * wanted // len(values))]]
+        if len(likely) >= wanted:
+            values = likely
+    return float(np.partition(values, len(values) - wanted)[len(values) - wanted])
+
+
+def highest(values: Floats, wanted: int, /) -> Mask | slice:
+    """Return where the `wanted` highest values stand, with all that equal the lowest of them."""
+    return slice(None) if len(values) <= wanted else values >= edge(values, wanted)
+
+
+def likely_edge(values: NDArray[np.floating[Any]], eligible: Mask, wanted: int, /) -> float | None:
+    """Return a value that some more than `wanted` of the `eligible` ones are likely to reach; None where all may."""
+    step = len(values) // _SAMPLED
+    if len(values) < _MANY:
+        return None
+    sample = values[::step][eligible[::step]]
+    rank = 1 + 4 * wanted // step
+    return float(np.partition(sample, len(sample) - rank)[len(sample) - rank]) if len(sample) > rank else None

@@ -49,6 +49,7 @@ class State:
         self.name_terms: list[tuple[str, ...]] = [()]
         self._labels: dict[tuple[str, int], list[str]] = {}
         self._assistants: tuple[Mask, Mask] | None = None
+        self._sums = np.zeros(0)
 
     def apply(self, changes: Iterable[Change], embedded: Iterable[Embedded], /) -> None:
         """Replace the units of each change's document, then the vectors that came; the last word on a document counts.
@@ -161,6 +162,12 @@ class State:
             )
         return self._assistants
 
+    def sums(self) -> NDArray[np.float64]:
+        """Return an array of zeros, one for each row at least, to whoever puts the zeros back after writing to it."""
+        if len(self._sums) < self.columns.size:
+            self._sums = np.zeros(len(self.columns.plane))
+        return self._sums
+
     def rows(self, ref: Ref, /) -> tuple[int, ...]:
         """Return the rows of the document `ref`."""
         return self.refs.get(ref)
@@ -188,7 +195,7 @@ class State:
             len(getattr(self.names, name)) for name in ("plane", "speaker", "role", "thread", "scope", "tags")
         )
         parts = (self.columns, self.postings, self.threads, self.vectors, self.refs)
-        return 4_096 + words + sum(part.size_bytes for part in parts)
+        return 4_096 + words + self._sums.nbytes + sum(part.size_bytes for part in parts)
 
     def _vectors_of(self, ref: Ref) -> dict[tuple[str, int], Coded]:
         if not self.vectors.models:

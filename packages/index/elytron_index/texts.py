@@ -4,7 +4,7 @@ A row's score is summed in the order of the query's terms, never by where the ro
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from elytron_index import kin, spelling
 from elytron_index.columns import Mask
 from elytron_index.postings import Field, Found, code_of
-from elytron_index.query import Bm25, IndexQuery
+from elytron_index.query import Bm25, IndexQuery, Weights
+from elytron_index.selection import highest
 from elytron_index.state import State
 
 Floats = NDArray[np.float64]
@@ -47,9 +48,36 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """What each unit of a pool holds of the query, term by term."""
+
+    window: Floats
+    matched: Floats
+    coverage: Floats
+    context: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """What the query's terms say of a pool: `body` of all its lines, the others of the first, the units themselves."""
+
+    body: Floats
+    title: Floats
+    label: Floats
+    name: Floats
+    spread: Spread
+
+    def total(self, weights: Weights, /) -> Floats:
+        """Return the weighted sum of the fields of the units themselves."""
+        return self.body[0] + weights.title * self.title + weights.label * self.label + weights.name * self.name
+
+
+@dataclass(frozen=True, slots=True)
 class Texts:
     """What the query's terms say of every row: a dense score per field, None where no row has any."""
 
+    state: State
+    query: IndexQuery
     body: Floats | None
     title: Floats | None
     label: Floats | None
@@ -59,24 +87,38 @@ class Texts:
     hit: Mask
     """Rows with any term in any field."""
 
-    def total(self, rows: Rows, query: IndexQuery, /) -> Floats:
-        """Return the weighted sum of the fields at `rows`."""
-        weights = query.weights
+    @property
+    def is_body_alone(self) -> bool:
+        """No unit has a term in another field, so that the best by their body are the best by all."""
+        return self.title is None and self.label is None and self.name is None
+
+    def speaking(self, seen: Mask, wanted: int, /) -> Rows:
+        """Return the rows of `seen` best by their body, with all that equal the last of them."""
+        if self.body is None:
+            return np.zeros(0, np.int64)
+        rows = np.flatnonzero((self.body > 0.0) & seen)
+        return rows[highest(self.body[rows], wanted)]
+
+    def telling(self, asked: Mask, wanted: int, /) -> Rows:
+        """Return the rows of `asked` best by all fields together, with all that equal the last of them."""
+        rows = np.flatnonzero(self.hit & asked)
+        return rows[highest(self._total(rows), wanted)]
+
+    def local(self, around: NDArray[np.int32], /) -> Local:
+        """Return what there is in the rows of `around` for its first line, whose rows ascend."""
+        pool = around[0]
+        body = np.zeros(around.shape) if self.body is None else self.body[around]
+        title, label, name = at(self.title, pool), at(self.label, pool), at(self.name, pool)
+        spread = _spread(self.state, self.query, self, around)
+        return Local(body, title, label, name, spread)
+
+    def _total(self, rows: NDArray[np.integer]) -> Floats:
+        weights = self.query.weights
         total = at(self.body, rows)
         for scores, weight in ((self.title, weights.title), (self.label, weights.label), (self.name, weights.name)):
             if scores is not None:
                 total = total + weight * scores[rows]
         return total
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """What each unit of a pool holds of the query, term by term."""
-
-    window: Floats
-    matched: Floats
-    coverage: Floats
-    context: Floats
 
 
 def at(scores: Floats | None, rows: NDArray[np.integer], /) -> Floats:
@@ -94,17 +136,19 @@ def terms_of(state: State, text: str, /) -> Terms:
 
 def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     """Return what `terms` say of every row."""
-    related = [_kin(state, word, query.weights.kin) for word in terms.words]
+    related = [kin_of(state, word, query.weights.kin) for word in terms.words]
     found = _find(state, terms, related)
-    slips = _slips(state, terms, related, found[0].counts_of.tolist()) if query.weights.kin else {}
-    if slips:
-        related = [slips.get(word, others) for word, others in zip(terms.words, related, strict=True)]
+    likely = slips(state, terms, related, found[0].counts_of.tolist()) if query.weights.kin else {}
+    if likely:
+        related = [likely.get(word, others) for word, others in zip(terms.words, related, strict=True)]
         found = _find(state, terms, related)
     in_body, named, in_title, in_label = found
     words, names = _with_kin(state, in_body, related), _exact(state, named)
     hit = np.zeros(state.columns.size, np.bool_)
-    hit[np.concatenate([part.rows for part in found])] = True
+    hit[np.concatenate((words.rows, names.rows, in_title.rows, in_label.rows))] = True
     return Texts(
+        state,
+        query,
         body=_bm25(state, words, Field.BODY, query.body),
         title=_bm25(state, _exact(state, in_title), Field.TITLE, query.title) if len(in_title.rows) else None,
         label=_bm25(state, _exact(state, in_label), Field.LABEL, query.label) if len(in_label.rows) else None,
@@ -115,15 +159,13 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     )
 
 
-def spread(state: State, query: IndexQuery, texts: Texts, around: NDArray[np.int32], /) -> Spread:
+def _spread(state: State, query: IndexQuery, texts: Texts, around: NDArray[np.int32], /) -> Spread:
     """Return what the units in `around`'s first line hold, and for the window what all its lines hold together."""
     window, matched, coverage, context = np.zeros((4, around.shape[1]))
     if not (len(texts.words.rows) or len(texts.names.rows)) or not around.shape[1]:
         return Spread(window, matched, coverage, context)
-    columns, k1, b = state.columns, query.body.k1, query.body.b
-    average = len(around) * state.field_terms[Field.BODY] / state.field_units[Field.BODY]
-    norm = k1 * (1.0 - b) + (k1 * b / average) * columns.body_terms[around].sum(axis=0)
-    counts = np.zeros(columns.size)
+    norm, k1 = window_norm(state, query, around), query.body.k1
+    counts = np.zeros(state.columns.size)
     for held, is_word in ((texts.words, True), (texts.names, False)):
         start = 0
         for idf, holders in zip(held.idf, held.counts_of.tolist(), strict=True):
@@ -142,6 +184,13 @@ def spread(state: State, query: IndexQuery, texts: Texts, around: NDArray[np.int
                 start += holders
     words = sum(texts.words.idf)
     return Spread(window, matched, coverage / (words + sum(texts.names.idf)), context / (words or 1.0))
+
+
+def window_norm(state: State, query: IndexQuery, around: NDArray[np.int32], /) -> Floats:
+    """Return what BM25 puts beside the count of a term for each column of `around`, read as one text."""
+    k1, b = query.body.k1, query.body.b
+    average = len(around) * state.field_terms[Field.BODY] / state.field_units[Field.BODY]
+    return k1 * (1.0 - b) + (k1 * b / average) * state.columns.body_terms[around].sum(axis=0)
 
 
 def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> list[Found]:
@@ -172,7 +221,7 @@ def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) ->
     ]
 
 
-def _kin(state: State, word: str, weight: float) -> dict[str, float]:
+def kin_of(state: State, word: str, weight: float) -> dict[str, float]:
     """Return the kin of `word` that nobody here is called, each with the share it counts."""
     if not weight:
         return {}
@@ -184,20 +233,20 @@ def _kin(state: State, word: str, weight: float) -> dict[str, float]:
     }
 
 
-def _slips(
+def slips(
     state: State, terms: Terms, related: Sequence[Mapping[str, float]], counts: Sequence[int]
 ) -> dict[str, dict[str, float]]:
     """Return, for words that are nowhere and no words of the table either, what they are most likely slips of."""
-    slips: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, float]] = {}
     start = 0
     for word, others in zip(terms.words, related, strict=True):
         end = start + 1 + len(others)
         if not any(counts[start:end]) and not kin.knows(word):
             near = spelling.near(word, state.postings.vocabulary)
             if near:
-                slips[word] = dict.fromkeys(near, 1.0)
+                found[word] = dict.fromkeys(near, 1.0)
         start = end
-    return slips
+    return found
 
 
 def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]) -> Held:
@@ -207,44 +256,47 @@ def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]
     size, units = state.columns.size, state.columns.count
     sizes = iter(found.counts_of.tolist())
     owners: list[int] = []
-    shares: list[float] = []
-    idf: list[float] = []
+    counted: list[float] = []
+    rarity: list[float] = []
     for word, others in enumerate(related):
-        own = spent = next(sizes)
+        own, *theirs = (next(sizes) for _ in range(1 + len(others)))
         owners += [word] * (1 + len(others))
-        shares.append(1.0)
-        theirs = 0
-        for share in others.values():
-            holders = next(sizes)
-            theirs += holders
-            spent += holders
-            shares.append(share if spent <= _KIN_POSTINGS or share == 1.0 else 0.0)
-        idf.append(_idf(units, own or min(theirs, units)))
-    share = np.repeat(shares, found.counts_of)
+        counted += shares([own, *theirs], others.values())
+        rarity.append(idf(units, own or min(sum(theirs), units)))
+    share = np.repeat(counted, found.counts_of)
     places = np.repeat(np.array(owners) * size, found.counts_of) + found.rows
     held = np.bincount(places, share * found.counts, size * len(related)).astype(np.float64, copy=False)
     sure = np.zeros(len(held), np.bool_)
     sure[places[share == 1.0]] = True
     places = np.flatnonzero(held)
     words, rows = np.divmod(places, size)
-    return Held(rows, held[places], sure[places], np.bincount(words, minlength=len(related)), tuple(idf))
+    return Held(rows, held[places], sure[places], np.bincount(words, minlength=len(related)), tuple(rarity))
 
 
 def _exact(state: State, found: Found) -> Held:
     """Return the rows that hold the words themselves."""
-    idf = tuple(_idf(state.columns.count, holders) for holders in found.counts_of.tolist())
+    rarity = tuple(idf(state.columns.count, holders) for holders in found.counts_of.tolist())
     everywhere = np.ones(len(found.rows), np.bool_)
-    return Held(found.rows.astype(np.int64), found.counts.astype(np.float64), everywhere, found.counts_of, idf)
+    return Held(found.rows.astype(np.int64), found.counts.astype(np.float64), everywhere, found.counts_of, rarity)
 
 
-def _idf(units: int, df: int) -> float:
+def shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
+    """Return what a word and its kin count, where so many hold each: kin is left out once there are too many."""
+    return [
+        share if spent <= _KIN_POSTINGS or share == 1.0 else 0.0
+        for share, spent in zip((1.0, *others), accumulate(holders), strict=True)
+    ]
+
+
+def idf(units: int, df: int, /) -> float:
+    """Return what holding a term that `df` of the `units` hold is worth."""
     return math.log(1.0 + (units - df + 0.5) / (df + 0.5))
 
 
 def _bm25(state: State, held: Held, field: Field, parameters: Bm25) -> Floats | None:
     if not len(held.rows):
         return None
-    lengths = (state.columns.body_terms, state.columns.title_terms, state.columns.label_terms)[field]
+    lengths = state.columns.lengths(field)
     average = state.field_terms[field] / state.field_units[field]
     k1, b = parameters.k1, parameters.b
     norm = k1 * (1.0 - b) + (k1 * b / average) * lengths[held.rows]

@@ -8,6 +8,7 @@ whole numbers, so that a cosine depends on the two vectors alone: not on where a
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_index.columns import whole_numbers
-from elytron_index.kernel import Codes, dots
+from elytron_index.kernel import Codes, Dots, dots, dots_type, scan
 
 Vector = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -26,6 +27,8 @@ _BLOCK = 1 << 14
 """Rows of a block. Blocks grow to this and are copied no more, which bounds the pause of growing."""
 _STEP = 256
 _FULL = 127 * _STEP
+ROUGH_STEP = (_STEP / _FULL) ** 2
+"""What one is worth of two coarse bytes' product, under both peaks."""
 
 
 def unit_vector(data: bytes, /, *, field: str) -> Vector:
@@ -120,16 +123,25 @@ class ModelVectors:
         found[:known] = self.peaks[:known] > 0
         return found
 
-    def rough(self, query: Coded, size: int, /) -> Floats:
-        """Return a cosine, off by some thousandths, for each of the first `size` rows; 0 where there is no vector."""
-        found = np.zeros(size)
-        factor = query.peak * (_STEP / _FULL) ** 2
-        asked = query.coarse[None]
+    def scan(self, query: Coded, size: int, /) -> tuple[Dots, Dots]:
+        """Return the dot product of the coarse bytes for each of the first `size` rows, and the same by their peaks.
+
+        The second, times the query's peak and `ROUGH_STEP`, is the cosine, off by some thousandths. Both are 0 where
+        there is no vector.
+        """
+        whole = np.zeros(size, dots_type(self.dimension))
+        scaled = np.zeros_like(whole)
         for start, block in self._parts(size):
             end = min(start + len(block.coarse), size)
-            part = dots(asked, block.coarse[: end - start])[0]
-            np.multiply(part, self.peaks[start:end] * factor, out=found[start:end])
-        return found
+            scan(query.coarse, block.coarse[: end - start], whole[start:end])
+            np.multiply(whole[start:end], self.peaks[start:end], out=scaled[start:end])
+        return whole, scaled
+
+    def scaled(self, rows: Integers, factor: float, /) -> NDArray[np.float32]:
+        """Return the peak of each of `rows` times `factor`; 0 where there is no vector."""
+        if len(self.peaks) > rows.max(initial=0):
+            return self.peaks[rows] * factor
+        return np.where(rows < len(self.peaks), self.peaks.take(rows, mode="clip") * factor, np.float32(0.0))
 
     def exact(self, query: Coded, rows: Integers, /) -> Floats:
         """Return the cosine of each of `rows`; 0 where there is no vector."""
@@ -196,6 +208,13 @@ class ModelVectors:
         coarse: Codes = np.empty(shape, np.int8)
         fine: Codes = np.empty(shape, np.int8)
         numbers, places = np.divmod(rows, _BLOCK)
+        heads = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        if len(heads) < len(self.blocks):
+            for start, end in pairwise([0, *whole_numbers(heads), len(rows)]):
+                block = self.blocks[int(numbers[start])]
+                coarse[start:end] = block.coarse[places[start:end]]
+                fine[start:end] = block.fine[places[start:end]]
+            return coarse, fine
         for number in whole_numbers(np.unique(numbers)):
             here = numbers == number
             coarse[here] = self.blocks[number].coarse[places[here]]

@@ -1,0 +1,98 @@
+"""How near each unit's vector is to a query's: one scan of rough cosines, made exact where it matters.
+
+The scan leaves a whole number per row. Cosines are made of it only for rows that can be among the nearest or the
+lowest, and for those beside them, so that a large space costs little more than the scan itself.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_index.columns import Mask
+from elytron_index.query import IndexQuery
+from elytron_index.selection import highest, likely_edge
+from elytron_index.state import State
+from elytron_index.vectors import ROUGH_STEP, Coded, ModelVectors
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+_ROUGH: Final = 0.03
+"""Two cosines that are further apart than this, roughly, are so exactly."""
+_LOWEST: Final = 256
+"""So many of the roughly lowest cosines, at the most, are made exact to find the lowest."""
+_SLACK: Final = 1e-6
+"""More than a product in single precision is off by, as a share."""
+
+
+class Nearness:
+    """The cosines of one query with every unit that may be seen, above the lowest one of them."""
+
+    __slots__ = ("_asked", "_compared", "_dots", "_factor", "_kept", "_products", "lowest")
+
+    def __init__(self, kept: ModelVectors, asked: Coded, compared: Mask, /) -> None:
+        self._kept = kept
+        self._asked = asked
+        self._compared = compared
+        self._factor = asked.peak * ROUGH_STEP
+        self._dots, self._products = kept.scan(asked, len(compared))
+        self.lowest = self._find_lowest()
+        """The lowest cosine of all, exactly."""
+
+    def nearest(self, asked: Mask, wanted: int, /) -> Rows:
+        """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
+        eligible = asked & self._compared
+        edge = likely_edge(self._products, eligible, wanted)
+        rows = np.flatnonzero(eligible if edge is None else self._products >= edge)
+        if edge is not None:
+            rows = rows[eligible[rows]]
+            sure = edge + abs(edge) * _SLACK
+            if edge * self._factor <= self.lowest + _SLACK or np.count_nonzero(self._products[rows] > sure) < wanted:
+                rows = np.flatnonzero(eligible)
+        return rows[highest(np.maximum(self._rough(rows) - self.lowest, 0.0), wanted)]
+
+    def above(self, pool: Rows, around: NDArray[np.int32], /) -> Floats:
+        """Return for each row of `around` the cosine above the lowest: exactly for those of the pool, which is sorted.
+
+        It is 0 where there is nothing to compare.
+        """
+        rows = around.ravel()
+        found = np.maximum(self._rough(rows) - self.lowest, 0.0)
+        exact = np.maximum(self._kept.exact(self._asked, pool) - self.lowest, 0.0)
+        if len(pool):
+            places = pool.astype(np.int32).searchsorted(rows)
+            within = np.flatnonzero(pool.take(places, mode="clip") == rows)
+            found[within] = exact[places[within]]
+        found[~self._compared[rows]] = 0.0
+        return found.reshape(around.shape)
+
+    def _find_lowest(self) -> float:
+        values = self._products
+        least = int(values.argmin())
+        if not self._compared[least]:
+            values = np.where(self._compared, values, np.inf).astype(values.dtype, copy=False)
+            least = int(values.argmin())
+        edge = float(values[least])
+        low = np.flatnonzero(values <= edge + _ROUGH / self._factor + _SLACK * (abs(edge) + _ROUGH / self._factor))
+        low = low[self._compared[low]]
+        rough = self._rough(low)
+        near = rough <= rough.min() + _ROUGH
+        low, rough = low[near], rough[near]
+        return float(self._kept.exact(self._asked, low[highest(-rough, _LOWEST)]).min())
+
+    def _rough(self, rows: NDArray[np.integer]) -> Floats:
+        """Return a cosine, off by some thousandths, for each of `rows`."""
+        return self._dots[rows].astype(np.float64) * self._kept.scaled(rows, self._factor)
+
+
+def nearness(state: State, query: IndexQuery, seen: Mask, /) -> Nearness | None:
+    """Return how near the units `seen` are to the vector of `query`; None where there is nothing to compare."""
+    if query.vector is None:
+        return None
+    asked = state.vectors.parse(query.vector, {}, field="query vector")
+    kept = state.vectors.models.get(query.vector[0])
+    if kept is None:
+        return None
+    compared = kept.has(len(seen)) & seen
+    return Nearness(kept, asked, compared) if compared.any() else None

@@ -1,0 +1,116 @@
+"""In a large space frequent words are looked up and not read through: the answers are the same, number by number."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from tests.index.corpora import HISTORIES, QUERIES
+
+from elytron_core.ports.store import Ref
+from elytron_core.text.analyser import Analyser
+from elytron_index import Change, Filters, IndexQuery, Unit, Weights, kin, nearness, postings, search, skipping
+from elytron_index.query import Candidates
+from elytron_index.space import SpaceIndex
+
+ANALYSER = Analyser()
+MANY = 1 << 30
+
+
+def answers(index: SpaceIndex, query: IndexQuery, *, large: int) -> Candidates:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(skipping, "LARGE", large)
+        return index.search(query)
+
+
+@given(history=HISTORIES, query=QUERIES)
+def test_small_spaces_answer_alike_with_skipping_and_without(history: list[list[Change]], query: IndexQuery) -> None:
+    index = SpaceIndex(ANALYSER)
+    for sequence, batch in enumerate(history, 1):
+        index.apply(batch, watermark=sequence)
+    assert answers(index, query, large=0) == answers(index, query, large=MANY)
+
+
+@pytest.fixture(scope="module")
+def wide() -> SpaceIndex:
+    """A space whose words are as frequent as Zipf has them, with kin, titles, names, vectors, and some units gone."""
+    dice, numbers = random.Random(5), np.random.default_rng(5)
+    words = vocabulary()
+    shares = [1 / rank for rank in range(1, len(words) + 1)]
+    index = SpaceIndex(ANALYSER)
+
+    def change(place: int) -> Change:
+        ref = Ref("turns", f"{place:08x}")
+        text, title = (" ".join(dice.choices(words, shares, k=dice.randint(0, most))) for most in (14, 2))
+        vector = ("m", numbers.standard_normal(24).astype("<f4").tobytes()) if place % 3 else None
+        unit = Unit(
+            ref, 0, "transcript", text, title=title, speaker=dice.choice(("Ada", "Ben Miller", "user")),
+            thread=f"{place // 20:06x}", order=place % 20, at=1_700_000_000_000 + place * 600_000,
+            tags=("some",) if place % 9 == 0 else (), closed_at=int(place % 50 == 0), vector=vector,
+        )  # fmt: skip
+        return Change(ref, (unit,))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postings, "_FULL", 1 << 12)
+        for first in range(0, 4_000, 200):
+            index.apply([change(place) for place in range(first, first + 200)], watermark=first + 1)
+        index.apply([Change(Ref("turns", f"{place:08x}")) for place in range(0, 4_000, 17)], watermark=4_001)
+    return index
+
+
+def never_reached(*_: object) -> float:
+    return 1e9
+
+
+def vocabulary() -> list[str]:
+    found: dict[str, None] = {}
+    for word in ("dog", "travel", "music", "doctor", "garden", "money", "winter", "school"):
+        stem = ANALYSER.terms(word)[0]
+        found |= dict.fromkeys((stem, *kin.of(stem)))
+    return list(found)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_wide_space_answers_alike_with_skipping_and_without(
+    wide: SpaceIndex, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(seed)
+    monkeypatch.setattr(search, "_POOL", dice.choice((8, 64)))
+    words = dice.choices(vocabulary(), k=dice.randint(1, 6)) + dice.choices(("", "Ada", "Miller", "gardenx"))
+    filters = dice.choice((Filters(), Filters(tags_any=("some",)), Filters(speakers=("Ada",))))
+    weights = dice.choice((Weights(), replace(Weights(), later=-0.5, kin=0.0)))
+    query = IndexQuery(" ".join(words), limit=dice.choice((1, 5, 300)), filters=filters, weights=weights)
+    if dice.random() < 0.5:
+        query = replace(query, vector=("m", np.random.default_rng(seed).standard_normal(24).astype("<f4").tobytes()))
+
+    assert answers(wide, query, large=0) == answers(wide, query, large=MANY)
+
+
+@pytest.mark.parametrize("tags", [(), ("some",), ("none",)])
+def test_the_nearest_of_many_are_those_of_looking_at_all(
+    tags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a sample takes for the upper end only saves looking."""
+    index = SpaceIndex(ANALYSER)
+    numbers = np.random.default_rng(3)
+    refs = [Ref("turns", f"{place:08x}") for place in range(3_000)]
+    index.apply(
+        [
+            Change(ref, (Unit(ref, 0, "transcript", "", tags=("some",) if place % 40 == 0 else (),
+                              vector=("m", numbers.standard_normal(24).astype("<f4").tobytes())),))
+            for place, ref in enumerate(refs)
+        ],
+        watermark=1,
+    )  # fmt: skip
+    asked = numbers.standard_normal(24).astype("<f4").tobytes()
+    monkeypatch.setattr(search, "_POOL", 16)
+    query = IndexQuery("", limit=3, vector=("m", asked), filters=Filters(tags_any=tags))
+    plain = index.search(query)
+    monkeypatch.setattr("elytron_index.selection._MANY", 256)
+    monkeypatch.setattr("elytron_index.selection._SAMPLED", 30)
+    sampled = index.search(query)
+    monkeypatch.setattr(nearness, "likely_edge", never_reached)
+    missed = index.search(query)
+
+    assert plain == sampled == missed
