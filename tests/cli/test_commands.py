@@ -57,6 +57,8 @@ class TestAdd:
             (["x", "--conversation", " "], None, "conversation has control characters or outer white space"),
             (["x", "--role", "king"], None, "Invalid value for '--role'"),
             (["-"], b"s3cret\xff", "standard input is not UTF-8"),
+            (["-"], b" \n", "the text is empty"),
+            ([""], None, "the text is empty"),
             ([], None, "Missing argument 'TEXT'"),
         ],
     )  # fmt: skip
@@ -138,7 +140,7 @@ class TestRecall:
 
     @pytest.mark.parametrize(
         ("stored", "query", "told"),
-        [(False, "tea", "this space is empty"), (True, "zebra", "nothing relevant"), (True, " ", "has no words")],
+        [(False, "tea", "nothing was ever stored"), (True, "zebra", "nothing relevant"), (True, " ", "has no words")],
     )
     def test_nothing_found_is_said_and_is_no_failure(
         self, elytron: CommandLine, *, stored: bool, query: str, told: str

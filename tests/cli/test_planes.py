@@ -95,3 +95,11 @@ def test_a_store_is_opened_in_a_profile(elytron: CommandLine, monkeypatch: pytes
     assert elytron.json("inspect", "--profile", small)["space"] == "default"
     snapshot = elytron.json("platform", "capability-snapshot", "--profile", "esp-embedded-sdk")
     assert snapshot["catalog"]["profile"] == "esp-embedded-sdk"
+
+
+def test_a_file_that_is_not_what_a_command_wants_is_named(elytron: CommandLine) -> None:
+    wrong = left(elytron, "wrong.json", {"goal": "move"})
+    for command in (("candidates", "propose"), ("subjects", "write"), ("continuity", "write", "execution")):
+        assert "file 'wrong.json' is not what is wanted: " in elytron.error(*command, wrong, expect=6)["reason"]
+    half = elytron.write("half.json", b'{"candidates": [')
+    assert "file 'half.json'" in elytron.error("candidates", "propose", half, expect=6)["reason"]

@@ -1,7 +1,9 @@
 """What the command tells of itself: its settings with their origins, and completion for shells."""
 
 import json
+from collections.abc import Iterator
 
+import click
 import pytest
 from click.testing import CliRunner
 from tests.cli.conftest import CommandLine
@@ -44,6 +46,28 @@ def test_commands_and_options_are_completed(elytron: CommandLine, typed: str, ex
     }  # fmt: skip
     result = CliRunner().invoke(cli, prog_name="elytron", env=environment)
     assert expected <= {line.partition(",")[2] for line in result.stdout.splitlines()}
+
+
+def test_a_slip_in_a_command_is_told_what_it_comes_near_to(elytron: CommandLine) -> None:
+    assert elytron.error("recal", "tea", expect=2)["reason"] == "No such command 'recal'. Did you mean 'recall'?"
+
+
+def described(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
+    """Yield every option and subcommand beneath `command` with what `--help` says of it."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            yield f"{path} {parameter.opts[0]}", parameter.help or ""
+    if isinstance(command, click.Group):
+        for name, subcommand in command.commands.items():
+            yield f"{path} {name}", subcommand.help or ""
+            yield from described(subcommand, f"{path} {name}")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_and_command_says_what_it_does(name: str) -> None:
+    _, command, _ = cli.resolve_command(click.Context(cli), [name])
+    assert command is not None
+    assert [path for path, told in described(command, name) if not told] == []
 
 
 def test_an_unknown_shell_is_a_usage_error(elytron: CommandLine) -> None:

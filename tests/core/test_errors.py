@@ -73,6 +73,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         {"field": "file 'talk.jsonl'", "problem": "is empty"},
     ),
     (errors.NotFound(what="fact", name="f1"), "no fact 'f1' in this scope", {"what": "fact"}),
+    (errors.NotFound(what="model", name="m", way_out="there are a"), "no model 'm': there are a", {"what": "model"}),
     (
         errors.Conflict(what="the fact", expected=1, found=2),
         "the fact is at revision 2, not 1: read it again and retry",
@@ -131,7 +132,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     ),
     (
         errors.StoreFull(engine="file"),
-        "the file store has no room left on its device: free some and retry; nothing was stored",
+        "the file store has no room left on its device: free some and retry; this write stored nothing",
         {},
     ),
     (

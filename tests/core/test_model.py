@@ -26,6 +26,7 @@ class Coffee(Value):
 class Order(Request):
     drinks: tuple[Annotated[Tea | Coffee, Field(discriminator="kind")], ...]
     table: Name = "1"
+    day: Annotated[str, Field(pattern=r"^\d+$")] = "1"
 
 
 def test_a_value_does_not_change() -> None:
@@ -68,6 +69,7 @@ def test_bytes_that_hold_no_value_name_the_field(data: bytes, message: str) -> N
         ({"drinks": [{"kind": SECRET}]}, "drinks.0 is of no known kind"),
         ({"drinks": [{"kind": "tea", SECRET: 1}]}, "drinks.0.tea.hunter2 is not a field"),
         ({"drinks": [], "table": f" {SECRET}"}, "table has control characters or outer white space"),
+        ({"drinks": [], "day": SECRET}, r"day has not the form ^\d+$"),
         ({"drinks": SECRET}, "drinks is not valid: input should be a valid tuple"),
     ],
 )

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -78,6 +79,19 @@ async def test_a_missing_folder_and_a_folder_are_told_apart(tmp_path: Path) -> N
     with pytest.raises(StoreUnavailable, match="cannot be created"):
         await SqliteStore.open(tmp_path / "file" / "m.db", clock=CLOCK)
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def connections() -> set[threading.Thread]:
+    """Return the threads that serve a connection; the pool has threads of its own."""
+    return {thread for thread in threading.enumerate() if "connection" in thread.name}
+
+
+async def test_a_file_that_cannot_be_opened_is_named_and_leaves_no_thread(tmp_path: Path) -> None:
+    before = connections()
+    (tmp_path / "m.db").symlink_to(tmp_path / "absent" / "m.db")
+    with pytest.raises(StoreUnavailable, match="check the rights of the file and its folder"):
+        await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
+    assert connections() <= before
 
 
 def other_program(path: Path) -> None:

@@ -46,27 +46,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "recall": ("recalling:recall", "Find what answers a question."),
     "replay": ("replaying:replay", "Show a conversation's turns, or tell fixtures to stores."),
     "rules": ("rules:rules", "Tell agents how to use this memory: rules for seven programs."),
+    "serve": ("serve:serve", "Serve the store over HTTP."),
     "skills": ("skills:skills", "See and govern what was learned; see agent skills in directories."),
     "subjects": ("subjects:subjects", "See who takes part in the space."),
     "tools": ("tools:tools", "Tell which tools the host has; see what use has taught of them."),
-    "serve": ("serve:serve", "Serve the store over HTTP."),
     "transcript": ("transcript:transcript", "Show a conversation through a view; put its text away or delete it."),
     "version": ("version:version", "Print the version."),
 }
 
 
+_LISTED = [click.Command(name, help=told) for name, (_, told) in COMMANDS.items()]
+
+
 class Commands(RichGroup):
-    """Subcommands that are imported when they are called; the list of them needs no import."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the names in alphabetical order."""
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Return what the list says of a command."""
-        if cmd_name not in COMMANDS:
-            return None
-        return click.Command(cmd_name, help=COMMANDS[cmd_name][1])
+    """Subcommands that are imported when they are called; what is listed of them needs no import."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -107,7 +100,7 @@ def _loaded(name: str) -> click.Command:
     return command
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, commands=_LISTED, context_settings={"help_option_names": ["-h", "--help"]})
 @common
 def cli() -> None:
     """Governed memory for AI agents: keep what was said, recall it, show a model its part, and erase it for good.

@@ -1,9 +1,14 @@
 """Small text files that a command is given."""
 
 from pathlib import Path
+from typing import TypeVar
 
+from elytron_adapter.codec import decode_as
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, UnreadableFile
+from elytron_core.model import Value
+
+ValueT = TypeVar("ValueT", bound=Value)
 
 
 def read_file(path: Path, /) -> str:
@@ -19,6 +24,16 @@ def read_file(path: Path, /) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableFile(name=path.name, problem="is not UTF-8") from None
+
+
+def read_value(kind: type[ValueT], path: Path, /) -> ValueT:
+    """Return the `kind` that stands as JSON in a file. Raises UnreadableFile."""
+    try:
+        return decode_as(kind, read_file(path).encode("utf-8"))
+    except UnreadableFile:
+        raise
+    except InvalidInput as error:
+        raise UnreadableFile(name=path.name, problem=f"is not what is wanted: {error.message}") from None
 
 
 def write_file(path: Path, text: str, /) -> None:

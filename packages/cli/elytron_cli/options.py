@@ -8,6 +8,7 @@ import click
 from rich_click import RichCommand
 
 from elytron_cli.config import OPTIONS
+from elytron_core import limits
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
@@ -92,7 +93,7 @@ _FILTERS = (
     click.option("--conversation", "conversations", multiple=True, metavar="NAME", help="Only in that conversation."),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has one of the tags."),
     click.option("--since", metavar="WHEN", help="Not before WHEN: a date or time in ISO 8601, UTC."),
-    click.option("--until", metavar="WHEN", help="Not after WHEN."),
+    click.option("--until", metavar="WHEN", help="Before WHEN."),
 )
 
 
@@ -101,6 +102,11 @@ def filtered(body: Body) -> Body:
     for option in reversed(_FILTERS):
         body = option(body)
     return body
+
+
+def limited(told: str, /, *, most: int = limits.PAGE_MAX, usual: int = 100) -> Callable[[Body], Body]:
+    """Give a command `--limit`, from 1 to `most`."""
+    return click.option("--limit", type=click.IntRange(1, most), default=usual, show_default=True, help=told)
 
 
 def in_conversation(body: Body) -> Body:

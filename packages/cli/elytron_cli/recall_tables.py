@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NOTHING: Final = {
     RecallOutcome.NOTHING_RELEVANT: "nothing relevant is stored",
     RecallOutcome.EMPTY_QUERY: "the question has no words to look for",
-    RecallOutcome.EMPTY_SPACE: "this space is empty: add something, or import a file",
+    RecallOutcome.EMPTY_SPACE: "nothing was ever stored in the space {space!r} here: add something, or import a file",
 }
 _ABSENCES: Final = {
     Absence.SHOWN: "is shown",
@@ -38,7 +38,7 @@ _ABSENCES: Final = {
 def recalled(console: "Console", report: MemoryRecallReport, /, *, explain: bool = False) -> None:
     """Show what was recalled and what a bound cut off; with `explain`, what spoke for each hit."""
     if report.outcome is not RecallOutcome.FOUND:
-        console.print(_NOTHING[report.outcome])
+        console.print(_NOTHING[report.outcome].format(space=line(report.space)))
     elif explain:
         _explained(console, report)
     else:

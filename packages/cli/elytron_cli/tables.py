@@ -1,13 +1,13 @@
 """Reports as people read them at a terminal. Stored text is printed as text: no markup, nothing that steers."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from elytron_cli.output import line, safe
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
 from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryReplayReport
-from elytron_core.contracts.projecting import MemoryProjectionReport
+from elytron_core.contracts.projecting import MemoryProjectionReport, MissReason
 from elytron_core.contracts.recalling import RecallHit
 
 if TYPE_CHECKING:
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 BAR_CELLS = 24
+_MISSES: Final = {
+    MissReason.NO_BUDGET: "the block is too small for anything",
+    MissReason.NOTHING_RELEVANT: "nothing relevant is stored",
+    MissReason.EMPTY_SPACE: "this space is empty",
+    MissReason.NOT_ADMITTED: "the host's mode admits none",
+}
 
 
 def when(at: Instant | None, /) -> str:
@@ -39,7 +45,8 @@ def hits(console: "Console", found: Sequence[RecallHit], /, *, marks: Sequence[s
 
 def projected(console: "Console", report: MemoryProjectionReport, /) -> None:
     """Show the block and, beneath it, how its budget was used."""
-    console.print(safe(report.system_memory_block), soft_wrap=True)
+    nothing = _MISSES[report.miss_reason] if report.miss_reason is not None else ""
+    console.print(safe(report.system_memory_block) or f"nothing is shown: {nothing}", soft_wrap=True)
     console.print()
     budget(console, report)
 
@@ -61,7 +68,7 @@ def listed(console: "Console", report: MemoryListReport, /) -> None:
     table = new_table("id", "date", "who", "text")
     for hit in report.items:
         table.add_row(hit.id, when(hit.at), line(_who(hit)), line(hit.text))
-    console.print(table)
+    console.print(table if report.items else "nothing of this kind is stored")
     if report.next_cursor is not None:
         console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
 
@@ -138,7 +145,8 @@ def replayed(console: "Console", report: MemoryReplayReport, /) -> None:
             who = message.speaker or message.role.value
             text = f"{message.text} (forgotten)" if message.forgotten else message.text
             table.add_row(str(turn.sequence), when(message.at or turn.recorded_at), line(who), line(text))
-    console.print(table)
+    if report.turns:
+        console.print(table)
     console.print(f"{len(report.turns)} of {report.total_turns} turns")
     if report.next_cursor is not None:
         console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)

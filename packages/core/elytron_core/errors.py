@@ -109,8 +109,8 @@ class UnreadableFile(InvalidInput):
 class NotFound(ElytronError):
     key = "not_found"
 
-    def __init__(self, *, what: str, name: str) -> None:
-        super().__init__(f"no {what} {name!r} in this scope")
+    def __init__(self, *, what: str, name: str, way_out: str | None = None) -> None:
+        super().__init__(f"no {what} {name!r}{f': {way_out}' if way_out is not None else ' in this scope'}")
         self.what = what
 
     def details(self) -> dict[str, str | int]:
@@ -258,7 +258,9 @@ class StoreFull(StoreError):
     retryable = True
 
     def __init__(self, *, engine: str) -> None:
-        super().__init__(f"the {engine} store has no room left on its device: free some and retry; nothing was stored")
+        super().__init__(
+            f"the {engine} store has no room left on its device: free some and retry; this write stored nothing"
+        )
 
 
 class StoreBudgetExceeded(StoreError):

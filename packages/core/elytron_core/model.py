@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from elytron_core.errors import InvalidInput
+from elytron_core.text.names import NAME_PATTERN
 
 
 class Value(BaseModel):
@@ -43,13 +44,15 @@ def invalid(error: ValidationError, /, *, known: Container[str] | None = None) -
 
     With `known`, the path keeps only those names: what a stranger called a field is a value too.
     """
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    first = error.errors(include_url=False, include_input=False)[0]
     path = [str(part) for part in first["loc"] if known is None or isinstance(part, int) or part in known]
     more = error.error_count() - 1
     tail = f" (and {more} more)" if more else ""
     match first["type"]:
         case "string_pattern_mismatch":
-            problem = "has control characters or outer white space"
+            pattern = first.get("ctx", {}).get("pattern")
+            named = "has control characters or outer white space"
+            problem = named if pattern == NAME_PATTERN else f"has not the form {pattern}"
         case "union_tag_invalid":
             problem = "is of no known kind"
         case "extra_forbidden":

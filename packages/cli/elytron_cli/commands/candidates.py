@@ -7,13 +7,12 @@ from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
 from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.files import read_file
-from elytron_cli.options import common, in_conversation
+from elytron_cli.files import read_value
+from elytron_cli.options import common, in_conversation, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
 from elytron_cli.values import valid
-from elytron_core import limits
 from elytron_core.contracts.governing import (
     CandidateListReport,
     CandidateListRequest,
@@ -41,12 +40,10 @@ def candidates() -> None:
 @candidates.command("list", cls=RichCommand)
 @click.option("--state", "states", multiple=True, type=_STATES, help="Only these; without, those that wait.")
 @click.option("--target", "targets", multiple=True, type=_TARGETS, help="Only for that plane; may be repeated.")
-@click.option("--limit", type=click.IntRange(1, limits.PAGE_MAX), default=100, show_default=True, help="How many.")
+@limited("How many.")
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
 @common
-def list_candidates(
-    *, states: tuple[str, ...], targets: tuple[str, ...], limit: int, cursor: str | None
-) -> int | None:
+def list_candidates(*, states: tuple[str, ...], targets: tuple[str, ...], limit: int, cursor: str | None) -> int | None:
     """List candidates, oldest first."""
     wanted = {"states": tuple(map(CandidateState, states))} if states else {}
     request = valid(CandidateListRequest, targets=tuple(map(Target, targets)), limit=limit, cursor=cursor, **wanted)
@@ -64,7 +61,7 @@ def list_candidates(
 @common
 def propose(*, file: Path, conversation: str | None, channel: str | None) -> int | None:
     """Propose what stands as JSON in FILE; rules judge it, and what nobody judged waits."""
-    write = CandidatesWrite.from_bytes(read_file(file).encode())
+    write = read_value(CandidatesWrite, file)
 
     async def work(session: Session, out: Output) -> None:
         scope = conversation_scope(session, conversation, channel=channel)

@@ -16,7 +16,7 @@ from elytron import RemoteMemory
 from elytron.registry import OPERATIONS, AnyOperation, by_request
 from elytron_adapter import codec
 from elytron_cli import recall_tables, tables
-from elytron_cli.options import command, common, told
+from elytron_cli.options import command, common, limited, told
 from elytron_cli.output import Output, json_text
 from elytron_cli.running import output
 from elytron_core import limits
@@ -87,7 +87,7 @@ def _perform(request: Value, *, url: str, key: str | None, idempotency_key: str 
 
 @command("recall")
 @click.argument("query", required=False)
-@click.option("--limit", type=int, default=limits.RECALL_DEFAULT, show_default=True, help="How many memories at most.")
+@limited("How many memories at most.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
 @_REQUEST
 @_addressed
 def _recall(*, query: str | None, limit: int, given: str | None, url: str, key: str | None) -> None:
@@ -104,7 +104,13 @@ def _recall(*, query: str | None, limit: int, given: str | None, url: str, key: 
 
 @command("project")
 @click.argument("query", required=False)
-@click.option("--max-chars", type=int, default=limits.PROJECTION_CHARS_DEFAULT, show_default=True, help="Its size.")
+@click.option(
+    "--max-chars",
+    type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
+    default=limits.PROJECTION_CHARS_DEFAULT,
+    show_default=True,
+    help="Its size.",
+)
 @_REQUEST
 @_addressed
 def _project(*, query: str | None, max_chars: int, given: str | None, url: str, key: str | None) -> None:

@@ -7,7 +7,7 @@ from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
 from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.files import read_file, write_file
+from elytron_cli.files import read_value, write_file
 from elytron_cli.options import common, in_conversation
 from elytron_cli.output import Output, json_text
 from elytron_cli.running import run
@@ -62,7 +62,7 @@ def show(*, query: str, conversation: str | None, channel: str | None) -> int | 
 @common
 def write(*, kind: str, file: Path, conversation: str | None, channel: str | None) -> int | None:
     """Write the capsules, the execution state or the summary that stand as JSON in FILE."""
-    return write_plane(_KINDS[kind].from_bytes(read_file(file).encode()), conversation, channel)
+    return write_plane(read_value(_KINDS[kind], file), conversation, channel)
 
 
 @continuity.command("export", cls=RichCommand)
@@ -93,7 +93,7 @@ def import_snapshot(
     *, file: Path, mode: str, dry_run: bool, conversation: str | None, channel: str | None
 ) -> int | None:
     """Take the snapshot in FILE into the conversation; the newer word wins."""
-    snapshot = ContinuitySnapshot.from_bytes(read_file(file).encode())
+    snapshot = read_value(ContinuitySnapshot, file)
 
     async def work(session: Session, out: Output) -> None:
         scope = conversation_scope(session, conversation, channel=channel)

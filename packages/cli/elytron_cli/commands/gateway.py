@@ -53,7 +53,13 @@ def run() -> None:
 
 
 @click.group("gateway", cls=GatewayGroup)
-@click.option("--base-url", envvar="MEMORY_GATEWAY_BASE_URL", default="http://127.0.0.1:8010", show_default=True)
+@click.option(
+    "--base-url",
+    envvar="MEMORY_GATEWAY_BASE_URL",
+    default="http://127.0.0.1:8010",
+    show_default=True,
+    help="Where the gateway is.",
+)
 @click.option("--user-id", envvar="MEMORY_GATEWAY_USER_ID", default="", help="Whose memory.")
 @click.option("--user-key", envvar="MEMORY_GATEWAY_USER_KEY", default="", help="His key; better in the environment.")
 @click.option(
@@ -166,7 +172,12 @@ def delete_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, **pl
 @click.argument("query")
 @click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="Where; may be repeated.")
 @click.option("--conversation-id", help="The chat that current_chat means.")
-@click.option("--top-k", type=click.IntRange(1, limits.GATEWAY_TOP_K), default=limits.GATEWAY_TOP_K_DEFAULT)
+@click.option(
+    "--top-k",
+    type=click.IntRange(1, limits.GATEWAY_TOP_K),
+    default=limits.GATEWAY_TOP_K_DEFAULT,
+    help="How many at most.",
+)
 @_placed
 @click.pass_obj
 def search(

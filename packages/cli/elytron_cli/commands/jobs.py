@@ -4,7 +4,7 @@ import click
 from rich_click import RichCommand, RichGroup
 
 from elytron_cli import work_tables
-from elytron_cli.options import common
+from elytron_cli.options import common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -35,7 +35,7 @@ def jobs() -> None:
     type=click.Choice([member.value for member in JobState]),
     help="Only jobs in this state; may be repeated.",
 )
-@click.option("--limit", type=int, default=100, show_default=True, help="How many jobs at most.")
+@limited("How many jobs at most.")
 @common
 def list_jobs(*, states: tuple[str, ...], limit: int) -> int | None:
     """List the space's jobs, and say whether they get done and what models may still cost today."""
@@ -50,7 +50,7 @@ def list_jobs(*, states: tuple[str, ...], limit: int) -> int | None:
 
 @jobs.command("run", cls=RichCommand)
 @click.argument("job", required=False)
-@click.option("--limit", type=int, default=limits.JOBS_RUN_MAX, show_default=True, help="How many jobs at most.")
+@limited("How many jobs at most.", most=limits.JOBS_RUN_MAX, usual=limits.JOBS_RUN_MAX)
 @common
 def run_jobs(*, job: str | None, limit: int) -> int | None:
     """Do the jobs that are due, or the one with the id JOB. Needs --language-model."""

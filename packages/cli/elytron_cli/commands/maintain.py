@@ -27,7 +27,11 @@ from elytron_core.planes.jobs import Pass
     "--only", "passes", multiple=True, type=click.Choice([member.value for member in Pass]), help="Only this part."
 )
 @click.option(
-    "--turns", type=int, default=limits.MAINTAIN_TURNS, show_default=True, help="How many turns to look at, at most."
+    "--turns",
+    type=click.IntRange(1, limits.MAINTAIN_TURNS),
+    default=limits.MAINTAIN_TURNS,
+    show_default=True,
+    help="How many turns to look at, at most.",
 )
 @common
 def maintain(

@@ -3,7 +3,7 @@
 import click
 
 from elytron_cli import tables
-from elytron_cli.options import command, common, filtered
+from elytron_cli.options import command, common, filtered, limited
 from elytron_cli.output import Output
 from elytron_cli.running import filters, run
 from elytron_cli.session import Session
@@ -32,7 +32,7 @@ def get(*, memory: str) -> int | None:
 
 
 @command("list")
-@click.option("--limit", type=int, default=100, show_default=True, help="Memories on a page.")
+@limited("Memories on a page.")
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
 @filtered
 @common

@@ -7,7 +7,7 @@ import click
 
 from elytron.conditions import where_from
 from elytron_cli import recall_tables, tables
-from elytron_cli.options import command, common, filtered
+from elytron_cli.options import command, common, filtered, limited
 from elytron_cli.output import Output
 from elytron_cli.running import filters, run
 from elytron_cli.session import Session
@@ -19,10 +19,16 @@ from elytron_core.errors import InvalidInput
 
 @command("recall")
 @click.argument("query")
-@click.option("--limit", type=int, default=limits.RECALL_DEFAULT, show_default=True, help="How many memories at most.")
+@limited("How many memories at most.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
 @click.option("--max-tokens", type=int, metavar="N", help="No more than N tokens of text.")
 @click.option("--explain", is_flag=True, help="Show what spoke for each memory, and where the cut fell.")
-@click.option("--neighbours", type=int, default=0, metavar="N", help="With each message, N before it and N after.")
+@click.option(
+    "--neighbours",
+    type=click.IntRange(0, limits.RECALL_NEIGHBOURS),
+    default=0,
+    metavar="N",
+    help="With each message, N before it and N after.",
+)
 @click.option("--why-not", "why_not", multiple=True, metavar="ID", help="Say why the memory ID is not among them.")
 @click.option(
     "--diversity",
@@ -77,7 +83,11 @@ def recall(
 @command("project")
 @click.argument("query")
 @click.option(
-    "--max-chars", type=int, default=limits.PROJECTION_CHARS_DEFAULT, show_default=True, help="Size of the block."
+    "--max-chars",
+    type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
+    default=limits.PROJECTION_CHARS_DEFAULT,
+    show_default=True,
+    help="Size of the block.",
 )
 @click.option(
     "--pressure",

@@ -8,7 +8,7 @@ import click
 from elytron_cli import tables
 from elytron_cli.commands.writing import conversation_scope
 from elytron_cli.exits import FAILURE
-from elytron_cli.options import command, common
+from elytron_cli.options import command, common, limited
 from elytron_cli.output import Output, safe
 from elytron_cli.running import output, run, settings
 from elytron_cli.session import Session, keys_of, model_of
@@ -27,7 +27,7 @@ WALL = Path("fixtures/wall")
 @click.option("--wall", is_flag=True, help="FIXTURES are cases of the benchmark wall: measure them on the first store.")
 @click.option("--conversation", metavar="NAME", help="Without fixtures: whose turns to show.")
 @click.option("--channel", metavar="NAME", help="The channel of the conversation.")
-@click.option("--limit", type=int, default=100, show_default=True, help="Turns on a page.")
+@limited("Turns on a page.")
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
 @common
 def replay(

@@ -8,7 +8,7 @@ from rich_click import RichCommand, RichGroup
 
 from elytron_cli import skill_tables
 from elytron_cli.files import read_file
-from elytron_cli.options import common
+from elytron_cli.options import common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -46,7 +46,7 @@ def skills() -> None:
 @click.argument("query", required=False)
 @click.option("--disabled", is_flag=True, help="Disabled ones too.")
 @click.option("--retired", is_flag=True, help="Retired ones too.")
-@click.option("--limit", type=int, default=100, show_default=True, help="How many at most.")
+@limited("How many at most.")
 @common
 def list_skills(*, query: str | None, disabled: bool, retired: bool, limit: int) -> int | None:
     """List runtime skills, those in use and of quality first; with QUERY those that have its words."""
@@ -159,9 +159,7 @@ def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
 @common
 def outcome(*, names: Sequence[str], outcome: str, note: str) -> int | None:
     """Say how it went with the runtime skills NAMES: a mismatch asks for a revision, a success takes that back."""
-    request = RuntimeSkillReuseRequest(
-        names=tuple(map(full_name, names)), outcome=ReuseOutcome(outcome), note=note
-    )
+    request = RuntimeSkillReuseRequest(names=tuple(map(full_name, names)), outcome=ReuseOutcome(outcome), note=note)
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, RuntimeSkillReuseReport)

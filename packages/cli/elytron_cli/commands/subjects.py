@@ -6,7 +6,7 @@ import click
 from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
-from elytron_cli.files import read_file
+from elytron_cli.files import read_value
 from elytron_cli.options import common
 from elytron_cli.output import Output
 from elytron_cli.running import run
@@ -46,7 +46,7 @@ def list_subjects(*, audit: bool, kinds: tuple[str, ...]) -> int | None:
 @common
 def write(*, file: Path) -> int | None:
     """Write the subjects and edges that stand as JSON in FILE; its `ended_edges` end."""
-    request = MemoryWriteRequest(write=SubjectsWrite.from_bytes(read_file(file).encode()))
+    request = MemoryWriteRequest(write=read_value(SubjectsWrite, file))
 
     async def work(session: Session, out: Output) -> None:
         report: MemoryWriteReport = await session.write(request)

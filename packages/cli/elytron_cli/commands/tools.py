@@ -1,14 +1,12 @@
 """Registries of a host's tools, and what use has taught of them."""
 
 from pathlib import Path
-from typing import TypeVar
 
 import click
 from rich_click import RichCommand, RichGroup
 
-from elytron_adapter.codec import decode_as
 from elytron_cli import tool_tables
-from elytron_cli.files import read_file
+from elytron_cli.files import read_value
 from elytron_cli.options import common
 from elytron_cli.output import Output
 from elytron_cli.running import output, run
@@ -28,14 +26,11 @@ from elytron_core.contracts.tools import (
     AgentToolUsageFeedbackWrite,
 )
 from elytron_core.contracts.writing import MemoryWriteRequest, Outcome
-from elytron_core.model import Value
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.fingerprints import with_fingerprints
 
 REFUSED = 2
 _FILE = click.argument("file", type=click.Path(path_type=Path))
-
-ValueT = TypeVar("ValueT", bound=Value)
 
 
 @click.group("tools", cls=RichGroup)
@@ -75,7 +70,7 @@ def show(*, registry: str) -> int | None:
 @common
 def fingerprint(*, file: Path) -> None:
     """Print the snapshot in FILE (JSON) with the fingerprints that it has; nothing is stored."""
-    snapshot = with_fingerprints(_read(AgentToolRegistrySnapshot, file))
+    snapshot = with_fingerprints(read_value(AgentToolRegistrySnapshot, file))
     output().report(snapshot, lambda console: console.print(snapshot.fingerprint))
 
 
@@ -84,7 +79,7 @@ def fingerprint(*, file: Path) -> None:
 @common
 def register(*, file: Path) -> int | None:
     """Register the snapshot in FILE (JSON), in the place of the one that had its id."""
-    request = AgentToolRegistryUpsertRequest(snapshot=_read(AgentToolRegistrySnapshot, file))
+    request = AgentToolRegistryUpsertRequest(snapshot=read_value(AgentToolRegistrySnapshot, file))
 
     async def work(session: Session, out: Output) -> int | None:
         report = await session.call(request, AgentToolRegistryUpsertReport)
@@ -115,7 +110,7 @@ def delete(*, registry: str) -> int | None:
 @common
 def feedback(*, file: Path, dry_run: bool) -> int | None:
     """Write the usage feedback in FILE (JSON), and say what governance made of it."""
-    write = AgentToolUsageFeedbackWrite(feedback=_read(AgentToolUsageFeedback, file))
+    write = AgentToolUsageFeedbackWrite(feedback=read_value(AgentToolUsageFeedback, file))
     request = MemoryWriteRequest(write=write, dry_run=dry_run)
 
     async def work(session: Session, out: Output) -> int | None:
@@ -138,7 +133,3 @@ def hints(*, query: str) -> int | None:
         out.report(report, lambda console: tool_tables.hinted(console, report))
 
     return run(work)
-
-
-def _read(kind: type[ValueT], file: Path) -> ValueT:
-    return decode_as(kind, read_file(file).encode("utf-8"))

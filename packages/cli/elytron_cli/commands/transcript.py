@@ -9,11 +9,10 @@ from rich_click import RichCommand, RichGroup
 from elytron_adapter.failures import EXIT_DAMAGE
 from elytron_cli import transcript_tables
 from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.options import common
+from elytron_cli.options import common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
-from elytron_core import limits
 from elytron_core.contracts.transcript import (
     MemoryTranscriptExportReport,
     MemoryTranscriptExportRequest,
@@ -34,7 +33,7 @@ _WHERE = (
     click.option("--channel", metavar="NAME", help="The channel of the conversation."),
 )
 _PAGE = (
-    click.option("--limit", type=click.IntRange(1, limits.PAGE_MAX), default=100, show_default=True, help="Turns."),
+    limited("Turns on a page."),
     click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page."),
 )
 _VIEWS = click.Choice([view.value for view in TranscriptReplayView])

@@ -25,7 +25,13 @@ from elytron_core.scope import Scope
 @command("add")
 @click.argument("text")
 @click.option("--speaker", metavar="NAME", help="Who said it.")
-@click.option("--role", type=click.Choice([role.value for role in Role]), default=Role.USER.value, show_default=True)
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    default=Role.USER.value,
+    show_default=True,
+    help="As what.",
+)
 @click.option("--at", metavar="WHEN", help="When it was said, in ISO 8601; now, where nothing is given.")
 @click.option("--conversation", metavar="NAME", help="The conversation it belongs to.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be repeated.")
@@ -43,6 +49,8 @@ def add(
 ) -> int | None:
     """Store TEXT as evidence ("-" reads standard input). It can be recalled at once."""
     words = _standard_input() if text == "-" else text
+    if not words.strip():
+        raise click.UsageError("the text is empty: there is nothing to store")
     said = instant(at, field="--at") if at is not None else None
     message: Message = valid(Message, role=Role(role), text=words, speaker=speaker, at=said)
     turn: TurnDraft = valid(TurnDraft, messages=(message,), tags=tags)

@@ -66,7 +66,7 @@ def known_model(name: str, /) -> Known:
     """Return the model that can be added as `name`. Raises NotFound."""
     known = KNOWN.get(name)
     if known is None:
-        raise NotFound(what=f"model to add (there are {', '.join(KNOWN)}):", name=name)
+        raise NotFound(what="model to add", name=name, way_out=f"there are {', '.join(KNOWN)}")
     return known
 
 

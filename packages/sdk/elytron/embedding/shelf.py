@@ -66,7 +66,8 @@ def model_folder(name: str, /, *, models: Path | None = None) -> Path:
     """Return the folder of the model kept as `name`. Raises NotFound with the way out."""
     folder = (models or models_folder()) / checked_name(name)
     if not (folder / MANIFEST).is_file():
-        raise NotFound(what="model", name=name)
+        way_out = f"`elytron model add {name}` brings it, `elytron model list` shows those here"
+        raise NotFound(what="model", name=name, way_out=way_out)
     return folder
 
 

@@ -25,13 +25,14 @@ from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 
 ATTEMPTS = 3
+_NEVER_WRITTEN = "nothing was ever written to it in this store"
 
 
 async def export(ctx: OperationContext, request: MemoryExportRequest, /) -> MemoryExportReport:
     """Write the space to one archive file, as it stood at one moment. Raises NotFound for a space never written to."""
     scope = ctx.scope_of(request)
     if await ctx.spaces.find(scope.space) is None:
-        raise NotFound(what="space", name=scope.space)
+        raise NotFound(what="space", name=scope.space, way_out=_NEVER_WRITTEN)
     report = await _written(ctx, scope, Path(request.path), include_private=True)
     return MemoryExportReport.model_validate(report.model_dump(exclude={"include_private", "redacted"}))
 
@@ -40,7 +41,7 @@ async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest,
     """Write what of the space may leave its owner's hands, or with `include_private` all. Raises NotFound."""
     scope = ctx.scope_of(request)
     if await ctx.spaces.find(scope.space) is None:
-        raise NotFound(what="space", name=scope.space)
+        raise NotFound(what="space", name=scope.space, way_out=_NEVER_WRITTEN)
     return await _written(ctx, scope, Path(request.path), include_private=request.include_private)
 
 

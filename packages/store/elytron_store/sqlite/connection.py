@@ -1,5 +1,6 @@
 """One thread with one SQLite connection, and functions that run there in a single hop."""
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,11 @@ class Connection(aiosqlite.Connection):
         thread: object = getattr(self, "_thread", self)
         assert isinstance(thread, threading.Thread)
         thread.daemon = True
+        self._worker = thread
+
+    async def ended(self) -> None:
+        """Wait for the thread of a connection that could not be made; its last word may not find the loop closed."""
+        await asyncio.to_thread(self._worker.join)
 
     async def run(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Return `function(raw, *args)`, run on the connection's thread behind what was given before.

@@ -152,7 +152,8 @@ def translate(error: Exception, /, *, doing: str) -> ElytronError:
         case 26:  # not a database
             return StoreForeign("this file is not an SQLite database: name another file, or restore it from a backup")
         case 3 | 8 | 14 | 23:  # no permission, read-only, cannot open, not authorised
-            return StoreUnavailable(f"the sqlite store could not be used while {doing}: check the file and its rights")
+            way_out = "check the rights of the file and its folder"
+            return StoreUnavailable(f"the sqlite store could not be used while {doing}: {way_out}")
         case 0:  # the driver's own: a text that is not UTF-8
             return StoreCorrupt(what="a text in the sqlite file")
         case _:

@@ -101,7 +101,7 @@ class SqliteStore:
             for connection in opened:
                 await connection.close()
             if isinstance(error, ERRORS):
-                raise translate(error, doing="opening") from error
+                raise translate(error, doing=f"opening {str(path)!r}") from error
             raise
         return cls(writer, readers, memo, clock=clock, access=access)
 
@@ -262,7 +262,11 @@ class SqliteStore:
 
 async def _connect(opened: list[Connection], connector: Callable[[], Raw]) -> Connection:
     connection = Connection(connector)
-    await connection
+    try:
+        await connection
+    except BaseException:
+        await connection.ended()
+        raise
     opened.append(connection)
     return connection
 
