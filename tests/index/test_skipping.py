@@ -10,7 +10,20 @@ from tests.index.corpora import HISTORIES, QUERIES
 
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index import Change, Filters, IndexQuery, Unit, Weights, kin, nearness, postings, search, skipping
+from elytron_index import (
+    Change,
+    Filters,
+    IndexQuery,
+    Unit,
+    Weights,
+    frequent,
+    kin,
+    nearness,
+    postings,
+    search,
+    skipping,
+    state,
+)
 from elytron_index.query import Candidates
 from elytron_index.space import SpaceIndex
 
@@ -26,10 +39,14 @@ def answers(index: SpaceIndex, query: IndexQuery, *, large: int) -> Candidates:
 
 @given(history=HISTORIES, query=QUERIES)
 def test_small_spaces_answer_alike_with_skipping_and_without(history: list[list[Change]], query: IndexQuery) -> None:
-    index = SpaceIndex(ANALYSER)
-    for sequence, batch in enumerate(history, 1):
-        index.apply(batch, watermark=sequence)
-    assert answers(index, query, large=0) == answers(index, query, large=MANY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frequent, "_LEAST", 1)
+        patch.setattr(frequent, "MOST_TABLES", 2)
+        patch.setattr(state, "_COMPACT_DEAD", 3)
+        index = SpaceIndex(ANALYSER)
+        for sequence, batch in enumerate(history, 1):
+            index.apply(batch, watermark=sequence)
+            assert answers(index, query, large=0) == answers(index, query, large=MANY)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +94,7 @@ def test_a_wide_space_answers_alike_with_skipping_and_without(
 ) -> None:
     dice = random.Random(seed)
     monkeypatch.setattr(search, "_POOL", dice.choice((8, 64)))
+    monkeypatch.setattr(frequent, "_LEAST", dice.choice((200, 4_000)))
     words = dice.choices(vocabulary(), k=dice.randint(1, 6)) + dice.choices(("", "Ada", "Miller", "gardenx"))
     filters = dice.choice((Filters(), Filters(tags_any=("some",)), Filters(speakers=("Ada",))))
     weights = dice.choice((Weights(), replace(Weights(), later=-0.5, kin=0.0)))

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_index.frequent import Frequent, Run
+
 Packed = NDArray[np.uint64]
 
 ROWS_MAX = 1 << 26
@@ -67,13 +69,6 @@ def segment_of(packed: Packed, /) -> Segment:
     return Segment(all_codes[starts[:-1]], starts.astype(np.int64), rows.astype(np.int32), packed.astype(np.uint8))
 
 
-class Run(NamedTuple):
-    """Postings of one term: rows ascending, and how often each holds it."""
-
-    rows: NDArray[np.int32]
-    counts: NDArray[np.uint8]
-
-
 class Found(NamedTuple):
     """The postings of some terms: `counts_of[i]` of them belong to the i-th term, terms in the order asked."""
 
@@ -87,6 +82,7 @@ class Postings:
 
     def __init__(self) -> None:
         self.vocabulary: dict[str, int] = {}
+        self.frequent = Frequent()
         self._live = array("Q")
         self._live_segment: Segment | None = None
         self._segments: list[Segment] = []
@@ -151,6 +147,7 @@ class Postings:
         codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int64)
         used, terms = np.unique(codes >> 2, return_inverse=True)
         names = list(self.vocabulary)
+        self.frequent.clear()
         self.vocabulary = {names[old]: new for new, old in enumerate(used.tolist())}
         codes = (terms.astype(np.int64) << 2) | (codes & 3)
         fresh = (codes.astype(np.uint64) << np.uint64(_CODE_SHIFT)) | (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
@@ -160,6 +157,7 @@ class Postings:
     def load(self, terms: Sequence[str], segments: Sequence[Segment], /) -> None:
         """Take over `terms` in the order of their numbers, and the segments."""
         self.vocabulary = {term: number for number, term in enumerate(terms)}
+        self.frequent.clear()
         self._take(segments)
 
     @property
@@ -170,7 +168,7 @@ class Postings:
     @property
     def size_bytes(self) -> int:
         arrays = sum(segment.size_bytes for segment in self._segments)
-        return arrays + 8 * len(self._live) + 160 * len(self.vocabulary)
+        return arrays + self.frequent.size_bytes + 8 * len(self._live) + 160 * len(self.vocabulary)
 
     def _all(self) -> list[Segment]:
         if not self._live:

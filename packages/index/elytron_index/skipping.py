@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from elytron_index import texts
 from elytron_index.columns import Mask
-from elytron_index.postings import Field, Run, code_of
+from elytron_index.frequent import Run, Table
+from elytron_index.postings import Field, code_of
 from elytron_index.query import Bm25, IndexQuery
 from elytron_index.selection import edge, highest
 from elytron_index.state import State
@@ -63,17 +64,27 @@ class Word:
     runs: Sequence[Holding]
     idf: float
     gains: _Gains
+    table: Table | None = None
 
     @property
     def most(self) -> float:
-        count = max((float(run.counts.max()) for run in self.runs), default=0.0)
+        """What nobody gains more than by holding it."""
+        count = float(self.table.most) if self.table is not None else 0.0
+        for run in self._behind():
+            count = max(count, float(run.counts.max()))
         return self.gains.most(self.idf, count) if count else 0.0
 
     def at(self, rows: NDArray[np.int32], /) -> tuple[Floats, Floats]:
         """Return how much of it each of `rows` (ascending) holds, and 1 where that is the word itself."""
         found, exact = np.zeros((2, len(rows)))
-        for run in self.runs:
+        known = 0
+        if self.table is not None:
+            known = int(rows.searchsorted(len(self.table.counts)))
+            found[:known] = self.table.counts[rows[:known]]
+            exact[:known] = found[:known] > 0.0
+        for run in self._behind():
             first, last = rows.searchsorted((run.rows[0], run.rows[-1] + 1))
+            first = max(first, known)
             asked = rows[first:last]
             if len(asked) <= len(run.rows):
                 within = run.rows.searchsorted(asked)
@@ -86,6 +97,11 @@ class Word:
             found[first + places] = run.counts[within]
             exact[first + places] = 1.0 if run.exact is None else run.exact[within]
         return found, exact
+
+    def _behind(self) -> Sequence[Holding]:
+        """Return the runs that reach beyond the table."""
+        table = self.table
+        return self.runs if table is None else [run for run in self.runs if run.rows[-1] >= len(table.counts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +243,7 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
 class _Held(NamedTuple):
     """The postings of one term, and how many of them are of living units."""
 
+    code: int
     runs: Sequence[Run]
     living: int
 
@@ -235,9 +252,11 @@ def _found(state: State, terms: Sequence[str], field: Field) -> list[_Held]:
     vocabulary, alive = state.postings.vocabulary, state.columns.alive
     codes = [code_of(number, field) if (number := vocabulary.get(term)) is not None else -1 for term in terms]
     found = state.postings.runs(codes)
-    if not state.columns.dead:
-        return [_Held(runs, sum(len(run.rows) for run in runs)) for runs in found]
-    return [_Held(runs, sum(int(np.count_nonzero(alive[run.rows])) for run in runs)) for runs in found]
+    if state.columns.dead:
+        living = [sum(int(np.count_nonzero(alive[run.rows])) for run in runs) for runs in found]
+    else:
+        living = [sum(len(run.rows) for run in runs) for runs in found]
+    return list(map(_Held, codes, found, living))
 
 
 def _groups(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> list[list[_Held]]:
@@ -254,11 +273,17 @@ def _gains(state: State, field: Field, parameters: Bm25, weight: float) -> _Gain
 
 def _words(state: State, terms: Sequence[str], field: Field, gains: _Gains) -> list[Word]:
     units = state.columns.count
-    return [_word(held, texts.idf(units, held.living), gains) for held in _found(state, terms, field)]
+    return [_word(state, held, texts.idf(units, held.living), gains) for held in _found(state, terms, field)]
 
 
-def _word(held: _Held, idf: float, gains: _Gains) -> Word:
-    return Word([Holding(run.rows, run.counts, None) for run in held.runs] if held.living else [], idf, gains)
+def _word(state: State, held: _Held, idf: float, gains: _Gains) -> Word:
+    if not held.living:
+        return Word([], idf, gains)
+    table = state.postings.frequent.table(held.code, held.runs, state.columns.size)
+    if table is not None or len(held.runs) == 1:
+        return Word([Holding(run.rows, run.counts, None) for run in held.runs], idf, gains, table)
+    rows = np.concatenate([run.rows for run in held.runs])
+    return Word([Holding(rows, np.concatenate([run.counts for run in held.runs]), None)], idf, gains)
 
 
 def _joined(state: State, group: Sequence[_Held], others: Mapping[str, float], gains: _Gains) -> Word:
@@ -269,16 +294,21 @@ def _joined(state: State, group: Sequence[_Held], others: Mapping[str, float], g
     theirs = sum(held.living for held in kin)
     idf = texts.idf(state.columns.count, own.living or min(theirs, state.columns.count))
     if not counted:
-        return _word(own, idf, gains)
-    runs = [(run, share) for held, share in ((own, 1.0), *counted) for run in held.runs]
-    sizes = [len(run.rows) for run, _ in runs]
-    share = np.repeat([share for _, share in runs], sizes)
-    rows, places = np.unique(np.concatenate([run.rows for run, _ in runs]), return_inverse=True)
-    counts = np.bincount(places, share * np.concatenate([run.counts for run, _ in runs]), len(rows))
-    counts = counts.astype(np.float64, copy=False)
-    exact = np.zeros(len(rows), np.bool_)
-    exact[places[share == 1.0]] = True
-    return Word([Holding(rows, counts, exact)], idf, gains)
+        return _word(state, own, idf, gains)
+    sure = np.zeros(state.columns.size, np.bool_)
+    fresh: list[NDArray[np.int32]] = []
+    sums = state.sums()
+    for held, share in ((own, 1.0), *counted):
+        for run in held.runs:
+            before = sums[run.rows]
+            fresh.append(run.rows[before == 0.0])
+            sums[run.rows] = before + share * run.counts
+            if share == 1.0:
+                sure[run.rows] = True
+    rows = np.sort(np.concatenate(fresh))
+    counts = sums[rows]
+    sums[rows] = 0.0
+    return Word([Holding(rows, counts, sure[rows])], idf, gains)
 
 
 def _summed(words: Sequence[Word], rows: NDArray[np.int32]) -> Floats:
