@@ -71,7 +71,14 @@ async def test_without_a_key_or_from_a_foreign_page_nothing_is_answered() -> Non
         foreign = await client.post("/mcp", json=asked, headers={**key, "Origin": "https://evil.example"})
         assert foreign.status_code == 403
         assert (await client.get("/mcp", headers=key)).status_code == 405
-        large = await client.post("/mcp", content=b" " * (limits.HTTP_BODY_BYTES + 1), headers=key)
-        assert (large.status_code, large.json()["code"]) == (413, "payload_too_large")
+        for sent, code in (
+            (b" " * (limits.HTTP_BODY_BYTES + 1), "payload_too_large"),
+            (b'{"s3cret": 1}', "invalid_input"),
+            (b'{"s3cret": 1, "s3cret": 2}', "invalid_json"),
+        ):
+            answer = await client.post("/mcp", content=sent, headers={**key, "Content-Type": "application/json"})
+            assert answer.json()["code"] == code
+            assert "s3cret" not in answer.text
+        assert (await client.post("/mcp", content=b"{}", headers=key)).status_code == 415
         described = (await client.get("/openapi.json")).json()["paths"]
         assert {"/mcp", "/a2a", "/a2a/message", "/.well-known/agent-card.json"} <= set(described)

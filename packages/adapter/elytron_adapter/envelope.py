@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny, WithJsonSchema
 
 from elytron_adapter.principals import PrincipalKind
 from elytron_core import limits
@@ -82,12 +82,16 @@ class Envelope(Request):
     payload: bytes | Value = b"{}"
 
 
+Report = Annotated[SerializeAsAny[Value], WithJsonSchema({"type": "object", "title": "Report"})]
+"""What an operation reports, whichever it is."""
+
+
 class Accepted(Value):
     """It was done."""
 
     kind: Literal["accepted"] = "accepted"
     request_id: str
-    report: SerializeAsAny[Value]
+    report: Report
 
 
 class Duplicated(Value):
@@ -95,7 +99,7 @@ class Duplicated(Value):
 
     kind: Literal["duplicated"] = "duplicated"
     request_id: str
-    report: SerializeAsAny[Value]
+    report: Report
 
 
 class Queued(Value):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from elytron_a2a_shell import PeerAnswer, PeerMessage, a2a_app
 from elytron_a2a_shell.app import CARD_PATH, MESSAGE_PATH, RPC_PATH
-from elytron_mcp_shell import ToolSet, mcp_app
+from elytron_mcp_shell import ToolSet, mcp_app, require_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,14 +31,16 @@ def speaks_a2a() -> bool:
 
 def mcp_surfaces(sets: frozenset[ToolSet], /) -> "Family":
     """Return the family that speaks MCP over streamable HTTP, with the tools of `sets`."""
-    from elytron_http_shell.bodies import bounded
+    from elytron_http_shell.bodies import strictly
     from elytron_http_shell.doors import Access, Surface, Told
 
     def family(entrance: "Entrance") -> "Iterable[Surface]":
         served = mcp_app(entrance, sets=sets)
-        app = bounded(served.app, limit=entrance.dispatcher.runtime.context.profile.budget.http_body_bytes)
+        limit = entrance.dispatcher.runtime.context.profile.budget.http_body_bytes
+        app = strictly(served.app, limit=limit, require=require_message)
         told = Told(
-            "mcp", "Speak MCP over streamable HTTP.", _JSON, _JSON, answer="The protocol's answer.", group=_GROUP
+            "mcp", "Speak MCP over streamable HTTP.", _JSON, _JSON, answer="The protocol's answer.", group=_GROUP,
+            beside=(202, 400, 406),
         )
         # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
         return (Surface(MCP_PATH, app, Access.MEMBER, ("POST",), running=served.running, told=told),)

@@ -1,15 +1,16 @@
 """Reading what was sent, within its bounds of size and time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elytron_core import limits
+from elytron_core import limits, strict_json
 from elytron_core.errors import PayloadTooLarge
+from elytron_core.strict_json import Json
 
 
 async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
@@ -50,11 +51,16 @@ async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncItera
         more = message.get("more_body", False)
 
 
-def bounded(app: ASGIApp, /, *, limit: int) -> ASGIApp:
-    """Return `app`, which is given bodies whole and within their bounds of size and time alone."""
+def strictly(app: ASGIApp, /, *, limit: int, require: Callable[[Json], None]) -> ASGIApp:
+    """Return `app`, which is given whole bodies of strict JSON alone: in time, within `limit`, as `require` has them.
+
+    For protocols whose libraries bound none of that, or repeat what they could not read.
+    """
 
     async def read(scope: Scope, receive: Receive, send: Send) -> None:
+        require_json(Headers(scope=scope))
         unread = [await body(scope, receive, limit=limit)]
+        require(strict_json.parse(unread[0], limit=limit))
 
         async def again() -> Message:
             if unread:
@@ -71,6 +77,12 @@ def require_length(scope: Scope, /, *, limit: int) -> None:
     declared = Headers(scope=scope).get("content-length", "0")
     if not declared.isascii() or not declared.isdecimal() or len(declared) > 18 or int(declared) > limit:
         raise PayloadTooLarge(limit=limit)
+
+
+def require_json(headers: Headers, /) -> None:
+    """Raise HTTPException unless the body is said to be JSON."""
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415)
 
 
 async def _next(receive: Receive) -> Message:

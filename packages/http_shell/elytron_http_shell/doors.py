@@ -40,7 +40,8 @@ class Access(StrEnum):
 class Told:
     """What OpenAPI says of a surface. `taken` and `given` are models, or media types of bytes.
 
-    `group` is its tag, under which pages list it; `status` what it answers when all went well.
+    `group` is its tag, under which pages list it; `status` what it answers when all went well; `beside` are
+    statuses that a protocol's own library answers in its own way.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Told:
     answer: str = "What was done."
     group: str = "server"
     status: int = 200
+    beside: tuple[int, ...] = ()
 
 
 class Kind(StrEnum):

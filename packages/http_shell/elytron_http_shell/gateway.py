@@ -25,10 +25,10 @@ from elytron_gateway.reporting import SignedReport
 from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway
 from elytron_gateway.users import principal_of
-from elytron_http_shell.bodies import body
+from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
 from elytron_http_shell.forms import Form
-from elytron_http_shell.performing import idempotency_key, require_json
+from elytron_http_shell.performing import idempotency_key
 from elytron_http_shell.responses import refused
 
 USER_ID = "X-User-Id"

@@ -18,9 +18,8 @@ from elytron_adapter.access import (
 )
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
-from elytron_http_shell.bodies import body
+from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Access, Surface, Told, shown
-from elytron_http_shell.performing import require_json
 
 PATH = "/v1/access"
 

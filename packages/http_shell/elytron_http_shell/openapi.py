@@ -22,8 +22,8 @@ _IN_PATH = re.compile(r"\{(\w+)(?::\w+)?\}")
 _ID = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS}
 _HEADERS: dict[str, Json] = {
     "X-Request-ID": {
-        "description": "An id for this request, sent back and logged; made where there is none.",
-        "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,200}$"},
+        "description": "An id for this request: letters, digits and ._:-. Sent back and logged; else one is made.",
+        "schema": {"type": "string"},
     },
     "X-Audit-ID": {"description": "An id of the caller's own records.", "schema": _ID},
     "Idempotency-Key": {
@@ -91,7 +91,7 @@ def _described(surface: Surface, told: Told, refs: Refs) -> Json:
         "x-access": surface.access,
         "security": _NEEDS[surface.access],
         "parameters": _parameters(surface.path, told),
-        "responses": {str(told.status): _answer(told, refs), **_problems(refs)},
+        "responses": _responses(told, refs),
     }
     match told.taken:
         case None:
@@ -121,6 +121,14 @@ def _answer(told: Told, refs: Refs) -> Json:
             return {"description": told.answer, "content": {told.given: {}}}
         case _:
             return _response(told.answer, refs[told.given, "serialization"])
+
+
+def _responses(told: Told, refs: Refs) -> Json:
+    found = {str(told.status): _answer(told, refs), **_problems(refs)}
+    for status in told.beside:
+        own = found.setdefault(str(status), {"description": "The protocol's own answer.", "content": {}})
+        own["content"]["application/json"] = {}
+    return found
 
 
 def _problems(refs: Refs) -> Json:

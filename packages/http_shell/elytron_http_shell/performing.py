@@ -1,13 +1,12 @@
 """One operation at a path: the request's JSON in, its report's JSON out."""
 
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from elytron.registry import OPERATIONS, AnyOperation, Repeat, Role, family_of
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
-from elytron_http_shell.bodies import body
+from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of
 from elytron_http_shell.responses import rendered
 
@@ -79,12 +78,6 @@ class Performing:
             audit_id=headers.get(AUDIT_ID),
         )
         await rendered(answer)(scope, receive, send)
-
-
-def require_json(headers: Headers, /) -> None:
-    """Raise HTTPException unless the body is said to be JSON."""
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415)
 
 
 def idempotency_key(headers: Headers, /) -> str | None:

@@ -12,7 +12,7 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
 from elytron_core import strict_json
 from elytron_core.errors import InvalidInput
-from elytron_http_shell.bodies import body
+from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Surface, Told, principal_of, request_id_of
 from elytron_http_shell.performing import (
     AUDIT_ID,
@@ -20,7 +20,6 @@ from elytron_http_shell.performing import (
     access_of,
     idempotency_key,
     performed,
-    require_json,
 )
 from elytron_http_shell.responses import rendered
 

@@ -18,9 +18,8 @@ from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidJson, PermissionRefused
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Store
-from elytron_http_shell.bodies import body, pieces
+from elytron_http_shell.bodies import body, pieces, require_json
 from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of, shown
-from elytron_http_shell.performing import require_json
 from elytron_http_shell.problems import problem
 from elytron_store.gateway import wire
 from elytron_store.gateway.wire import Route, Wire

@@ -24,9 +24,8 @@ from elytron_core.clock import Clock
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import InvalidInput, Unauthorized
 from elytron_core.model import Value
-from elytron_http_shell.bodies import body
+from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
-from elytron_http_shell.performing import require_json
 from elytron_http_shell.responses import refused
 
 KEY = "Webhook-Key"

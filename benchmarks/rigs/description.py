@@ -1,0 +1,150 @@
+"""Ask a server for whatever its own OpenAPI document allows, and for what it does not, and hold each answer to it.
+
+    python -m benchmarks.rigs.description [--seconds N] [--seed N] [--short]
+
+A server of its own over SQLite, with keys, is asked by schemathesis: once as a user, once as an operator. No answer may
+be a server's fault, each must be one that the document tells of, in status, type, headers and shape; what breaks the
+document must be refused, and what needs a key must not be had without. Behind the last answer the server must still be
+ready, end with 0, and leave a sound store. Streams, archives, which no description tells how to make, and what would
+write files where the fuzzer says or end the server, are left out. Exits 1 where any of that is not so.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+_CLI = (sys.executable, "-c", "from elytron_cli.main import run; run()")
+_FUZZER = (sys.executable, "-m", "schemathesis.cli")
+_SECONDS = 600
+_SHORT_SECONDS = 20
+_EXAMPLES = 60
+_SHORT_EXAMPLES = 2
+_WAIT_S = 60.0
+_SLACK_S = 240.0
+_BESIDE = ("events", "send_archive")
+_FILES = ("export", "import", "export_space", "memory_export", "memory_import", "add_agent_skill_dir", "close")
+_CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "missing_required_header",
+    "unsupported_method",
+    "ignored_auth",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that runs: where it is, and an operator's and a user's key."""
+
+    process: asyncio.subprocess.Process
+    url: str
+    operator: str
+    user: str
+
+
+@asynccontextmanager
+async def running(folder: Path, /) -> AsyncGenerator[Server]:
+    """Run a server over a new store in `folder`; it is asked to end, and must end well."""
+    store = str(folder / "m.db")
+    told = await _told("access", "add", "--kind", "user", "--space", "ada", "--label", "fuzzer", "--store", store)
+    errors = (folder / "log").open("wb")
+    process = await asyncio.create_subprocess_exec(
+        *_CLI, "serve", "--port", "0", "--json", "--operator-key", "--calls-per-minute", "0", "--store", store,
+        "--log-level", "warning", stdout=asyncio.subprocess.PIPE, stderr=errors, cwd=folder,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(_WAIT_S):
+            said = json.loads(await process.stdout.readuntil(b"}"))
+        yield Server(process, said["address"], said["operator_key"], told["key"])
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+        errors.close()
+
+
+async def fuzzed(
+    server: Server, key: str, /, *, without: Sequence[str], seconds: float, examples: int, seed: int, folder: Path
+) -> str | None:
+    """Ask the server for everything but the operations `without`; return what the fuzzer found wrong, if anything."""
+    options = [option for name in without for option in ("--exclude-operation-id", name)]
+    process = await asyncio.create_subprocess_exec(
+        *_FUZZER, "run", f"{server.url}/openapi.json", "--header", f"Authorization: Bearer {key}", *options,
+        "--checks", ",".join(_CHECKS), "--max-time", str(int(seconds)), "--max-examples", str(examples),
+        "--seed", str(seed), "--no-shrink", "--request-timeout", "30", "--generation-database", ":memory:",
+        "--suppress-health-check", "all", "--no-color", "--continue-on-failure", "--warnings", "off",
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, cwd=folder,
+    )  # fmt: skip
+    async with asyncio.timeout(seconds + _SLACK_S):
+        told, _ = await process.communicate()
+    return told.decode(errors="replace") if process.returncode else None
+
+
+async def run(folder: Path, /, *, seconds: float, examples: int, seed: int) -> list[str]:
+    """Return everything that was not as it should be."""
+    wrong: list[str] = []
+    async with running(folder) as server:
+        shares = (("a user", server.user, _BESIDE, 0.6), ("an operator", server.operator, (*_BESIDE, *_FILES), 0.4))
+        for who, key, without, share in shares:
+            found = await fuzzed(
+                server, key, without=without, seconds=seconds * share, examples=examples, seed=seed, folder=folder
+            )
+            if found is not None:
+                wrong.append(f"asked as {who}:\n{found}")
+        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+            ready = await client.get("/readyz")
+            if ready.status_code != 200:
+                wrong.append(f"the server is not ready any more: {ready.status_code}")
+    if server.process.returncode != 0:
+        wrong.append(f"the server ended with {server.process.returncode}: {(folder / 'log').read_text()[-2000:]}")
+    checked = await _told("inspect", "--check", "--store", str(folder / "m.db"), "--space", "ada")
+    if not checked["store_check"]["ok"]:
+        wrong.append(f"the store is not sound: {checked['store_check']}")
+    return wrong
+
+
+async def _told(*words: str) -> Any:
+    """Return the report of a command."""
+    process = await asyncio.create_subprocess_exec(*_CLI, *words, "--json", stdout=asyncio.subprocess.PIPE)
+    told, _ = await process.communicate()
+    assert process.returncode == 0, told
+    return json.loads(told)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the rig as the command line says; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=None)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--short", action="store_true", help=f"{_SHORT_SECONDS} seconds")
+    options = parser.parse_args(argv)
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(2**32)
+    seconds = options.seconds or (_SHORT_SECONDS if options.short else _SECONDS)
+    os.environ.pop("ELYTRON_STORE", None)
+    with tempfile.TemporaryDirectory(prefix="elytron-description-") as folder:
+        examples = _SHORT_EXAMPLES if options.short else _EXAMPLES
+        wrong = asyncio.run(run(Path(folder), seconds=seconds, examples=examples, seed=seed))
+    for problem in wrong:
+        print(problem)
+    print(f"{seconds:.0f} seconds, seed {seed}: {len(wrong) or 'nothing'} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
