@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter, ValidationError
 
 from elytron_core.errors import InvalidInput
-from elytron_core.model import Request, Value, invalid
+from elytron_core.model import Request, Value, Vouched, invalid
 from elytron_core.scope import Name
 
 SECRET = "hunter2"
@@ -21,6 +21,13 @@ class Tea(Value):
 
 class Coffee(Value):
     kind: Literal["coffee"] = "coffee"
+
+
+class Tray(Value):
+    cups: int = 1
+    labels: dict[str, str] = {}
+    drinks: tuple[Tea, ...] = ()
+    tags: dict[str, str] = {}
 
 
 class Order(Request):
@@ -36,6 +43,18 @@ def test_a_value_does_not_change() -> None:
 
 def test_defaults_are_left_out_of_the_bytes() -> None:
     assert Order(drinks=(Tea(), Tea(cups=2)), table="1").to_bytes() == b'{"drinks":[{},{"cups":2}]}'
+
+
+def test_a_vouched_value_is_what_its_class_makes_of_the_same_fields() -> None:
+    trays = Vouched(Tray, "drinks", "labels")
+    checked = Tray(drinks=(Tea(cups=2),), labels={"a": "b"})
+    made, other = (trays.make(drinks=(Tea(cups=2),), labels={"a": "b"}) for _ in range(2))
+    assert made == checked
+    assert (made.model_dump_json(), repr(made)) == (checked.model_dump_json(), repr(checked))
+    assert made.model_fields_set == checked.model_fields_set
+    assert made.to_bytes() == checked.to_bytes()
+    assert made.model_copy(update={"cups": 2}) == checked.model_copy(update={"cups": 2})
+    assert made.tags is not other.tags
 
 
 @given(st.builds(Tea, cups=st.integers(1, 2**60)))

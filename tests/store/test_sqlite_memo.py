@@ -1,6 +1,8 @@
 """What an SQLite handle remembers of its reads is never older than the last commit of anybody."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,3 +69,92 @@ async def test_it_remembers_small_documents_within_its_bounds(tmp_path: Path, mo
     assert memo.version() == 0
     assert [document.ref for document in await store.get(SPACE, refs) if document is not None] == refs
     await store.close()
+
+
+class Hops:
+    """Counts the reads of a store that waited for a thread."""
+
+    def __init__(self, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        read = store._read  # pyright: ignore[reportPrivateUsage]
+
+        async def counted(*args: Any) -> Any:
+            self.count += 1
+            return await read(*args)
+
+        monkeypatch.setattr(store, "_read", counted)
+
+
+async def everything(store: SqliteStore, refs: Sequence[Ref]) -> list[Sequence[object]]:
+    return [
+        await store.get(SPACE, refs),
+        await store.journal(SPACE, after=0, limit=1),
+        await store.scan(SPACE, "tools", limit=9),
+    ]
+
+
+async def test_what_was_read_lately_needs_no_thread_whoever_has_committed_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, others = await opened(tmp_path), await opened(tmp_path)
+    hops, tool, absent = Hops(mine, monkeypatch), Ref("tools", "aa"), Ref("turns", "ff")
+    await others.commit(batch(b"0", 0))
+    first = await everything(mine, (REF, absent))
+    assert hops.count == 3
+    assert first[0] == [Document(REF, 1, b"0"), None]
+    assert await everything(mine, (REF, absent)) == first
+    await others.commit(batch(b"1", 1))
+    await others.commit(batch(b"2", 0, absent))
+    await others.commit(batch(b"3", 0, tool))
+    documents, entries, tools = await everything(mine, (REF, absent))
+    assert documents == [Document(REF, 2, b"1"), Document(absent, 1, b"2")]
+    assert (entries, tools) == (first[1], [Document(tool, 1, b"3")])
+    await mine.commit(batch(b"4", 0, Ref("turns", "cc")))
+    assert await mine.get(SPACE, (Ref("turns", "cc"), REF)) == [
+        Document(Ref("turns", "cc"), 1, b"4"),
+        Document(REF, 2, b"1"),
+    ]
+    assert hops.count == 3
+    await mine.close()
+    await others.close()
+
+
+async def test_what_others_stand_in_the_way_of_and_what_is_large_is_read_by_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "STORE_MEMO_AT_ONCE", 2)
+    store = await opened(tmp_path)
+    refs = [Ref("tools", f"{place:02x}") for place in range(3)]
+    for ref in refs:
+        await store.commit(batch(b"x", 0, ref))
+    await store.scan(SPACE, "tools", limit=9)
+    assert len(await store.scan(SPACE, "tools", limit=1)) == 1
+    assert len(await store.journal(SPACE, after=0, limit=9)) == 3
+    hops = Hops(store, monkeypatch)
+    await store.commit(batch(b"y" * 9_000, 1, refs[0]))
+    for wanted, read in (
+        (3, store.get(SPACE, refs)),
+        (3, store.scan(SPACE, "tools", limit=9)),
+        (4, store.journal(SPACE, after=0, limit=9)),
+        (1, store.get(SPACE, refs[:1])),
+    ):
+        assert len(await read) == wanted
+    assert hops.count == 4
+    assert len(await store.get(SPACE, refs[1:])) == 2
+    assert hops.count == 4
+    await store.close()
+
+
+async def test_all_that_is_read_at_once_stood_at_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, others = await opened(tmp_path), await opened(tmp_path)
+    await mine.commit(batch(b"0", 0))
+    await mine.get(SPACE, (REF,))
+    await others.commit(batch(b"1", 1))
+    memo = mine._memo  # pyright: ignore[reportPrivateUsage]
+    assert memo is not None
+    version = memo.version()
+    await others.commit(batch(b"2", 2))
+    assert memo.documents(version, SPACE, (REF,)) is None
+    assert await mine.get(SPACE, (REF,)) == [Document(REF, 3, b"2")]
+    await mine.close()
+    await others.close()

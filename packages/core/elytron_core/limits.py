@@ -111,7 +111,11 @@ STORE_FORGET_EVERY = 10_000
 STORE_MEMO_LOOKS = 1_024
 STORE_MEMO_DOCUMENTS = 2_048
 STORE_MEMO_DOCUMENT_BYTES = 8_192
-"""What an SQLite handle remembers of its last reads: looks at journals, documents, and the largest of these."""
+STORE_MEMO_SCANNED = 8
+"""What an SQLite handle remembers of its last reads: looks and scans, documents, the largest of these, and how many of
+them a scan may hold."""
+STORE_MEMO_AT_ONCE = 64
+"""So many rows that lie in memory are read without waiting for a thread."""
 STORE_WAL_BYTES = 64 * 1024 * 1024
 STORE_VACUUM_BYTES = 256 * 1024 * 1024
 """Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""

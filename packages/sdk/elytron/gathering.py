@@ -2,25 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.embedding.passing import nudge
-from elytron.hits import fact_hit, skill_hit, turn_hit, with_newer
+from elytron.hits import skill_hit, with_newer
 from elytron.keeping import RECALLED, kept, text_of, title_of
+from elytron.ranked import Placed, Ranked, favoured, hits_of, placed, ranked_fact, signals_of
 from elytron.units import home_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
-from elytron_core.ids import SkillId, TurnId
+from elytron_core.ids import SkillId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.policy import query_types, ranking, router, wording
 from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.ports.store import Document, Ref
+from elytron_core.rounding import four
 from elytron_core.scope import ConversationKey, Scope
-from elytron_index import Candidate, Candidates, Filters, IndexQuery, Signals, Weights
+from elytron_index import Candidates, Filters, IndexQuery, Weights
 
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
@@ -44,16 +46,6 @@ RELEVANT_COSINE = 0.45
 """So is a text that a model finds as like as this."""
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
-_SIGNALS = Signals._fields
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A memory in the order, whether it is shown or not."""
-
-    id: str
-    score: float
-    signals: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +67,6 @@ class Gathered:
     unembedded: int = 0
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     """Whether the scope's chat may stand for a conversation; where not, nothing said is recalled."""
-
-
-class _Ranked(NamedTuple):
-    """A memory with its place in the order; its hit is made when it is known to be shown."""
-
-    score: float
-    at: int
-    key: str
-    part: int
-    hit: RecallHit | Candidate
 
 
 async def gather(
@@ -132,12 +114,12 @@ async def gather(
     }
     route = router.route(query)
     ranked = await _ranked(ctx, conversation.within(scope), query, found, route=route, now=now)
-    hits = await _hits(ctx, scope, ranked, limit)
+    hits = await hits_of(ctx, scope, ranked, limit=limit)
     hits = with_newer(hits) if question.version is query_types.Version.LATEST else hits
     return Gathered(
         RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_RELEVANT,
         hits,
-        order=tuple(map(_placed, ranked)) if depth else (),
+        order=tuple(map(placed, ranked)) if depth else (),
         scores=tuple(item.score for item in ranked),
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
@@ -158,7 +140,7 @@ async def _ranked(
     *,
     route: router.Route,
     now: Instant,
-) -> list[_Ranked]:
+) -> list[Ranked]:
     """Return all that was found in one order, each plane with what the query favours it by."""
     ranked = [
         *_turns(found.get(Plane.TRANSCRIPT)),
@@ -167,7 +149,7 @@ async def _ranked(
         *[item for plane in RECALLED for item in await _kept(ctx, scope, found.get(plane))],
     ]
     if route.bonus:
-        ranked = [_favoured(item, route) for item in ranked]
+        ranked = [favoured(item, route) for item in ranked]
     return sorted(ranked, key=lambda item: (-item.score, -item.at, item.key, item.part))
 
 
@@ -229,14 +211,14 @@ def _weights(question: query_types.Question, diversity: Diversity) -> Weights:
     return replace(weights, later=later) if later is not None else weights
 
 
-def _turns(found: Candidates | None) -> list[_Ranked]:
+def _turns(found: Candidates | None) -> list[Ranked]:
     """Return the turns found; the best is worth the share of the query's words it holds, the others in proportion."""
     if found is None or not found.found or found.found[0].score <= 0 or not _is_relevant(found):
         return []
     best = found.found[0]
     worth = max(best.signals.coverage, best.signals.vector) / best.score
     return [
-        _Ranked(max(item.score, 0.0) * worth, item.unit.at, item.unit.ref.key, item.unit.part, item)
+        Ranked(max(item.score, 0.0) * worth, item.unit.at, item.unit.ref.key, item.unit.part, item)
         for item in found.found
     ]
 
@@ -262,23 +244,22 @@ def _is_relevant(found: Candidates) -> bool:
 
 async def _facts(
     ctx: OperationContext, scope: Scope, query: str, found: Candidates | None, now: Instant
-) -> list[_Ranked]:
+) -> list[Ranked]:
     documents = await _read(ctx, scope, found)
     if found is None or not documents:
         return []
     facts = [long_term.Fact.from_bytes(document.body) for document in documents.values()]
     asked = FactQuery(text=query, terms=found.terms, chat=scope.conversation_key.conversation, now=now)
     scored = diversify([item for item in score_facts(facts, asked) if item.match > 0], FACTS_SCORED)
-    hits = [fact_hit(item.fact, score=ranking.common_scale(item.match), signals=item.signals) for item in scored]
-    hits += _by_meaning(facts, found, {hit.id for hit in hits})
-    return [_Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+    ranked = [ranked_fact(item.fact, ranking.common_scale(item.match), item.signals) for item in scored]
+    return ranked + _by_meaning(facts, found, {item.key for item in ranked})
 
 
-def _by_meaning(facts: Sequence[long_term.Fact], found: Candidates, matching: set[str]) -> list[RecallHit]:
+def _by_meaning(facts: Sequence[long_term.Fact], found: Candidates, matching: set[str]) -> list[Ranked]:
     """Return the facts that share no word with the query and mean nearly the same, each worth its cosine."""
     near = {item.unit.ref.key: item.signals.vector for item in found.found}
     return [
-        fact_hit(fact, score=near[fact.id], signals={"vector": round(near[fact.id], 4)})
+        ranked_fact(fact, near[fact.id], {"vector": four(near[fact.id])})
         for fact in facts
         if fact.id not in matching and near[fact.id] >= RELEVANT_COSINE
     ]
@@ -286,7 +267,7 @@ def _by_meaning(facts: Sequence[long_term.Fact], found: Candidates, matching: se
 
 async def _skills(
     ctx: OperationContext, scope: Scope, query: str, found: Candidates | None, now: Instant
-) -> list[_Ranked]:
+) -> list[Ranked]:
     documents = await _read(ctx, scope, found)
     if found is None or not documents:
         return []
@@ -296,7 +277,7 @@ async def _skills(
         skill_hit(item.skill, score=ranking.common_scale(item.match), signals=item.signals)
         for item in score_skills(skills, asked, ranks=_ranks(found))
     ]
-    return [_Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+    return [Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
 
 
 def _ranks(found: Candidates) -> tuple[SkillId, ...]:
@@ -304,13 +285,13 @@ def _ranks(found: Candidates) -> tuple[SkillId, ...]:
     return tuple(SkillId(candidate.unit.ref.key) for candidate in found.found)
 
 
-async def _kept(ctx: OperationContext, scope: Scope, found: Candidates | None) -> list[_Ranked]:
+async def _kept(ctx: OperationContext, scope: Scope, found: Candidates | None) -> list[Ranked]:
     """Return what conversations keep, each worth the share of the query's words that its title and text hold."""
     documents = await _read(ctx, scope, found)
     if found is None or not documents:
         return []
     terms = [term for given in found.terms if (term := wording.normalise(given))]
-    ranked: list[_Ranked] = []
+    ranked: list[Ranked] = []
     for item in found.found:
         document = documents.get(item.unit.ref)
         if document is None:
@@ -319,22 +300,9 @@ async def _kept(ctx: OperationContext, scope: Scope, found: Candidates | None) -
         told = wording.normalise(f"{title_of(memory.value)} {text_of(memory.value)}")
         share = sum(wording.holds(told, term) for term in terms) / max(len(terms), 1)
         if share:
-            hit = memory.found(score=share, signals=_signals(item))
-            ranked.append(_Ranked(share, hit.at or 0, hit.id, 0, hit))
+            hit = memory.found(score=share, signals=signals_of(item))
+            ranked.append(Ranked(share, hit.at or 0, hit.id, 0, hit))
     return ranked
-
-
-def _favoured(item: _Ranked, route: router.Route) -> _Ranked:
-    """Return the memory with what its plane is favoured by; its hit tells of it."""
-    plane = item.hit.plane if isinstance(item.hit, RecallHit) else Plane.TRANSCRIPT
-    favour = route.favour(plane)
-    if not favour:
-        return item
-    score = router.lifted(min(item.score, 1.0), favour)
-    hit = item.hit
-    if isinstance(hit, RecallHit):
-        hit = hit.model_copy(update={"score": round(score, 6), "signals": {**hit.signals, "route": favour}})
-    return item._replace(score=score, hit=hit)
 
 
 async def _read(ctx: OperationContext, scope: Scope, found: Candidates | None) -> dict[Ref, Document]:
@@ -342,36 +310,3 @@ async def _read(ctx: OperationContext, scope: Scope, found: Candidates | None) -
     refs = list(dict.fromkeys(candidate.unit.ref for candidate in found.found)) if found is not None else []
     documents = await ctx.store.get(scope.space, refs) if refs else ()
     return {document.ref: document for document in documents if document is not None}
-
-
-async def _hits(ctx: OperationContext, scope: Scope, ranked: Sequence[_Ranked], limit: int) -> tuple[RecallHit, ...]:
-    """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place."""
-    hits: list[RecallHit] = []
-    start = 0
-    while len(hits) < limit and start < len(ranked):
-        page = ranked[start : start + limit - len(hits)]
-        start += len(page)
-        refs = list(dict.fromkeys(item.hit.unit.ref for item in page if isinstance(item.hit, Candidate)))
-        documents = await ctx.store.get(scope.space, refs) if refs else ()
-        turns = {
-            document.ref: transcript.Turn.from_bytes(document.body) for document in documents if document is not None
-        }
-        for item in page:
-            if isinstance(item.hit, RecallHit):
-                hits.append(item.hit)
-                continue
-            turn = turns.get(item.hit.unit.ref)
-            if turn is not None and turn.is_recallable(item.part):
-                signals = _signals(item.hit)
-                hits.append(turn_hit(TurnId(item.key), turn, item.part, score=item.score, signals=signals))
-    return tuple(hits)
-
-
-def _placed(item: _Ranked) -> Placed:
-    if isinstance(item.hit, RecallHit):
-        return Placed(item.hit.id, round(item.score, 6), item.hit.signals)
-    return Placed(transcript.message_id(TurnId(item.key), item.part), round(item.score, 6), _signals(item.hit))
-
-
-def _signals(candidate: Candidate) -> dict[str, float]:
-    return {name: round(value, 4) for name, value in zip(_SIGNALS, candidate.signals, strict=True) if value}

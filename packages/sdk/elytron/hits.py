@@ -4,11 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.ids import TurnId
+from elytron_core.model import Vouched
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.text.telling import Trait
 from elytron_core.text.telling import read as telling_of
 
 _TELLING = 0.5
+_COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
+_TURN_HITS = Vouched(RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "tags", "metadata")
+_FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach")
 
 
 def turn_hit(
@@ -22,38 +26,36 @@ def turn_hit(
 ) -> RecallHit:
     """Return the hit of a turn's message."""
     message = turn.messages[part]
-    return RecallHit(
+    return _TURN_HITS.make(
         id=transcript.message_id(turn_id, part),
         plane=Plane.TRANSCRIPT,
         text=message.text,
-        score=round(score, 6),
+        score=round(float(score), 6),
         at=transcript.said_at(turn, message),
         speaker=message.speaker,
         role=message.role,
         channel=turn.channel,
         conversation=turn.conversation,
         tags=turn.tags,
-        metadata=turn.metadata,
+        metadata=dict(turn.metadata),
         citations=(turn_id,),
         signals=dict(signals or {}),
     )
 
 
-def fact_hit(
-    fact: long_term.Fact, /, *, score: float = 0.0, signals: Mapping[str, float] | None = None
-) -> RecallHit:
+def fact_hit(fact: long_term.Fact, /, *, score: float = 0.0, signals: Mapping[str, float] | None = None) -> RecallHit:
     """Return the hit of a fact."""
-    return RecallHit(
+    return _FACT_HITS.make(
         id=fact.id,
         plane=Plane.LONG_TERM,
         text=fact.content,
-        score=round(score, 6),
+        score=round(float(score), 6),
         at=fact.observed_at,
         title=fact.topic,
         kind=fact.kind,
         reach=fact.reach,
         citations=fact.citations,
-        signals=dict(signals or {}),
+        signals={name: float(value) for name, value in (signals or {}).items()},
     )
 
 

@@ -108,7 +108,10 @@ class SqliteStore:
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()
         validate(batch)
-        return await self._group.commit(batch)
+        committed = await self._group.commit(batch)
+        if self._memo is not None:
+            self._memo.written(batch.space, batch.puts)
+        return committed
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
         self._require_open()
@@ -117,10 +120,10 @@ class SqliteStore:
         if memo is None:
             return await self._read(reading.get, space, refs)
         version = memo.version()
-        found = memo.documents(space, refs)
+        found = memo.documents(version, space, refs)
         if found is None:
             found = await self._read(reading.get, space, refs)
-            memo.keep_documents(version, space, found)
+            memo.keep_documents(version, space, refs, found)
         return found
 
     async def scan(
@@ -137,7 +140,15 @@ class SqliteStore:
         self._require_open()
         rules.require_scan(space, collection, limit=limit)
         page = reading.Page(collection, prefix, after, limit, descending)
-        return await self._read(reading.scan, space, page)
+        memo = self._memo
+        if memo is None:
+            return await self._read(reading.scan, space, page)
+        version = memo.version()
+        found = memo.scan(version, (space, page))
+        if found is None:
+            found = await self._read(reading.scan, space, page)
+            memo.keep_scan(version, (space, page), found)
+        return found
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         self._require_open()
@@ -146,10 +157,10 @@ class SqliteStore:
         if memo is None:
             return await self._read(reading.journal, space, after, limit)
         version = memo.version()
-        entries = memo.looked(look)
+        entries = memo.journal(version, look)
         if entries is None:
             entries = await self._read(reading.journal, space, after, limit)
-            memo.keep_look(version, look, entries)
+            memo.keep_journal(version, look, entries)
         return entries
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:

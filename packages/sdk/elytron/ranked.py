@@ -1,0 +1,122 @@
+"""Memories in the order of a recall, and their hits, which are made for those alone that are shown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from elytron.context import OperationContext
+from elytron.hits import fact_hit, turn_hit
+from elytron_core.contracts.recalling import Plane, RecallHit
+from elytron_core.ids import TurnId
+from elytron_core.planes import long_term, transcript
+from elytron_core.policy import router
+from elytron_core.ports.store import Ref
+from elytron_core.rounding import four
+from elytron_core.scope import Scope
+from elytron_index import Candidate, Signals
+
+_SIGNALS = Signals._fields
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A memory in the order, whether it is shown or not."""
+
+    id: str
+    score: float
+    signals: Mapping[str, float]
+
+
+class RankedFact(NamedTuple):
+    """A fact that was found, and what spoke for it."""
+
+    fact: long_term.Fact
+    signals: Mapping[str, float]
+
+
+class Ranked(NamedTuple):
+    """A memory with its place in the order; the hit of a turn or fact is made when it is known to be shown."""
+
+    score: float
+    at: int
+    key: str
+    part: int
+    found: RecallHit | Candidate | RankedFact
+
+
+def ranked_fact(fact: long_term.Fact, score: float, signals: Mapping[str, float], /) -> Ranked:
+    """Return a fact in its place."""
+    return Ranked(round(score, 6), fact.observed_at, fact.id, 0, RankedFact(fact, signals))
+
+
+def favoured(item: Ranked, route: router.Route, /) -> Ranked:
+    """Return the memory with what its plane is favoured by; its hit tells of it."""
+    favour = route.favour(_plane_of(item))
+    if not favour:
+        return item
+    score, found = router.lifted(min(item.score, 1.0), favour), item.found
+    if isinstance(found, RecallHit):
+        signals = {**found.signals, "route": favour}
+        found = found.model_copy(update={"score": round(score, 6), "signals": signals})
+    elif isinstance(found, RankedFact):
+        found = found._replace(signals={**found.signals, "route": favour})
+    return item._replace(score=score, found=found)
+
+
+def _plane_of(item: Ranked) -> Plane:
+    match item.found:
+        case RecallHit():
+            return item.found.plane
+        case RankedFact():
+            return Plane.LONG_TERM
+        case Candidate():
+            return Plane.TRANSCRIPT
+
+
+async def hits_of(
+    ctx: OperationContext, scope: Scope, ranked: Sequence[Ranked], /, *, limit: int
+) -> tuple[RecallHit, ...]:
+    """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place."""
+    hits: list[RecallHit] = []
+    start = 0
+    while len(hits) < limit and start < len(ranked):
+        page = ranked[start : start + limit - len(hits)]
+        start += len(page)
+        refs = list(dict.fromkeys(item.found.unit.ref for item in page if isinstance(item.found, Candidate)))
+        documents = await ctx.store.get(scope.space, refs) if refs else ()
+        turns = {
+            document.ref: transcript.Turn.from_bytes(document.body) for document in documents if document is not None
+        }
+        hits += [hit for item in page if (hit := _hit(item, turns)) is not None]
+    return tuple(hits)
+
+
+def _hit(item: Ranked, turns: Mapping[Ref, transcript.Turn]) -> RecallHit | None:
+    """Return the hit of a ranked memory; None for a message that vanished or may not be recalled any more."""
+    match item.found:
+        case RecallHit():
+            return item.found
+        case RankedFact(fact, signals):
+            return fact_hit(fact, score=item.score, signals=signals)
+        case Candidate():
+            turn = turns.get(item.found.unit.ref)
+            if turn is None or not turn.is_recallable(item.part):
+                return None
+            return turn_hit(TurnId(item.key), turn, item.part, score=item.score, signals=signals_of(item.found))
+
+
+def placed(item: Ranked, /) -> Placed:
+    """Return what is told of a memory in the order."""
+    score = round(item.score, 6)
+    match item.found:
+        case RecallHit():
+            return Placed(item.found.id, score, item.found.signals)
+        case RankedFact(fact, signals):
+            return Placed(fact.id, score, signals)
+        case Candidate():
+            return Placed(transcript.message_id(TurnId(item.key), item.part), score, signals_of(item.found))
+
+
+def signals_of(candidate: Candidate, /) -> dict[str, float]:
+    """Return the signals that spoke for a unit, to four places."""
+    return {name: four(value) for name, value in zip(_SIGNALS, candidate.signals, strict=True) if value}
