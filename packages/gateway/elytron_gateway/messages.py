@@ -65,7 +65,9 @@ async def parse(
     if key is None:
         return tuple(parsed)
     digest = canonical.digest(key.encode())[:32]
-    return tuple(replace(one, told=replace(one.told, key=f"{digest}.{number}")) for number, one in enumerate(parsed))
+    return tuple(
+        replace(one, told=replace(one.told, key=f"{digest}.{number}")) for number, one in enumerate(parsed)
+    )
 
 
 async def keep_files(

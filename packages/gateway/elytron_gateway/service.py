@@ -125,7 +125,9 @@ class Gateway:
         attachments: list[wire.AttachmentAnswer] = []
         for number, one in enumerate(parsed):
             memory_id = added.ids[number] if number < len(added.ids) else "unknown"
-            kept = await messages.keep_files(self._runtime.context, owner, request.session_id, one.files, memory_id)
+            kept = await messages.keep_files(
+                self._runtime.context, owner, request.session_id, one.files, memory_id
+            )
             attachments += [_attachment(attachment_id, record) for attachment_id, record in kept]
         await self._sessions.grow(owner, request.session_id, messages=len(parsed))
         return wire.AddAnswer(
@@ -164,9 +166,13 @@ class Gateway:
         owner = await self._enter(request)
         names.owned(request.session_id, owner)
         if not request.purge:
-            return _edit(await self._edits.bury(owner, request.memory_id, request.session_id, request.reason))
+            return _edit(
+                await self._edits.bury(owner, request.memory_id, request.session_id, request.reason)
+            )
         await self._edits.purge(owner, request.memory_id, request.session_id)
-        return wire.EditAnswer(memory_id=request.memory_id, session_id=request.session_id, kind=None, purged=True)
+        return wire.EditAnswer(
+            memory_id=request.memory_id, session_id=request.session_id, kind=None, purged=True
+        )
 
     async def edits(self, request: wire.Placed, /) -> wire.EditsAnswer:
         """List the overrides and tombstones of an app and project."""
@@ -232,7 +238,9 @@ class Gateway:
         user = await self.users.find(user_id)
         removed: dict[str, dict[str, int]] = {}
         for space in user.spaces:
-            erased = await self._runtime.erase(MemoryEraseRequest(scope=Scope(space=SpaceId(space)), whole_space=space))
+            erased = await self._runtime.erase(
+                MemoryEraseRequest(scope=Scope(space=SpaceId(space)), whole_space=space)
+            )
             removed[space] = erased.removed
         await self.users.remove(user_id)
         report = ErasedUser(user_id=user_id, at=self._runtime.context.clock.now(), removed=removed)

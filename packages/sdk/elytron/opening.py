@@ -125,7 +125,9 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             spaces=spaces,
             heads=heads,
             folds=Folds(store, forget=forget, max_bytes=self._index_bytes),
-            encoders=Encoders(self._clock, wanted=self._models.embedder, former=self._models.former_embedder),
+            encoders=Encoders(
+                self._clock, wanted=self._models.embedder, former=self._models.former_embedder
+            ),
             models=self._models,
             budget=self._budget,
             profile=self._profile,

@@ -50,7 +50,9 @@ def _manifest(where: Places, *, at: Instant, profile: str | None, sealed: bool) 
             raise StoreForeign(
                 f"the folder {str(where.root)!r} holds files and no elytron store: choose an empty or a new folder"
             ) from None
-        return Manifest(engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at)
+        return Manifest(
+            engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at
+        )
     found = manifest.read(data)
     manifest.require_match(found, engine=ENGINE, profile=profile, sealed=sealed)
     return found.model_copy(update={"opened_at": at})
