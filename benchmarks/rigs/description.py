@@ -32,6 +32,7 @@ _EXAMPLES = 60
 _SHORT_EXAMPLES = 2
 _WAIT_S = 60.0
 _SLACK_S = 240.0
+_LOG_CHARS = 20_000
 _BESIDE = ("events", "send_archive")
 _FILES = ("export", "import", "export_space", "memory_export", "memory_import", "add_agent_skill_dir", "close")
 _CHECKS = (
@@ -101,6 +102,8 @@ async def run(folder: Path, /, *, seconds: float, examples: int, seed: int) -> l
     wrong: list[str] = []
     async with running(folder) as server:
         shares = (("a user", server.user, _BESIDE, 0.6), ("an operator", server.operator, (*_BESIDE, *_FILES), 0.4))
+        async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=_WAIT_S) as client:
+            await client.get("/openapi.json")  # made at the first time, which may take longer than the fuzzer waits
         for who, key, without, share in shares:
             found = await fuzzed(
                 server, key, without=without, seconds=seconds * share, examples=examples, seed=seed, folder=folder
@@ -112,7 +115,9 @@ async def run(folder: Path, /, *, seconds: float, examples: int, seed: int) -> l
             if ready.status_code != 200:
                 wrong.append(f"the server is not ready any more: {ready.status_code}")
     if server.process.returncode != 0:
-        wrong.append(f"the server ended with {server.process.returncode}: {(folder / 'log').read_text()[-2000:]}")
+        wrong.append(f"the server ended with {server.process.returncode}")
+    if wrong:
+        wrong.append(f"the end of the server's log:\n{(folder / 'log').read_text()[-_LOG_CHARS:]}")
     checked = await _told("inspect", "--check", "--store", str(folder / "m.db"), "--space", "ada")
     if not checked["store_check"]["ok"]:
         wrong.append(f"the store is not sound: {checked['store_check']}")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,10 +18,11 @@ from elytron_adapter.access import (
 from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.errors import Conflict, InvalidInput, NotFound, Unauthorized
+from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreFull, Unauthorized
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.policy.secrets import scrub
 from elytron_core.ports.store import Batch, Committed
+from elytron_store.passing import PassingStore
 
 pytestmark = pytest.mark.anyio
 
@@ -119,6 +121,40 @@ async def test_what_was_revoked_elsewhere_is_refused_after_a_moment() -> None:
         clock.advance(limits.ACCESS_CACHE_MS)
         with pytest.raises(Unauthorized):
             await here.authenticate(f"Bearer {issued.key}")
+
+
+async def test_when_a_key_was_used_is_known_to_the_hour_and_costs_a_write_an_hour() -> None:
+    clock = FrozenClock()
+    async with elytron.open("memory:", clock=clock, ids=SeededIds()) as runtime:
+        keys, store = AccessKeys(runtime.context), runtime.context.store
+
+        async def written() -> int:
+            return len(await store.journal(SYSTEM_SPACE, after=0, limit=100))
+
+        issued = await user(keys)
+        assert (await keys.list()).items[0].last_used_at is None
+        first, before = clock.now(), await written()
+        for _ in range(5):
+            await keys.authenticate(f"Bearer {issued.key}")
+            clock.advance(limits.ACCESS_CACHE_MS)
+        await AccessKeys(runtime.context).authenticate(f"Bearer {issued.key}")
+        assert (await keys.list()).items[0].last_used_at == first
+        assert await written() == before + 1
+        clock.advance(limits.ACCESS_USED_EVERY_MS)
+        await keys.authenticate(f"Bearer {issued.key}")
+        assert (await keys.list()).items[0].last_used_at == clock.now()
+        assert await written() == before + 2
+
+
+async def test_a_key_opens_also_where_its_use_cannot_be_noted(runtime: MemoryRuntime) -> None:
+    issued = await user(AccessKeys(runtime.context))
+
+    class Full(PassingStore):
+        async def commit(self, batch: Batch, /) -> Committed:
+            raise StoreFull(engine="memory")
+
+    keys = AccessKeys(replace(runtime.context, store=Full(runtime.context.store)))
+    assert (await keys.authenticate(f"Bearer {issued.key}")).id == issued.access.id
 
 
 async def test_only_so_many_keys_are_remembered(keys: AccessKeys, monkeypatch: pytest.MonkeyPatch) -> None:

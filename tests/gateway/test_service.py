@@ -72,7 +72,7 @@ class TestUsers:
         self, gateway: Gateway, ada: dict[str, str]
     ) -> None:
         told: set[str] = set()
-        for user_id, user_key in (("ada", "uk_x"), ("nobody", ada["user_key"]), ("ada", ""), ("", "")):
+        for user_id, user_key in (("ada", "uk_x"), ("nobody", ada["user_key"]), ("ada", ""), ("", ""), ("\x16", "x")):
             with pytest.raises(Unauthorized) as refused:
                 await gateway.search(wire.SearchRequest(query="x", user_id=user_id, user_key=user_key))
             told.add(refused.value.message)

@@ -4,7 +4,10 @@ import httpx
 import pytest
 from tests.http_shell.conftest import Keys, bearer
 
+from elytron import MemoryRuntime
+from elytron_cli.beside import Wanted, beside
 from elytron_core import limits
+from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +19,9 @@ async def test_a_key_is_made_shown_once_used_turned_and_ended(server: httpx.Asyn
     assert (await server.post("/v1/list", json={}, headers=bearer(made["key"]))).json()["space"] == "eve"
     listed = await server.get("/v1/access", headers=operator)
     assert made["key"] not in listed.text
-    assert made["access"] in listed.json()["items"]
+    (item,) = [one for one in listed.json()["items"] if one["id"] == made["access"]["id"]]
+    assert item.pop("last_used_at") > item["created_at"]
+    assert item == made["access"]
 
     path = f"/v1/access/{made['access']['id']}"
     turned = (await server.post(f"{path}/rotate", headers=operator)).json()
@@ -58,6 +63,36 @@ async def test_a_key_for_nothing_sensible_is_refused(server: httpx.AsyncClient, 
     for asked in ({"kind": "user", "label": "x"}, {"kind": "operator", "space": "a", "label": "x"}, {"kind": "root"}):
         response = await server.post("/v1/access", json=asked, headers=bearer(keys.operator))
         assert response.status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/v1/list", "/v1/access", "/webhook/report", "/memories/search"])
+async def test_who_guesses_keys_is_told_when_to_come_again_and_nobody_is_locked_out(
+    runtime: MemoryRuntime, keys: Keys, path: str
+) -> None:
+    async with beside(runtime, Wanted()) as more:
+        app = create_app(runtime, further=more.further)
+
+        def client(address: str) -> httpx.AsyncClient:
+            transport = httpx.ASGITransport(app, client=(address, 1))
+            return httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+        sent = {"user_id": "ada", "user_key": "x", "query": "x"} if path.startswith("/memories") else {}
+        wrong = bearer(keys.user[:-4] + "beef") | {"Webhook-Key": "0" * 16}
+        async with client("192.0.2.1") as guessing, client("192.0.2.2") as other:
+            told = [
+                await guessing.post(path, json=sent, headers=wrong)
+                for _ in range(limits.WRONG_CREDENTIALS_PER_MINUTE + 1)
+            ]
+            assert {answer.status_code for answer in told[:-1]} == {401}
+            assert (told[-1].status_code, told[-1].json()["code"]) == (429, "rate_limited")
+            assert 0 < int(told[-1].headers["retry-after"]) <= 60
+            assert (await other.post(path, json=sent, headers=wrong)).status_code == 401
+            assert (await guessing.post("/v1/list", json={}, headers=bearer(keys.user))).status_code == 200
+
+
+async def test_who_shows_nothing_is_asked_for_a_key_however_often(server: httpx.AsyncClient) -> None:
+    for _ in range(limits.WRONG_CREDENTIALS_PER_MINUTE + 1):
+        assert (await server.post("/v1/list", json={})).status_code == 401
 
 
 async def test_headers_have_a_bound(server: httpx.AsyncClient) -> None:

@@ -1,5 +1,6 @@
 """Access keys: made once, shown once, kept as keyed digests in the store's system space, known again by them."""
 
+import contextlib
 import hmac
 import re
 from collections import OrderedDict
@@ -13,7 +14,7 @@ from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
 from elytron_core import canonical, limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.scoped import Cursor, PageLimit
-from elytron_core.errors import Conflict, InvalidInput, NotFound, Unauthorized
+from elytron_core.errors import Conflict, ElytronError, InvalidInput, NotFound, Unauthorized
 from elytron_core.model import Request, Value
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
@@ -39,10 +40,14 @@ class AccessKey(Value):
     rotations: int = 0
     rotated_at: Instant | None = None
     revoked_at: Instant | None = None
+    last_used_at: Instant | None = None
 
 
 class AccessKeyReport(Value):
-    """A key as it is shown: everything but what opens anything. `fingerprint` changes when the key does."""
+    """A key as it is shown: everything but what opens anything. `fingerprint` changes when the key does.
+
+    `last_used_at` is true to the hour; without it, the key was never used.
+    """
 
     id: str
     kind: PrincipalKind
@@ -52,6 +57,7 @@ class AccessKeyReport(Value):
     created_at: Instant
     rotated_at: Instant | None = None
     revoked_at: Instant | None = None
+    last_used_at: Instant | None = None
 
 
 class AccessKeyIssued(Value):
@@ -109,6 +115,7 @@ class AccessKeys:
     def __init__(self, context: OperationContext, /) -> None:
         self._context = context
         self._seen: OrderedDict[str, tuple[Instant, AccessKey | None]] = OrderedDict()
+        self._noted: OrderedDict[str, Instant] = OrderedDict()
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return whose key the header holds. Raises Unauthorized, with one and the same word for every reason."""
@@ -122,6 +129,7 @@ class AccessKeys:
         if record is None or not hmac.compare_digest(_digest(record, *found.groups()), expected):
             raise Unauthorized
         assert key is not None
+        await self.used(key.id)
         return _principal(key)
 
     async def signer(self, key_id: str, /) -> tuple[Principal, str]:
@@ -131,6 +139,22 @@ class AccessKeys:
         if record is None or key is None or key.revoked_at is not None:
             raise Unauthorized
         return _principal(key), _webhook_secret(record, key)
+
+    async def used(self, key_id: str, /) -> None:
+        """Note that a key that was just looked up is used: once an hour, and only where that can be stored now."""
+        seen = self._seen.get(key_id)
+        if seen is None or seen[1] is None:
+            return
+        now = seen[0]
+        if now - max(seen[1].last_used_at or 0, self._noted.get(key_id, 0)) < limits.ACCESS_USED_EVERY_MS:
+            return
+        self._noted[key_id] = now
+        if len(self._noted) > limits.ACCESS_KEYS_CACHED:
+            self._noted.popitem(last=False)
+        with contextlib.suppress(ElytronError):
+            record, key, revision = await self._kept(key_id)
+            if (key.last_used_at or 0) < now:
+                await self._put(key.model_copy(update={"last_used_at": now}), record, expects=revision)
 
     async def add(self, request: AccessAddRequest, /) -> AccessKeyIssued:
         """Make a key and show it, this once."""
@@ -265,6 +289,7 @@ def _shown(key: AccessKey) -> AccessKeyReport:
         created_at=key.created_at,
         rotated_at=key.rotated_at,
         revoked_at=key.revoked_at,
+        last_used_at=key.last_used_at,
     )
 
 

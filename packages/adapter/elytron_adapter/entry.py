@@ -2,6 +2,7 @@
 
 import asyncio
 
+from elytron_adapter.attempts import Attempts
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Auth, AuthKind, Envelope, Response, Source, Transport
 from elytron_adapter.failures import rejection
@@ -23,6 +24,8 @@ class Entrance:
         self.dispatcher = dispatcher
         self.closing = asyncio.Event()
         """Set when the server begins to end: streams and sockets say goodbye."""
+        self.attempts = Attempts(dispatcher.runtime.context.clock)
+        """Wrong credentials, for shells to count by the address that they came from."""
         self.authenticator = authenticator
         self.shedding = shedding or Unshed()
 

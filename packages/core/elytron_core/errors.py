@@ -187,8 +187,8 @@ class RateLimited(LimitExceeded):
     key = "rate_limited"
     retryable = True
 
-    def __init__(self, *, limit: int, retry_after_s: int) -> None:
-        ElytronError.__init__(self, f"more than {limit} calls a minute: try again in {retry_after_s} s")
+    def __init__(self, *, limit: int, retry_after_s: int, what: str = "calls") -> None:
+        ElytronError.__init__(self, f"more than {limit} {what} a minute: try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
 
     def details(self) -> dict[str, str | int]:

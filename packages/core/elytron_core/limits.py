@@ -237,6 +237,10 @@ MODEL_PACKAGE_BYTES = 256 * 1024 * 1024
 CALLS_PER_MINUTE = 12_000
 """Of one user or device; operators and developers are not counted."""
 RATE_RETRY_S = 5
+WRONG_CREDENTIALS_PER_MINUTE = 60
+"""From one address, or one network of IPv6, before they are answered by when to come again."""
+WRONG_CREDENTIALS_PLACES = 4_096
+"""How many addresses are counted at once; the one that was quiet for longest makes room."""
 CALLS_RUNNING = 64
 CALLS_RUNNING_EACH = 32
 CALLS_WAITING = 4_096
@@ -248,6 +252,8 @@ IDEMPOTENCY_WAIT_S = 5.0
 ACCESS_KEYS_CACHED = 10_000
 ACCESS_CACHE_MS = 2_000
 """How long a key that was looked up is trusted: a revoked one is refused after this at the latest."""
+ACCESS_USED_EVERY_MS = 60 * 60 * 1000
+"""How exactly it is known when a key was last used."""
 WEBHOOK_WINDOW_MS = 5 * 60 * 1000
 """How far a webhook's time may be from the server's."""
 SHUTDOWN_S = 20

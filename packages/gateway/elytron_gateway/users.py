@@ -67,7 +67,7 @@ class Users:
     async def authenticate(self, user_id: str, user_key: str, /) -> User:
         """Return the user that the key belongs to. Raises Unauthorized, alike for every reason."""
         kept = await self._users.get(SPACE, await self._place(user_id)) if user_id else None
-        user = kept.value if kept is not None else User(user_id=user_id or "nobody", created_at=self._ctx.clock.now())
+        user = kept.value if kept is not None else User(user_id="nobody", created_at=self._ctx.clock.now())
         # The key is derived and compared for unknown users too, so that time tells nobody who exists.
         fits = hmac.compare_digest((await self._key(user)).encode(), user_key.encode("utf-8", "replace"))
         if kept is None or not fits or user.revoked_at is not None:

@@ -1,5 +1,6 @@
 """What a server says of itself: its operations, its OpenAPI document, a page to read and try them, its health."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
@@ -68,7 +69,7 @@ def describing(surfaces: Sequence[Surface], /) -> tuple[Surface, ...]:
         return json.dumps(document([*surfaces, *here, own]), separators=(",", ":")).encode()
 
     async def openapi(request: Request) -> Response:
-        return _unless_known(request, body(), "application/json")
+        return _unless_known(request, await asyncio.to_thread(body), "application/json")
 
     own = shown(
         "/openapi.json", openapi, access=Access.PUBLIC, methods=("GET",),

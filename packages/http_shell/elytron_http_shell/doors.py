@@ -4,20 +4,22 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute, request_response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
 from elytron_adapter.principals import Principal, PrincipalKind
-from elytron_core.errors import ElytronError, PermissionRefused
+from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
 from elytron_core.model import Value
 from elytron_http_shell.responses import turn_away
 
+_UNAUTHORIZED = 401
 _OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
 
 
@@ -126,17 +128,52 @@ class Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["route"] = self._path
-        if self.access in {Access.MEMBER, Access.OPERATOR}:
-            try:
-                scope["state"]["principal"] = await self._admitted(scope)
-            except ElytronError as error:
-                told = rejection(error, request_id=request_id_of(scope))
-                await turn_away(told, scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        match self.access:
+            case Access.PUBLIC:
+                await self._app(scope, receive, send)
+            case Access.SIGNED | Access.CREDENTIALS:
+                await self._judged(scope, receive, send)
+            case Access.MEMBER | Access.OPERATOR:
+                try:
+                    scope["state"]["principal"] = await self._admitted(scope)
+                except ElytronError as error:
+                    await turn_away(rejection(error, request_id=request_id_of(scope)), scope, receive, send)
+                    return
+                await self._app(scope, receive, send)
+            case _:
+                assert_never(self.access)
+
+    async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the handler judge the credential, and count what it says was wrong."""
+        refused: RateLimited | None = None
+
+        async def answer(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] == _UNAUTHORIZED:
+                refused = self._too_many(scope)
+            if refused is None:
+                await send(message)
+
+        await self._app(scope, receive, answer)
+        if refused is not None:
+            await turn_away(rejection(refused, request_id=request_id_of(scope)), scope, receive, send)
+
+    def _too_many(self, scope: Scope) -> RateLimited | None:
+        """Count a wrong credential, and return what to answer where there were too many from the same place."""
+        attempts, client = self._entrance.attempts, scope.get("client")
+        wait_s = attempts.failed(client[0] if client else None)
+        if wait_s is None:
+            return None
+        return RateLimited(limit=attempts.most, retry_after_s=wait_s, what="wrong credentials")
 
     async def _admitted(self, scope: Scope) -> Principal:
-        principal = await self._entrance.authenticate(self._credential(Headers(scope=scope)))
+        credential = self._credential(Headers(scope=scope))
+        try:
+            principal = await self._entrance.authenticate(credential)
+        except Unauthorized:
+            if credential is not None and (refused := self._too_many(scope)):
+                raise refused from None
+            raise
         if self.access is Access.OPERATOR and principal.kind not in _OPERATORS:
             raise PermissionRefused("this is an operator's: use an operator's key")
         return principal

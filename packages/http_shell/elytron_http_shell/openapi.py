@@ -125,6 +125,8 @@ def _answer(told: Told, refs: Refs) -> Json:
 
 def _responses(told: Told, refs: Refs) -> Json:
     found = {str(told.status): _answer(told, refs), **_problems(refs)}
+    if "If-None-Match" in told.headers:
+        found["304"] = {"description": "What the caller has is still so."}
     for status in told.beside:
         own = found.setdefault(str(status), {"description": "The protocol's own answer.", "content": {}})
         own["content"]["application/json"] = {}

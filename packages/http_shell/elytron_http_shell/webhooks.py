@@ -62,6 +62,7 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
         principal, secret = await keys.signer(request.headers.get(KEY, ""))
         message_id = verified(request.headers, sent, secret=secret, clock=clock)
         request.state.principal = principal
+        await keys.used(principal.id)
         write = codec.decode(_WRITE, sent)
         assert isinstance(write, MemoryWriteRequest)
         if (write.write.kind in _REPORTS) is not is_report:

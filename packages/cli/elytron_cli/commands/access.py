@@ -116,4 +116,5 @@ def _tell_issued(out: Output, issued: "AccessKeyIssued") -> None:
 
 def _line(item: "AccessKeyReport") -> str:
     state = "revoked" if item.revoked_at is not None else item.fingerprint
-    return f"{item.id}  {item.kind:<8}  {state:<12}  {item.space or '(every space)'}  {item.label}"
+    used = "never used" if item.last_used_at is None else f"used {tables.when(item.last_used_at)}"
+    return f"{item.id}  {item.kind:<8}  {state:<12}  {used:<21}  {item.space or '(every space)'}  {item.label}"

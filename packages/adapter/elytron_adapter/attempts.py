@@ -1,0 +1,47 @@
+"""How often callers from one place may show what opens nothing."""
+
+import ipaddress
+from collections import OrderedDict
+
+from elytron_core import limits
+from elytron_core.clock import Clock, Instant
+
+_MINUTE_MS = 60_000
+_V6_PLACE_BITS = 64
+"""What one customer of a network has of addresses in IPv6."""
+
+
+class Attempts:
+    """Counts wrong credentials by the place that they came from, of so many places at the most.
+
+    Right ones are let in, wherever they come from and whatever else was tried there:
+    behind a proxy everybody comes from one place. Guessing is kept hopeless by the length of keys, not by this.
+    """
+
+    def __init__(self, clock: Clock, /, *, most: int = limits.WRONG_CREDENTIALS_PER_MINUTE) -> None:
+        self.most = most
+        self._clock = clock
+        self._places: OrderedDict[str, tuple[Instant, int]] = OrderedDict()
+
+    def failed(self, address: str | None, /) -> int | None:
+        """Count a wrong credential from `address`; return the seconds to wait where there were too many, else None."""
+        place = place_of(address)
+        now = self._clock.now()
+        began, count = self._places.pop(place, (now, 0))
+        if not 0 <= now - began < _MINUTE_MS:
+            began, count = now, 0
+        self._places[place] = (began, count + 1)
+        if len(self._places) > limits.WRONG_CREDENTIALS_PLACES:
+            self._places.popitem(last=False)
+        return -(-(began + _MINUTE_MS - now) // 1000) if count >= self.most else None
+
+
+def place_of(address: str | None, /) -> str:
+    """Return the place of an address: itself, or its network in IPv6; one for all that have none."""
+    try:
+        found = ipaddress.ip_address(address or "")
+    except ValueError:
+        return ""
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(found.ipv4_mapped or ipaddress.ip_network((found, _V6_PLACE_BITS), strict=False))
+    return str(found)

@@ -1,0 +1,33 @@
+"""Wrong credentials are counted by the place that they come from, of so many places, for a minute."""
+
+import pytest
+
+from elytron_adapter.attempts import Attempts, place_of
+from elytron_core import limits
+from elytron_core.clock import FrozenClock
+
+
+def test_a_place_that_was_wrong_too_often_waits_for_the_rest_of_its_minute() -> None:
+    clock = FrozenClock()
+    attempts = Attempts(clock, most=2)
+    assert [attempts.failed("192.0.2.1") for _ in range(3)] == [None, None, 60]
+    clock.advance(45_500)
+    assert attempts.failed("192.0.2.1") == 15
+    assert attempts.failed("192.0.2.2") is None
+    clock.advance(14_500)
+    assert attempts.failed("192.0.2.1") is None
+
+
+def test_only_so_many_places_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WRONG_CREDENTIALS_PLACES", 2)
+    attempts = Attempts(FrozenClock(), most=1)
+    for number in range(3):
+        assert attempts.failed(f"192.0.2.{number}") is None
+    assert attempts.failed("192.0.2.2") is not None
+    assert attempts.failed("192.0.2.0") is None
+
+
+def test_a_network_of_version_six_is_one_place() -> None:
+    assert place_of("2001:db8::1") == place_of("2001:db8::ffff:1") != place_of("2001:db8:0:1::1")
+    assert place_of("::ffff:192.0.2.1") == place_of("192.0.2.1") == "192.0.2.1"
+    assert place_of(None) == place_of("a socket's path") == ""
