@@ -97,6 +97,21 @@ def test_a_store_is_opened_in_a_profile(elytron: CommandLine, monkeypatch: pytes
     assert snapshot["catalog"]["profile"] == "esp-embedded-sdk"
 
 
+def test_facts_are_folded_and_brought_back(elytron: CommandLine) -> None:
+    assert elytron("facts", "merge", "--no-json").stdout == "nothing was changed\n"
+    for number, topic in enumerate(("tea", "drink")):
+        content = "Ada likes green tea in the morning" + "s" * number
+        proposal = {"target": "long_term", "topic": topic, "content": content}
+        draft = {"proposal": proposal, "authority": "user_asserted"}
+        elytron("candidates", "propose", left(elytron, "c.json", {"candidates": [draft]}))
+        (waiting,) = elytron.json("candidates", "list")["items"]
+        elytron("candidates", "accept", waiting["id"])
+    assert "nothing was changed" in elytron("facts", "merge", "--dry-run", "--no-json").stdout
+    (pair,) = elytron.json("facts", "merge")["pairs"]
+    assert pair["folded"] in elytron("facts", "merge", "--undo", pair["folded"], "--no-json").stdout
+    assert "not folded" in elytron("facts", "merge", "--undo", pair["folded"], "--no-json").stdout
+
+
 def test_a_file_that_is_not_what_a_command_wants_is_named(elytron: CommandLine) -> None:
     wrong = left(elytron, "wrong.json", {"goal": "move"})
     for command in (("candidates", "propose"), ("subjects", "write"), ("continuity", "write", "execution")):

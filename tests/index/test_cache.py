@@ -35,6 +35,12 @@ def test_the_space_used_last_stays_however_large_it_is() -> None:
     assert cache.spaces() == (B,)
 
 
+def test_no_more_spaces_are_kept_than_asked_for() -> None:
+    cache = IndexCache(limit_spaces=2)
+
+    assert [cache.put(space, an_index()) for space in (A, B, C)] == [(), (), (A,)]
+
+
 def test_growth_counts_when_an_index_is_put_again() -> None:
     grown = an_index()
     cache = IndexCache(3 * grown.size_bytes)

@@ -246,6 +246,32 @@ async def test_a_folded_fact_stays_folded_where_its_slot_has_a_new_value(memory:
     assert gone.pairs[0].reason == "one of the two facts is not there any more"
 
 
+async def test_a_fact_rests_on_a_turn_as_long_as_it_is_lent_its_citation(memory: elytron.MemoryRuntime) -> None:
+    turns = [(await memory.add(text, speaker="Ada")).ids[0] for text in ("Green tea, please.", "Green tea again.")]
+    drafts = [
+        {"topic": f"tea {place}", "content": f"Ada likes green tea in the morning{'s' * place}", "citations": [turn]}
+        for place, turn in enumerate(turns)
+    ]
+    facts = (await put(memory, "long_term", facts=drafts)).ids
+
+    async def resting() -> list[set[str]]:
+        reports = [
+            await memory.request_transcript_lifecycle(
+                elytron.MemoryTranscriptLifecycleRequest.model_validate({"transition": "review", "turn_ids": [turn]})
+            )
+            for turn in turns
+        ]
+        return [{ref.store_key for ref in report.derived_memory_refs} for report in reports]
+
+    alone = await resting()
+    assert alone == [{fact} for fact in facts]
+    (pair,) = (await memory.merge_facts()).pairs
+    lent = facts.index(pair.folded)
+    assert (await resting())[lent] == {pair.kept, pair.folded}
+    await memory.merge_facts(elytron.MemoryMergeRequest(undo=(pair.folded,)))
+    assert await resting() == alone
+
+
 async def test_merging_an_empty_memory_changes_nothing(memory: elytron.MemoryRuntime) -> None:
     report = await memory.merge_facts()
     assert (report.pairs, report.changed, (await memory.inspect()).exists) == ((), False, False)

@@ -113,6 +113,16 @@ async def test_a_block_is_no_larger_than_the_profile_renders() -> None:
         assert (await memory.project("valve", max_chars=500)).limited_by == ()
 
 
+async def test_a_small_place_holds_the_indexes_of_few_spaces_and_finds_in_all() -> None:
+    async with elytron.open("memory:", space=None, profile="esp-embedded-sdk") as memory:
+        names = [f"house {number}" for number in range(12)]
+        for name in names:
+            await memory.add("The valve opens at 40 degrees.", user_id=name)
+        for name in names:
+            assert len((await memory.search("when does the valve open?", user_id=name)).hits) == 1
+        assert memory.context.folds.held[0] == memory.context.profile.budget.runtimes == 8
+
+
 async def test_the_catalog_tells_what_can_be_done_here(memory: elytron.MemoryRuntime) -> None:
     found = await memory.capabilities()
     assert found.profile == elytron.ProfileName.SERVER_DEV_FULL

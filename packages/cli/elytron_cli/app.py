@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "erase": ("control:erase", "Remove memories physically; there is no way back."),
     "evolve": ("evolve:evolve", "Try proposed changes on a copy, and submit them."),
     "export": ("moving:export", "Write the space to an archive file."),
+    "facts": ("facts:facts", "Fold facts that say nearly the same, or bring them back."),
     "forget": ("control:forget", "Hide memories from recall; --undo brings them back."),
     "garden": ("notebook:garden", "See and write what a persona keeps to itself."),
     "gateway": ("gateway:gateway", "Call a Memory Gateway: memories, resources, searches."),

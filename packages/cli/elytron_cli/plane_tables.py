@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from elytron_cli.output import line, safe
 from elytron_cli.tables import new_table, pairs, when
 from elytron_core.contracts.continuity import ContinuityExportReport, ContinuityImportReport, ContinuityReport
-from elytron_core.contracts.governing import CandidateListReport, CandidateResolveReport
+from elytron_core.contracts.governing import CandidateListReport, CandidateResolveReport, MemoryMergeReport
 from elytron_core.contracts.subjects import GardenReport, SubjectsReport
 from elytron_core.contracts.writing import MemoryWriteReport
 from elytron_core.planes.candidates import Candidate, GardenProposal, SkillProposal
@@ -32,6 +32,17 @@ def candidate_resolved(console: "Console", report: CandidateResolveReport, /) ->
     became = f"  became {line(report.became)}" if report.became is not None else ""
     why = f"  {line(report.reason)}" if report.reason else ""
     console.print(f"{report.state.value}  {line(report.id)}{became}{why}", soft_wrap=True)
+
+
+def facts_merged(console: "Console", report: MemoryMergeReport, /) -> None:
+    """Show which facts were folded or brought back, or would be, and why others were not."""
+    rows = new_table("kept", "folded", "likeness", "why not", numbers=("likeness",))
+    for pair in report.pairs:
+        rows.add_row(line(pair.kept), line(pair.folded), f"{pair.likeness:.2f}" if pair.likeness else "", pair.reason)
+    if report.pairs:
+        console.print(rows)
+    if not report.changed:
+        console.print("nothing was changed")
 
 
 def continuity_shown(console: "Console", report: ContinuityReport, /) -> None:

@@ -8,10 +8,13 @@ from elytron_index.space import SpaceIndex
 
 
 class IndexCache:
-    """Keeps indexes of spaces within `limit_bytes` in all; the one used last always stays. No I/O."""
+    """Keeps indexes of up to `limit_spaces` within `limit_bytes` in all; the one used last always stays. No I/O."""
 
-    def __init__(self, limit_bytes: int = limits.INDEX_CACHE_BYTES, /) -> None:
+    def __init__(
+        self, limit_bytes: int = limits.INDEX_CACHE_BYTES, /, *, limit_spaces: int = limits.INDEX_CACHE_SPACES
+    ) -> None:
         self._limit_bytes = limit_bytes
+        self._limit_spaces = limit_spaces
         self._kept: OrderedDict[SpaceId, SpaceIndex] = OrderedDict()
         self._sizes: dict[SpaceId, int] = {}
         self._total = 0
@@ -33,7 +36,7 @@ class IndexCache:
         self._sizes[space] = index.size_bytes
         self._total += self._sizes[space]
         gone: list[SpaceId] = []
-        while self._total > self._limit_bytes and len(self._kept) > 1:
+        while (self._total > self._limit_bytes or len(self._kept) > self._limit_spaces) and len(self._kept) > 1:
             oldest = next(iter(self._kept))
             self.drop(oldest)
             gone.append(oldest)

@@ -45,16 +45,16 @@ class Fed:
 
 
 class Folds:
-    """The indexes of a runtime: read at need, caught up before each use, held within a bound of bytes.
+    """The indexes of a runtime: read at need, caught up before each use, held within bounds of bytes and spaces.
 
     An index is a fold over the journal and can always be made again: from its checkpoint, else from the start.
     """
 
-    def __init__(self, store: Store, /, *, forget: Callable[[SpaceId], None], max_bytes: int) -> None:
+    def __init__(self, store: Store, /, *, forget: Callable[[SpaceId], None], max_bytes: int, max_spaces: int) -> None:
         self._store = store
         self._forget = forget
         self._analyser = Analyser()
-        self._cache = IndexCache(max_bytes)
+        self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
         self._held: dict[SpaceId, _Held] = {}
         self._fed: dict[SpaceId, list[Fed]] = {}
         self._locks: dict[SpaceId, asyncio.Lock] = {}

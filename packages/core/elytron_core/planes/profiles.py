@@ -56,6 +56,7 @@ class ProfileBudget(Value):
     maintenance_chars: Count
     """Of one turn, or of the turns together, that maintenance shows a model."""
     runtimes: Count
+    """Of how many spaces the indexes are held in memory at once; others are read again when they are asked for."""
     subscriptions: Count
     hops: Count
     transcript: TranscriptGovernanceBudget

@@ -88,6 +88,7 @@ def default_profile() -> Profile:
             "source_chars": limits.MESSAGE_CHARS,
             "render_chars": limits.PROJECTION_CHARS_MAX,
             "maintenance_chars": limits.SUMMARY_INPUT_CHARS,
+            "runtimes": limits.INDEX_CACHE_SPACES,
             "subscriptions": limits.SUBSCRIPTIONS,
             "transcript": TranscriptGovernanceBudget(
                 page_turns=limits.PAGE_MAX,

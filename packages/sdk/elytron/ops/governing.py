@@ -1,6 +1,7 @@
 """Governance of beliefs: candidates listed and decided on, near duplicates folded together and brought back."""
 
 from elytron.context import OperationContext
+from elytron.deriving import Resting, link_written, unlink_left
 from elytron.keeping import place_of
 from elytron.records import Changes
 from elytron.writes.candidates import admit
@@ -21,6 +22,7 @@ from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import FactId, is_id
 from elytron_core.planes import candidates, long_term
 from elytron_core.planes.candidates import Candidate, CandidateState
+from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import near_duplicates
 from elytron_core.ports.store import Action, Document, Ref
@@ -95,6 +97,7 @@ async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> 
             pairs = [await _unfolded(ctx, scope, name, record, changes) for name in dict.fromkeys(request.undo)]
         else:
             pairs = await _folded(ctx, scope, request.limit, changes)
+            await link_written(ctx, scope.space, record, changes)
         changed = any(pair.changed for pair in pairs)
         report = MemoryMergeReport(
             space=scope.space,
@@ -180,6 +183,8 @@ async def _unfolded(
     kept, back = near_duplicates.unfold(into[0], fact)
     changes.put(Ref(long_term.FACTS, kept.id), kept, expects=into[1], action=Action.OPERATOR)
     changes.put(Ref(long_term.FACTS, back.id), back, expects=revision, action=Action.OPERATOR)
+    rested = Resting(DerivedMemoryPlane.SHARED_FACT, kept.id, into[0].citations)
+    await unlink_left(ctx, scope.space, record, changes, rested, after=kept.citations)
     return MergedPair(kept=kept.id, folded=back.id)
 
 
