@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from elytron_core.contracts.recalling import Plane
 from elytron_core.planes.long_term import Kind
 from elytron_core.policy.projection import POLICY, ProjectionInputs, RecalledItem, StandingFact, build
-from elytron_core.policy.provenance import Stripped, is_own_output, strip_own_output
+from elytron_core.policy.provenance import Stripped, is_own_output, own_words, strip_own_output
 
 FACT = StandingFact(id="f", kind=Kind.FACT, topic="tea", content="likes green tea")
 HIT = RecalledItem(id="t", plane=Plane.TRANSCRIPT, text="we drank tea")
@@ -44,3 +44,21 @@ def test_other_text_stays_as_it_is(text: str) -> None:
 def test_talk_about_memory_tags_is_no_output() -> None:
     for text in ("the tag <memory-> is odd", "use <memory-block>", POLICY[:-1]):
         assert strip_own_output(text) == Stripped(text, 0)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "From the transcript of 2026-02-03: Ada\n> Ada: I live in Lisbon.\n> Ada: I keep bees.",
+        "From the transcript of 2026-02-03: Ada > Ada: I live in Lisbon. > Ada: I keep bees.",
+    ],
+)
+def test_a_drawn_note_that_is_pasted_is_nobodys_own_word_and_stays_evidence(note: str) -> None:
+    text = f"You wrote:\n{note}\nI moved since."
+    assert own_words(text).split("\n") == ["You wrote:", "", "I moved since."]
+    assert strip_own_output(text) == Stripped(text, 0)
+
+
+def test_who_speaks_of_a_transcript_is_heard() -> None:
+    text = "From the transcript of the meeting I take it that I am to move to Lisbon."
+    assert own_words(text) == text

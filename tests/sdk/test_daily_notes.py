@@ -6,6 +6,7 @@ from tests.sdk.transcripts import SUPPORT, commit, turn
 from tests.sdk.turns import finish
 
 import elytron
+from elytron.models import ScriptedModel
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.maintaining import MemoryMaintainRequest, PassOutcome
 from elytron_core.contracts.planes import NoteDraft, NotesWrite
@@ -109,3 +110,19 @@ async def test_what_a_note_says_adds_no_fact(memory: elytron.MemoryRuntime, cloc
         only = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
         assert not (await other.recall("Lisbon", filters=only)).hits
     assert "I live in Lisbon" in " ".join(await told.texts(memory, "Lisbon"))
+
+
+async def test_a_model_is_not_shown_a_note_as_its_readers_word(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    await finish(memory, "t1", "Remember that I live in Lisbon.")
+    clock.advance(9 * DAY_MS)
+    await hygiene(memory, None)
+    (hit,) = (await memory.recall("Lisbon", filters=elytron.RecallFilters(planes=(elytron.Plane.ARCHIVE,)))).hits
+    model = ScriptedModel(['{"items": []}'])
+    async with elytron.open("memory:", space="ben", clock=clock, language_model=model) as other:
+        await finish(other, "t1", f"Look at this:\n{hit.text}\nShe keeps bees.")
+        await other.run_jobs()
+    (asked,) = model.prompts
+    assert "She keeps bees." in asked[-1].text
+    assert "Lisbon" not in asked[-1].text

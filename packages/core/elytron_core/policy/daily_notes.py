@@ -13,14 +13,13 @@ from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.roles import Role
 from elytron_core.policy import gleaning, maintaining
-from elytron_core.policy.provenance import strip_own_output
+from elytron_core.policy.provenance import NOTE_HEADING, own_words
 from elytron_core.policy.secrets import scrub
 from elytron_core.text import telling
 
 NOTES_PER_PASS: Final = 4
 SENTENCES: Final = 8
 """Sentences of a day's note; it cites at most as many messages."""
-HEADING: Final = "From the transcript of"
 
 
 class Drawn(NamedTuple):
@@ -81,7 +80,7 @@ def _note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> NoteDraf
         return None
     best = sorted(sorted(told, key=lambda found: (-found.told, found.place))[:SENTENCES], key=lambda found: found.place)
     speakers = ", ".join(dict.fromkeys(found.speaker for found in best))
-    lines = [f"{HEADING} {day}: {speakers}", *(f"> {found.speaker}: {found.text}" for found in best)]
+    lines = [f"{NOTE_HEADING} {day}: {speakers}", *(f"> {found.speaker}: {found.text}" for found in best)]
     citations = tuple(dict.fromkeys(found.citation for found in best))
     return NoteDraft(period=day, text="\n".join(lines)[: limits.NOTE_CHARS], citations=citations)
 
@@ -97,7 +96,7 @@ def _sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_Sentenc
                 continue
             if not (turn.is_recallable(part) and turn.is_readable(part)) or len(message.text) > gleaning.READ_CHARS:
                 continue
-            for text in gleaning.sentences(scrub(strip_own_output(message.text).text).text):
+            for text in gleaning.sentences(scrub(own_words(message.text)).text):
                 worth = telling.read(text).told
                 if worth >= 0 and text not in found:
                     citation = transcript.message_id(turn_id, part)

@@ -18,7 +18,7 @@ from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_core.planes.long_term import Confidence, Fact, FactOperation, Kind
 from elytron_core.planes.roles import Role
 from elytron_core.policy import gleaning, prompting, wording
-from elytron_core.policy.provenance import strip_own_output
+from elytron_core.policy.provenance import own_words
 
 SAID_OUTRIGHT: Final = "said outright"
 READ_BY_A_MODEL: Final = "read by a model"
@@ -139,7 +139,7 @@ def gleaned(turn_id: str, turn: transcript.Turn, /) -> tuple[candidates.Candidat
     found: list[candidates.CandidateDraft] = []
     for part in user_parts(turn):
         message = turn.messages[part]
-        for fact in gleaning.glean(strip_own_output(message.text).text, speaker=message.speaker):
+        for fact in gleaning.glean(own_words(message.text), speaker=message.speaker):
             proposal = candidates.FactProposal(
                 target=candidates.Target.LONG_TERM,
                 operation=fact.operation,
@@ -243,7 +243,7 @@ def _quoted_part(item: ExtractedItem, turn: transcript.Turn) -> int | None:
     own = user_parts(turn)
     spoken = range(len(turn.messages)) if item.plane is Plane.SKILL else own
     for part in spoken:
-        text = wording.normalise(turn.messages[part].text)
+        text = wording.normalise(own_words(turn.messages[part].text))
         if turn.is_recallable(part) and quote in text and (len(quote) >= min(QUOTE_CHARS, len(text))):
             return part
     return None

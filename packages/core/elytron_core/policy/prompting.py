@@ -6,7 +6,7 @@ from typing import Final
 from elytron_core import limits
 from elytron_core.planes import execution, transcript
 from elytron_core.planes.roles import Role
-from elytron_core.policy.provenance import strip_own_output
+from elytron_core.policy.provenance import own_words
 from elytron_core.policy.secrets import scrub
 
 SUMMARY: Final = """\
@@ -55,7 +55,7 @@ def state_data(
 
 def shown(text: str, most: int, /) -> str:
     """Return a stored text as a model may see it: one line, without secrets or this memory's own output, cut."""
-    flat = " ".join(scrub(strip_own_output(text).text).text.split())
+    flat = " ".join(scrub(own_words(text)).text.split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 

@@ -1,7 +1,8 @@
 """Telling this memory's own output from what somebody said, so that memory never feeds on itself.
 
 A projected block is known by its policy text and by its fence, whose mark is fresh each time. What stands between the
-two belongs to memory, not to whoever sent it back.
+two belongs to memory, not to whoever sent it back. A note that rules drew of a day is known by its heading; somebody
+may write such a line himself, so it is kept as evidence, and only not read as his own word.
 """
 
 import re
@@ -9,6 +10,10 @@ from typing import Final, NamedTuple
 
 from elytron_core.policy.projection import POLICY
 
+NOTE_HEADING: Final = "From the transcript of"
+"""How a note begins that is drawn from a day of the transcript; the day, a colon and who spoke follow."""
+
+_NOTE: Final = re.compile(NOTE_HEADING + r" \d{4}-\d{2}-\d{2}: [^\n]*(?:\n> [^\n]*)*")
 _OPENING: Final = re.compile(r"<memory-([0-9a-f]{8,64})>")
 
 
@@ -40,6 +45,12 @@ def strip_own_output(text: str, /) -> Stripped:
     if not blocks:
         return Stripped(text, 0)
     return Stripped("".join((*kept, rest)).strip(), blocks)
+
+
+def own_words(text: str, /) -> str:
+    """Return what of `text` is its sender's own: without blocks of memory and notes drawn from a transcript."""
+    told = strip_own_output(text).text
+    return _NOTE.sub("", told).strip() if NOTE_HEADING in told else told
 
 
 def _beginning(text: str) -> int | None:
