@@ -72,3 +72,12 @@ def test_a_note_has_the_eight_sentences_that_tell_most_in_their_order_and_cites_
     lines = [f"> user: {text}" for _, text in told[:8]]
     assert draft.text.splitlines() == ["From the transcript of 2025-12-23: user", *lines]
     assert draft.citations == tuple(transcript.turn_id(TAG, number) for number in range(2, 10))
+
+
+def test_a_day_that_comes_up_twice_is_one_note() -> None:
+    read = turns((9, TELLING), (8, TELLING), (9, "We flew to Porto in 2020."))
+    first, second = daily_notes.drawn(read, NOW, is_cut=False).drafts
+    assert [line for line in first.text.splitlines() if line[0] == ">"] == [
+        "> user: I met Ada in 2019.", "> user: We flew to Porto in 2020.",
+    ]  # fmt: skip
+    assert second.period == "2025-12-24"

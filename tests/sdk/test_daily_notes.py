@@ -61,6 +61,19 @@ async def test_masked_and_archived_turns_leave_no_note(memory: elytron.MemoryRun
     assert "notes_drawn" not in (await hygiene(memory)).counts
 
 
+async def test_a_restored_turn_is_noted_where_its_day_has_no_note(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    kept = await commit(memory, text="I sailed to Lisbon in 2019.")
+    await turn(memory, "archive", str(kept.turn_id))
+    clock.advance(9 * DAY_MS)
+    assert "notes_drawn" not in (await hygiene(memory)).counts
+    await turn(memory, "restore", str(kept.turn_id))
+    assert (await hygiene(memory)).counts["notes_drawn"] == 1
+    assert "notes_drawn" not in (await hygiene(memory)).counts
+    assert len(await notes_of(memory, "Lisbon")) == 1
+
+
 async def test_a_day_that_has_a_note_keeps_it(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     await commit(memory, text="I sailed to Lisbon in 2019.")
     write = NotesWrite(notes=(NoteDraft(period="2026-01-01", text="A day at sea"),))

@@ -20,7 +20,7 @@ from elytron_core.contracts.transcript import (
 from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
 from elytron_core.errors import Conflict
 from elytron_core.ids import ConversationTag, TurnId
-from elytron_core.planes import transcript
+from elytron_core.planes import jobs, transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, AttributePolicy, TurnAttribute
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryRef
 from elytron_core.planes.host_refs import HostOpaqueRef
@@ -108,6 +108,9 @@ async def _turn_page(
                 changes.put(document.ref, after, expects=document.revision, action=Action.LIFECYCLE)
             if after != turn or transition is Transition.REVIEW:
                 affected.append((TurnId(document.ref.key), after))
+        if transition is Transition.RESTORE and affected:
+            turn_id, turn = affected[0]
+            await _note_anew(ctx, scope, changes, transcript.tag_of(turn_id), turn.sequence)
         try:
             if changes:
                 touched.sequence = await _commit(ctx, scope, record, changes)
@@ -119,6 +122,18 @@ async def _turn_page(
             continue
         touched.turns += affected
         return
+
+
+async def _note_anew(
+    ctx: OperationContext, scope: Scope, changes: Changes, tag: ConversationTag, sequence: int
+) -> None:
+    """Add to a batch that notes of days are drawn again from the turn of this sequence on."""
+    ref = Ref(jobs.MAINTAINED, tag)
+    (document,) = await ctx.store.get(scope.space, (ref,))
+    known = jobs.Maintained.from_bytes(document.body) if document is not None else jobs.Maintained()
+    if document is not None and known.noted >= sequence:
+        after = known.model_copy(update={"noted": sequence - 1})
+        changes.put(ref, after, expects=document.revision, action=Action.MAINTENANCE)
 
 
 async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes) -> int:

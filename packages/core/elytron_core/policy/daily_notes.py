@@ -57,14 +57,16 @@ def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, i
     if goes_on and len(days) > 1:
         days.pop()
     drafts: dict[str, NoteDraft] = {}
+    said: dict[str, list[tuple[TurnId, transcript.Turn]]] = {}
     through = 0
     for day, held in days:
-        if len(drafts) == NOTES_PER_PASS:
+        if len(drafts) == NOTES_PER_PASS and day not in drafts:
             break
         through = held[-1][1].sequence
-        draft = _note(day, held)
+        said.setdefault(day, []).extend(held)
+        draft = _note(day, said[day])
         if draft is not None:
-            drafts.setdefault(day, draft)
+            drafts[day] = draft
     return Drawn(tuple(drafts.values()), through)
 
 
