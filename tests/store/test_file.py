@@ -37,7 +37,6 @@ from elytron_store import manifest
 from elytron_store.conformance import Reopen, ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, journal, one, put, write_blob
 from elytron_store.file import FileStore
-from elytron_store.file.committing import GroupCommitter
 from elytron_store.file.places import Places, folder_name
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 
@@ -294,18 +293,3 @@ class TestFailures:
         log.mkdir()
         with pytest.raises(StoreUnavailable):
             await one(store, fact(1))
-
-    async def test_an_unforeseen_failure_answers_every_commit_that_waits(self) -> None:
-        async def apply(_: Sequence[Batch]) -> Sequence[Committed]:
-            raise ZeroDivisionError
-
-        async def rest() -> None: ...
-
-        committer = GroupCommitter(apply, afterwards=rest)
-        tasks = [asyncio.create_task(committer.commit(batch(Put(fact(number), b"", 0)))) for number in range(3)]
-        told = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [type(outcome) for outcome in told] == [StoreFailed] * 3
-        causes = [outcome.__cause__ for outcome in told if isinstance(outcome, StoreFailed)]
-        assert [type(cause) for cause in causes] == [ZeroDivisionError] * 3
-        with pytest.raises(StoreFailed):
-            await committer.commit(batch(Put(fact(1), b"", 0)))

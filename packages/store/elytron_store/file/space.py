@@ -23,10 +23,8 @@ from elytron_store.file.generation import Frame
 from elytron_store.file.locks import locked
 from elytron_store.file.log import Log
 from elytron_store.file.places import Places
+from elytron_store.grouping import Outcome
 from elytron_store.ledger import Stage
-
-Outcome = Committed | Conflict | StoreCorrupt
-"""What becomes of one batch among others of its group."""
 
 
 class View(NamedTuple):

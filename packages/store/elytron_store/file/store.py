@@ -3,14 +3,13 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from elytron_core import limits
 from elytron_core.clock import Clock
-from elytron_core.errors import StoreClosed, StoreCorrupt, StoreError
+from elytron_core.errors import StoreClosed, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
@@ -27,11 +26,11 @@ from elytron_core.ports.store import (
 from elytron_store import rules
 from elytron_store.file import mending, opening
 from elytron_store.file.blobs import BlobReader, BlobWriter
-from elytron_store.file.committing import GroupCommitter
-from elytron_store.file.failures import while_reading
+from elytron_store.file.failures import ENGINE, while_reading
 from elytron_store.file.log import Log
 from elytron_store.file.places import Places, folder_name
-from elytron_store.file.space import FileSpace, Outcome
+from elytron_store.file.space import FileSpace
+from elytron_store.grouping import GroupCommitter, Work
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -163,7 +162,7 @@ class FileStore:
     async def close(self) -> None:
         self._closed = True
         for _, committer in self._held.values():
-            await committer.drain()
+            await committer.close()
         self._held.clear()
         await asyncio.to_thread(self._threads.shutdown)
 
@@ -172,12 +171,13 @@ class FileStore:
             raise StoreClosed
 
     async def _run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.wrap_future(self._submit(call, *args, **kwargs))
+
+    def _submit(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         try:
-            answer = self._threads.submit(call, *args, **kwargs)
-        except RuntimeError:
-            self._require_open()  # a closed store has ended its threads
-            raise
-        return await asyncio.wrap_future(answer)
+            return self._threads.submit(call, *args, **kwargs)
+        except RuntimeError as error:
+            raise StoreClosed from error  # a closed store has ended its threads, and so has a process at its end
 
     def _finally(self, call: Callable[[], None]) -> None:
         """Have `call` made although its caller may be cancelled, behind what the caller left in a thread."""
@@ -194,15 +194,11 @@ class FileStore:
         if held is None:
             fresh = FileSpace(self._where, space, busy_wait_s=self._busy_wait_s)
 
-            async def apply(batches: Sequence[Batch]) -> Sequence[Outcome]:
-                return await self._run(fresh.commit, batches)
+            def between() -> Work | None:
+                return fresh.compact if fresh.wants_compaction else None
 
-            async def compact() -> None:
-                if fresh.wants_compaction:
-                    with suppress(StoreError):  # it only saves room, and the next commit will want it again
-                        await self._run(fresh.compact)
-
-            held = self._held[space] = fresh, GroupCommitter(apply, afterwards=compact)
+            committer = GroupCommitter(fresh.commit, engine=ENGINE, submit=self._submit, between=between)
+            held = self._held[space] = fresh, committer
             self._let_go()
         self._held.move_to_end(space)
         return held

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from typing import TypeVar, TypeVarTuple, cast
 
 import aiosqlite
@@ -30,14 +31,19 @@ class Connection(aiosqlite.Connection):
         """Wait for the thread of a connection that could not be made; its last word may not find the loop closed."""
         await asyncio.to_thread(self._worker.join)
 
+    @property
+    def raw(self) -> Raw:
+        """The connection itself, for its thread alone. Raises StoreClosed."""
+        if self._connection is None or not self._running:
+            raise StoreClosed
+        return self._connection
+
     async def run(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Return `function(raw, *args)`, run on the connection's thread behind what was given before.
 
         A cancelled caller goes away at once; the function still runs. Raises StoreClosed.
         """
-        raw = self._connection
-        if raw is None or not self._running:
-            raise StoreClosed
+        raw = self.raw
 
         # A closure: aiosqlite logs what it runs, and the arguments are content.
         def call() -> T:
@@ -45,6 +51,19 @@ class Connection(aiosqlite.Connection):
 
         execute = cast("Callable[[Callable[[], T]], Awaitable[T]]", getattr(self, "_execute"))  # noqa: B009 - untyped there
         return await execute(call)
+
+    def give(self, work: Callable[[], object], /) -> None:
+        """Have `work` done on the connection's thread behind what was given before; it sees to its own errors.
+
+        Nobody waits for it here, so that it can answer many in one hop. Raises StoreClosed.
+        """
+        assert self.raw is not None
+
+        def call() -> None:
+            work()
+
+        queue: SimpleQueue[tuple[None, Callable[[], None]]] = getattr(self, "_tx")  # noqa: B009 - untyped there
+        queue.put((None, call))
 
 
 @contextmanager

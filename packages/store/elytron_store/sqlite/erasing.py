@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from elytron_core.ports.store import Action, Batch, Entry, Erased, Erasure, Ref
 from elytron_store.rules import ERASURE_REF
 from elytron_store.sqlite import blobs, rows
+from elytron_store.sqlite.appending import Appending
 from elytron_store.sqlite.connection import transaction
 from elytron_store.sqlite.driver import Access, Held, Raw, patiently
 from elytron_store.sqlite.schema import OF_SPACE, PAGE_BYTES, TABLES, create_table
-from elytron_store.sqlite.writing import Group
 
 _NAMED = (
     "SELECT sequence, at, action, collection, key FROM journal "
@@ -86,10 +86,10 @@ def _erase_named(raw: Raw, erasure: Erasure) -> Erased:
     for start in range(0, len(refs), _REFS_AT_ONCE):
         scrubbed += _scrub(raw, space, refs[start : start + _REFS_AT_ONCE])
     removed = sum(_erase_blob(raw, space, key) for key in dict.fromkeys(erasure.blobs))
-    group = Group(raw)
+    appending = Appending(raw)
     entry = Entry(action=Action.ERASE, ref=ERASURE_REF)
-    sequence = group.append(Batch(space=erasure.space, at=erasure.at, entries=(entry,)), group.head(space) + 1)
-    group.finish()
+    _, sequence = appending.append(Batch(space=space, at=erasure.at, entries=(entry,)))
+    appending.finish()
     return Erased(documents=documents, blobs=removed, entries_scrubbed=scrubbed, sequence=sequence)
 
 

@@ -23,17 +23,18 @@ from elytron_core.ports.store import (
 )
 from elytron_store import rules
 from elytron_store.durability import Durability
+from elytron_store.grouping import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import blobs, checking, erasing, opening, reading, writing
 from elytron_store.sqlite.connection import Connection, transaction
 from elytron_store.sqlite.driver import ERRORS, Access, Library, Raw, translate
 from elytron_store.sqlite.driver import library as default_library
-from elytron_store.sqlite.group import GroupCommit
 from elytron_store.sqlite.memo import Memo
 from elytron_store.sqlite.schema import STEPS, Step
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+_ENGINE = "sqlite"
 _READERS = 2
 
 
@@ -63,7 +64,8 @@ class SqliteStore:
         self._process = os.getpid()
         self._answers = 0
         self._closed = False
-        self._group = GroupCommit(self._apply)
+        self._failed: StoreFailed | None = None
+        self._group = GroupCommitter(self._apply, engine=_ENGINE, submit=writer.give, between=self._between)
 
     @classmethod
     async def open(
@@ -228,14 +230,25 @@ class SqliteStore:
     def _expired(self) -> int:
         return self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
 
-    async def _apply(self, batches: Sequence[Batch]) -> Sequence[writing.Outcome]:
-        outcomes = await self._writer.run(writing.apply_group, self._access, batches)
+    def _apply(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        """Write a group; runs on the writer's thread."""
+        raw = self._writer.raw
+        try:
+            outcomes = self._guard(lambda: writing.apply_group(raw, self._access, batches), doing="committing")
+        except ElytronError:
+            raise
+        except Exception as error:
+            self._failed = StoreFailed(engine=_ENGINE, doing="committing")
+            raise self._failed from error
         self._answers += sum(batch.idempotency is not None for batch in batches)
-        if self._answers >= limits.STORE_FORGET_EVERY:
-            self._answers = 0
-            with suppress(ElytronError, *ERRORS):
-                await self._writer.run(writing.forget_answers, self._access, self._expired())
         return outcomes
+
+    def _between(self) -> Work | None:
+        if self._answers < limits.STORE_FORGET_EVERY:
+            return None
+        self._answers = 0
+        raw = self._writer.raw
+        return lambda: writing.forget_answers(raw, self._access, self._expired())
 
     async def _read(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function` on the read connection with the fewest callers."""
@@ -250,14 +263,25 @@ class SqliteStore:
 
     async def _write(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function`, which brings its own transactions, on the write connection."""
-        if isinstance(self._group.ended, StoreFailed):
-            raise self._group.ended
+
+        def call(raw: Raw) -> T:
+            return self._guard(lambda: function(raw, *args), doing="writing")
+
+        return await self._writer.run(call)
+
+    def _guard(self, write: Callable[[], T], /, *, doing: str) -> T:
+        """Return what `write` returns; runs on the writer's thread. Nothing is written once a write failed.
+
+        Nobody can say what of the failed one reached the device.
+        """
+        if self._failed is not None:
+            raise self._failed
         try:
-            return await self._writer.run(function, *args)
+            return write()
         except ERRORS as error:
-            refused = translate(error, doing="writing")
+            refused = translate(error, doing=doing)
             if isinstance(refused, StoreFailed):
-                self._group.fail(refused)
+                self._failed = refused
             raise refused from error
 
     async def _change(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:

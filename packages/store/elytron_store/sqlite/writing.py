@@ -1,23 +1,20 @@
-"""What the write connection runs for commits: a group of batches in one transaction, each on its own feet."""
+"""What the write connection runs for commits: a group of batches in one transaction, each on its own feet.
+
+Mostly no batch of a group is refused. So what batches write that have nothing to do with each other goes in a table at
+a time, and whether their preconditions hold is found out by writing. Where one does not, nothing of the group is kept,
+and its batches are applied again one after the other, looking first.
+"""
 
 from collections.abc import Sequence
 
-from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, InvalidInput, StoreCorrupt
+from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, StoreCorrupt
 from elytron_core.ports.store import Batch, Committed, Delete, Put, Ref
+from elytron_store.grouping import Outcome
 from elytron_store.sqlite import rows
+from elytron_store.sqlite.appending import Appending
 from elytron_store.sqlite.connection import transaction
 from elytron_store.sqlite.driver import ERRORS, Access, Raw, translate
 
-Outcome = Committed | ElytronError
-
-_MANY = 8
-"""From so many new documents on, writing them together is cheaper than looking each up before."""
-
-_HEAD = 'SELECT sequence, "check" FROM heads WHERE space = ?'
-_MOVE_HEAD = (
-    "INSERT INTO heads VALUES (?, ?, ?) "
-    'ON CONFLICT (space) DO UPDATE SET sequence = excluded.sequence, "check" = excluded."check"'
-)
 _REVISION = "SELECT revision FROM documents WHERE space = ? AND collection = ? AND key = ?"
 _INSERT = "INSERT INTO documents VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT DO NOTHING"
 _UPDATE = (
@@ -25,10 +22,13 @@ _UPDATE = (
     "WHERE space = ? AND collection = ? AND key = ? AND revision = ?"
 )
 _DELETE = "DELETE FROM documents WHERE space = ? AND collection = ? AND key = ? AND revision = ?"
-_APPEND = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _ANSWERED = 'SELECT digest, answer, first, last, at, "check" FROM idempotency WHERE space = ? AND key = ?'
 _REMEMBER = "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _FORGET = "DELETE FROM idempotency WHERE at < ?"
+
+
+class _Dashed(Exception):
+    """What was hoped of a group does not hold."""
 
 
 def apply_group(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Outcome]:
@@ -37,7 +37,10 @@ def apply_group(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequen
     A refused batch changes nothing and takes no other down. Raises what the driver raises when nothing was committed.
     """
     try:
-        return _apply_together(raw, access, batches)
+        try:
+            return _apply_at_once(raw, access, batches)
+        except (_Dashed, Conflict, StoreCorrupt):
+            return _apply_in_turn(raw, access, batches)
     except (OverflowError, UnicodeError, *ERRORS) as error:
         of_driver = isinstance(error, ERRORS)
         if len(batches) == 1 and not of_driver:
@@ -46,6 +49,12 @@ def apply_group(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequen
             raise
     # One of them carries what cannot be stored, or touches what is damaged: alone, each finds out for itself.
     return [outcome for batch in batches for outcome in _apply_alone(raw, access, batch)]
+
+
+def forget_answers(raw: Raw, access: Access, before: int, /) -> None:
+    """Drop the idempotency records whose batch is older than `before`."""
+    with transaction(raw, access):
+        raw.execute(_FORGET, (before,))
 
 
 def _apply_alone(raw: Raw, access: Access, batch: Batch, /) -> Sequence[Outcome]:
@@ -58,146 +67,147 @@ def _apply_alone(raw: Raw, access: Access, batch: Batch, /) -> Sequence[Outcome]
         return [refused]
 
 
-def _apply_together(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Outcome]:
-    group = Group(raw)
+class _Stretch:
+    """Batches that follow each other and stand apart: none changes, asks for or answers under what another does."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.inserts: list[tuple[str, str, str, bytes, bytes]] = []
+        self.updates: list[tuple[int, bytes, bytes, str, str, str, int]] = []
+        self.deletes: list[tuple[str, str, str, int]] = []
+        self._touched: set[tuple[str, Ref | str]] = set()
+
+    def take(self, batch: Batch, /) -> bool:
+        """Take `batch` up, unless it touches what is changed here already; return whether it was taken."""
+        space = batch.space
+        touched: set[tuple[str, Ref | str]] = {(space, put.ref) for put in batch.puts}
+        touched.update((space, delete.ref) for delete in batch.deletes)
+        if batch.idempotency is not None:
+            touched.add((space, batch.idempotency.key))
+        if not self._touched.isdisjoint(touched) or any((space, ask.ref) in self._touched for ask in batch.requires):
+            return False
+        self._touched |= touched
+        self.batches.append(batch)
+        for put in batch.puts:
+            if put.expects:
+                self.updates.append(_update_of(space, put))
+            else:
+                self.inserts.append(_insert_of(space, put))
+        for delete in batch.deletes:
+            collection, key = delete.ref
+            self.deletes.append((space, collection, key, delete.expects))
+        return True
+
+    def write(self, raw: Raw, appending: Appending, /) -> Sequence[Committed]:
+        """Write everything, a table at a time. Raises _Dashed, Conflict or StoreCorrupt where a batch is refused."""
+        for batch in self.batches:
+            if _find_answered(raw, batch) is not None:
+                raise _Dashed
+            for demand in batch.requires:
+                _require(raw, batch.space, demand.ref, demand.revision)
+        for statement, changes in ((_INSERT, self.inserts), (_UPDATE, self.updates), (_DELETE, self.deletes)):
+            if changes and raw.executemany(statement, changes).rowcount != len(changes):
+                raise _Dashed
+        return [_append(raw, appending, batch) for batch in self.batches]
+
+
+def _stretches(batches: Sequence[Batch]) -> Sequence[_Stretch]:
+    found = [_Stretch()]
+    for batch in batches:
+        if not found[-1].take(batch):
+            found.append(_Stretch())
+            found[-1].take(batch)
+    return found
+
+
+def _apply_at_once(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Committed]:
+    """Apply `batches`, all or none. Raises _Dashed, Conflict or StoreCorrupt where one of them is refused."""
+    # What needs no lock is done before others are kept waiting for it.
+    stretches = _stretches(batches)
     with transaction(raw, access):
-        outcomes = [group.apply(batch) for batch in batches]
-        group.finish()
+        appending = Appending(raw)
+        outcomes = [outcome for stretch in stretches for outcome in stretch.write(raw, appending)]
+        appending.finish()
     return outcomes
 
 
-def forget_answers(raw: Raw, access: Access, before: int, /) -> None:
-    """Drop the idempotency records whose batch is older than `before`."""
+def _apply_in_turn(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Outcome]:
+    """Apply `batches` one after the other; whichever is refused leaves nothing behind."""
+    outcomes: list[Outcome] = []
     with transaction(raw, access):
-        raw.execute(_FORGET, (before,))
+        appending = Appending(raw)
+        for batch in batches:
+            try:
+                outcomes.append(_find_answered(raw, batch) or _apply(raw, appending, batch))
+            except (Conflict, StoreCorrupt) as refused:
+                outcomes.append(refused)
+        appending.finish()
+    return outcomes
 
 
-class Group:
-    """The batches of one transaction, which the caller begins and commits."""
-
-    def __init__(self, raw: Raw, /) -> None:
-        self._cursor = raw.cursor()
-        self._heads: dict[str, int] = {}
-        self._moved: set[str] = set()
-        self._entries: list[tuple[str, int, int, str, str, str, str, bytes]] = []
-
-    def apply(self, batch: Batch, /) -> Outcome:
-        """Apply `batch`, or return why it is refused; then nothing of it was written."""
-        try:
-            replayed = self._find_answered(batch)
-            if replayed is not None:
-                return replayed
-            first = self.head(batch.space) + 1
-            self._change(batch)
-        except (Conflict, StoreCorrupt) as refused:
-            return refused
-        last = self.append(batch, first)
-        if batch.idempotency is None:
-            return Committed(first, last)
-        key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-        check = rows.check_of(batch.space, key, digest, first, last, batch.at, body=answer)
-        self._cursor.execute(_REMEMBER, (batch.space, key, digest, answer, first, last, batch.at, check))
-        return Committed(first, last, answer=answer)
-
-    def head(self, space: str, /) -> int:
-        """Return the last sequence given in `space`. Raises StoreCorrupt."""
-        known = self._heads.get(space)
-        if known is None:
-            row = self._cursor.execute(_HEAD, (space,)).fetchone()
-            known = 0 if row is None else row[0]
-            if row is not None and rows.check_of(space, known) != row[1]:
-                raise StoreCorrupt(what="the head of a journal")
-            self._heads[space] = known
-        return known
-
-    def append(self, batch: Batch, first: int, /) -> int:
-        """Take the entries of `batch` up for writing, from sequence `first` on; return the last sequence."""
-        space, sequence = batch.space, first
-        for sequence, entry in enumerate(batch.entries, first):
-            (collection, key), action, digest = entry.ref, entry.action.value, entry.digest
-            at = batch.at if entry.at is None else entry.at
-            check = rows.check_of(space, sequence, at, action, collection, key, digest)
-            self._entries.append((space, sequence, at, action, collection, key, digest, check))
-        self._heads[space] = sequence
-        self._moved.add(space)
-        return sequence
-
-    def finish(self) -> None:
-        """Write the journal entries of the group, and the last sequence of each space that grew."""
-        self._cursor.executemany(_APPEND, self._entries)
-        moved = [(space, self._heads[space], rows.check_of(space, self._heads[space])) for space in self._moved]
-        self._cursor.executemany(_MOVE_HEAD, moved)
-
-    def _find_answered(self, batch: Batch) -> Committed | None:
-        if batch.idempotency is None:
-            return None
-        key = batch.idempotency.key
-        row = self._cursor.execute(_ANSWERED, (batch.space, key)).fetchone()
-        if row is None:
-            return None
-        digest, answer, first, last, at, check = row
-        if rows.check_of(batch.space, key, digest, first, last, at, body=answer) != check:
-            raise StoreCorrupt(what="an idempotency record")
-        if digest != batch.idempotency.digest:
-            raise IdempotencyConflict
-        return Committed(first, last, replayed=True, answer=answer)
-
-    def _change(self, batch: Batch) -> None:
-        """Write the documents of `batch`. Raises Conflict before anything is written.
-
-        The first write finds out for itself whether its precondition holds; all others are looked up before it. Many
-        new documents are written first and together, which finds out for all of them.
-        """
-        changes: tuple[Put | Delete, ...] = (*batch.puts, *batch.deletes) if batch.deletes else batch.puts
-        new: tuple[Put, ...] = ()
-        if len(batch.puts) >= _MANY:
-            new = tuple(put for put in batch.puts if put.expects == 0)
-            changes = (*(put for put in batch.puts if put.expects), *batch.deletes)
-        for change in changes if new else changes[1:]:
-            self._require(batch.space, change.ref, change.expects)
-        for demand in batch.requires:
-            self._require(batch.space, demand.ref, demand.revision)
-        if new:
-            self._insert(batch.space, new)
-        for change in changes:
-            if not self._write(batch.space, change):
-                raise _conflict(change.ref, change.expects, self._revision(batch.space, change.ref))
-
-    def _insert(self, space: str, puts: Sequence[Put]) -> None:
-        """Write new documents, all or none. Raises Conflict where one of them is there."""
-        made = [(space, *put.ref, put.body, rows.check_of(space, *put.ref, 1, body=put.body)) for put in puts]
-        self._cursor.execute("SAVEPOINT batch")
-        self._cursor.executemany(_INSERT, made)
-        whole = self._cursor.rowcount == len(made)
-        if not whole:
-            self._cursor.execute("ROLLBACK TO batch")
-        self._cursor.execute("RELEASE batch")
-        if not whole:
-            for put in puts:
-                self._require(space, put.ref, 0)
-
-    def _write(self, space: str, change: Put | Delete) -> bool:
-        """Write one change; return whether its precondition held."""
+def _apply(raw: Raw, appending: Appending, batch: Batch) -> Committed:
+    """Apply `batch`. Raises Conflict and StoreCorrupt before anything is written."""
+    space = batch.space
+    changes: tuple[Put | Delete, ...] = (*batch.puts, *batch.deletes)
+    for change in changes:
+        _require(raw, space, change.ref, change.expects)
+    for demand in batch.requires:
+        _require(raw, space, demand.ref, demand.revision)
+    appending.head(space)
+    for change in changes:
         (collection, key), expects = change.ref, change.expects
         if isinstance(change, Delete):
-            self._cursor.execute(_DELETE, (space, collection, key, expects))
-        elif expects == 0:
-            check = rows.check_of(space, collection, key, 1, body=change.body)
-            self._cursor.execute(_INSERT, (space, collection, key, change.body, check))
+            raw.execute(_DELETE, (space, collection, key, expects))
+        elif expects:
+            raw.execute(_UPDATE, _update_of(space, change))
         else:
-            check = rows.check_of(space, collection, key, expects + 1, body=change.body)
-            self._cursor.execute(_UPDATE, (expects + 1, change.body, check, space, collection, key, expects))
-        return self._cursor.rowcount == 1
-
-    def _require(self, space: str, ref: Ref, expected: int) -> None:
-        found = self._revision(space, ref)
-        if found != expected:
-            raise _conflict(ref, expected, found)
-
-    def _revision(self, space: str, ref: Ref) -> int:
-        row = self._cursor.execute(_REVISION, (space, *ref)).fetchone()
-        return 0 if row is None else row[0]
+            raw.execute(_INSERT, _insert_of(space, change))
+    return _append(raw, appending, batch)
 
 
-def _conflict(ref: Ref, expected: int, found: int) -> Conflict:
-    return Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=found)
+def _append(raw: Raw, appending: Appending, batch: Batch) -> Committed:
+    """Have the entries of `batch` written, and remember its answer."""
+    first, last = appending.append(batch)
+    if batch.idempotency is None:
+        return Committed(first, last)
+    key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
+    check = rows.check_of(batch.space, key, digest, first, last, batch.at, body=answer)
+    raw.execute(_REMEMBER, (batch.space, key, digest, answer, first, last, batch.at, check))
+    return Committed(first, last, answer=answer)
+
+
+def _find_answered(raw: Raw, batch: Batch) -> Committed | None:
+    if batch.idempotency is None:
+        return None
+    key = batch.idempotency.key
+    row = raw.execute(_ANSWERED, (batch.space, key)).fetchone()
+    if row is None:
+        return None
+    digest, answer, first, last, at, check = row
+    if rows.check_of(batch.space, key, digest, first, last, at, body=answer) != check:
+        raise StoreCorrupt(what="an idempotency record")
+    if digest != batch.idempotency.digest:
+        raise IdempotencyConflict
+    return Committed(first, last, replayed=True, answer=answer)
+
+
+def _insert_of(space: str, put: Put) -> tuple[str, str, str, bytes, bytes]:
+    collection, key = put.ref
+    return space, collection, key, put.body, rows.check_of(space, collection, key, 1, body=put.body)
+
+
+def _update_of(space: str, put: Put) -> tuple[int, bytes, bytes, str, str, str, int]:
+    collection, key = put.ref
+    check = rows.check_of(space, collection, key, put.expects + 1, body=put.body)
+    return put.expects + 1, put.body, check, space, collection, key, put.expects
+
+
+def _require(raw: Raw, space: str, ref: Ref, expected: int) -> None:
+    found = _revision(raw, space, ref)
+    if found != expected:
+        raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=found)
+
+
+def _revision(raw: Raw, space: str, ref: Ref) -> int:
+    row = raw.execute(_REVISION, (space, *ref)).fetchone()
+    return 0 if row is None else row[0]

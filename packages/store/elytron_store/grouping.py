@@ -1,0 +1,142 @@
+"""Group commit: batches that wait while a group is written make the next one, and one flush answers all of a group."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from elytron_core import limits
+from elytron_core.errors import ElytronError, StoreClosed, StoreFailed
+from elytron_core.ports.store import Batch, Committed
+
+Outcome = Committed | ElytronError
+"""What became of a batch, as its caller shall see it."""
+
+Waiting = tuple[Batch, asyncio.Future[Committed]]
+Work = Callable[[], object]
+
+
+class GroupCommitter:
+    """Hands batches over to a worker thread in groups, and each group's outcomes back to the event loop at once.
+
+    Order of commits is order of calls. At most one group, or what has to be done between groups, is in the thread; so
+    a group costs one hop there and one back, however many batches it has.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[Batch]], Sequence[Outcome]],
+        /,
+        *,
+        engine: str,
+        submit: Callable[[Work], object],
+        between: Callable[[], Work | None],
+    ) -> None:
+        """`write` and what `between` groups has to be done run where `submit` runs what it is given.
+
+        `submit` raises StoreClosed where it takes nothing any more.
+        """
+        self._write = write
+        self._engine = engine
+        self._submit = submit
+        self._between = between
+        self._loop = asyncio.get_running_loop()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._waiting: deque[Waiting] = deque()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is being written."""
+        return self._idle.is_set()
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        """Return what became of `batch` once it is durable. Cancelled before its group is formed, it is not applied."""
+        while len(self._waiting) >= limits.STORE_QUEUE_BATCHES:
+            self._room.clear()
+            await self._room.wait()
+        if self._closed:
+            raise StoreClosed
+        answer: asyncio.Future[Committed] = self._loop.create_future()
+        self._waiting.append((batch, answer))
+        if self._idle.is_set():
+            self._idle.clear()
+            # Not at once: what others have to commit in the same turn of the loop shares the flush.
+            self._loop.call_soon(self._hand_over)
+        return await answer
+
+    async def close(self) -> None:
+        """Finish what was accepted, refuse the rest."""
+        self._closed = True
+        await self._idle.wait()
+
+    def _hand_over(self) -> None:
+        group = self._take()
+        if group:
+            self._give(partial(self._write_group, group), otherwise=group)
+        else:
+            self._idle.set()
+
+    def _take(self) -> Sequence[Waiting]:
+        """Take the next batches of callers who still wait, up to the bounds of a group."""
+        group: list[Waiting] = []
+        size = 0
+        while self._waiting and len(group) < limits.STORE_GROUP_BATCHES and size < limits.STORE_GROUP_BYTES:
+            waiting = self._waiting.popleft()
+            if not waiting[1].done():
+                group.append(waiting)
+                size += sum(len(put.body) for put in waiting[0].puts)
+        self._room.set()
+        return group
+
+    def _give(self, work: Work, /, *, otherwise: Sequence[Waiting] = ()) -> None:
+        try:
+            self._submit(work)
+        except StoreClosed as closed:
+            self._answer(otherwise, [closed] * len(otherwise))
+            self._loop.call_soon(self._hand_over)
+
+    def _write_group(self, group: Sequence[Waiting]) -> None:
+        """Write `group` and have its callers told; runs in the thread and lets nothing out."""
+        try:
+            outcomes = self._write([batch for batch, _ in group])
+        except ElytronError as error:
+            outcomes = [error] * len(group)
+        except BaseException as error:  # noqa: BLE001 - no caller may be left waiting
+            failed = StoreFailed(engine=self._engine, doing="committing")
+            failed.__cause__ = error
+            outcomes = [failed] * len(group)
+        self._call_loop(self._tell, group, outcomes)
+
+    def _tell(self, group: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
+        self._answer(group, outcomes)
+        work = self._between()
+        if work is None:
+            # Behind the callers just told: what they commit next is in the next group.
+            self._loop.call_soon(self._hand_over)
+        else:
+            self._give(partial(self._do_between, work))
+
+    def _do_between(self, work: Work) -> None:
+        try:
+            with suppress(ElytronError):  # it saves room or time, and is wanted again if it failed
+                work()
+        finally:
+            self._call_loop(self._hand_over)
+
+    def _answer(self, group: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
+        for (_, answer), outcome in zip(group, outcomes, strict=True):
+            if answer.done():
+                continue  # cancelled while it was being written: applied, and told to nobody
+            if isinstance(outcome, Committed):
+                answer.set_result(outcome)
+            else:
+                answer.set_exception(outcome)
+
+    def _call_loop(self, call: Callable[..., None], /, *args: object) -> None:
+        with suppress(RuntimeError):  # the loop was closed without the store, and nobody waits there
+            self._loop.call_soon_threadsafe(call, *args)
