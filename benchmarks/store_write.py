@@ -2,8 +2,8 @@
 
 The raw side runs the same statements on the same tables with the same indexes, checksums computed, in one blocking
 loop: what a program without a port, a queue, preconditions and an event loop could reach at best. Above 1 is faster
-than raw. How near it comes hangs on the device: the engine's two thread hops are a small part of a 4 ms flush and a
-large one of a 0.2 ms flush.
+than raw. How near it comes hangs on the device: the engine's hop to its writer's thread and back is a small part of a
+4 ms flush and a large one of a 0.2 ms flush. So the hop is measured beside it, alone and as a share of a raw commit.
 
     python benchmarks/store_write.py [rounds]
 """
@@ -17,6 +17,8 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.ids import SpaceId
@@ -130,9 +132,34 @@ async def compare(folder: Path, durability: Durability, rounds: int) -> None:
     print(f"  1 writer, store to raw commits             {ratio('store one', 'raw one')}")
     print(f"  {WRITERS} writers, store to raw batches of {WRITERS}      {ratio('store many', 'raw many')}")
     print(f"  {WRITERS} writers, store to one commit per write  {ratio('store many', 'raw one')}")
+    hopped = await hop() * statistics.median(rates["raw one"])
+    print(f"  a hop to a thread and back, as a share of a raw commit  {hopped:.2f}")
     print(f"  a look at a journal with nothing new, to a point read of raw  {await idle_look(store, raw.raw):.0f}")
     await store.close()
     raw.raw.close()
+
+
+async def hop(*, hops: int = 2_000) -> float:
+    """Return the seconds from the event loop to a waiting thread and back, with nothing done there."""
+    loop = asyncio.get_running_loop()
+    queue: SimpleQueue[asyncio.Future[None] | None] = SimpleQueue()
+
+    def answer() -> None:
+        while (asked := queue.get()) is not None:
+            loop.call_soon_threadsafe(asked.set_result, None)
+
+    thread = Thread(target=answer)
+    thread.start()
+    spent: list[float] = []
+    for _ in range(hops):
+        asked: asyncio.Future[None] = loop.create_future()
+        start = time.perf_counter()
+        queue.put(asked)
+        await asked
+        spent.append(time.perf_counter() - start)
+    queue.put(None)
+    thread.join()
+    return statistics.median(spent)
 
 
 async def idle_look(store: SqliteStore, raw: Raw, *, looks: int = 2_000) -> float:

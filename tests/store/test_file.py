@@ -1,11 +1,10 @@
 """The file engine keeps the port's promises."""
 
-import asyncio
 import errno
 import os
 import resource
 import stat
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,6 @@ from elytron_core.errors import (
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Action,
-    Batch,
     Committed,
     Delete,
     Document,

@@ -1,7 +1,7 @@
 """Group commit as both engines use it: groups, what is done between them, and ends of every kind."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -22,13 +22,16 @@ class Engine:
         self.groups: list[int] = []
         self.thread = ThreadPoolExecutor(1)
         self.failure: BaseException | None = None
-        self.between: Callable[[], Work | None] = lambda: None
+        self.wanted: list[Work | None] = []
 
     def write(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         self.groups.append(len(batches))
         if self.failure is not None:
             raise self.failure
         return [Committed(1, 1)] * len(batches)
+
+    def between(self) -> Work | None:
+        return self.wanted.pop() if self.wanted else None
 
     def submit(self, work: Work) -> None:
         try:
@@ -37,7 +40,7 @@ class Engine:
             raise StoreClosed from error
 
     def committer(self) -> GroupCommitter:
-        return GroupCommitter(self.write, engine="test", submit=self.submit, between=lambda: self.between())
+        return GroupCommitter(self.write, engine="test", submit=self.submit, between=self.between)
 
 
 def some(count: int, committer: GroupCommitter) -> list[asyncio.Task[Committed]]:
@@ -106,14 +109,13 @@ async def test_a_thread_that_takes_nothing_more_refuses_every_commit_that_waits(
 async def test_what_is_to_be_done_between_groups_is_done_before_the_next_even_if_it_fails() -> None:
     engine = Engine()
     committer = engine.committer()
-    wanted = [True, True]
     done: list[int] = []
 
     def work() -> None:
         done.append(len(engine.groups))
         raise StoreBusy(engine="test", waited_s=0.0)
 
-    engine.between = lambda: work if wanted and wanted.pop() else None
+    engine.wanted = [None, work, work]
     for number in range(3):
         assert await committer.commit(batch(Put(fact(number), b"", 0))) == Committed(1, 1)
     await committer.close()
