@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from elytron_core.policy.dates_asked import Span
 from elytron_core.policy.query_types import Owner
 from elytron_core.text.telling import Trait
-from elytron_index.columns import Columns
+from elytron_index.columns import Columns, Mask
 from elytron_index.state import State
 
 Floats = NDArray[np.float64]
@@ -24,13 +24,6 @@ _BEFORE_MS: Final = 3 * _DAY_MS
 _BEFORE_WORTH: Final = 0.2
 _AGAIN_MOST: Final = 2
 _TELLING: Final = 0.5
-
-
-def answers(columns: Columns, body: Floats, around: NDArray[np.int32], /) -> Floats:
-    """Return what each unit of `around`'s first line takes from a question right before it."""
-    own, previous = around[0], around[1]
-    asked = (columns.traits[previous] & Trait.ASKS) != 0
-    return body[1] * (asked & ((columns.traits[own] & Trait.ENDS_ASKING) == 0))
 
 
 def dates(spans: Sequence[Span], at: NDArray[np.int64], /) -> Floats:
@@ -54,18 +47,21 @@ def later(text: Floats, at: NDArray[np.int64], /) -> Floats:
     return places
 
 
-def fitting(columns: Columns, traits: Trait, pool: Rows, /) -> Floats:
-    """Return 1 for each unit that has one of `traits`."""
-    return ((columns.traits[pool] & traits) != 0).astype(np.float64)
+def fitting(columns: Columns, traits: Trait, pool: Rows, /) -> Mask:
+    """Return which units have one of `traits`."""
+    return (columns.traits.take(pool) & int(traits)) != 0
 
 
-def owners(state: State, owner: Owner, pool: Rows, /) -> Floats:
-    """Return 1 for each unit whose speaker `owner` names, where the pool has assistants' units and others."""
-    roles, speakers = state.assistants()
-    by_assistant = roles[state.columns.role[pool]] | speakers[state.columns.speaker[pool]]
+def owned(state: State, owner: Owner, pool: Rows, /) -> Mask | None:
+    """Return which units' words are the owner's; None where not both assistants and others speak in the pool."""
+    assistants = state.assistants()
+    if assistants is None:
+        return None
+    roles, speakers = assistants
+    by_assistant = roles.take(state.columns.role.take(pool)) | speakers.take(state.columns.speaker.take(pool))
     if by_assistant.all() or not by_assistant.any():
-        return np.zeros(len(pool))
-    return (by_assistant if owner is Owner.ASSISTANT else ~by_assistant).astype(np.float64)
+        return None
+    return by_assistant if owner is Owner.ASSISTANT else ~by_assistant
 
 
 def spread_out(columns: Columns, pool: Rows, score: Floats, again: float, /) -> Floats:

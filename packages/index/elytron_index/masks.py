@@ -1,7 +1,7 @@
 """Filters as boolean masks over the rows of a space, exact at any selectivity."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -51,8 +51,10 @@ def visible(filters: Filters, columns: Columns, names: Names, /) -> Mask:
     return mask
 
 
-def asked(filters: Filters, seen: Mask, columns: Columns, names: Names, excluded: Iterable[int], /) -> Mask:
-    """Return which of the rows `seen` are asked for."""
+def asked(filters: Filters, seen: Mask, columns: Columns, names: Names, excluded: Sequence[int], /) -> Mask:
+    """Return which of the rows `seen` are asked for: `seen` itself where all are."""
+    if _asks_for_all(filters, excluded):
+        return seen
     size = columns.size
     mask = seen.copy()
     if filters.speakers:
@@ -78,8 +80,8 @@ def asked(filters: Filters, seen: Mask, columns: Columns, names: Names, excluded
             code for code, scope in enumerate(names.scope.values) if conditions.hold(filters.where, _metadata(scope))
         ]
         mask &= _holds(columns.scope[:size], codes, len(names.scope))
-    if rows := list(excluded):
-        mask[rows] = False
+    if excluded:
+        mask[excluded] = False
     return mask
 
 
@@ -89,6 +91,11 @@ def excluded_rows(refs: Iterable[Ref], rows_of: Refs, /) -> list[int]:
     for ref in refs:
         found += rows_of.get(ref)
     return found
+
+
+def _asks_for_all(filters: Filters, excluded: Sequence[int]) -> bool:
+    named = filters.speakers or filters.roles or filters.threads or filters.tags_any or filters.tags_all
+    return not (named or filters.where or excluded) and filters.since is None and filters.until is None
 
 
 def _metadata(scope: tuple[tuple[str, str], ...]) -> dict[str, Scalar]:

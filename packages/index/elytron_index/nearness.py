@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from elytron_index.columns import Mask
 from elytron_index.query import IndexQuery
 from elytron_index.selection import highest, likely_edge
+from elytron_index.sights import Around, Sight
 from elytron_index.state import State
 from elytron_index.vectors import ROUGH_STEP, Coded, ModelVectors
 
@@ -24,12 +25,14 @@ _LOWEST: Final = 256
 """So many of the roughly lowest cosines, at the most, are made exact to find the lowest."""
 _SLACK: Final = 1e-6
 """More than a product in single precision is off by, as a share."""
+LARGE: Final = 1 << 14
+"""In spaces with fewer rows cosines are made of all that was scanned at once."""
 
 
 class Nearness:
     """The cosines of one query with every unit that may be seen, above the lowest one of them."""
 
-    __slots__ = ("_asked", "_compared", "_dots", "_factor", "_kept", "_products", "lowest")
+    __slots__ = ("_above", "_asked", "_compared", "_dots", "_factor", "_kept", "_products", "lowest")
 
     def __init__(self, kept: ModelVectors, asked: Coded, compared: Mask, /) -> None:
         self._kept = kept
@@ -39,10 +42,14 @@ class Nearness:
         self._dots, self._products = kept.scan(asked, len(compared))
         self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
+        self._above = self._all_above() if len(compared) < LARGE else None
 
     def nearest(self, asked: Mask, wanted: int, /) -> Rows:
         """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
         eligible = asked & self._compared
+        if self._above is not None:
+            rows = eligible.nonzero()[0]
+            return rows[highest(self._above.take(rows), wanted)] if len(rows) > wanted else rows
         edge = likely_edge(self._products, eligible, wanted)
         rows = np.flatnonzero(eligible if edge is None else self._products >= edge)
         if edge is not None:
@@ -52,20 +59,34 @@ class Nearness:
                 rows = np.flatnonzero(eligible)
         return rows[highest(np.maximum(self._rough(rows) - self.lowest, 0.0), wanted)]
 
-    def above(self, pool: Rows, around: NDArray[np.int32], /) -> Floats:
-        """Return for each row of `around` the cosine above the lowest: exactly for those of the pool, which is sorted.
+    def above(self, around: Around, /) -> Floats:
+        """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
 
         It is 0 where there is nothing to compare.
         """
-        rows = around.ravel()
-        found = np.maximum(self._rough(rows) - self.lowest, 0.0)
+        pool, lines = around.lines[0], around.lines
         exact = np.maximum(self._kept.exact(self._asked, pool) - self.lowest, 0.0)
+        if self._above is not None:
+            above = self._above.copy()
+            above[pool] = exact
+            above *= self._compared
+            return above.take(lines)
+        rows = lines.ravel()
+        found = np.maximum(self._rough(rows) - self.lowest, 0.0)
         if len(pool):
-            places = pool.astype(np.int32).searchsorted(rows)
+            places = pool.searchsorted(rows)
             within = np.flatnonzero(pool.take(places, mode="clip") == rows)
             found[within] = exact[places[within]]
         found[~self._compared[rows]] = 0.0
-        return found.reshape(around.shape)
+        return found.reshape(lines.shape)
+
+    def _all_above(self) -> Floats:
+        """Return each row's cosine above the lowest, roughly; 0 where there is nothing to compare."""
+        above = self._dots.astype(np.float64)
+        peaks = self._kept.peaks[: len(above)]
+        above[: len(peaks)] *= peaks * self._factor
+        above -= self.lowest
+        return np.maximum(above, 0.0, out=above)
 
     def _find_lowest(self) -> float:
         values = self._products
@@ -86,13 +107,12 @@ class Nearness:
         return self._dots[rows].astype(np.float64) * self._kept.scaled(rows, self._factor)
 
 
-def nearness(state: State, query: IndexQuery, seen: Mask, /) -> Nearness | None:
-    """Return how near the units `seen` are to the vector of `query`; None where there is nothing to compare."""
+def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | None:
+    """Return how near the units in `sight` are to the vector of `query`; None where there is nothing to compare."""
     if query.vector is None:
         return None
     asked = state.vectors.parse(query.vector, {}, field="query vector")
-    kept = state.vectors.models.get(query.vector[0])
-    if kept is None:
-        return None
-    compared = kept.has(len(seen)) & seen
-    return Nearness(kept, asked, compared) if compared.any() else None
+    model = query.vector[0]
+    kept = state.vectors.models.get(model)
+    compared = sight.compared(model, kept) if kept is not None else None
+    return Nearness(kept, asked, compared) if kept is not None and compared is not None else None

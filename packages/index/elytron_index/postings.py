@@ -7,7 +7,7 @@ numbers are a segment; two sorted segments merge in one pass.
 from array import array
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from elytron_index.frequent import Frequent, Run
 
 Packed = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
 
 ROWS_MAX = 1 << 26
 COUNT_MAX = 255
@@ -70,11 +71,16 @@ def segment_of(packed: Packed, /) -> Segment:
 
 
 class Found(NamedTuple):
-    """The postings of some terms: `counts_of[i]` of them belong to the i-th term, terms in the order asked."""
+    """The postings of some terms, in the order asked: which term, which row, how often."""
 
+    terms: NDArray[np.int64]
     rows: NDArray[np.int32]
     counts: NDArray[np.uint8]
     counts_of: NDArray[np.int64]
+    """How many of them belong to each term."""
+
+
+_NOTHING: Final = (np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8))
 
 
 class Postings:
@@ -126,17 +132,29 @@ class Postings:
 
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
-        runs = self.runs(codes)
-        held = [run for of_one in runs for run in of_one]
-        if not held:
-            return Found(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(len(codes), np.int64))
-        rows, counts = np.concatenate([run.rows for run in held]), np.concatenate([run.counts for run in held])
-        counts_of = np.array([sum(len(run.rows) for run in of_one) for of_one in runs], np.int64)
-        if alive is None:
-            return Found(rows, counts, counts_of)
-        living = alive[rows]
-        owners = np.repeat(np.arange(len(codes)), counts_of)[living]
-        return Found(rows[living], counts[living], np.bincount(owners, minlength=len(codes)))
+        wanted = np.array(codes, np.int32)
+        parts: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]] = []
+        for segment in self._all():
+            places = segment.codes.searchsorted(wanted)
+            hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
+            if len(hits):
+                places = places.take(hits)
+                starts, behind = segment.starts.take(places), segment.starts.take(places + 1)
+                sizes = behind - starts
+                ends = np.cumsum(sizes)
+                held = np.repeat(behind - ends, sizes) + np.arange(int(ends[-1]))
+                parts.append((np.repeat(hits, sizes), segment.rows.take(held), segment.counts.take(held)))
+        if not parts:
+            return Found(*_NOTHING, np.zeros(len(codes), np.int64))
+        terms, rows, counts = parts[0]
+        if len(parts) > 1:
+            terms, rows, counts = map(np.concatenate, zip(*parts, strict=True))
+            order = terms.argsort(kind="stable")
+            terms, rows, counts = terms.take(order), rows.take(order), counts.take(order)
+        if alive is not None:
+            living = alive.take(rows)
+            terms, rows, counts = terms[living], rows[living], counts[living]
+        return Found(terms, rows, counts, np.bincount(terms, minlength=len(codes)))
 
     def renumber(self, renumbered: NDArray[np.int32], /) -> None:
         """Give each row its number in `renumbered` (0: gone), and forget terms that nobody holds any more."""

@@ -4,30 +4,31 @@ Every sum runs in an order fixed by the query and the thread, never by where a u
 not depend on how the units arrived.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_index import aims, masks, skipping, texts
 from elytron_index.columns import Mask
 from elytron_index.nearness import Nearness, nearness
-from elytron_index.query import Candidate, Candidates, IndexQuery, Signals
+from elytron_index.query import Candidate, Candidates, IndexQuery, Signals, UnitView
 from elytron_index.selection import best, best_three
+from elytron_index.sights import Around
 from elytron_index.skipping import Skipping
 from elytron_index.state import State
-from elytron_index.texts import Floats, Rows, Terms, Texts
+from elytron_index.texts import Floats, Local, Rows, Terms, Texts
 
-_POOL = 256
-_POOL_TIMES = 4
+_POOL: Final = 256
+_POOL_TIMES: Final = 4
 """Text, neighbourhood and vector each bring this many units, or this many times the limit, to be weighed in full."""
 
-_TALK_MS = 8 * 3_600_000
-"""What was said so much earlier or later lends nothing, even where it stands beside in its thread."""
-
-_one: Callable[[Iterable[float]], Signals[float]] = Signals[float]._make
+_new: Callable[..., Any] = tuple[Any, ...].__new__
+_one: Callable[[list[float]], Signals[float]] = partial(_new, Signals)
+_candidate: Callable[[tuple[UnitView, Signals[float], float]], Candidate] = partial(_new, Candidate)
 
 
 def search(state: State, query: IndexQuery, /) -> Candidates:
@@ -39,29 +40,34 @@ def search(state: State, query: IndexQuery, /) -> Candidates:
         raise InvalidInput(field="limit", problem=f"is not 1 to {limits.RECALL_MAX}")
     if len(query.text) > limits.QUERY_CHARS:
         raise LimitExceeded(what="characters in a query", limit=limits.QUERY_CHARS, found=len(query.text))
-    seen = masks.visible(query.filters, state.columns, state.names)
+    sight = state.sights.of(query.filters)
     excluded = masks.excluded_rows(query.filters.exclude, state.rows_of)
-    asked = masks.asked(query.filters, seen, state.columns, state.names, excluded)
+    asked = masks.asked(query.filters, sight.mask, state.columns, state.names, excluded)
     terms = texts.terms_of(state, query.text)
     read = skipping.read(state, query, terms) if skipping.serves(state, query) else texts.read(state, query, terms)
-    near = nearness(state, query, seen)
-    pool = _pool(state, query, read, near, seen=seen, asked=asked)
+    near = nearness(state, query, sight)
+    pool = _pool(state, query, read, near, seen=sight.mask, asked=asked)
     shares, named = _speakers(state, terms)
-    signals = _signals(state, query, read, near, pool=pool, around=_around(state, pool, seen), shares=shares)
-    score = _score(state, query, pool, signals)
+    around = sight.around(pool)
+    local = read.local(around)
+    table = np.zeros((len(Signals._fields), len(pool)))
+    signals = Signals[Floats]._make(table)
+    text = local.total(query.weights)
+    _weigh(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
+    score = _score(state, query, pool, signals, text)
     chosen = best(state, pool, score, query.limit)
-    table = np.concatenate(signals).reshape(len(signals), len(pool))
-    found = map(Candidate, state.views(pool[chosen]), map(_one, table[:, chosen].T.tolist()), score[chosen].tolist())
+    views = state.views(pool.take(chosen))
+    weighed = map(_one, table.take(chosen, axis=1).T.tolist())
     highs, lows = (table.max(axis=1), table.min(axis=1)) if len(pool) else np.zeros((2, len(table)))
     return Candidates(
-        found=tuple(found),
+        found=tuple(map(_candidate, zip(views, weighed, score.take(chosen).tolist(), strict=True))),
         terms=terms.every,
         name_terms=terms.names,
         named=named,
         highs=_one(highs.tolist()),
         lows=_one(lows.tolist()),
         pool=len(pool),
-        searched=int(np.count_nonzero(asked)),
+        searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
     )
 
 
@@ -70,24 +76,27 @@ def _pool(
 ) -> Rows:
     """Return the rows worth weighing in full: best by text, beside the best, nearest by vector."""
     if query.vector is None and not query.text.strip():
-        return np.flatnonzero(asked)
+        return asked.nonzero()[0]
     wanted = max(_POOL, _POOL_TIMES * query.limit)
     mark = np.zeros(state.columns.size, np.bool_)
     speaking = read.speaking(seen, wanted)
-    before, after = state.columns.before, state.columns.after
-    previous, following = before[speaking], after[speaking]
-    for beside in (previous, following, before[previous], after[following]):
-        mark[beside] = True
-    is_one = read.is_body_alone and np.array_equal(asked, seen)
+    if len(speaking):
+        before, after = state.columns.before, state.columns.after
+        previous, following = before.take(speaking), after.take(speaking)
+        for beside in (previous, following, before.take(previous), after.take(following)):
+            mark[beside] = True
+    is_one = read.is_body_alone and (asked is seen or np.array_equal(asked, seen))
     mark[speaking if is_one else read.telling(asked, wanted)] = True
     if near is not None:
         mark[near.nearest(asked, wanted)] = True
     mark &= asked
-    return np.flatnonzero(mark)
+    return mark.nonzero()[0]
 
 
-def _speakers(state: State, terms: Terms) -> tuple[Floats, tuple[str, ...]]:
-    """Return the share of each speaker's name that the query holds, and the speakers named in full."""
+def _speakers(state: State, terms: Terms) -> tuple[Floats | None, tuple[str, ...]]:
+    """Return the share of each speaker's name that the query holds (None: of nobody's), and who is named in full."""
+    if not terms.names:
+        return None, ()
     shares = np.zeros(len(state.names.speaker))
     named: list[str] = []
     for code in {code for term in terms.names for code in state.speakers_of[term] if state.speaker_units[code]}:
@@ -98,102 +107,87 @@ def _speakers(state: State, terms: Terms) -> tuple[Floats, tuple[str, ...]]:
     return shares, tuple(sorted(named))
 
 
-def _around(state: State, pool: Rows, seen: Mask) -> NDArray[np.int32]:
-    """Return five lines of rows: the pool itself, one before, one after, two before, two after.
-
-    0 stands for nobody, for those who may not be seen, and for those far off in time: they lend nothing.
-    """
-    before, after = state.columns.before, state.columns.after
-    previous, following = before[pool], after[pool]
-    lines = np.stack((pool.astype(np.int32), previous, following, before[previous], after[following]))
-    lines *= seen[lines]
-    at = state.columns.at[lines]
-    # A talk that was taken up again much later is another talk.
-    lines *= (np.abs(at - at[0]) <= _TALK_MS) | (at == 0) | (at[0] == 0)
-    return lines
-
-
-def _signals(
+def _weigh(
     state: State,
     query: IndexQuery,
-    read: Texts | Skipping,
-    nearness: Nearness | None,
+    s: Signals[Floats],
+    local: Local,
+    around: Around,
     /,
     *,
     pool: Rows,
-    around: NDArray[np.int32],
-    shares: Floats,
-) -> Signals[Floats]:
-    columns, context = state.columns, query.context
-    take = 1.0 / (1.0 + (columns.chars[pool] / context.chars) ** 2)
-    reach = np.minimum(np.count_nonzero(around, axis=0), 3)
-    threads = columns.thread[pool]
-    local = read.local(around)
-    body, near, session = _with_neighbours(query, local.body, take=take, threads=threads, reach=reach)
-    vector, vector_near, vector_session = np.zeros((3, len(pool)))
-    if nearness is not None:
-        above = nearness.above(pool, around)
-        vector, vector_near, vector_session = _with_neighbours(query, above, take=take, threads=threads, reach=reach)
-        vector = vector + nearness.lowest
-    at = columns.at[pool]
-    recency = query.half_life_ms / (query.half_life_ms + np.maximum(query.now - at, 0))
-    return Signals(
-        body=body,
-        title=local.title,
-        label=local.label,
-        name=local.name,
-        near=near,
-        window=local.spread.window,
-        session=session,
-        answer=aims.answers(columns, local.body, around),
-        speaker=shares[columns.speaker[pool]],
-        vector=vector,
-        vector_near=vector_near,
-        vector_session=vector_session,
-        owner=aims.owners(state, query.owner, pool),
-        date=aims.dates(query.spans, at),
-        fits=aims.fitting(columns, query.fits, pool),
-        told=columns.told[pool].astype(np.float64),
-        later=aims.later(local.total(query.weights), at) if query.weights.later else np.zeros(len(pool)),
-        recency=recency * ((at != 0) & (query.now != 0)),
-        informative=columns.informative[pool].astype(np.float64),
-        matched=local.spread.matched,
-        coverage=local.spread.coverage,
-        context=local.spread.context,
-    )
+    near: Nearness | None,
+    shares: Floats | None,
+    text: Floats,
+) -> None:
+    """Put into `s`, which is all 0, what speaks for each unit of the pool."""
+    columns = state.columns
+    s.title[:], s.label[:], s.name[:] = local.title, local.label, local.name
+    s.window[:], s.matched[:], s.coverage[:], s.context[:] = local.spread
+    _weigh_neighbours(state, query, s, local.body, near, around=around, pool=pool)
+    if shares is not None:
+        s.speaker[:] = shares.take(columns.speaker.take(pool))
+    if (owned := aims.owned(state, query.owner, pool)) is not None:
+        s.owner[:] = owned
+    at = columns.at.take(pool)
+    if query.spans:
+        s.date[:] = aims.dates(query.spans, at)
+    if query.fits:
+        s.fits[:] = aims.fitting(columns, query.fits, pool)
+    s.told[:] = columns.told.take(pool)
+    s.informative[:] = columns.informative.take(pool)
+    if query.weights.later:
+        s.later[:] = aims.later(text, at)
+    if query.now:
+        recency = query.half_life_ms / (query.half_life_ms + np.maximum(query.now - at, 0))
+        np.multiply(recency, at != 0, out=s.recency)
 
 
-def _with_neighbours(
+def _weigh_neighbours(
+    state: State,
     query: IndexQuery,
-    values: Floats,
+    s: Signals[Floats],
+    bodies: Floats,
+    near: Nearness | None,
     /,
     *,
-    take: Floats,
-    threads: NDArray[np.int32],
-    reach: NDArray[np.int64],
-) -> tuple[Floats, Floats, Floats]:
-    """Return the pool's own values, the shares of their neighbours' and the means of their threads' best three."""
-    context = query.context
-    own, previous, following, second_previous, second_following = values
-    near = context.before * previous + context.after * following
-    near = near + context.second_before * second_previous + context.second_after * second_following
-    return own, near * take, best_three(own, threads, reach)
+    around: Around,
+    pool: Rows,
+) -> None:
+    """Put into `s` the pool's own bodies and cosines, what their neighbours lend, and the best three of threads."""
+    columns, context = state.columns, query.context
+    take = 1.0 / (1.0 + (columns.chars.take(pool) / context.chars) ** 2)
+    lent = np.array((context.before, context.after, context.second_before, context.second_after))[:, None]
+    both = bodies[None] if near is None else np.stack((bodies, near.above(around)))
+    sessions = best_three(both[:, 0], columns.thread.take(pool), around.reach)
+    s.body[:], s.session[:] = both[0, 0], sessions[0]
+    np.multiply(np.add.reduce(both[0, 1:] * lent, axis=0), take, out=s.near)
+    np.multiply(bodies[1], around.answering, out=s.answer)
+    if near is not None:
+        np.add(both[1, 0], near.lowest, out=s.vector)
+        np.multiply(np.add.reduce(both[1, 1:] * lent, axis=0), take, out=s.vector_near)
+        s.vector_session[:] = sessions[1]
 
 
-def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats]) -> Floats:
+def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text: Floats) -> Floats:
     weights = query.weights
-    text = s.body + weights.title * s.title + weights.label * s.label + weights.name * s.name
-    said = (text + weights.near * s.near + weights.answer * s.answer) / _scale(text)
-    score = said + (weights.session / _scale(text)) * s.session
+    scale = _scale(text)
+    said = (text + weights.near * s.near + weights.answer * s.answer) / scale
+    score = said + (weights.session / scale) * s.session
     score += (weights.window / _scale(s.window)) * s.window
-    above = s.vector - s.vector.min(initial=1.0)
-    meant = (above + weights.near * s.vector_near) / _scale(above)
-    score += weights.vector * (meant + (weights.session / _scale(above)) * s.vector_session)
+    matters = said
+    if query.vector is not None:
+        above = s.vector - s.vector.min(initial=1.0)
+        span = _scale(above)
+        meant = (above + weights.near * s.vector_near) / span
+        score += weights.vector * (meant + (weights.session / span) * s.vector_session)
+        matters = np.maximum(said, meant) if weights.vector else said
     # What a text is like says little for one that has little to do with the query.
-    matters = np.sqrt(np.clip(np.maximum(said, meant if weights.vector else 0.0), 0.0, 1.0))
+    matters = np.sqrt(np.minimum(np.maximum(matters, 0.0), 1.0))
     score += matters * (weights.informative * s.informative + weights.told * s.told + weights.fits * s.fits)
     score += weights.speaker * s.speaker + weights.owner * s.owner + weights.date * s.date
-    score += weights.later * s.later + weights.recency * s.recency
+    if weights.later or weights.recency:
+        score += weights.later * s.later + weights.recency * s.recency
     if weights.roles:
         bonus = np.zeros(len(state.names.role))
         for role, weight in weights.roles:

@@ -1,4 +1,4 @@
-"""Choosing from arrays: the best of a pool in one total order, and the best three of each thread."""
+"""Choosing from arrays: the highest values, the best of a pool in one total order, the best three of each thread."""
 
 from itertools import pairwise
 from typing import Any, Final
@@ -22,6 +22,16 @@ def best(state: State, pool: Rows, score: Floats, limit: int, /) -> Rows:
     Order: score, newer, later in the thread, then ref and part. It is total, so that equal scores never depend on
     where a unit is kept.
     """
+    chosen = np.arange(len(pool)) if len(pool) <= limit else (score >= edge(score, limit)).nonzero()[0]
+    values = score.take(chosen)
+    places = values.argsort()[::-1]
+    ordered = values.take(places)
+    if len(chosen) <= limit and (ordered[1:] < ordered[:-1]).all():
+        return chosen.take(places)
+    return _best_of_equals(state, pool, score, limit)
+
+
+def _best_of_equals(state: State, pool: Rows, score: Floats, limit: int) -> Rows:
     columns = state.columns
     chosen = np.arange(len(pool))
     sure: list[Rows] = []
@@ -30,9 +40,9 @@ def best(state: State, pool: Rows, score: Floats, limit: int, /) -> Rows:
         if len(chosen) <= wanted:
             break
         values = key[chosen]
-        edge = np.partition(values, len(values) - wanted)[len(values) - wanted]
-        sure.append(chosen[values > edge])
-        chosen = chosen[values == edge]
+        least = np.partition(values, len(values) - wanted)[len(values) - wanted]
+        sure.append(chosen[values > least])
+        chosen = chosen[values == least]
     chosen = np.concatenate((*sure, chosen))
     rows = pool[chosen]
     keys = (-score[chosen], -columns.at[rows], -columns.order[rows], np.arange(len(rows)))
@@ -44,27 +54,33 @@ def best(state: State, pool: Rows, score: Floats, limit: int, /) -> Rows:
     return chosen[[key[3] for key in ordered[:limit]]]
 
 
-def best_three(values: Floats, threads: NDArray[np.int32], sizes: NDArray[np.int64], /) -> Floats:
-    """Return for each unit the mean of its thread's three best values, none below 0.
+def best_three(values: Floats, threads: NDArray[np.int32], sizes: NDArray[np.int8], /) -> Floats:
+    """Return for each line of `values`, one a unit, the mean of its thread's three best, none below 0.
 
     `sizes` is how many units its thread has, at most 3. A unit without a thread stands for itself.
     """
-    if not len(values):
+    if not values.shape[1]:
         return values
     # One sort does it: a float32 that is not negative sorts as its bits do, behind its thread's number.
     bits = values.astype(np.float32).view(np.uint32)
-    keys = np.sort((threads.astype(np.uint64) << np.uint64(32)) | bits)
-    owners = (keys >> np.uint64(32)).astype(np.int64)
+    keys = (threads.astype(np.uint64) << np.uint64(32)) | bits
+    keys.sort(axis=1)
     ordered = keys.astype(np.uint32).view(np.float32).astype(np.float64)
-    ends = np.append(np.flatnonzero(owners[1:] != owners[:-1]), len(owners) - 1)
-    starts = np.append(0, ends[:-1] + 1)
-    total = np.zeros(len(ends))
-    for back in range(3):
-        place = ends - back
-        total += np.where(place >= starts, ordered[np.maximum(place, 0)], 0.0)
-    of_thread = np.zeros(int(owners[-1]) + 1)
-    of_thread[owners[ends]] = total
-    return np.where(threads == 0, values, of_thread[threads] / sizes)
+    owners = (keys[0] >> np.uint64(32)).astype(np.int64)
+    last = np.ones(len(owners), np.bool_)
+    np.not_equal(owners[1:], owners[:-1], out=last[:-1])
+    ends = last.nonzero()[0]
+    counts = ends + 1
+    counts[1:] -= counts[:-1].copy()
+    total = ordered.take(ends, axis=1)
+    for back in (1, 2):
+        total += ordered.take(ends - back, axis=1, mode="wrap") * (counts > back)
+    of_thread = np.zeros((len(values), int(owners[-1]) + 1))
+    of_thread[:, owners.take(ends)] = total
+    found = of_thread.take(threads, axis=1) / sizes
+    if not owners[0]:
+        np.copyto(found, values, where=threads == 0)
+    return found
 
 
 def edge(values: Floats, wanted: int, /) -> float:

@@ -18,6 +18,7 @@ from elytron_index.frequent import Run, Table
 from elytron_index.postings import Field, code_of
 from elytron_index.query import Bm25, IndexQuery
 from elytron_index.selection import edge, highest
+from elytron_index.sights import Around
 from elytron_index.state import State
 from elytron_index.texts import Floats, Local, Rows, Spread, Terms
 
@@ -130,10 +131,10 @@ class Skipping:
         rows = self._likely((*self.body, *self.name, *self.title, *self.label), asked, wanted)
         return rows[highest(self._total(rows), wanted)].astype(np.int64)
 
-    def local(self, around: NDArray[np.int32], /) -> Local:
-        """Return what there is in the rows of `around` for its first line, whose rows ascend."""
-        rows, inverse = np.unique(around, return_inverse=True)
-        inverse = inverse.reshape(around.shape)
+    def local(self, around: Around, /) -> Local:
+        """Return what there is in `around` for its first line, whose rows ascend."""
+        rows, inverse = np.unique(around.lines, return_inverse=True)
+        inverse = inverse.reshape(around.lines.shape)
         held = [(word, word.at(rows)) for word in self.body]
         body = np.zeros(len(rows))
         for word, (counts, _) in held:
@@ -142,20 +143,20 @@ class Skipping:
         name = np.zeros(len(rows))
         for word, (counts, _) in named:
             _add(name, word, rows, counts)
-        pool = around[0]
+        pool = around.lines[0]
         title, label = _summed(self.title, pool), _summed(self.label, pool)
         body, name = body[inverse], name[inverse[0]]
         return Local(body, title, label, name, self._spread(around, inverse, held, named))
 
     def _spread(
         self,
-        around: NDArray[np.int32],
+        around: Around,
         inverse: NDArray[np.intp],
         held: Sequence[tuple[Word, tuple[Floats, Floats]]],
         named: Sequence[tuple[Word, tuple[Floats, Floats]]],
     ) -> Spread:
-        window, matched, coverage, context = np.zeros((4, around.shape[1]))
-        if not any(word.runs for word in (*self.body, *self.name)) or not around.shape[1]:
+        window, matched, coverage, context = np.zeros((4, around.lines.shape[1]))
+        if not any(word.runs for word in (*self.body, *self.name)) or not around.lines.shape[1]:
             return Spread(window, matched, coverage, context)
         norm, k1 = texts.window_norm(self.state, self.query, around), self.query.body.k1
         for word, (counts, exact) in held:

@@ -18,6 +18,7 @@ from elytron_index.masks import Names
 from elytron_index.postings import ROWS_MAX, Field, Postings
 from elytron_index.query import UnitView
 from elytron_index.refs import Refs
+from elytron_index.sights import Sights
 from elytron_index.threads import Threads
 from elytron_index.units import Change, Embedded, Unit
 from elytron_index.vectors import Coded, Vectors
@@ -48,8 +49,8 @@ class State:
         self.speakers_of: dict[str, list[int]] = {}
         self.name_terms: list[tuple[str, ...]] = [()]
         self._labels: dict[tuple[str, int], list[str]] = {}
-        self._assistants: tuple[Mask, Mask] | None = None
         self._sums = np.zeros(0)
+        self._renew()
 
     def apply(self, changes: Iterable[Change], embedded: Iterable[Embedded], /) -> None:
         """Replace the units of each change's document, then the vectors that came; the last word on a document counts.
@@ -57,7 +58,7 @@ class State:
         A unit whose text stays keeps its vectors. Raises InvalidInput for a vector that cannot be compared and for a
         unit of another document, LimitExceeded for more units than an index can hold; then nothing is changed.
         """
-        self._assistants = None
+        self._renew()
         latest = {change.ref: change for change in changes}
         units = [unit for change in latest.values() for unit in change.units]
         if self.columns.size + len(units) > ROWS_MAX:
@@ -110,7 +111,6 @@ class State:
 
     def load(self, columns: Columns, refs: Refs, threaded: Rows, /) -> None:
         """Take over columns of living units, their refs and the rows of the threads in order; names stand already."""
-        self._assistants = None
         self.columns = columns
         self.refs = refs
         self.threads = Threads(columns, self.refs)
@@ -124,6 +124,7 @@ class State:
         self.speakers_of, self.name_terms = {}, [()]
         for code, speaker in enumerate(self.names.speaker.values[1:], 1):
             self._learn_name(code, speaker)
+        self._renew()
 
     def view(self, row: int, /) -> UnitView:
         """Return what is known of the unit at `row`."""
@@ -152,15 +153,15 @@ class State:
         )
         return list(map(UnitView._make, zip(*fields, strict=True)))
 
-    def assistants(self) -> tuple[Mask, Mask]:
-        """Return which roles, and which speakers, by code, are an assistant's; looked up once after each change."""
+    def assistants(self) -> tuple[Mask, Mask] | None:
+        """Return which roles, and which speakers, by code, are an assistant's; None where nobody is."""
         if self._assistants is None:
             names = self.names
-            self._assistants = (
-                np.array([role in _ASSISTANTS for role in names.role.values]),
-                np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values]),
-            )
-        return self._assistants
+            roles = np.array([role in _ASSISTANTS for role in names.role.values])
+            speakers = np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values])
+            self._assistants = roles, speakers, bool(roles.any() or speakers.any())
+        roles, speakers, some = self._assistants
+        return (roles, speakers) if some else None
 
     def sums(self) -> NDArray[np.float64]:
         """Return an array of zeros, one for each row at least, to whoever puts the zeros back after writing to it."""
@@ -194,8 +195,13 @@ class State:
         words = 200 * sum(
             len(getattr(self.names, name)) for name in ("plane", "speaker", "role", "thread", "scope", "tags")
         )
-        parts = (self.columns, self.postings, self.threads, self.vectors, self.refs)
+        parts = (self.columns, self.postings, self.threads, self.vectors, self.refs, self.sights)
         return 4_096 + words + self._sums.nbytes + sum(part.size_bytes for part in parts)
+
+    def _renew(self) -> None:
+        """Forget what was looked up of the units as they were."""
+        self.sights = Sights(self.columns, self.names)
+        self._assistants: tuple[Mask, Mask, bool] | None = None
 
     def _vectors_of(self, ref: Ref) -> dict[tuple[str, int], Coded]:
         if not self.vectors.models:

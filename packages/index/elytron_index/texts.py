@@ -6,17 +6,18 @@ A row's score is summed in the order of the query's terms, never by where the ro
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Final, NamedTuple
+from itertools import accumulate, chain
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elytron_index import kin, spelling
-from elytron_index.columns import Mask
+from elytron_index.columns import Mask, whole_numbers
 from elytron_index.postings import Field, Found, code_of
 from elytron_index.query import Bm25, IndexQuery, Weights
 from elytron_index.selection import highest
+from elytron_index.sights import Around, Lines
 from elytron_index.state import State
 
 Floats = NDArray[np.float64]
@@ -24,6 +25,8 @@ Rows = NDArray[np.int64]
 
 _KIN_POSTINGS: Final = 1 << 15
 """So many rows of a word and its kin are joined; in a space that holds more, the word speaks for itself."""
+_SMALL: Final = 1 << 12
+"""Rows of a larger space are numbered anew where only some of them matter, so that a table of them stays small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +39,18 @@ class Terms:
 
 
 class Held(NamedTuple):
-    """Which rows hold each word of a query, and how much of it: kin counts a share, the word itself in full."""
+    """Which rows hold which of some terms, by term, and how much of it: kin counts a share, the term itself in full."""
 
-    rows: Rows
+    terms: NDArray[np.int64]
+    rows: NDArray[np.integer[Any]]
     counts: Floats
-    exact: Mask
-    """Where the word itself is there, or what it is most likely a slip of."""
-    counts_of: NDArray[np.int64]
-    """How many of the rows belong to which word, in the order asked."""
-    idf: tuple[float, ...]
+    exact: Mask | None
+    """Where the term itself is there, or what it is most likely a slip of; None where it is everywhere."""
+    idf: Floats
+    """Of each term."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """What each unit of a pool holds of the query, term by term."""
 
     window: Floats
@@ -57,8 +59,7 @@ class Spread:
     context: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(NamedTuple):
     """What the query's terms say of a pool: `body` of all its lines, the others of the first, the units themselves."""
 
     body: Floats
@@ -82,8 +83,9 @@ class Texts:
     title: Floats | None
     label: Floats | None
     name: Floats | None
-    words: Held
-    names: Held
+    words: int
+    """So many of the terms held are words, those after them names."""
+    held: Held
     hit: Mask
     """Rows with any term in any field."""
 
@@ -96,147 +98,119 @@ class Texts:
         """Return the rows of `seen` best by their body, with all that equal the last of them."""
         if self.body is None:
             return np.zeros(0, np.int64)
-        rows = np.flatnonzero((self.body > 0.0) & seen)
-        return rows[highest(self.body[rows], wanted)]
+        rows = ((self.body > 0.0) & seen).nonzero()[0]
+        return rows[highest(self.body.take(rows), wanted)] if len(rows) > wanted else rows
 
     def telling(self, asked: Mask, wanted: int, /) -> Rows:
         """Return the rows of `asked` best by all fields together, with all that equal the last of them."""
-        rows = np.flatnonzero(self.hit & asked)
-        return rows[highest(self._total(rows), wanted)]
+        rows = (self.hit & asked).nonzero()[0]
+        return rows[highest(self._total(rows), wanted)] if len(rows) > wanted else rows
 
-    def local(self, around: NDArray[np.int32], /) -> Local:
-        """Return what there is in the rows of `around` for its first line, whose rows ascend."""
-        pool = around[0]
-        body = np.zeros(around.shape) if self.body is None else self.body[around]
-        title, label, name = at(self.title, pool), at(self.label, pool), at(self.name, pool)
-        spread = _spread(self.state, self.query, self, around)
-        return Local(body, title, label, name, spread)
+    def local(self, around: Around, /) -> Local:
+        """Return what there is in `around` for its first line."""
+        pool, lines = around.lines[0], around.lines
+        body = np.zeros(lines.shape) if self.body is None else self.body.take(lines)
+        return Local(body, at(self.title, pool), at(self.label, pool), at(self.name, pool), self._spread(around))
 
-    def _total(self, rows: NDArray[np.integer]) -> Floats:
+    def _total(self, rows: NDArray[np.integer[Any]]) -> Floats:
         weights = self.query.weights
         total = at(self.body, rows)
         for scores, weight in ((self.title, weights.title), (self.label, weights.label), (self.name, weights.name)):
             if scores is not None:
-                total = total + weight * scores[rows]
+                total = total + weight * scores.take(rows)
         return total
 
+    def _spread(self, around: Around) -> Spread:
+        """Return what the units themselves hold, and for the window what all lines hold together."""
+        held, words, lines = self.held, self.words, around.lines
+        window, matched, coverage, context = np.zeros((4, lines.shape[1]))
+        if not len(held.rows) or not lines.shape[1]:
+            return Spread(window, matched, coverage, context)
+        itself = np.bincount(
+            held.rows if held.exact is None else held.rows[held.exact], minlength=self.state.columns.size
+        )
+        matched[:] = itself.take(lines[0])
+        table, lines = _table(self.state.columns.size, held, lines)
+        together = table.take(lines, axis=1)
+        k1 = self.query.body.k1
+        total = np.add.reduce(together[:words], axis=1)
+        gains = total / (total + window_norm(self.state, self.query, around))
+        most = np.minimum(np.maximum.reduce(together[:words], axis=1), 1.0)
+        own = np.minimum(together[:, 0], 1.0)
+        rarity = held.idf.tolist()
+        for word, idf in enumerate(rarity):
+            coverage += idf * own[word]
+            if word < words:
+                context += idf * most[word]
+                window += (idf * (k1 + 1.0)) * gains[word]
+        of_words = sum(rarity[:words])
+        return Spread(window, matched, coverage / (of_words + sum(rarity[words:])), context / (of_words or 1.0))
 
-def at(scores: Floats | None, rows: NDArray[np.integer], /) -> Floats:
+
+def at(scores: Floats | None, rows: NDArray[np.integer[Any]], /) -> Floats:
     """Return the scores of `rows`."""
-    return np.zeros(len(rows)) if scores is None else scores[rows]
+    return np.zeros(len(rows)) if scores is None else scores.take(rows)
 
 
 def terms_of(state: State, text: str, /) -> Terms:
     """Return the terms that `text` asks for, with the speakers' names told apart."""
     every = tuple(state.analyser.query_terms(text))
-    units = state.speaker_units
-    names = tuple(term for term in every if any(units[code] for code in state.speakers_of.get(term, ())))
-    return Terms(every, tuple(term for term in every if term not in names), names)
+    names = tuple(term for term in every if _is_name(state, term))
+    return Terms(every, tuple(term for term in every if term not in names) if names else every, names)
 
 
 def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     """Return what `terms` say of every row."""
     related = [kin_of(state, word, query.weights.kin) for word in terms.words]
     found = _find(state, terms, related)
-    likely = slips(state, terms, related, found[0].counts_of.tolist()) if query.weights.kin else {}
+    likely = slips(state, terms, related, whole_numbers(found.counts_of)) if query.weights.kin else {}
     if likely:
         related = [likely.get(word, others) for word, others in zip(terms.words, related, strict=True)]
         found = _find(state, terms, related)
-    in_body, named, in_title, in_label = found
-    words, names = _with_kin(state, in_body, related), _exact(state, named)
+    words, every = len(terms.words), len(terms.every)
+    in_body = every + sum(map(len, related))
+    body_end, title_end = found.terms.searchsorted((in_body, in_body + every)).tolist()
+    held = _with_kin(state, _part(found, 0, in_body, 0, body_end), (*related, *({} for _ in terms.names)))
     hit = np.zeros(state.columns.size, np.bool_)
-    hit[np.concatenate((words.rows, names.rows, in_title.rows, in_label.rows))] = True
+    hit[held.rows] = True
+    hit[found.rows[body_end:]] = True
+    body, name = _bodies(state, query, held, words)
     return Texts(
         state,
         query,
-        body=_bm25(state, words, Field.BODY, query.body),
-        title=_bm25(state, _exact(state, in_title), Field.TITLE, query.title) if len(in_title.rows) else None,
-        label=_bm25(state, _exact(state, in_label), Field.LABEL, query.label) if len(in_label.rows) else None,
-        name=_bm25(state, names, Field.BODY, query.body),
+        body=body,
+        title=_bm25(state, _part(found, in_body, every, body_end, title_end), Field.TITLE, query.title),
+        label=_bm25(state, _part(found, in_body + every, words, title_end, len(found.rows)), Field.LABEL, query.label),
+        name=name,
         words=words,
-        names=names,
+        held=held,
         hit=hit,
     )
 
 
-def _spread(state: State, query: IndexQuery, texts: Texts, around: NDArray[np.int32], /) -> Spread:
-    """Return what the units in `around`'s first line hold, and for the window what all its lines hold together."""
-    window, matched, coverage, context = np.zeros((4, around.shape[1]))
-    if not (len(texts.words.rows) or len(texts.names.rows)) or not around.shape[1]:
-        return Spread(window, matched, coverage, context)
-    norm, k1 = window_norm(state, query, around), query.body.k1
-    counts = np.zeros(state.columns.size)
-    for held, is_word in ((texts.words, True), (texts.names, False)):
-        start = 0
-        for idf, holders in zip(held.idf, held.counts_of.tolist(), strict=True):
-            if holders:
-                rows = held.rows[start : start + holders]
-                exact = held.exact[start : start + holders]
-                counts[rows] = held.counts[start : start + holders]
-                together = counts[around]
-                if is_word:
-                    context += idf * np.minimum(together.max(axis=0), 1.0)
-                    window += (idf * (k1 + 1.0)) * ((total := together.sum(axis=0)) / (total + norm))
-                coverage += idf * np.minimum(together[0], 1.0)
-                counts[rows] = exact
-                matched += counts[around[0]]
-                counts[rows] = 0.0
-                start += holders
-    words = sum(texts.words.idf)
-    return Spread(window, matched, coverage / (words + sum(texts.names.idf)), context / (words or 1.0))
-
-
-def window_norm(state: State, query: IndexQuery, around: NDArray[np.int32], /) -> Floats:
+def window_norm(state: State, query: IndexQuery, around: Around, /) -> Floats:
     """Return what BM25 puts beside the count of a term for each column of `around`, read as one text."""
     k1, b = query.body.k1, query.body.b
-    average = len(around) * state.field_terms[Field.BODY] / state.field_units[Field.BODY]
-    return k1 * (1.0 - b) + (k1 * b / average) * state.columns.body_terms[around].sum(axis=0)
+    average = len(around.lines) * state.field_terms[Field.BODY] / state.field_units[Field.BODY]
+    return k1 * (1.0 - b) + (k1 * b / average) * around.terms.astype(np.float64)
 
 
-def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> list[Found]:
-    """Return the postings of the words, each before its kin, and of the names, in texts; of all terms in titles;
-    of the words in labels."""
-    columns, vocabulary = state.columns, state.postings.vocabulary
-    groups = (
-        ([word for word, others in zip(terms.words, related, strict=True) for word in (word, *others)], Field.BODY),
-        (terms.names, Field.BODY),
-        (terms.every, Field.TITLE),
-        (terms.words, Field.LABEL),
-    )
-    codes = [
-        code_of(number, field) if (number := vocabulary.get(term)) is not None else -1
-        for group, field in groups
-        for term in group
-    ]
-    found = state.postings.find(codes, columns.alive if columns.dead else None)
-    ends = accumulate((len(group) for group, _ in groups), initial=0)
-    places = list(accumulate(found.counts_of.tolist(), initial=0))
-    return [
-        Found(
-            found.rows[places[first] : places[end]],
-            found.counts[places[first] : places[end]],
-            found.counts_of[first:end],
-        )
-        for first, end in pairwise(ends)
-    ]
-
-
-def kin_of(state: State, word: str, weight: float) -> dict[str, float]:
+def kin_of(state: State, word: str, weight: float, /) -> Mapping[str, float]:
     """Return the kin of `word` that nobody here is called, each with the share it counts."""
-    if not weight:
+    kindred = kin.of(word) if weight else None
+    if not kindred:
         return {}
-    known, speakers, units = state.postings.vocabulary, state.speakers_of, state.speaker_units
-    return {
-        other: weight * alike
-        for other, alike in kin.of(word).items()
-        if other in known and not (other in speakers and any(units[code] for code in speakers[other]))
-    }
+    known = state.postings.vocabulary
+    return {other: weight * alike for other, alike in kindred.items() if other in known and not _is_name(state, other)}
 
 
 def slips(
-    state: State, terms: Terms, related: Sequence[Mapping[str, float]], counts: Sequence[int]
+    state: State, terms: Terms, related: Sequence[Mapping[str, float]], counts: Sequence[int], /
 ) -> dict[str, dict[str, float]]:
-    """Return, for words that are nowhere and no words of the table either, what they are most likely slips of."""
+    """Return, for words that are nowhere and no words of the table either, what they are most likely slips of.
+
+    `counts` says of each word, and of its kin behind it, how many rows hold it.
+    """
     found: dict[str, dict[str, float]] = {}
     start = 0
     for word, others in zip(terms.words, related, strict=True):
@@ -249,35 +223,50 @@ def slips(
     return found
 
 
+def _is_name(state: State, term: str) -> bool:
+    speakers = state.speakers_of.get(term)
+    return speakers is not None and any(state.speaker_units[code] for code in speakers)
+
+
+def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> Found:
+    """Return the postings of the words, each before its kin, and of the names, in texts; then of all terms in titles;
+    then of the words in labels."""
+    number = state.postings.vocabulary.get
+    spoken = (word for word, others in zip(terms.words, related, strict=True) for word in (word, *others))
+    groups = (
+        (chain(spoken, terms.names), Field.BODY),
+        (terms.every, Field.TITLE),
+        (terms.words, Field.LABEL),
+    )
+    codes = [code_of(number(term, -1), field) for group, field in groups for term in group]
+    return state.postings.find(codes, state.columns.alive if state.columns.dead else None)
+
+
+def _part(found: Found, first: int, terms: int, start: int, end: int) -> Found:
+    """Return what was found of `terms` terms from the `first` on, which stands from `start` to `end`."""
+    return Found(
+        found.terms[start:end] - first,
+        found.rows[start:end],
+        found.counts[start:end],
+        found.counts_of[first : first + terms],
+    )
+
+
 def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]) -> Held:
-    """Join each word's rows with those of its kin."""
+    """Join each term's rows with those of its kin."""
+    units, holders = state.columns.count, whole_numbers(found.counts_of)
     if not any(related):
-        return _exact(state, found)
-    size, units = state.columns.size, state.columns.count
-    sizes = iter(found.counts_of.tolist())
-    owners: list[int] = []
+        rare = np.array([idf(units, some) for some in holders])
+        return Held(found.terms, found.rows, found.counts.astype(np.float64), None, rare)
+    words: list[int] = []
     counted: list[float] = []
     rarity: list[float] = []
     for word, others in enumerate(related):
-        own, *theirs = (next(sizes) for _ in range(1 + len(others)))
-        owners += [word] * (1 + len(others))
+        own, *theirs = holders[len(words) : len(words) + 1 + len(others)]
+        words += [word] * (1 + len(others))
         counted += shares([own, *theirs], others.values())
         rarity.append(idf(units, own or min(sum(theirs), units)))
-    share = np.repeat(counted, found.counts_of)
-    places = np.repeat(np.array(owners) * size, found.counts_of) + found.rows
-    held = np.bincount(places, share * found.counts, size * len(related)).astype(np.float64, copy=False)
-    sure = np.zeros(len(held), np.bool_)
-    sure[places[share == 1.0]] = True
-    places = np.flatnonzero(held)
-    words, rows = np.divmod(places, size)
-    return Held(rows, held[places], sure[places], np.bincount(words, minlength=len(related)), tuple(rarity))
-
-
-def _exact(state: State, found: Found) -> Held:
-    """Return the rows that hold the words themselves."""
-    rarity = tuple(idf(state.columns.count, holders) for holders in found.counts_of.tolist())
-    everywhere = np.ones(len(found.rows), np.bool_)
-    return Held(found.rows.astype(np.int64), found.counts.astype(np.float64), everywhere, found.counts_of, rarity)
+    return _joined(state, found, np.array(words), np.array(counted), np.array(rarity))
 
 
 def shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
@@ -293,12 +282,76 @@ def idf(units: int, df: int, /) -> float:
     return math.log(1.0 + (units - df + 0.5) / (df + 0.5))
 
 
-def _bm25(state: State, held: Held, field: Field, parameters: Bm25) -> Floats | None:
-    if not len(held.rows):
+def _joined(state: State, found: Found, words: NDArray[np.int64], counted: Floats, rarity: Floats) -> Held:
+    """Join the rows of all terms found that belong to one of the `words`, each counted by its share."""
+    if not counted.all():
+        wanted = counted.take(found.terms) != 0.0
+        found = Found(found.terms[wanted], found.rows[wanted], found.counts[wanted], found.counts_of)
+    many = len(found.rows)
+    if not many:
+        return Held(found.terms, found.rows, np.zeros(0), None, rarity)
+    terms, share = words.take(found.terms), counted.take(found.terms)
+    # The numbers behind the places keep in the order of the terms what is to be added up.
+    bits = many.bit_length()
+    keys = ((terms * state.columns.size + found.rows) << bits) | np.arange(many)
+    keys.sort()
+    order, places = keys & ((1 << bits) - 1), keys >> bits
+    heads = np.ones(many, np.bool_)
+    np.not_equal(places[1:], places[:-1], out=heads[1:])
+    groups = heads.cumsum() - 1
+    counts = np.bincount(groups, (share * found.counts).take(order))
+    exact = np.zeros(len(counts), np.bool_)
+    exact[groups[(share == 1.0).take(order)]] = True
+    firsts = order[heads]
+    return Held(terms.take(firsts), found.rows.take(firsts), _floats(counts), exact, rarity)
+
+
+def _table(size: int, held: Held, lines: Lines) -> tuple[Floats, Lines]:
+    """Return how much each row (0: none) holds of each term, and `lines` as rows of that table.
+
+    In a large space only the rows of `lines` have a place in it.
+    """
+    terms, rows, counts = held.terms, held.rows, held.counts
+    if size > _SMALL:
+        numbers = np.zeros(size, np.int32)
+        numbers[lines] = 1
+        numbers[0] = 0
+        used = numbers.nonzero()[0]
+        numbers[used] = np.arange(1, len(used) + 1, dtype=np.int32)
+        rows, lines, size = numbers.take(rows), numbers.take(lines), len(used) + 1
+        within = rows.nonzero()[0]
+        terms, rows, counts = terms.take(within), rows.take(within), counts.take(within)
+    table = np.zeros((len(held.idf), size))
+    table.reshape(-1)[terms * size + rows] = counts
+    return table, lines
+
+
+def _bodies(state: State, query: IndexQuery, held: Held, words: int) -> tuple[Floats | None, Floats | None]:
+    """Return each row's score for the words, and for the names."""
+    gains = _gains(state, held, Field.BODY, query.body)
+    end = int(held.terms.searchsorted(words))
+    return _summed(state, held.rows[:end], gains[:end]), _summed(state, held.rows[end:], gains[end:])
+
+
+def _bm25(state: State, found: Found, field: Field, parameters: Bm25) -> Floats | None:
+    """Return each row's score for the terms found in a field, without kin."""
+    if not len(found.rows):
         return None
-    lengths = state.columns.lengths(field)
-    average = state.field_terms[field] / state.field_units[field]
+    held = _with_kin(state, found, ())
+    return _summed(state, found.rows, _gains(state, held, field, parameters))
+
+
+def _gains(state: State, held: Held, field: Field, parameters: Bm25) -> Floats:
+    """Return what each row takes from each term that it holds."""
+    average = state.field_terms[field] / (state.field_units[field] or 1)
     k1, b = parameters.k1, parameters.b
-    norm = k1 * (1.0 - b) + (k1 * b / average) * lengths[held.rows]
-    gains = np.repeat(np.array(held.idf) * (k1 + 1.0), held.counts_of) * (held.counts / (held.counts + norm))
-    return np.bincount(held.rows, gains, state.columns.size).astype(np.float64, copy=False)
+    norm = k1 * (1.0 - b) + (k1 * b / (average or 1.0)) * state.columns.lengths(field).take(held.rows)
+    return (held.idf * (k1 + 1.0)).take(held.terms) * (held.counts / (held.counts + norm))
+
+
+def _summed(state: State, rows: NDArray[np.integer[Any]], gains: Floats) -> Floats | None:
+    return _floats(np.bincount(rows, gains, state.columns.size)) if len(rows) else None
+
+
+def _floats(sums: NDArray[Any]) -> Floats:
+    return sums

@@ -1,0 +1,139 @@
+"""Who may be seen under a search's filters, and who stands beside whom then: looked up once, good until a change.
+
+A search looks up the neighbours of the rows it weighs. When as many were looked up as there are, all are, and kept.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_core.text.telling import Trait
+from elytron_index import masks
+from elytron_index.columns import Columns, Mask
+from elytron_index.masks import Names
+from elytron_index.query import Filters
+from elytron_index.vectors import ModelVectors
+
+Rows = NDArray[np.int64]
+Lines = NDArray[np.int32]
+
+_TALK_MS: Final = 8 * 3_600_000
+"""What was said so much earlier or later lends nothing, even where it stands beside in its thread."""
+_REACH_MOST: Final = 3
+_ASKS: Final = int(Trait.ASKS)
+_ENDS_ASKING: Final = int(Trait.ENDS_ASKING)
+
+_SIGHTS_KEPT: Final = 12
+_ROWS_KEPT: Final = 1 << 15
+"""In a larger space nobody's neighbours are kept: few of the rows are ever weighed."""
+_PART_KEPT: Final = 4
+"""Nor where fewer than one in so many rows may be seen."""
+_ROW_BYTES: Final = 28
+_FOREVER: Final = sys.maxsize
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Some rows in five lines: the rows themselves, one before, one after, two before, two after.
+
+    0 stands for nobody, for those who may not be seen, and for those far off in time: they lend nothing.
+    """
+
+    lines: Lines
+    reach: NDArray[np.int8]
+    """How many of the five there are, at most three."""
+    terms: NDArray[np.int32]
+    """How many terms their texts have together."""
+    answering: Mask
+    """Where the one before asks and this one does not end in a question."""
+
+    def of(self, rows: Rows, /) -> "Around":
+        """Return the same of some of the rows alone, where these are all."""
+        return Around(
+            self.lines.take(rows, axis=1), self.reach.take(rows), self.terms.take(rows), self.answering.take(rows)
+        )
+
+
+class Sight:
+    """What may be seen under some filters, from `since` on and before `until` where they name a moment."""
+
+    __slots__ = ("_all", "_columns", "_compared", "_looked_up", "count", "mask", "since", "until")
+
+    def __init__(self, columns: Columns, mask: Mask, since: int, until: int, /) -> None:
+        self.mask = mask
+        self.count = int(np.count_nonzero(mask))
+        self.since = since
+        self.until = until
+        self._columns = columns
+        self._all: Around | None = None
+        self._looked_up = 0
+        self._compared: dict[str, Mask | None] = {}
+
+    def around(self, rows: Rows, /) -> Around:
+        """Return `rows`, all of which may be seen, with their neighbours."""
+        size = len(self.mask)
+        if self._all is None and size <= _ROWS_KEPT and self.count * _PART_KEPT >= size:
+            self._looked_up += len(rows)
+            if self._looked_up >= size:
+                self._all = _around(self._columns, self.mask, np.arange(size))
+        return _around(self._columns, self.mask, rows) if self._all is None else self._all.of(rows)
+
+    def compared(self, model: str, kept: ModelVectors, /) -> Mask | None:
+        """Return the rows that can be compared by `model`, whose vectors are `kept`; None where there are none."""
+        if model not in self._compared:
+            compared = kept.has(len(self.mask)) & self.mask
+            self._compared[model] = compared if compared.any() else None
+        return self._compared[model]
+
+
+class Sights:
+    """The sights of one state of a space's units, those used last."""
+
+    def __init__(self, columns: Columns, names: Names, /) -> None:
+        self._columns = columns
+        self._names = names
+        self._kept: dict[object, Sight] = {}
+
+    def of(self, filters: Filters, /) -> Sight:
+        """Return what may be seen under `filters`."""
+        moment = filters.as_of
+        key = (filters.planes, filters.scope, filters.known_at, filters.min_trust, moment is None)
+        sight = self._kept.pop(key, None)
+        if sight is None or not (moment is None or sight.since <= moment < sight.until):
+            since, until = (-_FOREVER, _FOREVER) if moment is None else _span(self._columns, moment)
+            sight = Sight(self._columns, masks.visible(filters, self._columns, self._names), since, until)
+            if len(self._kept) >= _SIGHTS_KEPT:
+                del self._kept[next(iter(self._kept))]
+        self._kept[key] = sight
+        return sight
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory they take when the whole space was searched."""
+        return _ROW_BYTES * min(self._columns.size, _ROWS_KEPT) + self._columns.size
+
+
+def _span(columns: Columns, moment: int) -> tuple[int, int]:
+    """Return since when and until when the same holds in the world as at `moment`."""
+    turns = np.concatenate((columns.valid_from[: columns.size], columns.valid_to[: columns.size]))
+    turns = turns[turns != 0]
+    gone = turns <= moment
+    return int(turns.max(where=gone, initial=-_FOREVER)), int(turns.min(where=~gone, initial=_FOREVER))
+
+
+def _around(columns: Columns, seen: Mask, rows: Rows) -> Around:
+    before, after = columns.before, columns.after
+    lines: Lines = np.empty((5, len(rows)), np.int32)
+    lines[0] = rows
+    lines[1], lines[2] = before.take(rows), after.take(rows)
+    lines[3], lines[4] = before.take(lines[1]), after.take(lines[2])
+    lines *= seen.take(lines)
+    at = columns.at.take(lines)
+    # A talk that was taken up again much later is another talk.
+    lines *= (np.abs(at - at[0]) <= _TALK_MS) | (at == 0) | (at[0] == 0)
+    reach = np.minimum(np.add.reduce(lines != 0, axis=0, dtype=np.int8), _REACH_MOST)
+    answering = ((columns.traits[lines[1]] & _ASKS) != 0) & ((columns.traits[lines[0]] & _ENDS_ASKING) == 0)
+    return Around(lines, reach, np.add.reduce(columns.body_terms.take(lines), axis=0, dtype=np.int32), answering)

@@ -1,0 +1,131 @@
+"""What is kept between searches never outlives the units that it was looked up of."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.index.corpora import HISTORIES, MOMENTS, QUERIES, living
+from tests.index.test_search import ANALYSER, fresh
+
+from elytron_core.ports.store import Ref
+from elytron_index import Candidates, Change, Embedded, Filters, IndexQuery, Unit, nearness, sights, state, texts
+from elytron_index.space import SpaceIndex
+
+DAY_MS = 86_400_000
+ASKED = IndexQuery("tea", limit=9)
+
+
+def keys(found: Candidates) -> list[str]:
+    return [each.unit.ref.key for each in found.found]
+
+
+def turn(place: int, text: str = "tea", *, closed_at: int = 0, at: int = 0, vector: float = 0.0) -> Change:
+    ref = Ref("turn", f"{place:02x}")
+    held = ("m", np.array((1.0, vector), "<f4").tobytes()) if vector else None
+    unit = Unit(
+        ref, 0, "transcript", text, thread="aa", order=place, at=at, closed_at=closed_at, check=1, vector=held
+    )  # fmt: skip
+    return Change(ref, (unit,))
+
+
+def built(changes: Sequence[Change]) -> SpaceIndex:
+    index = SpaceIndex(ANALYSER)
+    index.apply(changes, watermark=1)
+    return index
+
+
+@given(history=HISTORIES, queries=st.lists(QUERIES, min_size=1, max_size=3), data=st.data())
+def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
+    history: list[list[Change]], queries: list[IndexQuery], data: st.DataObject
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sights, "_SIGHTS_KEPT", data.draw(st.sampled_from([1, 12]), label="sights"))
+        patch.setattr(sights, "_ROWS_KEPT", data.draw(st.sampled_from([0, 1 << 15]), label="rows"))
+        patch.setattr(state, "_COMPACT_DEAD", data.draw(st.sampled_from([0, 1_000]), label="dead"))
+        patch.setattr(nearness, "LARGE", data.draw(st.sampled_from([0, 1 << 14]), label="large"))
+        patch.setattr(texts, "_SMALL", data.draw(st.sampled_from([0, 1 << 12]), label="small"))
+        asked = SpaceIndex(ANALYSER)
+        for sequence, batch in enumerate(history, 1):
+            asked.apply(batch, watermark=sequence)
+            if data.draw(st.booleans(), label="reload"):
+                reloaded = SpaceIndex.from_bytes(asked.to_bytes(), ANALYSER)
+                assert reloaded is not None
+                asked = reloaded
+            unasked = fresh(living(history[:sequence]))
+            for query in (*queries, *queries):
+                assert asked.search(query) == unasked.search(query)
+
+
+@given(history=HISTORIES, query=QUERIES, moments=st.lists(MOMENTS | st.integers(5, 35), min_size=2, max_size=6))
+def test_a_moment_is_answered_as_of_itself_whatever_was_asked_before(
+    history: list[list[Change]], query: IndexQuery, moments: list[int]
+) -> None:
+    units = living(history)
+    asked = fresh(units)
+
+    for moment in moments:
+        query = replace(query, filters=replace(query.filters, as_of=moment))
+        assert asked.search(query) == fresh(units).search(query)
+
+
+def test_what_is_added_beside_a_unit_lends_to_it_at_once() -> None:
+    index = built([turn(1, "yes")])
+    for _ in range(3):
+        assert keys(index.search(ASKED)) == []
+
+    index.apply([turn(0)], watermark=2)
+
+    assert set(keys(index.search(ASKED))) == {"00", "01"}
+
+
+@pytest.mark.parametrize("gone", [turn(0, closed_at=5), Change(Ref("turn", "00"))], ids=["closed", "erased"])
+def test_what_is_closed_or_erased_lends_nothing_from_then_on(gone: Change) -> None:
+    index = built([turn(0), turn(1, "yes"), turn(2, "tea", at=20 * DAY_MS)])
+    for _ in range(3):
+        assert set(keys(index.search(ASKED))) == {"00", "01", "02"}
+
+    index.apply([gone], watermark=2)
+
+    found = index.search(ASKED)
+    assert {each.unit.ref.key: each.signals.near > 0 for each in found.found} == {"01": True, "02": False}
+    assert found.searched == 2
+
+
+def test_vectors_that_come_later_are_compared() -> None:
+    index = built([turn(0, vector=0.5), turn(1)])
+    near = np.array((1.0, 2.0), "<f4").tobytes()
+    query = replace(ASKED, vector=("m", near))
+    for _ in range(3):
+        assert len({each.signals.vector for each in index.search(query).found}) == 1
+
+    index.apply([], embedded=[Embedded(Ref("turn", "01"), "m", {1: near})], watermark=2)
+
+    cosines = {each.unit.ref.key: each.signals.vector for each in index.search(query).found}
+    assert cosines == pytest.approx({"00": 0.8, "01": 1.0}, abs=1e-4)
+
+
+def test_an_assistant_that_joins_is_told_apart() -> None:
+    index = built([turn(0)])
+    assert index.search(ASKED).found[0].signals.owner == 0
+    ref = Ref("turn", "01")
+
+    index.apply([Change(ref, (Unit(ref, 0, "transcript", "tea", role="assistant"),))], watermark=2)
+
+    assert {each.unit.role: each.signals.owner for each in index.search(ASKED).found} == {"": 1.0, "assistant": 0.0}
+
+
+def test_what_is_kept_counts_before_it_is_looked_up_and_stays_within_that() -> None:
+    index = built([turn(place) for place in range(500)])
+    expected = index.size_bytes
+    one = Filters(planes=("transcript",), as_of=5)
+    for _ in range(20):
+        index.search(replace(ASKED, filters=one))
+
+    sight = index._state.sights.of(one)  # pyright: ignore[reportPrivateUsage]
+    around = sight.around(np.arange(1, 501))
+    kept = (sight.mask, around.lines, around.reach, around.terms, around.answering)
+    assert index.size_bytes == expected
+    assert sum(array.nbytes for array in kept) <= index._state.sights.size_bytes  # pyright: ignore[reportPrivateUsage]
