@@ -94,7 +94,9 @@ async def fuzzed(
     )  # fmt: skip
     async with asyncio.timeout(seconds + _SLACK_S):
         told, _ = await process.communicate()
-    return told.decode(errors="replace") if process.returncode else None
+    said = told.decode(errors="replace")
+    print(*(line.strip() for line in said.splitlines() if " generated" in line))
+    return said if process.returncode else None
 
 
 async def run(folder: Path, /, *, seconds: float, examples: int, seed: int) -> list[str]:

@@ -9,7 +9,6 @@ from elytron_adapter.failures import (
     HEADERS_TOO_LARGE,
     INTERNAL,
     METHOD_NOT_ALLOWED,
-    PRECONDITION_FAILED,
     REQUEST_TIMEOUT,
     UNSUPPORTED_MEDIA_TYPE,
     failure,
@@ -30,7 +29,6 @@ def test_the_table_has_exactly_the_keys_of_the_error_tree_and_of_the_transports(
         METHOD_NOT_ALLOWED,
         UNSUPPORTED_MEDIA_TYPE,
         REQUEST_TIMEOUT,
-        PRECONDITION_FAILED,
         HEADERS_TOO_LARGE,
     }
     assert set(FAILURES) == keys | of_transports

@@ -80,6 +80,11 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         {"what": "the fact", "expected": 1, "found": 2},
     ),
     (
+        errors.PreconditionFailed(),
+        "it is not of the version that was seen any more: read it again, and decide again",
+        {},
+    ),
+    (
         errors.IdempotencyConflict(),
         "this idempotency key was used for another request: send a new key",
         {},

@@ -47,6 +47,7 @@ class Entrance:
         payload: bytes | Value,
         idempotency_key: str | None = None,
         audit_id: str | None = None,
+        versions: tuple[str, ...] = (),
         source: Source | None = None,
         kind: AuthKind = AuthKind.BEARER,
     ) -> Response:
@@ -60,6 +61,7 @@ class Entrance:
                 auth=auth_of(principal, kind=kind),
                 idempotency_key=idempotency_key,
                 audit_id=audit_id,
+                versions=versions,
                 payload=payload,
             )
             async with self.shedding.place(principal):

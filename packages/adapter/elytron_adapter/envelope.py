@@ -79,6 +79,8 @@ class Envelope(Request):
     auth: Auth = Auth()
     idempotency_key: IdempotencyKey | None = None
     audit_id: Name | None = None
+    versions: tuple[str, ...] = ()
+    """One of these must be the version of what is changed; "*": any. None: that is not asked."""
     payload: bytes | Value = b"{}"
 
 
@@ -92,6 +94,8 @@ class Accepted(Value):
     kind: Literal["accepted"] = "accepted"
     request_id: str
     report: Report
+    version: str | None = Field(default=None, exclude=True)
+    """Of the one thing that was read, for shells to tell beside the report."""
 
 
 class Duplicated(Value):

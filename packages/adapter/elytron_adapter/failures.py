@@ -9,7 +9,6 @@ INTERNAL = "internal"
 METHOD_NOT_ALLOWED = "method_not_allowed"
 UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
 REQUEST_TIMEOUT = "request_timeout"
-PRECONDITION_FAILED = "precondition_failed"
 HEADERS_TOO_LARGE = "headers_too_large"
 EXIT_OK = 0
 EXIT_DAMAGE = 13
@@ -35,6 +34,7 @@ FAILURES: dict[str, Failure] = {
     "unreadable_file": Failure(422, -32012, 6, "File not readable"),
     "not_found": Failure(404, -32020, 3, "Not found"),
     "conflict": Failure(409, -32021, 4, "Conflict"),
+    "precondition_failed": Failure(412, -32073, 4, "Precondition failed"),
     "idempotency_conflict": Failure(422, -32022, 4, "Idempotency key used for another request"),
     "turn_conflict": Failure(409, -32023, 4, "Turn id used for another turn"),
     "still_running": Failure(409, -32024, 4, "Still running"),
@@ -69,7 +69,6 @@ FAILURES: dict[str, Failure] = {
     METHOD_NOT_ALLOWED: Failure(405, -32070, 1, "Method not allowed"),
     UNSUPPORTED_MEDIA_TYPE: Failure(415, -32071, 1, "Unsupported media type"),
     REQUEST_TIMEOUT: Failure(408, -32072, 9, "Request too slow"),
-    PRECONDITION_FAILED: Failure(412, -32073, 4, "Precondition failed"),
     HEADERS_TOO_LARGE: Failure(431, -32074, 7, "Headers too large"),
 }
 

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from elytron.registry import AnyOperation, Repeat
 from elytron.runtime import MemoryRuntime
 from elytron.spaces import REF
+from elytron.versions import READS, demanding, version_of
 from elytron_adapter.envelope import Accepted, Duplicated, Envelope
 from elytron_core import canonical, limits
 from elytron_core.contracts.scoped import Changing, ScopedRequest
@@ -49,7 +50,7 @@ class Repeats:
         match operation.repeat:
             case Repeat.STORE:
                 assert isinstance(request, MemoryWriteRequest)
-                report = await operation.perform(self._runtime.context, _with_key(request, envelope))
+                report = await self._perform(operation, _with_key(request, envelope), envelope)
                 assert isinstance(report, MemoryWriteReport)
                 answer = Duplicated if report.duplicated else Accepted
                 return answer(request_id=envelope.request_id, report=report)
@@ -57,8 +58,16 @@ class Repeats:
                 assert isinstance(request, ScopedRequest)
                 return await self._once(operation, request, envelope, envelope.idempotency_key)
             case _:
-                report = await operation.perform(self._runtime.context, request)
-                return Accepted(request_id=envelope.request_id, report=report)
+                version = await version_of(self._runtime.context, request) if isinstance(request, READS) else None
+                report = await self._perform(operation, request, envelope)
+                tag = version.tag if version is not None else None
+                return Accepted(request_id=envelope.request_id, report=report, version=tag)
+
+    async def _perform(self, operation: AnyOperation, request: Value, envelope: Envelope) -> Value:
+        context = self._runtime.context
+        if envelope.versions:
+            context = await demanding(context, request, envelope.versions)
+        return await operation.perform(context, request)
 
     async def _once(self, operation: AnyOperation, request: ScopedRequest, envelope: Envelope, key: str) -> Answer:
         space = self._runtime.context.scope_of(request).space
@@ -71,7 +80,7 @@ class Repeats:
         try:
             kept = await self._look_up(space, name, request)
             if kept is None:
-                report = await operation.perform(self._runtime.context, request)
+                report = await self._perform(operation, request, envelope)
                 kept = await self._keep(space, name, request, report)
                 if kept is None:
                     return Accepted(request_id=envelope.request_id, report=report)

@@ -11,6 +11,7 @@
     │   ├── IdempotencyConflict   idempotency_conflict       same key, other body
     │   ├── StillRunning          still_running              the first call under this key is not done yet (retryable)
     │   └── TurnConflict          turn_conflict              same turn id, other content
+    ├── PreconditionFailed        precondition_failed        a thing is not of the version that its change demands
     ├── LimitExceeded             limit_exceeded
     │   ├── PayloadTooLarge       payload_too_large          more bytes than one request or file may have
     │   └── RateLimited           rate_limited               more calls than a caller may make now (retryable)
@@ -129,6 +130,13 @@ class Conflict(ElytronError):
 
     def details(self) -> dict[str, str | int]:
         return {"what": self.what, "expected": self.expected, "found": self.found}
+
+
+class PreconditionFailed(ElytronError):
+    key = "precondition_failed"
+
+    def __init__(self) -> None:
+        super().__init__("it is not of the version that was seen any more: read it again, and decide again")
 
 
 class IdempotencyConflict(Conflict):

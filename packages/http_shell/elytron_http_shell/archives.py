@@ -26,7 +26,7 @@ from elytron_core.contracts.moving import (
     MemoryImportRequest,
 )
 from elytron_core.contracts.scoped import ScopedRequest
-from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused
+from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid
 from elytron_core.scope import Scope
@@ -107,14 +107,14 @@ class _Archives:
             raise LimitExceeded(what="bytes of an archive", limit=self._archive_bytes, found=size)
 
     async def _require_match(self, request: Request, folder: Path) -> None:
-        """Raise HTTPException where the caller saw another state of the space than there is."""
+        """Raise PreconditionFailed where the caller saw another state of the space than there is."""
         expected = request.headers.get("if-match")
         if expected is None:
             return
         answer = await self._call(request, self._export(request, folder))
         known = _etag(answer.report) if isinstance(answer, Accepted) else None
         if known is None or expected not in {"*", known}:
-            raise HTTPException(412)
+            raise PreconditionFailed
 
     def _export(self, request: Request, folder: Path) -> MemoryExportRequest:
         return MemoryExportRequest(path=os.fspath(folder / "space.zip"), scope=_scope(request))

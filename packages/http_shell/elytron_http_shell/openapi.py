@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from elytron.versions import READS
 from elytron_adapter.failures import FAILURES, METHOD_NOT_ALLOWED
 from elytron_core import limits
 from elytron_http_shell.doors import Access, Kind, Surface, Told
@@ -37,6 +38,7 @@ _HEADERS: dict[str, Json] = {
     "Webhook-Timestamp": {"description": "Seconds since 1970.", "required": True, "schema": {"type": "integer"}},
     "Last-Event-ID": {"description": "The last event that was seen.", "schema": {"type": "string"}},
 }
+_ETAG: Json = {"description": "The version of what is shown, for `If-Match`.", "schema": {"type": "string"}}
 _SECURITY: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An access key: `ely_<kind>_<id>_<secret>`."},
     "signature": {
@@ -125,6 +127,8 @@ def _answer(told: Told, refs: Refs) -> Json:
 
 def _responses(told: Told, refs: Refs) -> Json:
     found = {str(told.status): _answer(told, refs), **_problems(refs)}
+    if told.taken in READS or "If-None-Match" in told.headers:
+        found[str(told.status)]["headers"] = {"ETag": _ETAG}
     if "If-None-Match" in told.headers:
         found["304"] = {"description": "What the caller has is still so."}
     for status in told.beside:

@@ -1,17 +1,25 @@
 """One operation at a path: the request's JSON in, its report's JSON out."""
 
+import re
+
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from elytron.registry import OPERATIONS, AnyOperation, Repeat, Role, family_of
+from elytron.versions import ANY, CHANGES
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
+from elytron_core import limits
 from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of
 from elytron_http_shell.responses import rendered
 
 AUDIT_ID = "X-Audit-ID"
 IDEMPOTENCY_KEY = "Idempotency-Key"
+IF_MATCH = "If-Match"
+
+
+_STRONG = re.compile(r'"[!#-~]{1,200}"')
 
 
 def path_of(operation: AnyOperation, /) -> str:
@@ -35,7 +43,6 @@ def performed(
     group: str | None = None,
 ) -> Surface:
     """Return the surface at `path` that performs `operation`."""
-    headers = (AUDIT_ID,) if operation.repeat is Repeat.HARMLESS else (AUDIT_ID, IDEMPOTENCY_KEY)
     return Surface(
         path,
         Performing(entrance, operation, body_bytes=body_bytes),
@@ -46,10 +53,16 @@ def performed(
             operation.summary,
             operation.request,
             operation.report,
-            headers,
+            headers_of(operation),
             group=group or family_of(operation),
         ),
     )
+
+
+def headers_of(operation: AnyOperation, /) -> tuple[str, ...]:
+    """Return the headers that `operation` looks at."""
+    keyed = () if operation.repeat is Repeat.HARMLESS else (IDEMPOTENCY_KEY,)
+    return (AUDIT_ID, *keyed, *((IF_MATCH,) if operation.request in CHANGES else ()))
 
 
 def access_of(operation: AnyOperation, /) -> Access:
@@ -76,8 +89,16 @@ class Performing:
             payload=await body(scope, receive, limit=self._body_bytes),
             idempotency_key=idempotency_key(headers),
             audit_id=headers.get(AUDIT_ID),
+            versions=demanded(headers),
         )
         await rendered(answer)(scope, receive, send)
+
+
+def demanded(headers: Headers, /) -> tuple[str, ...]:
+    """Return the versions in `If-Match`. Weak ones match nothing, and so do those beyond the bound."""
+    given = [part.strip() for part in headers.get("if-match", "").split(",")]
+    found = [part if part == ANY else part[1:-1] for part in given if part == ANY or _STRONG.fullmatch(part)]
+    return tuple(found[: limits.TAGS]) or (("",) if "if-match" in headers else ())
 
 
 def idempotency_key(headers: Headers, /) -> str | None:

@@ -20,7 +20,8 @@ def rendered(answer: Answer, /) -> Response:
     """Return the HTTP response for `answer`: the report as JSON, or a problem document."""
     match answer:
         case Accepted():
-            return Response(codec.encode(answer.report), media_type="application/json")
+            told = {"ETag": f'"{answer.version}"'} if answer.version is not None else None
+            return Response(codec.encode(answer.report), media_type="application/json", headers=told)
         case Duplicated():
             return Response(codec.encode(answer.report), media_type="application/json", headers={REPLAYED: "true"})
         case Queued():

@@ -16,7 +16,6 @@ from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import (
     INTERNAL,
     METHOD_NOT_ALLOWED,
-    PRECONDITION_FAILED,
     REQUEST_TIMEOUT,
     UNSUPPORTED_MEDIA_TYPE,
     failure,
@@ -46,7 +45,6 @@ _STATUS_KEYS = {
     404: "not_found",
     405: METHOD_NOT_ALLOWED,
     408: REQUEST_TIMEOUT,
-    412: PRECONDITION_FAILED,
     415: UNSUPPORTED_MEDIA_TYPE,
 }
 

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import Headers, QueryParams
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from elytron.registry import OPERATIONS, AnyOperation
+from elytron.versions import READS
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
 from elytron_core import strict_json
@@ -16,13 +18,15 @@ from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Surface, Told, principal_of, request_id_of
 from elytron_http_shell.performing import (
     AUDIT_ID,
-    IDEMPOTENCY_KEY,
     access_of,
+    demanded,
+    headers_of,
     idempotency_key,
     performed,
 )
 from elytron_http_shell.responses import rendered
 
+IF_NONE_MATCH = "If-None-Match"
 _GROUP = "paths that hosts know"
 _POSTED = ("write", "recall", "project", "maintain", "inspect", "recover", "replay", "export", "import")
 
@@ -70,7 +74,7 @@ def _surface(entrance: Entrance, operation: AnyOperation, named: Named, body_byt
         operation.summary,
         taken,
         operation.report,
-        (AUDIT_ID, IDEMPOTENCY_KEY) if named.method != "GET" else (AUDIT_ID,),
+        headers_of(operation) if named.method != "GET" or operation.request not in READS else (AUDIT_ID, IF_NONE_MATCH),
         ("space",),
         group=_GROUP,
     )
@@ -104,8 +108,12 @@ class _Naming:
             payload=json.dumps(asked).encode(),
             idempotency_key=idempotency_key(headers),
             audit_id=headers.get(AUDIT_ID),
+            versions=demanded(headers),
         )
-        await rendered(answer)(scope, receive, send)
+        shown = rendered(answer)
+        if scope["method"] == "GET" and "etag" in shown.headers and headers.get(IF_NONE_MATCH) == shown.headers["etag"]:
+            shown = Response(status_code=304, headers={"ETag": shown.headers["etag"]})
+        await shown(scope, receive, send)
 
     async def _wrapped(self, scope: Scope, receive: Receive, headers: Headers) -> object:
         """Return the body, which must name what the path names."""

@@ -77,7 +77,7 @@ async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return None
-    ref, part = _place(record, memory_id)
+    ref, part = place(record, memory_id)
     if ref is None:
         return None
     (document,) = await ctx.store.get(scope.space, (ref,))
@@ -100,7 +100,7 @@ async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory
 async def find_remains(ctx: OperationContext, scope: Scope, memory_id: str, /) -> TurnMemory | None:
     """Return the erased message of this id whose turn is still there; None where there is none."""
     record = await ctx.spaces.find(scope.space)
-    ref, part = _place(record, memory_id) if record is not None else (None, 0)
+    ref, part = place(record, memory_id) if record is not None else (None, 0)
     if ref is None or ref.collection != transcript.TURNS:
         return None
     (document,) = await ctx.store.get(scope.space, (ref,))
@@ -119,7 +119,7 @@ async def must_find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> M
     return memory
 
 
-def _place(record: SpaceRecord, memory_id: str) -> tuple[Ref | None, int]:
+def place(record: SpaceRecord, memory_id: str, /) -> tuple[Ref | None, int]:
     """Return where a memory of this id would stand, and which part of the document it is."""
     if memory_id.startswith(procedural.NAME_PREFIX):
         return Ref(procedural.SKILLS, record.skill_tag(memory_id)), 0
