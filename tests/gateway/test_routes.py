@@ -116,7 +116,8 @@ async def test_what_cannot_be_read_is_recorded_as_failed(client: httpx.AsyncClie
         ("/memories/add", {"session_id": "chat:c", "messages": []}, 422),
         ("/memories/add", {"session_id": "nonsense", "messages": MESSAGES}, 422),
         ("/memories/add", {"session_id": "memory_edit:u_9", "messages": MESSAGES}, 403),
-        ("/memories/override", {"session_id": "chat:c", "memory_id": "0" * 24 + "." + "0" * 12, "text": "x"}, 404),
+        ("/memories/override", {"session_id": "chat:c", "memory_id": "0" * 24 + "." + "0" * 12, "text": "x"}, 403),
+        ("/memories/override", {"session_id": "memory_edit:u_123", "memory_id": "x" * 24, "text": "x"}, 404),
         ("/resources/external", {"uri": "file:///etc/passwd"}, 403),
         ("/resources/external", {"uri": "http://localhost/x"}, 403),
     ],
@@ -138,9 +139,7 @@ async def test_uploads_of_wrong_kinds_and_sizes_are_refused(client: httpx.AsyncC
     assert (png.status_code, large.status_code, none.status_code) == (415, 413, 415)
 
 
-async def test_credentials_may_stand_in_a_body_of_a_deletion_too(
-    client: httpx.AsyncClient, me: dict[str, str]
-) -> None:
+async def test_credentials_may_stand_in_a_body_of_a_deletion_too(client: httpx.AsyncClient, me: dict[str, str]) -> None:
     made = (await client.post("/resources", data=me, files={"file": ("t.txt", b"Thirty days.", "text/plain")})).json()
     path = f"/resources/{made['resource_id']}"
     assert (await client.request("DELETE", path, json={**me, "user_key": "uk_wrong"})).status_code == 401
@@ -188,9 +187,7 @@ async def test_a_name_that_leads_elsewhere_is_a_name_and_no_more(
     assert made.json()["file_name"] == "x.txt"
 
 
-async def test_making_users_needs_the_provisioning_credential(
-    memory: elytron.MemoryRuntime, gateway: Gateway
-) -> None:
+async def test_making_users_needs_the_provisioning_credential(memory: elytron.MemoryRuntime, gateway: Gateway) -> None:
     app = create_app(memory, further=(gateway_surfaces(gateway),))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as stranger:
         answer = await stranger.post("/users", json={"user_id": "u_1"})

@@ -42,6 +42,11 @@ async def texts(gateway: Gateway, who: dict[str, str], query: str, **more: Any) 
     return [result.text for result in answer.results]
 
 
+def found_in(who: dict[str, str], session: str) -> wire.SearchRequest:
+    chat = {"scope": ["current_chat"], "conversation_id": session.removeprefix("chat:")}
+    return wire.SearchRequest.model_validate({**who, "query": "likes coffee", **chat})
+
+
 class TestUsers:
     async def test_the_same_user_gets_the_same_key_and_another_another(self, gateway: Gateway) -> None:
         first = await gateway.create_user(wire.UserRequest(user_id="u_1"))
@@ -183,6 +188,28 @@ class TestMemories:
         with pytest.raises(PermissionRefused):
             await gateway.delete(wire.DeleteRequest.model_validate(edit))
 
+    async def test_of_a_chat_that_the_user_has_not_written_to_is_said_that_it_is_not_his_whoever_else_has(
+        self, gateway: Gateway, ada: dict[str, str], bob: dict[str, str]
+    ) -> None:
+        await gateway.add(add(bob, "Bob likes coffee.", session="chat:bobs"))
+        (his,) = (await gateway.search(found_in(bob, "chat:bobs"))).results
+        told: set[str] = set()
+        for session in ("chat:bobs", "chat:nobodys"):
+            edit = {**ada, "memory_id": his.id, "session_id": session}
+            for call in (
+                gateway.flush(wire.FlushRequest(**ada, session_id=session)),
+                gateway.override(wire.OverrideRequest(**edit, text="x")),
+                gateway.delete(wire.DeleteRequest.model_validate(edit)),
+                gateway.delete(wire.DeleteRequest(**edit, purge=True)),
+                gateway.undo(wire.EditRequest(**edit)),
+            ):
+                with pytest.raises(PermissionRefused) as refused:
+                    await call
+                told.add(refused.value.message)
+            assert (await gateway.search(found_in(ada, session))).results == ()
+        assert told == {"this session is not owned by the user"}
+        assert (await gateway.search(found_in(bob, "chat:bobs"))).results == (his,)
+
     @pytest.mark.parametrize("session", ["talk:c", "chat:", "resource:ada:x", "memory_edit:", "memory_edit:a/b", "c_4"])
     async def test_a_session_of_no_format_is_refused(self, gateway: Gateway, ada: dict[str, str], session: str) -> None:
         with pytest.raises(InvalidInput):
@@ -190,7 +217,6 @@ class TestMemories:
 
     async def test_a_flush_finds_something_new_once(self, gateway: Gateway, ada: dict[str, str]) -> None:
         flush = wire.FlushRequest(**ada, session_id=CHAT)
-        assert (await gateway.flush(flush)).status == "no_extraction"
         await gateway.add(add(ada, "Hello."))
         assert [(await gateway.flush(flush)).status for _ in range(2)] == ["extracted", "no_extraction"]
 
@@ -345,13 +371,12 @@ class TestEdits:
     async def test_a_memory_of_another_session_or_none_is_not_found(
         self, gateway: Gateway, ada: dict[str, str]
     ) -> None:
+        await gateway.add(add(ada, "Another chat.", session="chat:other"))
         await gateway.add(add(ada, "The boiler code is 4417."))
         old = await self._one(gateway, ada)
         for memory_id, session in ((old.id, "chat:other"), ("0" * 24 + "." + "0" * 12, CHAT)):
             with pytest.raises(NotFound):
-                await gateway.override(
-                    wire.OverrideRequest(**ada, memory_id=memory_id, session_id=session, text="x")
-                )
+                await gateway.override(wire.OverrideRequest(**ada, memory_id=memory_id, session_id=session, text="x"))
 
 
 async def test_health_needs_no_credentials(gateway: Gateway) -> None:

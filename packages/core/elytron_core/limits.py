@@ -170,6 +170,13 @@ RESOURCE_CHUNKS = 20_000
 EXTRACTION_CPU_S = 30
 EXTRACTION_WAIT_S = 60.0
 EXTRACTION_MEMORY_BYTES = 1024 * 1024 * 1024
+GATEWAY_SPACES = 1_000
+"""Apps and projects of one user."""
+GATEWAY_TELL_MESSAGES = 500
+"""Messages that an upstream is told at once."""
+GATEWAY_TELL_S = 150.0
+"""How long telling an upstream one addition that waits may take; it is held by one teller for longer."""
+GATEWAY_HOLD_MS = 180_000
 GATEWAY_TIMEOUT_S = 120.0
 GATEWAY_TIMEOUT_MAX_S = 3_600.0
 

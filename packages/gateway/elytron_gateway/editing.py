@@ -3,11 +3,13 @@
 from elytron.context import OperationContext
 from elytron_core import limits
 from elytron_core.errors import Conflict, LimitExceeded, NotFound
-from elytron_core.planes.gateway import EDITS, Edit, EditKind
+from elytron_core.planes.gateway import EDITS, Counts, Edit, EditKind
 from elytron_core.planes.transcript import Message
 from elytron_gateway import names
+from elytron_gateway.counting import Counting, Planned
 from elytron_gateway.names import Owner
-from elytron_gateway.shelves import Kept, Shelf, commit, record_of
+from elytron_gateway.sessions import Sessions
+from elytron_gateway.shelves import Kept, Shelf, record_of
 from elytron_gateway.upstream import EmbeddedUpstream, Told, Upstream
 
 EDIT_OF = "edit_of"
@@ -29,24 +31,34 @@ class Edits:
     beneath is hidden from search wherever the upstream can do that, and comes back when the edit is undone.
     """
 
-    def __init__(self, ctx: OperationContext, upstream: Upstream, local: EmbeddedUpstream, /) -> None:
+    def __init__(
+        self,
+        ctx: OperationContext,
+        upstream: Upstream,
+        local: EmbeddedUpstream,
+        sessions: Sessions,
+        counting: Counting,
+        /,
+    ) -> None:
         self._ctx = ctx
+        self._sessions = sessions
+        self._counting = counting
         self._upstream = upstream
         self._local = local
         self._shelf = Shelf(ctx, EDITS, Edit)
 
     async def of(self, owner: Owner, memory_ids: list[str], /) -> dict[str, Edit]:
         """Return the edits over these memories."""
-        record = await self._ctx.spaces.find(owner.space)
-        if record is None or not memory_ids:
+        if not memory_ids:
             return {}
+        record = await record_of(self._ctx, owner.space)
         places = {record.tag("gateway edit", memory_id): memory_id for memory_id in memory_ids}
         found = await self._shelf.among(owner.space, tuple(places))
         return {places[key]: edit for key, edit in found.items()}
 
     async def all(self, owner: Owner, /) -> list[Edit]:
         """Return every edit of the owner, oldest first."""
-        if await self._ctx.spaces.find(owner.space) is None:
+        if not (await self._counting.of(owner.space)).edits:
             return []
         return sorted([kept.value async for kept in self._shelf.all(owner.space)], key=lambda edit: edit.at)
 
@@ -76,48 +88,64 @@ class Edits:
         edit = Edit(kind=EditKind.TOMBSTONE, memory_id=memory_id, session_id=session_id, reason=reason, at=now)
         return await self._lay(owner, edit)
 
-    async def undo(self, owner: Owner, memory_id: str, /) -> Edit:
+    async def undo(self, owner: Owner, memory_id: str, session_id: str, /) -> Edit:
         """Take the edit off a memory, which shows again as it was. Raises NotFound where there is none."""
-        kept = await self._kept(owner, memory_id)
-        if kept is None:
+        await self._require(owner, memory_id, session_id)
+        edit = await self._take_off(owner, memory_id)
+        if edit is None:
             raise NotFound(what="edit of memory", name=memory_id)
-        await commit(self._ctx, owner.space, self._shelf.remove(kept))
-        await self._lift(owner, kept.value)
         await self._upstream.hide(owner, memory_id, undo=True)
-        return kept.value
+        return edit
 
     async def purge(self, owner: Owner, memory_id: str, session_id: str, /) -> bool:
         """Erase a memory and what stands over it for good; return whether there was one."""
-        kept = await self._kept(owner, memory_id)
-        if kept is None:
-            await self._require(owner, memory_id, session_id)
+        await self._require(owner, memory_id, session_id)
         gone = await self._upstream.erase(owner, (memory_id,))
-        if kept is not None:
-            await commit(self._ctx, owner.space, self._shelf.remove(kept))
-            await self._lift(owner, kept.value)
+        await self._take_off(owner, memory_id)
         return gone > 0
 
     async def lift_all(self, owner: Owner, session_id: str, /) -> None:
         """Undo every edit of a session."""
         for edit in await self.all(owner):
             if edit.session_id == session_id:
-                await self.undo(owner, edit.memory_id)
+                await self.undo(owner, edit.memory_id, session_id)
 
     async def _lay(self, owner: Owner, edit: Edit) -> Edit:
         """Put `edit` over its memory in the place of what stood there."""
-        before = await self._kept(owner, edit.memory_id)
-        if before is None and len(await self.all(owner)) >= limits.GATEWAY_EDITS:
-            raise LimitExceeded(what="overrides and tombstones of a space", limit=limits.GATEWAY_EDITS)
         key = await self._place(owner, edit.memory_id)
+
+        async def plan(counts: Counts) -> Planned[Edit | None]:
+            before = await self._kept(owner, edit.memory_id)
+            if before is not None:
+                return Planned(before.value, counts, (self._shelf.put(key, edit, expects=before.revision),))
+            if counts.edits >= limits.GATEWAY_EDITS:
+                raise LimitExceeded(what="overrides and tombstones of a space", limit=limits.GATEWAY_EDITS)
+            more = counts.model_copy(update={"edits": counts.edits + 1})
+            return Planned(None, more, (self._shelf.put(key, edit, expects=0),))
+
         try:
-            put = self._shelf.put(key, edit, expects=before.revision if before is not None else 0)
-            await commit(self._ctx, owner.space, put)
-        except Conflict:
+            before = await self._counting.change(owner.space, plan)
+        except (Conflict, LimitExceeded):
             await self._lift(owner, edit)
             raise
         if before is not None:
-            await self._lift(owner, before.value)
+            await self._lift(owner, before)
         await self._upstream.hide(owner, edit.memory_id, undo=False)
+        return edit
+
+    async def _take_off(self, owner: Owner, memory_id: str) -> Edit | None:
+        """Remove what stands over a memory, with the text that it brought; return it."""
+
+        async def plan(counts: Counts) -> Planned[Edit | None]:
+            kept = await self._kept(owner, memory_id)
+            if kept is None:
+                return Planned(None, counts)
+            fewer = counts.model_copy(update={"edits": counts.edits - 1})
+            return Planned(kept.value, fewer, (self._shelf.remove(kept),))
+
+        edit = await self._counting.change(owner.space, plan)
+        if edit is not None:
+            await self._lift(owner, edit)
         return edit
 
     async def _lift(self, owner: Owner, edit: Edit) -> None:
@@ -126,11 +154,21 @@ class Edits:
             await self._local.erase(owner, (edit.told_by,))
 
     async def _require(self, owner: Owner, memory_id: str, session_id: str) -> None:
-        """Raise NotFound unless the memory is one of the session, as far as the upstream can tell."""
+        """Raise NotFound unless the memory is one of the session, as far as the upstream can tell.
+
+        Of a chat that the owner has not written to it is said that it is not his, whoever else has.
+        """
         edit = await self._kept(owner, memory_id)
-        found = edit.value.session_id if edit is not None else await self._upstream.session_of(owner, memory_id)
-        if found is not None and found != session_id:
-            raise NotFound(what="memory", name=memory_id)
+        missing = NotFound(what="memory", name=memory_id)
+        try:
+            found = edit.value.session_id if edit is not None else await self._upstream.session_of(owner, memory_id)
+        except NotFound as error:
+            found, missing = "", error
+        if found == session_id:
+            return
+        await self._sessions.require(owner, session_id)
+        if found is not None:
+            raise missing
 
     async def _kept(self, owner: Owner, memory_id: str) -> Kept[Edit] | None:
         if await self._ctx.spaces.find(owner.space) is None:

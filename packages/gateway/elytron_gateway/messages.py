@@ -15,7 +15,7 @@ from elytron_core.planes.transcript import Message, Role
 from elytron_gateway import blobs
 from elytron_gateway.extraction import Unreadable, media_type, read_chunks
 from elytron_gateway.names import Owner
-from elytron_gateway.shelves import Shelf, commit
+from elytron_gateway.shelves import Shelf, commit, record_of
 from elytron_gateway.upstream import Told
 from elytron_gateway.wire import ContentItem, WireMessage
 
@@ -65,19 +65,21 @@ async def parse(
     if key is None:
         return tuple(parsed)
     digest = canonical.digest(key.encode())[:32]
-    return tuple(
-        replace(one, told=replace(one.told, key=f"{digest}.{number}")) for number, one in enumerate(parsed)
-    )
+    return tuple(replace(one, told=replace(one.told, key=f"{digest}.{number}")) for number, one in enumerate(parsed))
 
 
 async def keep_files(
-    ctx: OperationContext, owner: Owner, session_id: str, files: Sequence[File], memory_id: str, /
+    ctx: OperationContext, owner: Owner, session_id: str, parsed: Parsed, memory_id: str, /
 ) -> list[tuple[str, Attachment]]:
-    """Store the files of one message; return their records with their ids."""
+    """Store the files of one message, once where it has a key; return their records with their ids."""
     shelf = Shelf(ctx, ATTACHMENTS, Attachment)
     kept: list[tuple[str, Attachment]] = []
-    for file in files:
-        key = blobs.new_key(ctx)
+    for number, file in enumerate(parsed.files):
+        key = await _key(ctx, owner, session_id, parsed.told.key, number)
+        known = await shelf.get(owner.space, key)
+        if known is not None:
+            kept.append((f"a_{key}", known.value))
+            continue
         record = Attachment(
             memory_id=memory_id,
             session_id=session_id,
@@ -95,6 +97,12 @@ async def keep_files(
         await commit(ctx, owner.space, shelf.put(key, record, expects=0))
         kept.append((f"a_{key}", record))
     return kept
+
+
+async def _key(ctx: OperationContext, owner: Owner, session_id: str, told_key: str | None, number: int) -> str:
+    if told_key is None:
+        return blobs.new_key(ctx)
+    return (await record_of(ctx, owner.space)).tag("gateway attachment", session_id, told_key, str(number))
 
 
 async def _parse(number: int, message: WireMessage, uploads: Mapping[str, Upload]) -> Parsed:

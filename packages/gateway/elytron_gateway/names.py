@@ -17,6 +17,7 @@ ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$"
 Id = Annotated[str, Field(min_length=1, max_length=limits.GATEWAY_ID_CHARS, pattern=ID_PATTERN)]
 SessionId = Annotated[Name, Field(min_length=3, max_length=limits.GATEWAY_SESSION_CHARS)]
 DEFAULT = "default"
+FOREIGN = "this session is not owned by the user"
 _ID = re.compile(ID_PATTERN)
 _RESOURCE_ID = re.compile(r"r_[0-9a-f]{32}")
 
@@ -106,7 +107,7 @@ def owned(session_id: str, owner: Owner, /) -> SessionName:
     """
     name = parse(session_id)
     if name.user is not None and name.user != owner.user:
-        raise PermissionRefused("this session is not owned by the user")
+        raise PermissionRefused(FOREIGN)
     return name
 
 

@@ -15,18 +15,16 @@ from elytron_core.errors import (
     PayloadTooLarge,
     Unreachable,
 )
-from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import RESOURCES, TWINS, Resource, ResourceStatus, Twin
+from elytron_core.planes.gateway import RESOURCES, TWINS, Counts, Resource, ResourceStatus, Twin
 from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import blobs, names
+from elytron_gateway.counting import Counting, Planned, Room
 from elytron_gateway.editing import RESOURCE_TAG, Edits
 from elytron_gateway.extraction import Chunk, Unreadable, media_type, read_chunks
 from elytron_gateway.names import Owner
 from elytron_gateway.sessions import Sessions
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
 from elytron_gateway.upstream import EmbeddedUpstream, Told, Upstream
-
-ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,7 @@ class Resources:
         edits: Edits,
         /,
         *,
+        counting: Counting,
         max_bytes: int = limits.RESOURCE_BYTES,
     ) -> None:
         self._ctx = ctx
@@ -60,32 +59,24 @@ class Resources:
         self._local = local
         self._sessions = sessions
         self._edits = edits
+        self._counting = counting
         self._shelf = Shelf(ctx, RESOURCES, Resource)
         self._twins = Shelf(ctx, TWINS, Twin)
         self.max_bytes = max_bytes
 
-    async def take(self, owner: Owner, given: Given, /) -> Resource:
+    async def take(self, owner: Owner, given: Given, /, *, room: Room) -> Resource:
         """Take a file in and make its text searchable; equal content gives the resource that is there.
 
         What could not be read stands with status failed and says why; giving it again tries once more. Raises
-        PayloadTooLarge, UnsupportedMedia or LimitExceeded before anything is kept.
+        PayloadTooLarge, UnsupportedMedia, LimitExceeded, or what `room` raises, before anything is kept.
         """
         if len(given.data) > self.max_bytes:
             raise PayloadTooLarge(limit=self.max_bytes)
         mime = media_type(given.data, name=given.file_name, declared=given.declared)
-        for attempt in range(1, ATTEMPTS + 1):
-            kept = await self._twin(owner, given)
-            if kept is not None and kept.value.status is ResourceStatus.EXTRACTED:
-                return kept.value
-            if kept is None:
-                try:
-                    kept = await self._register(owner, given, mime)
-                except Conflict:
-                    if attempt == ATTEMPTS:
-                        raise
-                    continue
-            return await self._ingest(owner, kept, given.data)
-        raise AssertionError("unreachable")
+        kept = await self._register(owner, given, mime, room)
+        if kept.value.is_extracted:
+            return kept.value
+        return await self._ingest(owner, kept, given.data)
 
     async def retry(self, owner: Owner, resource_id: str, /) -> Resource:
         """Read a resource's bytes again and make their text searchable. Raises NotFound."""
@@ -110,10 +101,6 @@ class Resources:
         found = await self._shelf.among(owner.space, keys)
         return {resource.resource_id: resource for resource in found.values() if resource.is_extracted}
 
-    async def sizes(self, space: SpaceId, /) -> list[int]:
-        """Return the bytes of each resource of a space."""
-        return [kept.value.size async for kept in self._shelf.all(space)]
-
     async def find(self, owner: Owner, resource_id: str, /) -> Resource | None:
         """Return a resource, or None where it is missing or another's."""
         kept = await self._kept(owner, resource_id)
@@ -127,25 +114,54 @@ class Resources:
         await commit(self._ctx, owner.space, self._shelf.put(kept.key, pending, expects=kept.revision))
         await self._clear(owner, resource_id)
         await blobs.remove(self._ctx, owner.space, kept.key)
-        twin = await self._twins.get(owner.space, kept.value.twin)
-        gone = [self._shelf.remove(Kept(kept.key, pending, kept.revision + 1))]
-        if twin is not None and twin.value.resource_id == resource_id:
-            gone.append(self._twins.remove(twin))
-        await commit(self._ctx, owner.space, *gone)
+        await self._remove(owner, kept.key)
         await self._sessions.remove(owner, names.resource(owner.user, resource_id))
 
-    async def _twin(self, owner: Owner, given: Given) -> Kept[Resource] | None:
-        if await self._ctx.spaces.find(owner.space) is None:
-            return None
-        twin = await self._twins.get(owner.space, await self._twin_place(owner, given.data))
-        return await self._kept(owner, twin.value.resource_id) if twin is not None else None
+    async def _register(self, owner: Owner, given: Given, mime: str, room: Room) -> Kept[Resource]:
+        """Return the record of a content, made where there is none."""
+        place = await self._twin_place(owner, given.data)
+        made = self._new(given, mime, place)
 
-    async def _register(self, owner: Owner, given: Given, mime: str) -> Kept[Resource]:
-        if len(await self.all(owner)) >= limits.GATEWAY_RESOURCES:
-            raise LimitExceeded(what="resources of a space", limit=limits.GATEWAY_RESOURCES)
+        async def plan(counts: Counts) -> Planned[Kept[Resource]]:
+            twin = await self._twins.get(owner.space, place)
+            kept = await self._kept(owner, twin.value.resource_id) if twin is not None else None
+            if kept is not None:
+                return Planned(kept, counts)
+            if counts.resources >= limits.GATEWAY_RESOURCES:
+                raise LimitExceeded(what="resources of a space", limit=limits.GATEWAY_RESOURCES)
+            size = counts.resource_bytes + made.value.size
+            more = counts.model_copy(update={"resources": counts.resources + 1, "resource_bytes": size})
+            await room(more)
+            named = Twin(resource_id=made.value.resource_id)
+            changes = (
+                self._shelf.put(made.key, made.value, expects=0),
+                self._twins.put(place, named, expects=twin.revision if twin is not None else 0),
+            )
+            return Planned(made, more, changes)
+
+        kept = await self._counting.change(owner.space, plan)
+        return Kept(kept.key, kept.value, max(kept.revision, 1))
+
+    async def _remove(self, owner: Owner, key: str) -> None:
+        """Let go of a resource's record, and of the look-up that leads to it."""
+
+        async def plan(counts: Counts) -> Planned[None]:
+            kept = await self._shelf.get(owner.space, key)
+            if kept is None:
+                return Planned(None, counts)
+            gone = [self._shelf.remove(kept)]
+            twin = await self._twins.get(owner.space, kept.value.twin)
+            if twin is not None and twin.value.resource_id == kept.value.resource_id:
+                gone.append(self._twins.remove(twin))
+            size = counts.resource_bytes - kept.value.size
+            fewer = counts.model_copy(update={"resources": counts.resources - 1, "resource_bytes": size})
+            return Planned(None, fewer, tuple(gone))
+
+        await self._counting.change(owner.space, plan)
+
+    def _new(self, given: Given, mime: str, place: str) -> Kept[Resource]:
         key = blobs.new_key(self._ctx)
         now = self._ctx.clock.now()
-        place = await self._twin_place(owner, given.data)
         resource = Resource(
             resource_id=f"r_{key}",
             title=given.title,
@@ -158,14 +174,7 @@ class Resources:
             created_at=now,
             updated_at=now,
         )
-        twin = Twin(resource_id=resource.resource_id)
-        await commit(
-            self._ctx,
-            owner.space,
-            self._shelf.put(key, resource, expects=0),
-            self._twins.put(place, twin, expects=0),
-        )
-        return Kept(key, resource, 1)
+        return Kept(key, resource, 0)
 
     async def _ingest(self, owner: Owner, kept: Kept[Resource], data: bytes) -> Resource:
         await blobs.keep(self._ctx, owner.space, kept.key, data)

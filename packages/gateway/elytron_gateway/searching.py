@@ -5,6 +5,7 @@ from dataclasses import replace
 from elytron.context import OperationContext
 from elytron_core.planes.gateway import Edit, EditKind, Resource
 from elytron_gateway import names
+from elytron_gateway.counting import Counting
 from elytron_gateway.editing import EDIT_OF, EDIT_SESSION, RESOURCE_TAG, Edits, edit_tag
 from elytron_gateway.names import Owner
 from elytron_gateway.resources import Resources
@@ -26,12 +27,15 @@ class Searching:
         edits: Edits,
         resources: Resources,
         /,
+        *,
+        counting: Counting,
     ) -> None:
         self._ctx = ctx
         self._upstream = upstream
         self._local = local
         self._edits = edits
         self._resources = resources
+        self._counting = counting
 
     async def search(self, owner: Owner, request: SearchRequest, /) -> SearchAnswer:
         """Return the best `top_k` of all scopes; a memory that several scopes found stands once, under its first."""
@@ -59,11 +63,12 @@ class Searching:
     ) -> tuple[list[SearchResult], bool]:
         """Return what of the best `limit` memories is shown, and whether there are no more than these."""
         found = list(await self._upstream.search(owner, request.query, where, limit=limit))
-        if scope == "current_chat" or self._upstream is not self._local:
+        has_edits = (await self._counting.of(owner.space)).edits > 0
+        if has_edits and (scope == "current_chat" or self._upstream is not self._local):
             edited = edit_tag(where.session) if where.session is not None else where.tag
             found += await self._local.search(owner, request.query, Where(tag=edited), limit=limit)
         is_all = len(found) < limit
-        edits = await self._edits.of(owner, [_target(item) for item in found])
+        edits = await self._edits.of(owner, [_target(item) for item in found]) if has_edits else {}
         resources = await self._resources.extracted(owner, [_resource_of(item) for item in found])
         results: list[SearchResult] = []
         for item in found:
@@ -79,6 +84,8 @@ class Searching:
             case "current_chat":
                 assert request.conversation_id is not None
                 return Where(session=names.chat(request.conversation_id))
+            case "resources" if not (await self._counting.of(owner.space)).resources:
+                return None
             case "resources" if self._upstream is self._local:
                 # What carries the tag is looked for, however many resources there are.
                 return Where(tag=RESOURCE_TAG)

@@ -1,6 +1,7 @@
 """The Memory Gateway: one method per request of its API, whoever carries it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from elytron.runtime import MemoryRuntime
@@ -8,10 +9,11 @@ from elytron_core import limits
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import Attachment, Edit, Resource, User
+from elytron_core.planes.gateway import Attachment, Counts, Edit, Resource, User
 from elytron_core.scope import Scope
 from elytron_gateway import messages, names, wire
 from elytron_gateway.backlog import BackedUpstream
+from elytron_gateway.counting import Counting, Room
 from elytron_gateway.editing import Edits
 from elytron_gateway.external import Allowed, read
 from elytron_gateway.messages import Upload
@@ -64,12 +66,19 @@ class Gateway:
         local = EmbeddedUpstream(runtime)
         self._backed = BackedUpstream(ctx, upstream) if upstream is not None else None
         self._upstream: Upstream = self._backed or local
-        self._sessions = Sessions(ctx)
-        self._edits = Edits(ctx, self._upstream, local)
+        self._counting = Counting(ctx)
+        self._sessions = Sessions(ctx, self._counting)
+        self._edits = Edits(ctx, self._upstream, local, self._sessions, self._counting)
         self._resources = Resources(
-            ctx, self._upstream, local, self._sessions, self._edits, max_bytes=self._options.resource_bytes
+            ctx,
+            self._upstream,
+            local,
+            self._sessions,
+            self._edits,
+            counting=self._counting,
+            max_bytes=self._options.resource_bytes,
         )
-        self._searching = Searching(ctx, self._upstream, local, self._edits, self._resources)
+        self._searching = Searching(ctx, self._upstream, local, self._edits, self._resources, counting=self._counting)
         self.users = Users(ctx, secret=self._options.secret)
 
     async def health(self) -> wire.HealthAnswer:
@@ -119,17 +128,20 @@ class Gateway:
         """
         owner = await self._enter(request)
         names.owned(request.session_id, owner)
-        await self._within_quota(owner.user, messages_more=len(request.messages))
         parsed = await messages.parse(request.messages, uploads=uploads or {}, key=idempotency_key)
-        added = await self._upstream.add(owner, request.session_id, [one.told for one in parsed])
+        room = self._room(owner, "messages of a user", self._options.quota.messages, lambda held: held.messages)
+        await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=room, key=idempotency_key)
+        async with AsyncExitStack() as failed:
+            # Counted before, so that no quota is passed; under a key, a repeat brings what was counted.
+            if idempotency_key is None:
+                failed.push_async_callback(self._sessions.shrink, owner, request.session_id, messages=len(parsed))
+            added = await self._upstream.add(owner, request.session_id, [one.told for one in parsed])
+            failed.pop_all()
         attachments: list[wire.AttachmentAnswer] = []
         for number, one in enumerate(parsed):
             memory_id = added.ids[number] if number < len(added.ids) else "unknown"
-            kept = await messages.keep_files(
-                self._runtime.context, owner, request.session_id, one.files, memory_id
-            )
+            kept = await messages.keep_files(self._runtime.context, owner, request.session_id, one, memory_id)
             attachments += [_attachment(attachment_id, record) for attachment_id, record in kept]
-        await self._sessions.grow(owner, request.session_id, messages=len(parsed))
         return wire.AddAnswer(
             session_id=request.session_id,
             message_count=len(parsed),
@@ -138,16 +150,17 @@ class Gateway:
         )
 
     async def flush(self, request: wire.FlushRequest, /) -> wire.FlushAnswer:
-        """Hand what is new in a session to extraction; a second call finds nothing new."""
+        """Hand what is new in a session to extraction; a second call finds nothing new. Raises PermissionRefused."""
         owner = await self._enter(request)
-        names.owned(request.session_id, owner)
-        through = await self._sessions.unflushed(owner, request.session_id)
-        if through is None:
+        await self._sessions.require(owner, request.session_id)
+        session = await self._sessions.find(owner, request.session_id)
+        if session is None:
             return wire.FlushAnswer(session_id=request.session_id, status="no_extraction")
         done = await self._upstream.flush(owner, request.session_id)
         # Noted behind it, so that a flush that an upstream could not do is done by the next.
-        await self._sessions.flushed(owner, request.session_id, through=through)
-        status = "extracted" if done.extracted else "no_extraction"
+        await self._sessions.flushed(owner, request.session_id, through=session.messages)
+        is_new = done.extracted if done.extracted is not None else session.flushed < session.messages
+        status = "extracted" if is_new else "no_extraction"
         return wire.FlushAnswer(session_id=request.session_id, status=status, memories=done.memories)
 
     async def search(self, request: wire.SearchRequest, /) -> wire.SearchAnswer:
@@ -166,13 +179,9 @@ class Gateway:
         owner = await self._enter(request)
         names.owned(request.session_id, owner)
         if not request.purge:
-            return _edit(
-                await self._edits.bury(owner, request.memory_id, request.session_id, request.reason)
-            )
+            return _edit(await self._edits.bury(owner, request.memory_id, request.session_id, request.reason))
         await self._edits.purge(owner, request.memory_id, request.session_id)
-        return wire.EditAnswer(
-            memory_id=request.memory_id, session_id=request.session_id, kind=None, purged=True
-        )
+        return wire.EditAnswer(memory_id=request.memory_id, session_id=request.session_id, kind=None, purged=True)
 
     async def edits(self, request: wire.Placed, /) -> wire.EditsAnswer:
         """List the overrides and tombstones of an app and project."""
@@ -183,19 +192,17 @@ class Gateway:
         """Take the edit off a memory. Raises PermissionRefused, NotFound."""
         owner = await self._enter(request)
         names.owned(request.session_id, owner)
-        return _edit(await self._edits.undo(owner, request.memory_id))
+        return _edit(await self._edits.undo(owner, request.memory_id, request.session_id))
 
     async def upload(self, request: wire.Placed, given: Given, /) -> wire.ResourceAnswer:
         """Take a file in. Raises PayloadTooLarge, UnsupportedMedia, LimitExceeded."""
         owner = await self._enter(request)
-        await self._within_quota(owner.user, bytes_more=len(given.data))
-        return _resource(owner, await self._resources.take(owner, given))
+        return _resource(owner, await self._resources.take(owner, given, room=self._room_for_bytes(owner)))
 
     async def register(self, request: wire.ExternalRequest, /) -> wire.ResourceAnswer:
         """Take in what lies at an address that the operator allows. Raises PermissionRefused, Unreachable."""
         owner = await self._enter(request)
         given = await read(request.uri, self._options.allowed, max_bytes=self._resources.max_bytes)
-        await self._within_quota(owner.user, bytes_more=len(given.data))
         named = Given(
             given.data,
             file_name=given.file_name,
@@ -204,7 +211,7 @@ class Gateway:
             description=request.description,
             source=given.source,
         )
-        return _resource(owner, await self._resources.take(owner, named))
+        return _resource(owner, await self._resources.take(owner, named, room=self._room_for_bytes(owner)))
 
     async def resources(self, request: wire.Placed, /) -> wire.ResourcesAnswer:
         """List the resources of an app and project."""
@@ -238,9 +245,7 @@ class Gateway:
         user = await self.users.find(user_id)
         removed: dict[str, dict[str, int]] = {}
         for space in user.spaces:
-            erased = await self._runtime.erase(
-                MemoryEraseRequest(scope=Scope(space=SpaceId(space)), whole_space=space)
-            )
+            erased = await self._runtime.erase(MemoryEraseRequest(scope=Scope(space=SpaceId(space)), whole_space=space))
             removed[space] = erased.removed
         await self.users.remove(user_id)
         report = ErasedUser(user_id=user_id, at=self._runtime.context.clock.now(), removed=removed)
@@ -261,30 +266,32 @@ class Gateway:
         return owner
 
     async def _usage(self, user: User) -> wire.UsageAnswer:
-        count = total = size = 0
-        for space in user.spaces:
-            count += await self._sessions.messages(SpaceId(space))
-            held = await self._resources.sizes(SpaceId(space))
-            total += len(held)
-            size += sum(held)
+        held = [await self._counting.of(SpaceId(space)) for space in user.spaces]
         return wire.UsageAnswer(
             user_id=user.user_id,
             spaces=len(user.spaces),
-            messages=count,
-            resources=total,
-            resource_bytes=size,
+            messages=sum(counts.messages for counts in held),
+            resources=sum(counts.resources for counts in held),
+            resource_bytes=sum(counts.resource_bytes for counts in held),
             revoked=user.revoked_at is not None,
         )
 
-    async def _within_quota(self, user_id: str, *, messages_more: int = 0, bytes_more: int = 0) -> None:
-        quota = self._options.quota
-        if quota == Quota():
-            return
-        held = await self.usage(user_id)
-        if quota.messages is not None and held.messages + messages_more > quota.messages:
-            raise LimitExceeded(what="messages of a user", limit=quota.messages)
-        if quota.resource_bytes is not None and held.resource_bytes + bytes_more > quota.resource_bytes:
-            raise LimitExceeded(what="bytes in a user's resources", limit=quota.resource_bytes)
+    def _room_for_bytes(self, owner: Owner) -> Room:
+        return self._room(
+            owner, "bytes in a user's resources", self._options.quota.resource_bytes, lambda held: held.resource_bytes
+        )
+
+    def _room(self, owner: Owner, what: str, limit: int | None, held: Callable[[Counts], int]) -> Room:
+        """Return what refuses a space to hold more than `limit` with the other spaces of its user."""
+
+        async def room(counts: Counts) -> None:
+            if limit is None:
+                return
+            others = [space for space in (await self.users.find(owner.user)).spaces if space != owner.space]
+            if held(counts) + sum([held(await self._counting.of(SpaceId(space))) for space in others]) > limit:
+                raise LimitExceeded(what=what, limit=limit)
+
+        return room
 
 
 def _attachment(attachment_id: str, record: Attachment) -> wire.AttachmentAnswer:

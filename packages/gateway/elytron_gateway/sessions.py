@@ -1,25 +1,24 @@
-"""Sessions: which a user has written to, and how much of each was handed to extraction."""
-
-from collections.abc import Callable
+"""Sessions: which a user writes to, and how much of each was handed to extraction."""
 
 from elytron.context import OperationContext
-from elytron_core.clock import Instant
-from elytron_core.errors import Conflict
-from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import SESSIONS, Session
-from elytron_gateway.names import Owner
-from elytron_gateway.shelves import Kept, Shelf, commit, record_of
+from elytron_core import canonical
+from elytron_core.errors import PermissionRefused
+from elytron_core.planes.gateway import SESSIONS, Counts, Session
+from elytron_core.ports.store import Idempotency, Put
+from elytron_gateway import names
+from elytron_gateway.counting import Counting, Planned, Room
+from elytron_gateway.names import Owner, SessionKind
+from elytron_gateway.shelves import Kept, Shelf, record_of
 
-ATTEMPTS = 16
-
-Change = Callable[[Session, Instant], Session]
+_ADD = "gateway add"
 
 
 class Sessions:
     """The sessions of every owner."""
 
-    def __init__(self, ctx: OperationContext, /) -> None:
+    def __init__(self, ctx: OperationContext, counting: Counting, /) -> None:
         self._ctx = ctx
+        self._counting = counting
         self._shelf = Shelf(ctx, SESSIONS, Session)
 
     async def find(self, owner: Owner, session_id: str, /) -> Session | None:
@@ -27,63 +26,82 @@ class Sessions:
         kept = await self._kept(owner, session_id)
         return kept.value if kept is not None else None
 
-    async def grow(self, owner: Owner, session_id: str, /, *, messages: int) -> Session:
-        """Count messages to the session, which begins with the first."""
+    async def require(self, owner: Owner, session_id: str, /) -> None:
+        """Raise PermissionRefused for a session of another user, and for a chat that this one has not written to.
 
-        def grown(session: Session, now: Instant) -> Session:
-            return session.model_copy(
-                update={
-                    "messages": session.messages + messages,
-                    "updated_at": now,
-                }
-            )
+        It is said alike whether anybody else has such a chat or nobody, so that it tells of none.
+        """
+        name = names.owned(session_id, owner)
+        if name.kind is SessionKind.CHAT and await self.find(owner, session_id) is None:
+            raise PermissionRefused(names.FOREIGN)
 
-        return await self._change(owner, session_id, grown)
+    async def grow(self, owner: Owner, session_id: str, /, *, messages: int, room: Room, key: str | None) -> None:
+        """Count messages that are about to be added to the session, which begins with the first; under a key, once.
 
-    async def unflushed(self, owner: Owner, session_id: str, /) -> int | None:
-        """Return up to which message the session is to be handed to extraction; None where nothing is new."""
-        known = await self.find(owner, session_id)
-        return known.messages if known is not None and known.flushed < known.messages else None
+        Raises what `room` raises where there is none for them.
+        """
+        record = await record_of(self._ctx, owner.space)
+        tag = record.tag(_ADD, session_id, key) if key is not None else None
+        once = Idempotency(tag, canonical.digest(_ADD.encode()), b"") if tag is not None else None
+
+        async def plan(counts: Counts) -> Planned[None]:
+            grown = counts.model_copy(update={"messages": counts.messages + messages})
+            await room(grown)
+            kept = await self._kept(owner, session_id) or await self._new(owner, session_id)
+            return Planned(None, grown, (self._counted(kept, kept.value.messages + messages),), once)
+
+        await self._counting.change(owner.space, plan)
+
+    async def shrink(self, owner: Owner, session_id: str, /, *, messages: int) -> None:
+        """Take back the count of messages that could not be added; a session without any is none."""
+
+        async def plan(counts: Counts) -> Planned[None]:
+            kept = await self._kept(owner, session_id)
+            if kept is None:
+                return Planned(None, counts)
+            fewer = counts.model_copy(update={"messages": counts.messages - messages})
+            left = kept.value.messages - messages
+            return Planned(None, fewer, (self._counted(kept, left) if left else self._shelf.remove(kept),))
+
+        await self._counting.change(owner.space, plan)
 
     async def flushed(self, owner: Owner, session_id: str, /, *, through: int) -> None:
         """Count the messages up to `through` as handed to extraction."""
 
-        def flushed(session: Session, now: Instant) -> Session:
-            return session.model_copy(update={"flushed": max(session.flushed, through), "updated_at": now})
+        async def plan(counts: Counts) -> Planned[None]:
+            kept = await self._kept(owner, session_id)
+            if kept is None or kept.value.flushed >= through:
+                return Planned(None, counts)
+            noted = kept.value.model_copy(update={"flushed": through, "updated_at": self._ctx.clock.now()})
+            return Planned(None, counts, (self._shelf.put(kept.key, noted, expects=kept.revision),))
 
-        await self._change(owner, session_id, flushed)
+        await self._counting.change(owner.space, plan)
 
     async def remove(self, owner: Owner, session_id: str, /) -> None:
         """Let go of the session's record."""
-        kept = await self._kept(owner, session_id)
-        if kept is not None:
-            await commit(self._ctx, owner.space, self._shelf.remove(kept))
 
-    async def messages(self, space: SpaceId, /) -> int:
-        """Return how many messages were added to a space's sessions."""
-        return sum([kept.value.messages async for kept in self._shelf.all(space)])
+        async def plan(counts: Counts) -> Planned[None]:
+            kept = await self._kept(owner, session_id)
+            if kept is None:
+                return Planned(None, counts)
+            fewer = counts.model_copy(update={"messages": counts.messages - kept.value.messages})
+            return Planned(None, fewer, (self._shelf.remove(kept),))
+
+        await self._counting.change(owner.space, plan)
+
+    def _counted(self, kept: Kept[Session], messages: int) -> Put:
+        counted = kept.value.model_copy(update={"messages": messages, "updated_at": self._ctx.clock.now()})
+        return self._shelf.put(kept.key, counted, expects=kept.revision)
+
+    async def _new(self, owner: Owner, session_id: str) -> Kept[Session]:
+        now = self._ctx.clock.now()
+        session = Session(session_id=session_id, created_at=now, updated_at=now)
+        return Kept(await self._place(owner, session_id), session, 0)
 
     async def _kept(self, owner: Owner, session_id: str) -> Kept[Session] | None:
         if await self._ctx.spaces.find(owner.space) is None:
             return None
         return await self._shelf.get(owner.space, await self._place(owner, session_id))
-
-    async def _change(self, owner: Owner, session_id: str, change: Change) -> Session:
-        for attempt in range(1, ATTEMPTS + 1):
-            key = await self._place(owner, session_id)
-            kept = await self._shelf.get(owner.space, key)
-            now = self._ctx.clock.now()
-            before = kept.value if kept is not None else Session(session_id=session_id, created_at=now, updated_at=now)
-            after = change(before, now)
-            try:
-                put = self._shelf.put(key, after, expects=kept.revision if kept is not None else 0)
-                await commit(self._ctx, owner.space, put)
-            except Conflict:
-                if attempt == ATTEMPTS:
-                    raise
-                continue
-            return after
-        raise AssertionError("unreachable")
 
     async def _place(self, owner: Owner, session_id: str) -> str:
         return (await record_of(self._ctx, owner.space)).tag("gateway session", session_id)

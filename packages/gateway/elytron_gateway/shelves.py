@@ -11,7 +11,7 @@ from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Delete, Entry, Put, Ref, Require
+from elytron_core.ports.store import Action, Batch, Delete, Entry, Idempotency, Put, Ref, Require
 
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -83,8 +83,10 @@ async def record_of(ctx: OperationContext, space: SpaceId, /) -> SpaceRecord:
     return record
 
 
-async def commit(ctx: OperationContext, space: SpaceId, /, *changes: Put | Delete) -> None:
-    """Apply the changes as a whole in a space that has a record.
+async def commit(
+    ctx: OperationContext, space: SpaceId, /, *changes: Put | Delete, once: Idempotency | None = None
+) -> None:
+    """Apply the changes as a whole in a space that has a record; under `once`, one time.
 
     Raises Conflict where one of them names a revision that no longer stands, or the space was erased meanwhile.
     """
@@ -100,6 +102,7 @@ async def commit(ctx: OperationContext, space: SpaceId, /, *changes: Put | Delet
         puts=puts,
         deletes=deletes,
         requires=(Require(REF, 1),),
+        idempotency=once,
     )
     try:
         await ctx.store.commit(batch)

@@ -46,9 +46,12 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """What became of a flush: whether there was anything to extract from, and how many memories were drawn from it."""
+    """What became of a flush: whether there was anything to extract from, and how many memories were drawn from it.
 
-    extracted: bool
+    `extracted` is None where the upstream has nothing to do for such a session.
+    """
+
+    extracted: bool | None
     memories: int = 0
 
 
@@ -134,7 +137,7 @@ class EmbeddedUpstream:
     async def flush(self, owner: Owner, session: str, /) -> Flushed:
         """Maintain a chat's new turns. What is added is found at once; a resource's text is nobody's own words."""
         if not session.startswith(CHAT):
-            return Flushed(extracted=True)
+            return Flushed(extracted=None)
         scope = Scope(space=owner.space, app=owner.app, project=owner.project, conversation=session)
         turns = memories = 0
         while True:

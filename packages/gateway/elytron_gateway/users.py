@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 
 from elytron.context import OperationContext
 from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
-from elytron_core import canonical
-from elytron_core.errors import Conflict, NotFound, Unauthorized
+from elytron_core import canonical, limits
+from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
 from elytron_core.ports.store import Delete, Put
@@ -90,9 +90,14 @@ class Users:
         await self._change(user_id, lambda user: {"revoked_at": now, "generation": user.generation + 1})
 
     async def enters(self, user: User, space: SpaceId, /) -> None:
-        """Remember that the user writes to `space`, so that all of his can be counted and erased."""
+        """Remember that the user writes to `space`, so that all of his can be counted and erased.
+
+        Raises LimitExceeded.
+        """
         if space in user.spaces:
             return
+        if len(user.spaces) >= limits.GATEWAY_SPACES:
+            raise LimitExceeded(what="apps and projects of a user", limit=limits.GATEWAY_SPACES)
         await self._change(user.user_id, lambda user: {"spaces": tuple(sorted({*user.spaces, space}))})
 
     async def find(self, user_id: str, /) -> User:

@@ -19,9 +19,11 @@ RESOURCES = "gateway_resources"
 TWINS = "gateway_twins"
 ATTACHMENTS = "gateway_attachments"
 BACKLOG = "gateway_backlog"
+COUNTS = "gateway_counts"
+BEHIND = "gateway_behind"
 
-OF_A_SPACE = (SESSIONS, EDITS, RESOURCES, TWINS, ATTACHMENTS, BACKLOG)
-"""The collections that lie in a user's own spaces; users stand in the gateway's."""
+OF_A_SPACE = (SESSIONS, EDITS, RESOURCES, TWINS, ATTACHMENTS, BACKLOG, COUNTS)
+"""The collections that lie in a user's own spaces; users, and whose upstream is behind, stand in the gateway's."""
 WITH_BLOBS = frozenset({RESOURCES, ATTACHMENTS})
 """The collections whose documents may have bytes beside them, in the blob of their key."""
 
@@ -44,8 +46,19 @@ class KeyName(Value):
     user_id: Name
 
 
+class Counts(Value):
+    """How much a space holds, changed in the one batch with what is counted, so that nothing has to be gone through."""
+
+    messages: int = 0
+    resources: int = 0
+    resource_bytes: int = 0
+    edits: int = 0
+    waiting: int = 0
+    """Additions that an upstream was not told yet."""
+
+
 class Session(Value):
-    """A session that its user has written to. `flushed` of its `messages` were handed to extraction."""
+    """A session that its user writes to. `flushed` of its `messages` were handed to extraction."""
 
     session_id: Name
     messages: int = 0
@@ -133,6 +146,16 @@ class Waiting(Value):
     session_id: Name
     messages: tuple[WaitingMessage, ...]
     at: Instant
+
+
+class Behind(Value):
+    """That an upstream was not told everything of a space, and who tells it just now: nobody else does until then."""
+
+    user: Name
+    app: Name
+    project: Name
+    holder: str = ""
+    held_until: Instant = Instant(0)
 
 
 class Attachment(Value):
