@@ -1,12 +1,13 @@
 """Upload what hurts, and kill the server while it takes a file in; memory, disk and what is stored stay whole.
 
-    python -m benchmarks.rigs.uploads [--rounds N] [--short]
+    python -m benchmarks.rigs.uploads [--rounds N] [--short] [--minutes N]
 
 A server of its own, over SQLite, is killed (SIGKILL) at each of its writes during one upload in turn: before it and
 behind it. It is started again, shows the resource as far as it came or not at all, and takes the same upload again,
 which must then be there once, whole, and found. Then bombs are sent to it, round after round: documents that unpack to
-gigabytes, nested archives, entities that multiply, pictures under other names. Exits 1 where an upload is lost or there
-twice, the store is not sound, a bomb is taken in, or the server's memory grows.
+gigabytes, nested archives, entities that multiply, pictures under other names. With --minutes it is then hammered for
+as long (`benchmarks/rigs/hammering.py`). Exits 1 where an upload is lost or there twice, the store is not sound, a bomb
+is taken in, or the server's memory or the disk do not come back to where they were.
 """
 
 import argparse
@@ -104,6 +105,8 @@ class Outcome:
     shown: dict[str, int] = field(default_factory=dict[str, int])
     wrong: list[str] = field(default_factory=list[str])
     bombs: int = 0
+    deaths: int = 0
+    answered: int = 0
     before_bytes: int = 0
     after_bytes: int = 0
 
@@ -270,13 +273,17 @@ BOMBS: dict[str, Callable[[int], bytes]] = {
 }
 
 
-def run(folder: Path, /, *, rounds: int, size: int) -> Outcome:
-    """Kill servers in the middle of uploads, then send one the bombs."""
+def run(folder: Path, /, *, rounds: int, size: int, minutes: float = 0.0) -> Outcome:
+    """Kill servers in the middle of uploads, send one the bombs, and hammer one for `minutes`."""
+    from benchmarks.rigs.hammering import hammered
+
     outcome = Outcome()
     killed(folder, outcome)
-    bombs = folder / "bombs"
-    bombs.mkdir()
-    bombed(bombs, outcome, rounds=rounds, size=size)
+    for name in ("bombs", "hammered"):
+        (folder / name).mkdir()
+    bombed(folder / "bombs", outcome, rounds=rounds, size=size)
+    if minutes:
+        hammered(folder / "hammered", outcome, minutes=minutes)
     return outcome
 
 
@@ -285,10 +292,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="uploads that hurt, and kills in the middle of them")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="how often every bomb is sent")
     parser.add_argument("--short", action="store_true", help=f"{_SHORT} rounds of smaller bombs")
+    parser.add_argument("--minutes", type=float, default=0.0, help="how long a server is hammered behind it")
     options = parser.parse_args(argv)
     rounds, size = (_SHORT, _SHORT_BOMB_BYTES) if options.short else (options.rounds, _BOMB_BYTES)
     with tempfile.TemporaryDirectory(prefix="elytron-uploads-") as folder:
-        outcome = run(Path(folder), rounds=rounds, size=size)
+        outcome = run(Path(folder), rounds=rounds, size=size, minutes=options.minutes)
     shown = ", ".join(f"{count} {status}" for status, count in sorted(outcome.shown.items()))
     tables.show(
         [
@@ -296,6 +304,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "kills": str(outcome.kills),
                 "shown after": shown,
                 "bombs": str(outcome.bombs),
+                "hammered": f"{outcome.deaths} deaths, {outcome.answered} answers",
                 "MiB before": str(outcome.before_bytes >> 20),
                 "MiB behind": str(outcome.after_bytes >> 20),
             }

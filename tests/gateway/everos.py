@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from dataclasses import dataclass, field
-from threading import Thread
+from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,11 +18,21 @@ Json = dict[str, Any]
 
 @dataclass
 class EverOs:
-    """Serves while the block lasts. `refusing` is the status that every call gets, with its code, while it is set."""
+    """Serves while the block lasts. `refusing` is the status that every call gets, with its code, while it is set.
+
+    `rubbish` is what it says instead of an answer. While it is `holding`, it takes messages and does not answer;
+    `reached` is set by then. What comes again under one idempotency key is taken once.
+    """
 
     buffered: list[Json] = field(default_factory=list[Json])
     episodes: list[Json] = field(default_factory=list[Json])
     refusing: tuple[int, str] | None = None
+    rubbish: bytes | None = None
+    answering: int | None = None
+    """How many calls are answered before it refuses."""
+    holding: bool = False
+    reached: Event = field(default_factory=Event)
+    keys: list[str] = field(default_factory=list[str])
     calls: list[str] = field(default_factory=list[str])
     url: str = ""
 
@@ -61,8 +71,14 @@ class EverOs:
         if (refused := self._refused("add")) is not None:
             return refused
         body: Json = await request.json()
-        for message in body["messages"]:
+        key = request.headers.get("idempotency-key", "")
+        messages = [] if key in self.keys else body["messages"]
+        self.keys.append(key)
+        for message in messages:
             self.buffered.append(message | {name: body[name] for name in ("session_id", "app_id", "project_id")})
+        self.reached.set()
+        while self.holding:
+            await asyncio.sleep(0.01)
         return _told({"message_count": len(body["messages"]), "status": "accumulated"})
 
     async def _flush(self, request: Request) -> Response:
@@ -100,7 +116,11 @@ class EverOs:
 
     def _refused(self, call: str) -> Response | None:
         self.calls.append(call)
-        if self.refusing is None:
+        if self.rubbish is not None:
+            return Response(self.rubbish, media_type="text/html")
+        if self.answering is not None:
+            self.answering -= 1
+        if self.refusing is None or (self.answering is not None and self.answering >= 0):
             return None
         status, code = self.refusing
         return JSONResponse({"request_id": "0" * 32, "error": {"code": code, "message": "said"}}, status_code=status)

@@ -174,6 +174,8 @@ GATEWAY_SPACES = 1_000
 """Apps and projects of one user."""
 GATEWAY_TELL_MESSAGES = 500
 """Messages that an upstream is told at once."""
+GATEWAY_TELL_BYTES = 1024 * 1024
+"""Bytes of text of them; one message alone may have more."""
 GATEWAY_TELL_S = 150.0
 """How long telling an upstream one addition that waits may take; it is held by one teller for longer."""
 GATEWAY_HOLD_MS = 180_000

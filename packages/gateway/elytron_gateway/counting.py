@@ -92,12 +92,14 @@ class Counting:
     async def _counted(self, space: SpaceId) -> Kept[Counts]:
         """Go through a space that has no counts yet, and keep them."""
         resources = await self._all(space, RESOURCES, Resource)
+        waiting = await self._all(space, BACKLOG, Waiting)
         counts = Counts(
             messages=sum(session.messages for session in await self._all(space, SESSIONS, Session)),
             resources=len(resources),
             resource_bytes=sum(resource.size for resource in resources),
             edits=len(await self._all(space, EDITS, Edit)),
-            waiting=len(await self._all(space, BACKLOG, Waiting)),
+            waiting=sum(not addition.problem for addition in waiting),
+            refused=sum(bool(addition.problem) for addition in waiting),
         )
         try:
             await commit(self._ctx, space, self._shelf.put(KEY, counts, expects=0))

@@ -5,12 +5,13 @@ what it extracts takes a while to be found.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from elytron_core import limits
+from elytron_core import canonical, limits
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable, Unsupported
 from elytron_core.planes.transcript import Role
@@ -72,9 +73,10 @@ class EverOsUpstream:
     async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
         place = _place(owner, session)
         for start in range(0, len(told), MESSAGES):
-            messages = [_message(owner, one) for one in told[start : start + MESSAGES]]
+            part = told[start : start + MESSAGES]
+            messages = [_message(owner, one) for one in part]
             # A call that arrived and whose answer was lost would be done twice, so only a refusal is tried again.
-            await self._post("/add", place | {"messages": messages}, is_repeatable=False)
+            await self._post("/add", place | {"messages": messages}, is_repeatable=False, key=_key(part))
         return Added()
 
     async def flush(self, owner: Owner, session: str, /) -> Flushed:
@@ -119,14 +121,14 @@ class EverOsUpstream:
         """Let go of the connections."""
         await self._client.aclose()
 
-    async def _post(self, path: str, body: Json, *, is_repeatable: bool) -> Json:
+    async def _post(self, path: str, body: Json, *, is_repeatable: bool, key: str | None = None) -> Json:
         """Return the data of an answer, after as many attempts as the patience allows."""
         if self._clock.now() < self._paused_until:
             raise Unreachable("the upstream failed again and again and is left alone for a while")
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
             try:
-                told = await self._once(path, body)
+                told = await self._once(path, body, key)
             except _Failed as failed:
                 if last or not (is_repeatable or failed.was_refused):
                     self._count_failure()
@@ -137,18 +139,23 @@ class EverOsUpstream:
             return told
         raise AssertionError("unreachable")
 
-    async def _once(self, path: str, body: Json) -> Json:
+    async def _once(self, path: str, body: Json, key: str | None) -> Json:
         import httpx
 
         try:
-            response = await self._client.post(PREFIX + path, json=body)
+            headers = {"Idempotency-Key": key} if key is not None else None
+            response = await self._client.post(PREFIX + path, json=body, headers=headers)
         except httpx.ConnectError:
             raise _Failed("the upstream cannot be reached", was_refused=True) from None
         except httpx.HTTPError as error:
             raise _Failed(f"the upstream does not answer: {type(error).__name__}", was_refused=False) from None
         told = _parsed(response)
         if response.status_code == OK:
-            return _object(told.get("data"))
+            data = told.get("data")
+            if not isinstance(data, dict):
+                # Something else answers in its place, so that nothing is known to have been done.
+                raise _Failed("the upstream's answer is none of an EverOS server", was_refused=False)
+            return cast("Json", data)
         code = str(_object(told.get("error")).get("code", ""))
         if response.status_code in _TRANSIENT and code not in _LASTING:
             raise _Failed(f"the upstream returned HTTP {response.status_code}", was_refused=True)
@@ -188,6 +195,12 @@ def _here(owner: Owner, session: object) -> str | None:
     return name if between and user == owner.user else None
 
 
+def _key(told: Sequence[Told]) -> str | None:
+    """Return what tells these messages, sent again, from others; None where they bring nothing for it."""
+    keys = [one.key for one in told]
+    return canonical.digest("\n".join(key for key in keys if key).encode())[:32] if all(keys) else None
+
+
 def _place(owner: Owner, session: str) -> Json:
     return {"session_id": _there(owner, session), "app_id": owner.app, "project_id": owner.project}
 
@@ -211,7 +224,7 @@ def _episode(owner: Owner, item: Json) -> Found | None:
     text = item.get("episode") or item.get("summary")
     if session is None or not isinstance(text, str):
         return None
-    return Found(str(item.get("id")), session, text, float(item.get("score") or 0.0), {}, item)
+    return Found(str(item.get("id")), session, text, _score(item.get("score")), {}, item)
 
 
 def _waiting(owner: Owner, item: Json) -> Found | None:
@@ -220,6 +233,12 @@ def _waiting(owner: Owner, item: Json) -> Found | None:
     if session is None or not isinstance(text, str):
         return None
     return Found(str(item.get("id")), session, text, 0.0, {}, item)
+
+
+def _score(value: object) -> float:
+    """Return a score that can be put in order, whatever was sent for one."""
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return float(cast("float", value)) if is_number else 0.0
 
 
 def _parsed(response: "httpx.Response") -> Json:

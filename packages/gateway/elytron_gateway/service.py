@@ -12,7 +12,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import Attachment, Counts, Edit, Resource, User
 from elytron_core.scope import Scope
 from elytron_gateway import messages, names, wire
-from elytron_gateway.backlog import BackedUpstream
+from elytron_gateway.backlog import Backlog
 from elytron_gateway.counting import Counting, Room
 from elytron_gateway.editing import Edits
 from elytron_gateway.external import Allowed, read
@@ -64,9 +64,9 @@ class Gateway:
         self._options = options or GatewayOptions()
         ctx = runtime.context
         local = EmbeddedUpstream(runtime)
-        self._backed = BackedUpstream(ctx, upstream) if upstream is not None else None
-        self._upstream: Upstream = self._backed or local
         self._counting = Counting(ctx)
+        self._upstream: Upstream = upstream or local
+        self._backlog = Backlog(ctx, upstream, self._counting) if upstream is not None else None
         self._sessions = Sessions(ctx, self._counting)
         self._edits = Edits(ctx, self._upstream, local, self._sessions, self._counting)
         self._resources = Resources(
@@ -84,30 +84,19 @@ class Gateway:
     async def health(self) -> wire.HealthAnswer:
         """Say whether the gateway and what lies behind it answer; needs no credentials."""
         is_healthy = await self._upstream.healthy()
-        waiting = await self._waiting()
+        waiting = await self._backlog.count() if self._backlog is not None else 0
         return wire.HealthAnswer(
             status="ok" if is_healthy and not waiting else "degraded",
-            upstream="embedded" if self._backed is None else "remote",
+            upstream="embedded" if self._backlog is None else "remote",
             backlog=waiting,
         )
 
     async def drain(self) -> wire.DrainAnswer:
         """Tell an upstream that answers again what it was not told. An operator's. Raises Unreachable."""
-        if self._backed is None:
+        if self._backlog is None:
             return wire.DrainAnswer(told=0, backlog=0)
-        told = 0
-        async for user in self.users.all():
-            for space in user.spaces:
-                owner = Owner(user.user_id, *(space.split("/")[1:] or ()))
-                told += await self._backed.drain(owner)
-        return wire.DrainAnswer(told=told, backlog=await self._waiting())
-
-    async def _waiting(self) -> int:
-        if self._backed is None:
-            return 0
-        return sum(
-            [await self._backed.waiting(SpaceId(space)) async for user in self.users.all() for space in user.spaces]
-        )
+        told = await self._backlog.drain_all()
+        return wire.DrainAnswer(told=told, backlog=await self._backlog.count())
 
     async def create_user(self, request: wire.UserRequest, /) -> wire.UserAnswer:
         """Make a user, or give the key of one who is there; its carrier has made sure that the caller may."""
@@ -135,7 +124,7 @@ class Gateway:
             # Counted before, so that no quota is passed; under a key, a repeat brings what was counted.
             if idempotency_key is None:
                 failed.push_async_callback(self._sessions.shrink, owner, request.session_id, messages=len(parsed))
-            added = await self._upstream.add(owner, request.session_id, [one.told for one in parsed])
+            added = await (self._backlog or self._upstream).add(owner, request.session_id, [one.told for one in parsed])
             failed.pop_all()
         attachments: list[wire.AttachmentAnswer] = []
         for number, one in enumerate(parsed):
@@ -156,7 +145,7 @@ class Gateway:
         session = await self._sessions.find(owner, request.session_id)
         if session is None:
             return wire.FlushAnswer(session_id=request.session_id, status="no_extraction")
-        done = await self._upstream.flush(owner, request.session_id)
+        done = await (self._backlog or self._upstream).flush(owner, request.session_id)
         # Noted behind it, so that a flush that an upstream could not do is done by the next.
         await self._sessions.flushed(owner, request.session_id, through=session.messages)
         is_new = done.extracted if done.extracted is not None else session.flushed < session.messages

@@ -55,6 +55,8 @@ class Counts(Value):
     edits: int = 0
     waiting: int = 0
     """Additions that an upstream was not told yet."""
+    refused: int = 0
+    """Those that it would not take."""
 
 
 class Session(Value):
@@ -146,6 +148,8 @@ class Waiting(Value):
     session_id: Name
     messages: tuple[WaitingMessage, ...]
     at: Instant
+    problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+    """Why the upstream would not take it; it is told again when somebody asks for it."""
 
 
 class Behind(Value):

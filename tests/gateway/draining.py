@@ -1,0 +1,29 @@
+"""A server's process as far as a backlog is concerned: tells the upstream at an address what waits in a store."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import elytron
+from elytron_core.clock import SystemClock
+from elytron_gateway.everos import EverOsUpstream
+from elytron_gateway.service import Gateway
+
+
+async def drain(store: Path, url: str) -> int:
+    """Drain until nothing waits; return how many additions this process told."""
+    upstream = EverOsUpstream(url, clock=SystemClock())
+    told = 0
+    async with elytron.open(store, space=None) as memory:
+        gateway = Gateway(memory, upstream=upstream)
+        while True:
+            answer = await gateway.drain()
+            told += answer.told
+            if not answer.backlog:
+                break
+    await upstream.close()
+    return told
+
+
+if __name__ == "__main__":
+    print(asyncio.run(drain(Path(sys.argv[1]), sys.argv[2])))

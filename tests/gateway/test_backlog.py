@@ -1,0 +1,162 @@
+"""What an upstream could not take is told once, in its order, by one server of several, and nothing holds it up."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from tests.gateway import draining
+from tests.gateway.everos import EverOs
+
+import elytron
+from elytron_core import limits
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import Unreachable
+from elytron_gateway import wire
+from elytron_gateway.everos import EverOsUpstream, Patience
+from elytron_gateway.resources import Given
+from elytron_gateway.service import Gateway
+
+pytestmark = pytest.mark.anyio
+
+CHAT = "chat:c"
+DOWN = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
+LATER = Instant(4_000_000_000_000)
+PATIENCE = Patience(attempts=1, failures=10_000)
+
+
+@pytest.fixture
+def server() -> Iterator[EverOs]:
+    with EverOs() as everos:
+        yield everos
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock(Instant(1_781_172_177_000))
+
+
+@pytest.fixture
+async def gateway(server: EverOs, clock: FrozenClock, tmp_path: Path) -> AsyncIterator[Gateway]:
+    upstream = EverOsUpstream(server.url, clock=clock, patience=PATIENCE)
+    async with elytron.open(tmp_path / "memory.db", space=None, clock=clock) as memory:
+        yield Gateway(memory, upstream=upstream)
+    await upstream.close()
+
+
+@pytest.fixture
+async def ada(gateway: Gateway) -> dict[str, str]:
+    return (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
+
+
+def add(who: dict[str, str], *texts: str) -> wire.AddRequest:
+    said = [{"sender_id": "x", "role": "user", "timestamp": 1, "content": text} for text in texts]
+    return wire.AddRequest.model_validate({**who, "session_id": CHAT, "messages": said})
+
+
+def told(server: EverOs) -> list[str]:
+    return [str(one["content"]) for one in server.buffered]
+
+
+async def process(store: Path, server: EverOs) -> asyncio.subprocess.Process:
+    root = Path(__file__).parents[2]
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", draining.__name__, store, server.url, cwd=root, stdout=asyncio.subprocess.PIPE
+    )
+
+
+async def test_two_servers_that_drain_at_once_tell_each_message_once_and_in_its_order(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, tmp_path: Path
+) -> None:
+    server.refusing = DOWN
+    texts = [f"message {number}" for number in range(20)]
+    for text in texts:
+        assert (await gateway.add(add(ada, text))).status == "queued"
+    server.refusing = None
+    both = [await process(tmp_path / "memory.db", server) for _ in range(2)]
+    counts = [int((await one.communicate())[0]) for one in both]
+    assert told(server) == texts
+    assert len(server.keys) == len(set(server.keys)) == sum(counts) == len(texts)
+    assert (await gateway.health()).backlog == 0
+
+
+async def test_what_a_killed_server_was_telling_is_left_to_it_for_a_while_and_then_told_under_the_same_key(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock, tmp_path: Path
+) -> None:
+    server.refusing = DOWN
+    for text in ("one", "two"):
+        await gateway.add(add(ada, text))
+    server.refusing, server.holding = None, True
+    killed = await process(tmp_path / "memory.db", server)
+    assert await asyncio.to_thread(server.reached.wait, 60)
+    killed.kill()
+    await killed.communicate()
+    server.holding = False
+    assert await gateway.drain() == wire.DrainAnswer(told=0, backlog=2)
+    assert (await gateway.add(add(ada, "three"))).status == "queued"
+    with pytest.raises(Unreachable, match="flush again"):
+        await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
+    clock.advance(LATER)
+    assert await gateway.drain() == wire.DrainAnswer(told=3, backlog=0)
+    assert told(server) == ["one", "two", "three"]
+    assert server.keys[0] == server.keys[1]
+
+
+async def test_what_is_refused_for_good_holds_nothing_up_and_is_told_again_when_an_operator_says_so(
+    gateway: Gateway, ada: dict[str, str], server: EverOs
+) -> None:
+    server.refusing = DOWN
+    await gateway.add(add(ada, "one"))
+    server.refusing, server.answering = (422, "INVALID_INPUT"), None
+    assert await gateway.drain() == wire.DrainAnswer(told=0, backlog=1)
+    server.refusing = None
+    assert (await gateway.add(add(ada, "two"))).status == "accumulated"
+    assert (await gateway.health()).status == "degraded"
+    assert await gateway.drain() == wire.DrainAnswer(told=1, backlog=0)
+    assert told(server) == ["two", "one"]
+
+
+async def test_of_many_messages_only_those_that_were_not_told_wait(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "GATEWAY_TELL_MESSAGES", 2)
+    monkeypatch.setattr(limits, "GATEWAY_TELL_BYTES", 12)
+    server.refusing, server.answering = DOWN, 1
+    assert (await gateway.add(add(ada, "one", "two", "three", "a long message", "five"))).status == "queued"
+    assert told(server) == ["one", "two"]
+    server.refusing = None
+    assert (await gateway.drain()).told == 3
+    assert told(server) == ["one", "two", "three", "a long message", "five"]
+
+
+@pytest.mark.parametrize("rubbish", [b"<html>Welcome</html>", b"{}", b'{"data": [1]}', b"\xff"])
+async def test_an_answer_of_something_else_is_none(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, rubbish: bytes
+) -> None:
+    server.rubbish = rubbish
+    assert (await gateway.add(add(ada, "one"))).status == "queued"
+    search = wire.SearchRequest.model_validate({**ada, "query": "one", "scope": ["all_user_memory"]})
+    with pytest.raises(Unreachable, match="none of an EverOS server"):
+        await gateway.search(search)
+    taken = await gateway.upload(wire.Placed(**ada), Given(b"thirty days", file_name="t.txt"))
+    assert (taken.status, (await gateway.health()).backlog) == ("failed", 1)
+    server.rubbish = None
+    assert (await gateway.retry_resource(wire.Placed(**ada), taken.resource_id)).status == "extracted"
+    assert (await gateway.drain()).told == 1
+
+
+async def test_what_it_says_of_a_memory_may_be_rubbish_in_part(
+    gateway: Gateway, ada: dict[str, str], server: EverOs
+) -> None:
+    place = {"session_id": f"ada~{CHAT}", "user_id": "ada"}
+    odd = [
+        {"id": "1", "episode": "boiler one", "score": "high"},
+        {"id": "2", "episode": "boiler two", "score": 0.5},
+        {"id": "3", "episode": ["boiler"]},
+        {"id": "4"},
+    ]
+    body = str([place | one for one in odd]).replace("'", '"')
+    server.rubbish = f'{{"data": {{"episodes": {body}, "unprocessed_messages": 7}}}}'.encode()
+    search = wire.SearchRequest.model_validate({**ada, "query": "boiler", "scope": ["all_user_memory"]})
+    assert [one.text for one in (await gateway.search(search)).results] == ["boiler two", "boiler one"]
