@@ -72,7 +72,7 @@ class EverOs:
             return refused
         body: Json = await request.json()
         key = request.headers.get("idempotency-key", "")
-        messages = [] if key in self.keys else body["messages"]
+        messages: list[Json] = [] if key in self.keys else body["messages"]
         self.keys.append(key)
         for message in messages:
             self.buffered.append(message | {name: body[name] for name in ("session_id", "app_id", "project_id")})

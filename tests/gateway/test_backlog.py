@@ -14,6 +14,7 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Unreachable
 from elytron_gateway import wire
+from elytron_gateway.catching_up import CatchingUp
 from elytron_gateway.everos import EverOsUpstream, Patience
 from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway
@@ -160,3 +161,31 @@ async def test_what_it_says_of_a_memory_may_be_rubbish_in_part(
     server.rubbish = f'{{"data": {{"episodes": {body}, "unprocessed_messages": 7}}}}'.encode()
     search = wire.SearchRequest.model_validate({**ada, "query": "boiler", "scope": ["all_user_memory"]})
     assert [one.text for one in (await gateway.search(search)).results] == ["boiler two", "boiler one"]
+
+
+async def test_a_server_tells_what_waits_by_itself_when_the_upstream_is_back(
+    gateway: Gateway, ada: dict[str, str], server: EverOs
+) -> None:
+    server.refusing = DOWN
+    await gateway.add(add(ada, "one"))
+    catching_up = CatchingUp(gateway, pause_s=0.01)
+    catching_up.start()
+    server.refusing = None
+    assert await asyncio.to_thread(server.reached.wait, 60)
+    while (await gateway.health()).backlog:
+        await asyncio.sleep(0)
+    await catching_up.stop()
+    await catching_up.stop()
+    assert told(server) == ["one"]
+
+
+async def test_of_an_erased_user_no_byte_is_left_whatever_waited(
+    gateway: Gateway, server: EverOs, tmp_path: Path
+) -> None:
+    name = "erased-user-4417"
+    who = (await gateway.create_user(wire.UserRequest(user_id=name))).model_dump()
+    server.refusing = DOWN
+    await gateway.add(add(who, "the boiler code"))
+    await gateway.erase_user(name)
+    assert (await gateway.health()).backlog == 0
+    assert [file.name for file in tmp_path.iterdir() if name.encode() in file.read_bytes()] == []

@@ -44,6 +44,7 @@ class Beside:
 @asynccontextmanager
 async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Beside]:
     """Give what stands beside the operations of `runtime` while it is served."""
+    from elytron_gateway.catching_up import CatchingUp
     from elytron_gateway.everos import EverOsUpstream
     from elytron_gateway.external import Allowed
     from elytron_gateway.service import Gateway, GatewayOptions, Quota
@@ -62,6 +63,10 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
             quota=Quota(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
         )
         gateway = Gateway(runtime, upstream=there, options=options)
+        if there is not None:
+            catching_up = CatchingUp(gateway)
+            catching_up.start()
+            stack.push_async_callback(catching_up.stop)
         if wanted.work:
             worker = Worker(runtime.context)
             worker.start()

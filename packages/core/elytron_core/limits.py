@@ -179,6 +179,8 @@ GATEWAY_TELL_BYTES = 1024 * 1024
 GATEWAY_TELL_S = 150.0
 """How long telling an upstream one addition that waits may take; it is held by one teller for longer."""
 GATEWAY_HOLD_MS = 180_000
+GATEWAY_CATCH_UP_S = 30.0
+"""Between two looks for what an upstream was not told yet."""
 GATEWAY_TIMEOUT_S = 120.0
 GATEWAY_TIMEOUT_MAX_S = 3_600.0
 

@@ -6,8 +6,9 @@ and who tells what waits there: of several servers over one store one holds the 
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from elytron.context import OperationContext
 from elytron_core import limits
@@ -83,22 +84,29 @@ class Backlog:
         return Drained(told, is_clear=not waiting)
 
     async def drain_all(self) -> int:
-        """Tell the upstream what waits of everybody, also what it refused; return how much. Raises Unreachable."""
+        """Tell the upstream what waits of everybody; return how much. Raises Unreachable."""
         told = 0
-        async for kept in self._behind.all(SPACE):
-            owner = Owner(kept.value.user, kept.value.app, kept.value.project)
-            await self._try_again(owner)
+        async for owner in self._owners():
             told += (await self.drain(owner)).told
             await self._let_go(owner, "")
         return told
 
+    async def try_again(self) -> None:
+        """Let what the upstream refused wait again."""
+        async for owner in self._owners():
+            await self._counting.change(owner.space, partial(self._waiting_again, owner))
+
     async def count(self) -> int:
         """Return how many additions wait or were refused, of everybody."""
         found = 0
-        async for kept in self._behind.all(SPACE):
-            counts = await self._counting.of(Owner(kept.value.user, kept.value.app, kept.value.project).space)
+        async for owner in self._owners():
+            counts = await self._counting.of(owner.space)
             found += counts.waiting + counts.refused
         return found
+
+    async def _owners(self) -> AsyncIterator[Owner]:
+        async for kept in self._behind.all(SPACE):
+            yield Owner(kept.value.user, kept.value.app, kept.value.project)
 
     async def mark_of(self, owner: Owner, /) -> Ref:
         """Return where it stands that an owner's space is behind."""
@@ -161,22 +169,18 @@ class Backlog:
 
         await self._counting.change(owner.space, plan)
 
-    async def _try_again(self, owner: Owner) -> None:
-        """Let what was set aside wait again."""
-
-        async def plan(counts: Counts) -> Planned[None]:
-            if not counts.refused:
-                return Planned(None, counts)
-            aside = [kept async for kept in self._waiting.all(owner.space) if kept.value.problem]
-            aside = aside[: limits.BATCH_CHANGES // 2]
-            more = {"waiting": counts.waiting + len(aside), "refused": counts.refused - len(aside)}
-            puts = [
-                self._waiting.put(kept.key, kept.value.model_copy(update={"problem": ""}), expects=kept.revision)
-                for kept in aside
-            ]
-            return Planned(None, counts.model_copy(update=more), tuple(puts))
-
-        await self._counting.change(owner.space, plan)
+    async def _waiting_again(self, owner: Owner, counts: Counts) -> Planned[None]:
+        """Return what lets additions that were set aside wait again, as many as go into a batch."""
+        if not counts.refused:
+            return Planned(None, counts)
+        aside = [kept async for kept in self._waiting.all(owner.space) if kept.value.problem]
+        aside = aside[: limits.BATCH_CHANGES // 2]
+        more = {"waiting": counts.waiting + len(aside), "refused": counts.refused - len(aside)}
+        puts = [
+            self._waiting.put(kept.key, kept.value.model_copy(update={"problem": ""}), expects=kept.revision)
+            for kept in aside
+        ]
+        return Planned(None, counts.model_copy(update=more), tuple(puts))
 
     async def _mark(self, owner: Owner) -> None:
         """Say that the owner's space is behind, where that is not said."""

@@ -10,6 +10,7 @@ from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import Attachment, Counts, Edit, Resource, User
+from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 from elytron_gateway import messages, names, wire
 from elytron_gateway.backlog import Backlog
@@ -92,11 +93,16 @@ class Gateway:
         )
 
     async def drain(self) -> wire.DrainAnswer:
-        """Tell an upstream that answers again what it was not told. An operator's. Raises Unreachable."""
+        """Tell an upstream that answers again what it was not told, or refused. An operator's. Raises Unreachable."""
         if self._backlog is None:
             return wire.DrainAnswer(told=0, backlog=0)
+        await self._backlog.try_again()
         told = await self._backlog.drain_all()
         return wire.DrainAnswer(told=told, backlog=await self._backlog.count())
+
+    async def catch_up(self) -> int:
+        """Tell an upstream that answers again what waits for it; return how much. Raises Unreachable."""
+        return await self._backlog.drain_all() if self._backlog is not None else 0
 
     async def create_user(self, request: wire.UserRequest, /) -> wire.UserAnswer:
         """Make a user, or give the key of one who is there; its carrier has made sure that the caller may."""
@@ -236,9 +242,15 @@ class Gateway:
         for space in user.spaces:
             erased = await self._runtime.erase(MemoryEraseRequest(scope=Scope(space=SpaceId(space)), whole_space=space))
             removed[space] = erased.removed
-        await self.users.remove(user_id)
+        await self.users.erase(user_id, *await self._marks(user))
         report = ErasedUser(user_id=user_id, at=self._runtime.context.clock.now(), removed=removed)
         return sign(report, await self._secret())
+
+    async def _marks(self, user: User) -> list[Ref]:
+        if self._backlog is None:
+            return []
+        owners = [Owner(user.user_id, *(space.split("/")[1:] or ())) for space in user.spaces]
+        return [await self._backlog.mark_of(owner) for owner in owners]
 
     async def _secret(self) -> bytes:
         return self._options.secret or bytes.fromhex((await record_of(self._runtime.context, SPACE)).secret)

@@ -10,7 +10,7 @@ from elytron_core import canonical, limits
 from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
-from elytron_core.ports.store import Delete, Put
+from elytron_core.ports.store import Delete, Erasure, Put, Ref
 from elytron_gateway.names import require_user_id
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
 
@@ -109,10 +109,11 @@ class Users:
         async for kept in self._users.all(SPACE):
             yield kept.value
 
-    async def remove(self, user_id: str, /) -> None:
-        """Take the user himself away; his spaces are erased before. Raises NotFound."""
+    async def erase(self, user_id: str, /, *refs: Ref) -> None:
+        """Erase the user himself, and what else stands at `refs`; his spaces are erased before. Raises NotFound."""
         kept = await self._kept(user_id)
-        await commit(self._ctx, SPACE, self._users.remove(kept), *await self._renamed(kept.value, None))
+        named = (Ref(USERS, kept.key), Ref(KEYS, await self._tag(await self._key(kept.value))), *refs)
+        await self._ctx.store.erase(Erasure(space=SPACE, at=self._ctx.clock.now(), refs=named))
 
     async def _kept(self, user_id: str) -> Kept[User]:
         kept = await self._users.get(SPACE, await self._place(user_id))

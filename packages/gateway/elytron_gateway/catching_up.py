@@ -1,0 +1,45 @@
+"""A server's task that tells an upstream what it was not told yet, so that no message has to come for that."""
+
+import asyncio
+import logging
+
+from elytron_core import limits
+from elytron_core.errors import ElytronError
+from elytron_gateway.service import Gateway
+
+logger = logging.getLogger(__name__)
+
+
+class CatchingUp:
+    """One task that looks again and again whether something waits, from `start` to `stop`."""
+
+    def __init__(self, gateway: Gateway, /, *, pause_s: float = limits.GATEWAY_CATCH_UP_S) -> None:
+        self._gateway = gateway
+        self._pause_s = pause_s
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        assert self._task is None
+        self._task = asyncio.get_running_loop().create_task(self._work(), name="elytron-gateway-catching-up")
+
+    async def stop(self) -> None:
+        """End; what is just being told is told again later, under the same key."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            return
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                if told := await self._gateway.catch_up():
+                    logger.info("the upstream was told %d additions that waited", told)
+            except ElytronError as error:
+                # It is looked again in a while; what waits is kept.
+                logger.info("the upstream cannot be told what waits: %s", error.key)
+            await asyncio.sleep(self._pause_s)
