@@ -5,14 +5,18 @@ from typing import Any
 import pytest
 
 import elytron
+from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import LimitExceeded, NotFound, PayloadTooLarge, UnsupportedMedia
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import RESOURCES, Resource, ResourceStatus
 from elytron_core.planes.transcript import Turn
+from elytron_core.ports.store import Batch, Committed, Erased, Erasure
 from elytron_gateway import wire
 from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway, GatewayOptions, Quota
 from elytron_gateway.shelves import Shelf, commit
+from elytron_store.memory import MemoryStore
+from elytron_store.passing import PassingStore
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +29,33 @@ def add(who: dict[str, str], text: str) -> wire.AddRequest:
 async def texts(gateway: Gateway, who: dict[str, str], query: str, **more: Any) -> list[str]:
     answer = await gateway.search(wire.SearchRequest.model_validate({**who, "query": query, **more}))
     return [result.text for result in answer.results]
+
+
+class CutOff(Exception):
+    """Stands for the end of the process."""
+
+
+class Dying(PassingStore):
+    """A store that ends at the `left`th of its writes: before or behind it."""
+
+    left = 0
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        self._step()
+        committed = await super().commit(batch)
+        self._step()
+        return committed
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        self._step()
+        erased = await super().erase(erasure)
+        self._step()
+        return erased
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise CutOff
 
 
 TERMS = b"# Contract\n\nPayment terms are thirty days net.\n\n## Delivery\n\nGoods leave the harbour on Fridays."
@@ -165,3 +196,24 @@ async def test_a_user_holds_no_more_than_his_quota(memory: elytron.MemoryRuntime
         await gateway.upload(wire.Placed(**ada), Given(TERMS + b"!", file_name="terms.md"))
     usage = await gateway.usage("ada")
     assert (usage.messages, usage.resources, usage.resource_bytes) == (1, 1, len(TERMS))
+
+
+@pytest.mark.parametrize("at", range(1, 11))
+async def test_what_a_deletion_that_was_cut_off_left_is_taken_in_anew(at: int) -> None:
+    clock = FrozenClock(Instant(1_781_172_177_000))
+    store = Dying(MemoryStore())
+    given = Given(TERMS, file_name="terms.md")
+    async with elytron.open(store, space=None, clock=clock) as first:
+        gateway = Gateway(first)
+        ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
+        made = await gateway.upload(wire.Placed(**ada), given)
+        store.left = at
+        with pytest.raises(CutOff):
+            await gateway.delete_resource(wire.Placed(**ada), made.resource_id)
+        async with elytron.open(store, space=None, clock=clock) as second:
+            again = Gateway(second)
+            taken = await again.upload(wire.Placed(**ada), given)
+            assert taken.status == "extracted"
+            assert len(await texts(again, ada, "payment terms", scope=["resources"])) == 1
+            usage = await again.usage("ada")
+            assert (usage.resources, usage.resource_bytes) == (1, len(TERMS))

@@ -11,13 +11,14 @@ from elytron_core.contracts.control import (
     MemoryEraseRequest,
     MemoryForgetRequest,
     MemoryGetRequest,
-    MemoryListRequest,
 )
 from elytron_core.contracts.maintaining import MemoryMaintainRequest
 from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters, RecallHit
 from elytron_core.contracts.writing import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
 from elytron_core.errors import NotFound
-from elytron_core.planes.transcript import Message, Metadata
+from elytron_core.ids import TurnId
+from elytron_core.planes.transcript import TURNS, Message, Metadata, Turn, message_id
+from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 from elytron_gateway.names import Owner
 
@@ -116,7 +117,7 @@ class EmbeddedUpstream:
         self._runtime = runtime
 
     async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
-        scope = Scope(space=owner.space, app=owner.app, project=owner.project, conversation=session)
+        scope = _scope(owner, session)
         turns = [
             TurnDraft(
                 messages=(item.message,),
@@ -138,7 +139,7 @@ class EmbeddedUpstream:
         """Maintain a chat's new turns. What is added is found at once; a resource's text is nobody's own words."""
         if not session.startswith(CHAT):
             return Flushed(extracted=None)
-        scope = Scope(space=owner.space, app=owner.app, project=owner.project, conversation=session)
+        scope = _scope(owner, session)
         turns = memories = 0
         while True:
             report = await self._runtime.maintain(MemoryMaintainRequest(scope=scope))
@@ -176,21 +177,35 @@ class EmbeddedUpstream:
         return gone
 
     async def erase_session(self, owner: Owner, session: str, /) -> int:
-        """Remove everything of a session for good; return how many memories there were."""
-        scope = Scope(space=owner.space)
-        filters = RecallFilters(conversations=(session,))
-        gone = 0
-        while True:
-            page = await self._runtime.list(
-                MemoryListRequest(scope=scope, limit=limits.WRITES_PER_REQUEST, filters=filters)
-            )
-            if not page.items:
-                return gone
-            gone += await self.erase(owner, [item.id for item in page.items])
+        """Remove everything of a session for good; return how many memories there were.
+
+        What an erasure emptied that was then cut off is no memory any more and goes too, so that it can be told anew.
+        """
+        ctx = self._runtime.context
+        record = await ctx.spaces.find(owner.space)
+        if record is None:
+            return 0
+        prefix = f"{record.conversation_tag(_scope(owner, session).conversation_key)}."
+        gone, after = 0, ""
+        while page := await ctx.store.scan(
+            owner.space, TURNS, prefix=prefix, after=after, limit=limits.WRITES_PER_REQUEST
+        ):
+            after = page[-1].ref.key
+            gone += await self.erase(owner, [memory_id for document in page for memory_id in _messages_of(document)])
+        return gone
 
     async def healthy(self) -> bool:
         await self._runtime.context.store.spaces(limit=1)
         return True
+
+
+def _scope(owner: Owner, session: str) -> Scope:
+    return Scope(space=owner.space, app=owner.app, project=owner.project, conversation=session)
+
+
+def _messages_of(document: Document) -> list[str]:
+    count = len(Turn.from_bytes(document.body).messages)
+    return [message_id(TurnId(document.ref.key), part) for part in range(count)]
 
 
 def _found(hit: RecallHit) -> Found:
