@@ -168,3 +168,17 @@ async def test_a_space_without_counts_is_counted_once(
     await store.commit(Batch(space=SpaceId("ada"), at=Instant(1), entries=entries, deletes=deletes))
     assert (await gateway.usage("ada")).messages == 2
     assert await counts(memory) == before
+
+
+async def test_a_quota_over_spaces_that_were_never_counted_is_looked_at(memory: elytron.MemoryRuntime) -> None:
+    gateway = Gateway(memory, options=GatewayOptions(quota=Quota(messages=3)))
+    ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
+    await gateway.add(add(ada, "one", "two"))
+    store = memory.context.store
+    (document,) = await store.get(SpaceId("ada"), (COUNTS_REF,))
+    assert document is not None
+    entries, deletes = (Entry(Action.DELETE, COUNTS_REF),), (Delete(COUNTS_REF, document.revision),)
+    await store.commit(Batch(space=SpaceId("ada"), at=Instant(1), entries=entries, deletes=deletes))
+    await gateway.add(add(ada, "three", app_id="notes"))
+    with pytest.raises(LimitExceeded):
+        await gateway.add(add(ada, "four", app_id="notes"))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -56,8 +57,13 @@ class Counting:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def of(self, space: SpaceId, /) -> Counts:
-        """Return what a space holds."""
-        return (await self._kept(space)).value
+        """Return what a space holds; one that was never counted is counted for all times."""
+        kept = await self._kept(space)
+        if not kept.revision and await self._ctx.spaces.find(space) is not None:
+            # Whoever was quicker has kept his own count.
+            with suppress(Conflict):
+                await commit(self._ctx, space, self._shelf.put(KEY, kept.value, expects=0))
+        return kept.value
 
     async def change(self, space: SpaceId, plan: Callable[[Counts], Awaitable[Planned[T]]], /) -> T:
         """Do what `plan` makes of what the space holds, as a whole, and return its result.
@@ -70,7 +76,7 @@ class Counting:
                 kept = await self._kept(space)
                 planned = await plan(kept.value)
                 changes = planned.changes
-                if planned.counts != kept.value:
+                if planned.counts != kept.value or not kept.revision:
                     changes = (*changes, self._shelf.put(KEY, planned.counts, expects=kept.revision))
                 if not changes:
                     return planned.result
@@ -87,13 +93,13 @@ class Counting:
         if await self._ctx.spaces.find(space) is None:
             return Kept(KEY, Counts(), 0)
         kept = await self._shelf.get(space, KEY)
-        return kept if kept is not None else await self._counted(space)
+        return kept if kept is not None else Kept(KEY, await self._counted(space), 0)
 
-    async def _counted(self, space: SpaceId) -> Kept[Counts]:
-        """Go through a space that has no counts yet, and keep them."""
+    async def _counted(self, space: SpaceId) -> Counts:
+        """Go through a space that has no counts yet."""
         resources = await self._all(space, RESOURCES, Resource)
         waiting = await self._all(space, BACKLOG, Waiting)
-        counts = Counts(
+        return Counts(
             messages=sum(session.messages for session in await self._all(space, SESSIONS, Session)),
             resources=len(resources),
             resource_bytes=sum(resource.size for resource in resources),
@@ -101,11 +107,6 @@ class Counting:
             waiting=sum(not addition.problem for addition in waiting),
             refused=sum(bool(addition.problem) for addition in waiting),
         )
-        try:
-            await commit(self._ctx, space, self._shelf.put(KEY, counts, expects=0))
-        except Conflict:
-            return await self._kept(space)
-        return Kept(KEY, counts, 1)
 
     async def _all(self, space: SpaceId, collection: str, kind: type[ValueT]) -> list[ValueT]:
         return [kept.value async for kept in Shelf(self._ctx, collection, kind).all(space)]
