@@ -1,0 +1,173 @@
+"""Many spaces on one runtime: the first answer of a space that is not in memory, the next ones, and what memory holds.
+
+    python -m benchmarks.spaces [spaces] [--units 1000] [--index-mb 64] [--plain] [--changed] [--profile]
+
+One space is filled through the API, texts with vectors of 384 numbers (`--plain`: without), and its documents, journal
+and checkpoint are put into the others through the store. Then a runtime that holds indexes of so many megabytes is asked
+once in every space, in an order by chance: `cold`; and many times in the last ones: `warm`. With `--changed` a turn is
+written to each space as well, and all are asked a second time. Resident memory is told above that of a runtime that has
+answered in one space.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import pstats
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import elytron
+from benchmarks.corpora import Corpus, Looked, corpus
+from benchmarks.growth import resident_bytes
+from elytron.folding import CHECKPOINT
+from elytron_core import limits
+from elytron_core.clock import SystemClock
+from elytron_core.contracts.embedding import EmbeddingOutcome
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Store
+from elytron_store import open_store
+
+CONVERSATION = 25
+WARM = 300
+FIRST = "s0"
+
+
+async def filled(path: Path, data: Corpus, embedder: Looked | None, /) -> None:
+    """Write the corpus to the first space."""
+    async with elytron.open(path, space=FIRST, embedder=embedder) as memory:
+        for start in range(0, len(data.texts), CONVERSATION):
+            said = data.texts[start : start + CONVERSATION]
+            turns = tuple(elytron.TurnDraft(messages=(elytron.Message(text=text),)) for text in said)
+            scope = elytron.Scope(space=SpaceId(FIRST), conversation=f"c{start}")
+            await memory.write(elytron.MemoryWriteRequest(scope=scope, write=elytron.TranscriptWrite(turns=turns)))
+        while embedder is not None and (await memory.embed()).outcome is EmbeddingOutcome.MORE:
+            pass
+
+
+async def multiplied(path: Path, spaces: int, /) -> None:
+    """Give the documents, journal and checkpoint of the first space to the others."""
+    store = await open_store(str(path), clock=SystemClock())
+    first = SpaceId(FIRST)
+    documents, entries = await everything(store, first)
+    checkpoint = [chunk async for chunk in store.read_blob(first, CHECKPOINT)]
+    for number in range(1, spaces):
+        space = SpaceId(f"s{number}")
+        step = limits.BATCH_CHANGES // 4
+        for start in range(0, max(len(documents), len(entries)), step):
+            puts = tuple(Put(item.ref, item.body, 0) for item in documents[start : start + step])
+            told = tuple(
+                Entry(item.action, item.ref, item.digest, item.at) for item in entries[start : start + step]
+            )
+            await store.commit(Batch(space, entries[0].at, told, puts))
+        await store.write_blob(space, CHECKPOINT, given(checkpoint))
+    await store.close()
+
+
+async def everything(store: Store, space: SpaceId, /) -> tuple[list[Document], list[JournalEntry]]:
+    """Return the documents and the journal of a space."""
+    entries: list[JournalEntry] = []
+    while page := await store.journal(space, after=len(entries), limit=limits.SCAN_MAX):
+        entries += page
+    refs = list(dict.fromkeys(entry.ref for entry in entries))
+    found: list[Document] = []
+    for start in range(0, len(refs), limits.SCAN_MAX):
+        page = await store.get(space, refs[start : start + limits.SCAN_MAX])
+        found += [document for document in page if document is not None]
+    return found, entries
+
+
+async def given(chunks: list[bytes], /) -> AsyncIterator[bytes]:
+    """Yield `chunks`."""
+    for chunk in chunks:
+        yield chunk
+
+
+async def asked(memory: elytron.MemoryRuntime, spaces: list[int], questions: list[str], /) -> list[float]:
+    """Return the seconds of one question in each of `spaces`."""
+    spent: list[float] = []
+    for place, number in enumerate(spaces):
+        began = time.perf_counter()
+        report = await memory.recall(questions[place % len(questions)], user_id=f"s{number}", limit=10)
+        spent.append(time.perf_counter() - began)
+        assert report.hits
+    return spent
+
+
+def told(name: str, spent: list[float], cpu: float, /) -> None:
+    """Print a line of figures."""
+    high = statistics.quantiles(spent, n=20)[-1] if len(spent) > 1 else spent[0]
+    print(f"{name:<34} p50 {statistics.median(spent) * 1e3:7.2f} ms   p95 {high * 1e3:7.2f}   "
+          f"longest {max(spent) * 1e3:7.2f}   cpu {cpu / len(spent) * 1e3:7.2f}")  # fmt: skip
+
+
+async def measured(path: Path, spaces: int, index_bytes: int, data: Corpus, embedder: Looked | None, /, *,
+                   changed: bool, profiler: cProfile.Profile | None) -> None:  # fmt: skip
+    """Print the figures of a runtime that holds indexes of `index_bytes`."""
+    order = list(range(1, spaces))
+    random.Random(1).shuffle(order)
+    async with elytron.open(path, space=FIRST, embedder=embedder, index_bytes=index_bytes) as memory:
+        await asked(memory, [0], data.questions)
+        before = resident_bytes()
+
+        async def pass_over(name: str, numbers: list[int]) -> None:
+            cpu = time.process_time()
+            if profiler is not None:
+                profiler.enable()
+            spent = await asked(memory, numbers, data.questions)
+            if profiler is not None:
+                profiler.disable()
+            told(name, spent, time.process_time() - cpu)
+
+        await pass_over("cold, each space once", order)
+        await pass_over("warm, the last spaces again", (order[-4:] * WARM)[:WARM])
+        if changed:
+            cpu, spent = time.process_time(), list[float]()
+            for number in order:
+                began = time.perf_counter()
+                scope = elytron.Scope(space=SpaceId(f"s{number}"), conversation="later")
+                turn = elytron.TurnDraft(messages=(elytron.Message(text=data.texts[number % len(data.texts)]),))
+                await memory.write(
+                    elytron.MemoryWriteRequest(scope=scope, write=elytron.TranscriptWrite(turns=(turn,)))
+                )
+                spent.append(time.perf_counter() - began)
+            told("a turn written to each", spent, time.process_time() - cpu)
+            await pass_over("cold, after the turn", order)
+            await pass_over("cold again", order)
+        held, size = memory.context.folds.held
+        grown = resident_bytes() - before
+        print(f"{held} of {spaces} indexes held, {size / 1e6:.0f} MB by their own count within {index_bytes / 1e6:.0f}; "
+              f"resident {grown / 1e6:+.0f} MB")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("spaces", nargs="?", type=int, default=200)
+    parser.add_argument("--units", type=int, default=1_000)
+    parser.add_argument("--index-mb", type=int, default=64)
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--changed", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    told = parser.parse_args()
+    data = corpus(told.units)
+    embedder = None if told.plain else Looked(data)
+    profiler = cProfile.Profile() if told.profile else None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "spaces.db"
+        began = time.perf_counter()
+        asyncio.run(filled(path, data, embedder))
+        asyncio.run(multiplied(path, told.spaces))
+        print(f"{told.spaces} spaces of {told.units} units, {path.stat().st_size / 1e6:.0f} MB on disk, "
+              f"made in {time.perf_counter() - began:.0f} s")  # fmt: skip
+        asyncio.run(
+            measured(path, told.spaces, told.index_mb << 20, data, embedder, changed=told.changed, profiler=profiler)
+        )
+    if profiler is not None:
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
+
+
+if __name__ == "__main__":
+    main()
