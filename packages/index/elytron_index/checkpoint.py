@@ -8,8 +8,8 @@ loaded is written over only in copies. Their sums find damage and are cheap; for
 
 import json
 import struct
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from elytron_core.canonical import checksum
 from elytron_core.text import analyser as analysis
 from elytron_core.text.analyser import Analyser
 from elytron_index.columns import DTYPES, Columns
+from elytron_index.frozen import Frozen
+from elytron_index.masks import Names
 from elytron_index.postings import Segment
 from elytron_index.refs import Kept, Refs
 from elytron_index.state import State
@@ -29,32 +31,34 @@ FORMAT = 4
 _MAGIC: Final = b"ELYX"
 _HEADER = struct.Struct("<4sHH8s16sQ")
 _ALIGNED = 64
+_PIECE = 1 << 20
 _SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("counts", "|u1"))
 
 
-def dump(state: State, watermark: int, /) -> bytes:
-    """Return the checkpoint of a `state` in which nothing is dead."""
-    columns, names = state.columns, state.names
-    refs = state.refs.kept()
+def dump(frozen: Frozen, watermark: int, /) -> Iterator[bytes]:
+    """Yield the checkpoint of an index in which nothing is dead, piece by piece."""
+    columns, names = frozen.columns, frozen.names
+    refs = frozen.refs.kept()
     kept = ((getattr(columns, name), dtype) for name, dtype in DTYPES.items())
-    arrays: list[NDArray[Any]] = [values[: columns.size].astype(dtype) for values, dtype in kept]
-    arrays += [refs.kinds.astype("<i4"), refs.order.astype("<i4"), refs.keys, state.threads.all_rows().astype("<i4")]
-    for segment in state.postings.segments:
-        arrays += [getattr(segment, name).astype(dtype) for name, dtype in _SEGMENT]
-    models = sorted(state.vectors.models.items())
+    arrays = [_Array.of(values[: columns.size], dtype) for values, dtype in kept]
+    arrays += [_Array.of(values, "<i4") for values in (refs.kinds, refs.order)]
+    arrays += [_Array.of(refs.keys, refs.keys.dtype.str), _Array.of(frozen.threaded, "<i4")]
+    for segment in frozen.segments:
+        arrays += [_Array.of(getattr(segment, name), dtype) for name, dtype in _SEGMENT]
+    models = sorted(frozen.models.items())
     for _, vectors in models:
         coarse, fine = zip(*vectors.parts(columns.size), strict=True)
-        arrays += [np.concatenate(coarse), np.concatenate(fine)]
-        arrays.append(vectors.peaks[: len(arrays[-1])].astype("<f4"))
+        arrays += [_Array("|i1", coarse), _Array("|i1", fine)]
+        arrays.append(_Array.of(vectors.peaks[: arrays[-1].shape[0]], "<f4"))
     told: dict[str, Any] = {
         "watermark": watermark,
-        "arrays": [(array.dtype.str, array.shape) for array in arrays],
-        "compared": state.compared,
-        "segments": len(state.postings.segments),
+        "arrays": [(array.dtype, array.shape) for array in arrays],
+        "compared": frozen.compared,
+        "segments": len(frozen.segments),
         "models": [(model, vectors.dimension) for model, vectors in models],
         "collections": list(refs.collections),
-        "documents": state.refs.documents,
-        "terms": list(state.postings.vocabulary),
+        "documents": frozen.refs.documents,
+        "terms": frozen.terms,
         "planes": names.plane.values,
         "speakers": names.speaker.values,
         "roles": names.role.values,
@@ -63,11 +67,15 @@ def dump(state: State, watermark: int, /) -> bytes:
         "tags": names.tags.values,
     }
     words = _padded(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=_HEADER.size)
-    body = b"".join(_padded(array.tobytes(), b"\0") for array in arrays)
-    header = _HEADER.pack(
-        _MAGIC, FORMAT, analysis.VERSION, _sum(words), _sums(np.frombuffer(body, np.uint64)), len(words)
-    )
-    return header + words + body
+    total, mixed = 0, 0
+    for array in arrays:
+        for piece in array.pieces():
+            added, crossed = _sums(np.frombuffer(piece, np.uint64))
+            total, mixed = (total + added) % (1 << 64), mixed ^ crossed
+    sums = struct.pack("<QQ", total, mixed)
+    yield _HEADER.pack(_MAGIC, FORMAT, analysis.VERSION, _sum(words), sums, len(words)) + words
+    for array in arrays:
+        yield from array.pieces()
 
 
 def load(data: bytes | bytearray, analyser: Analyser, /) -> tuple[State, int] | None:
@@ -84,13 +92,11 @@ def load(data: bytes | bytearray, analyser: Analyser, /) -> tuple[State, int] | 
     words = bytes(memoryview(data)[_HEADER.size : start])
     if _sum(words) != expected or (len(data) - start) % _ALIGNED:
         return None
-    if _sums(np.frombuffer(data, np.uint64, offset=start)) != sums:
+    if struct.pack("<QQ", *_sums(np.frombuffer(data, np.uint64, offset=start))) != sums:
         return None
     told = json.loads(words)
     arrays = _Arrays(data, start, told["arrays"])
-    state = State(analyser)
-    state.compared = told["compared"]
-    names = state.names
+    names = Names()
     names.plane.load(told["planes"])
     names.speaker.load(told["speakers"])
     names.role.load(told["roles"])
@@ -100,14 +106,44 @@ def load(data: bytes | bytearray, analyser: Analyser, /) -> tuple[State, int] | 
     columns = Columns.of({name: arrays.next() for name in DTYPES})
     kinds, order, keys = arrays.next(), arrays.next(), arrays.next()
     refs = Refs(Kept(told["collections"], kinds, keys, order), told["documents"])
-    state.load(columns, refs, arrays.next())
+    threaded = arrays.next()
     segments = [Segment(*(arrays.next() for _ in _SEGMENT)) for _ in range(told["segments"])]
-    state.postings.load(told["terms"], segments)
+    models: dict[str, ModelVectors] = {}
     for model, dimension in told["models"]:
-        vectors = state.vectors.models[model] = ModelVectors(dimension)
+        vectors = models[model] = ModelVectors(dimension)
         coarse, fine = arrays.next(), arrays.next()
         vectors.load(coarse, fine, arrays.next())
-    return state, told["watermark"]
+    frozen = Frozen(columns, names, refs, threaded, told["terms"], segments, models, told["compared"])
+    return State.of(frozen, analyser), told["watermark"]
+
+
+class _Array(NamedTuple):
+    """An array that lies in one or several parts, as it is stored."""
+
+    dtype: str
+    parts: Sequence[NDArray[Any]]
+
+    @classmethod
+    def of(cls, values: NDArray[Any], dtype: str, /) -> "_Array":
+        return cls(dtype, (values.astype(dtype, copy=False),))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(len(part) for part in self.parts), *self.parts[0].shape[1:])
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield its bytes in pieces whose sizes are multiples of the alignment, filled up behind the last."""
+        rest = b""
+        for part in self.parts:
+            data = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+            for start in range(0, len(data), _PIECE):
+                piece = rest + data[start : start + _PIECE].tobytes()
+                whole = len(piece) - len(piece) % _ALIGNED
+                rest = piece[whole:]
+                if whole:
+                    yield piece[:whole]
+        if rest:
+            yield _padded(rest, b"\0")
 
 
 class _Arrays:
@@ -133,8 +169,8 @@ def _sum(words: bytes) -> bytes:
     return checksum(words)
 
 
-def _sums(numbers: NDArray[np.uint64]) -> bytes:
+def _sums(numbers: NDArray[np.uint64]) -> tuple[int, int]:
     """Return the sum and the exclusive or of `numbers`, which a changed or missing byte changes."""
     total = np.add.reduce(numbers, dtype=np.uint64) if len(numbers) else np.uint64(0)
     mixed = np.bitwise_xor.reduce(numbers) if len(numbers) else np.uint64(0)
-    return struct.pack("<QQ", int(total), int(mixed))
+    return int(total), int(mixed)

@@ -80,6 +80,13 @@ class Columns:
         columns._is_borrowed = True
         return columns
 
+    def frozen(self) -> "Columns":
+        """Return these columns as they stand: of what is written later, new rows and burials, it sees nothing."""
+        kept = Columns.of({name: getattr(self, name)[: self.size] for name in DTYPES})
+        kept.alive = self.alive[: self.size].copy()
+        kept.dead = self.dead
+        return kept
+
     def own(self) -> None:
         """Copy what still belongs to a checkpoint, with room for more."""
         if self._is_borrowed:

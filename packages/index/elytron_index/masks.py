@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from elytron_index.columns import Columns, Mask
 from elytron_index.interning import Codes, Interner
 from elytron_index.query import METADATA, Filters
 from elytron_index.refs import Refs
+
+NAMED: Final = ("plane", "speaker", "role", "thread", "scope", "tags")
+"""The columns that hold codes."""
 
 
 class Names:
@@ -24,6 +28,13 @@ class Names:
         self.thread = Interner("")
         self.scope: Interner[tuple[tuple[str, str], ...]] = Interner(())
         self.tags: Interner[tuple[str, ...]] = Interner(())
+
+    def copy(self) -> "Names":
+        """Return the same words under the same codes."""
+        names = Names()
+        for name in NAMED:
+            getattr(names, name).load(getattr(self, name).values)
+        return names
 
 
 def visible(filters: Filters, columns: Columns, names: Names, /) -> Mask:

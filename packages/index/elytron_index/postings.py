@@ -1,7 +1,7 @@
 """Which units hold which term how often: immutable sorted segments and a small live list.
 
 A posting is one 64-bit number: the term and its field (30 bits), the row (26), the count (8, stops at 255). Sorted
-numbers are a segment; two sorted segments merge in one pass.
+numbers are a segment. Rows only grow, so that two segments merge by putting one's postings behind the other's.
 """
 
 from array import array
@@ -109,14 +109,11 @@ class Postings:
             append(number << _TERM_SHIFT | place | count)
         self._live_segment = None
 
-    def settle(self, alive: NDArray[np.bool_], /, *, least: int = _LIVE_MAX) -> None:
-        """Turn a live list of `least` postings or more into a segment; merge segments of like size without the dead."""
-        if len(self._live) < least:
+    def settle(self, alive: NDArray[np.bool_], /) -> None:
+        """Turn a live list that is full into a segment; merge segments of like size without the dead."""
+        if len(self._live) < _LIVE_MAX:
             return
-        segments = [*self._segments, self._sealed()]
-        while len(segments) > 1 and len(segments[-2].rows) < min(_FULL, _RATIO * len(segments[-1].rows)):
-            segments[-2:] = [_merged(segments[-2:], alive)]
-        self._take(segments)
+        self._take(merged([*self._segments, self._sealed()], alive))
 
     def runs(self, codes: Sequence[int], /) -> list[list[Run]]:
         """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""
@@ -156,22 +153,6 @@ class Postings:
             terms, rows, counts = terms[living], rows[living], counts[living]
         return Found(terms, rows, counts, np.bincount(terms, minlength=len(codes)))
 
-    def renumber(self, renumbered: NDArray[np.int32], /) -> None:
-        """Give each row its number in `renumbered` (0: gone), and forget terms that nobody holds any more."""
-        packed = np.concatenate([np.zeros(0, np.uint64), *(segment.packed() for segment in self._all())])
-        old_rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)
-        rows = renumbered[old_rows]
-        packed, rows = packed[rows > 0], rows[rows > 0]
-        codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int64)
-        used, terms = np.unique(codes >> 2, return_inverse=True)
-        names = list(self.vocabulary)
-        self.frequent.clear()
-        self.vocabulary = {names[old]: new for new, old in enumerate(used.tolist())}
-        codes = (terms.astype(np.int64) << 2) | (codes & 3)
-        fresh = (codes.astype(np.uint64) << np.uint64(_CODE_SHIFT)) | (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
-        fresh |= packed & np.uint64(COUNT_MAX)
-        self._take([segment_of(np.sort(fresh))])
-
     def load(self, terms: Sequence[str], segments: Sequence[Segment], /) -> None:
         """Take over `terms` in the order of their numbers, and the segments."""
         self.vocabulary = {term: number for number, term in enumerate(terms)}
@@ -204,10 +185,55 @@ class Postings:
         return segment_of(np.sort(np.frombuffer(self._live, np.uint64)))
 
 
-def _merged(segments: Sequence[Segment], alive: NDArray[np.bool_]) -> Segment:
-    # Each part is sorted, and a stable sort of sorted runs is one merging pass.
-    packed = np.concatenate([segment.packed() for segment in segments])
-    packed.sort(kind="stable")
-    rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)
-    living = alive[rows]
-    return segment_of(packed if living.all() else packed[living])
+def merged(segments: Sequence[Segment], alive: NDArray[np.bool_], /) -> list[Segment]:
+    """Return `segments` with those at the end merged that are of like size, without the dead."""
+    found = list(segments)
+    while len(found) > 1 and len(found[-2].rows) < min(_FULL, _RATIO * len(found[-1].rows)):
+        found[-2:] = [_merged(*(_living(segment, alive) for segment in found[-2:]))]
+    return found
+
+
+def renumbered(
+    terms: Sequence[str], segments: Sequence[Segment], numbers: NDArray[np.int32], /
+) -> tuple[list[str], Segment]:
+    """Return one segment in which each row has its number in `numbers` (0: gone), and the terms that are still held."""
+    packed = np.concatenate([np.zeros(0, np.uint64), *(segment.packed() for segment in segments)])
+    old_rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)
+    rows = numbers[old_rows]
+    packed, rows = packed[rows > 0], rows[rows > 0]
+    codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int64)
+    used, places = np.unique(codes >> 2, return_inverse=True)
+    held: list[int] = used.tolist()
+    codes = (places.astype(np.int64) << 2) | (codes & 3)
+    fresh = (codes.astype(np.uint64) << np.uint64(_CODE_SHIFT)) | (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
+    fresh |= packed & np.uint64(COUNT_MAX)
+    return [terms[number] for number in held], segment_of(np.sort(fresh))
+
+
+def _merged(first: Segment, second: Segment) -> Segment:
+    """Return both as one. All rows of the first are before those of the second, so that nothing is sorted."""
+    codes = np.union1d(first.codes, second.codes)
+    sizes = np.zeros(len(codes), np.int64)
+    ahead, behind = codes.searchsorted(first.codes), codes.searchsorted(second.codes)
+    sizes[ahead] += np.diff(first.starts)
+    before = sizes[behind]
+    sizes[behind] += np.diff(second.starts)
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    rows = np.empty(int(starts[-1]), np.int32)
+    counts = np.empty(len(rows), np.uint8)
+    for segment, moved in ((first, starts[ahead]), (second, starts[behind] + before)):
+        places = np.repeat(moved - segment.starts[:-1], np.diff(segment.starts))
+        places += np.arange(len(places))
+        rows[places] = segment.rows
+        counts[places] = segment.counts
+    return Segment(codes, starts, rows, counts)
+
+
+def _living(segment: Segment, alive: NDArray[np.bool_]) -> Segment:
+    """Return the postings of living rows."""
+    living = alive[segment.rows]
+    if living.all():
+        return segment
+    sizes = np.add.reduceat(living, segment.starts[:-1], dtype=np.int64)
+    starts = np.concatenate(([0], np.cumsum(sizes[sizes > 0])))
+    return Segment(segment.codes[sizes > 0], starts, segment.rows[living], segment.counts[living])

@@ -105,6 +105,12 @@ class Refs:
         """Return the refs of `rows`, which are all the living ones, numbered from 1 on."""
         return Refs(*packed([self[row] for row in whole_numbers(rows)]))
 
+    def frozen(self) -> "Refs":
+        """Return the refs of all rows as they stand; the rows of a ref are not asked of it."""
+        refs = Refs(self._kept, self.documents)
+        refs._fresh = self._fresh.copy()
+        return refs
+
     def kept(self) -> Kept:
         """Return all refs, of which none may be of a dead row, as a checkpoint holds them."""
         if self._kept is not None and not self._fresh:

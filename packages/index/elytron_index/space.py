@@ -1,12 +1,13 @@
 """The index of one memory space: a fold over its journal that answers searches."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import checkpoint
+from elytron_index.frozen import Frozen
 from elytron_index.query import Candidates, IndexQuery, UnitView
 from elytron_index.search import search
 from elytron_index.state import State
@@ -23,6 +24,7 @@ class SpaceIndex:
         self._state = State(analyser)
         self._watermark = 0
         self._planes: dict[str, int] | None = None
+        self._since: list[tuple[Sequence[Change], Sequence[Embedded]]] | None = None
 
     @property
     def watermark(self) -> int:
@@ -38,6 +40,10 @@ class SpaceIndex:
         self._planes = None
         self._state.apply(changes, embedded)
         self._watermark = watermark
+        if self._since is not None:
+            self._since.append((changes, embedded))
+        elif self._state.is_overgrown:
+            self.finish_compacting(self.begin_compacting().compacted())
 
     def compare(self, model: str, /) -> None:
         """Take `model` for the one whose vectors are to be compared from now on."""
@@ -123,13 +129,31 @@ class SpaceIndex:
         """About how much memory it takes."""
         return self._state.size_bytes
 
+    def freeze(self) -> "FrozenIndex":
+        """Return the index as it stands, to be stored by another thread while this one goes on."""
+        return FrozenIndex(self._state.freeze(), self._watermark)
+
     def to_bytes(self) -> bytes:
         """Return a checkpoint: only what is there now, nothing of what was removed."""
-        state = self._state
-        if state.columns.dead:
-            state.compact()
-        state.postings.settle(state.columns.alive, least=1)
-        return checkpoint.dump(self._state, self._watermark)
+        return b"".join(self.freeze().pieces())
+
+    @property
+    def is_sparse(self) -> bool:
+        """More is gone than is there, and nobody is compacting it yet."""
+        return self._since is None and self._state.is_sparse
+
+    def begin_compacting(self) -> Frozen:
+        """Return what another thread is to compact; until `finish_compacting` what is applied is noted."""
+        self._since = []
+        return self._state.freeze()
+
+    def finish_compacting(self, compacted: Frozen, /) -> None:
+        """Go on with `compacted`, and what was applied meanwhile."""
+        state = State.of(compacted, self._state.analyser)
+        for changes, embedded in self._since or ():
+            state.apply(changes, embedded)
+        state.compared = self._state.compared
+        self._state, self._since = state, None
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray, analyser: Analyser, /) -> "SpaceIndex | None":
@@ -140,3 +164,15 @@ class SpaceIndex:
         index = cls(analyser)
         index._state, index._watermark = loaded
         return index
+
+
+class FrozenIndex:
+    """An index as it stood at one moment."""
+
+    def __init__(self, frozen: Frozen, watermark: int, /) -> None:
+        self._frozen = frozen
+        self.watermark = watermark
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield its checkpoint piece by piece: only what is there, nothing of what was removed."""
+        return checkpoint.dump(self._frozen.compacted().settled(), self.watermark)

@@ -13,7 +13,8 @@ from elytron_core.ports.store import Ref
 from elytron_core.text import telling
 from elytron_core.text.analyser import Analyser
 from elytron_core.text.names import is_role_name
-from elytron_index.columns import Columns, Mask, Rows, whole_numbers
+from elytron_index.columns import Columns, Mask, whole_numbers
+from elytron_index.frozen import Frozen, frozen_models
 from elytron_index.masks import Names
 from elytron_index.postings import ROWS_MAX, Field, Postings
 from elytron_index.query import UnitView
@@ -27,6 +28,7 @@ _DAY_MS = 86_400_000
 _FULL_CHARS = 250
 _LABELS_KEPT = 4_096
 _COMPACT_DEAD = 1_024
+_OVERGROWN = 3
 _ASSISTANTS = frozenset(("assistant", "model", "ai", "agent"))
 
 
@@ -88,43 +90,47 @@ class State:
             self.vectors.remove(self.rows(ref), model)
             self._embed(ref, model, fresh)
         self.postings.settle(self.columns.alive)
-        if self.columns.dead > self.columns.count + _COMPACT_DEAD:
-            self.compact()
 
-    def compact(self) -> None:
-        """Drop what is gone, terms and names included, and put each thread's units side by side."""
-        old = self.columns
-        threaded = self.threads.all_rows()
-        loose = np.flatnonzero(old.alive[: old.size] & (old.thread[: old.size] == 0)).astype(np.int32)
-        rows = np.concatenate((loose, threaded))
-        renumbered = np.zeros(old.size, np.int32)
-        renumbered[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
-        self.postings.renumber(renumbered)
-        self.vectors.renumber(renumbered)
-        refs = self.refs.taken(rows)
-        columns = old.take(rows)
-        names = self.names
-        for name in ("plane", "speaker", "role", "thread", "scope", "tags"):
-            column = getattr(columns, name)
-            column[:] = getattr(names, name).shrink(column)
-        self.load(columns, refs, renumbered[threaded])
+    @property
+    def is_sparse(self) -> bool:
+        """More is gone than is there: searching and memory would gain by compacting."""
+        return self.columns.dead > self.columns.count + _COMPACT_DEAD
 
-    def load(self, columns: Columns, refs: Refs, threaded: Rows, /) -> None:
-        """Take over columns of living units, their refs and the rows of the threads in order; names stand already."""
-        self.columns = columns
-        self.refs = refs
-        self.threads = Threads(columns, self.refs)
-        self.threads.load(threaded)
-        for field, lengths in zip(Field, (columns.body_terms, columns.title_terms, columns.label_terms), strict=True):
-            self.field_terms[field] = int(lengths[1 : columns.size].sum(dtype=np.int64))
-            self.field_units[field] = int(np.count_nonzero(lengths[1 : columns.size]))
-        self.embeddable = int(np.count_nonzero(columns.check[1 : columns.size]))
-        counts = np.bincount(columns.speaker[1 : columns.size], minlength=len(self.names.speaker))
-        self.speaker_units = whole_numbers(counts)
-        self.speakers_of, self.name_terms = {}, [()]
-        for code, speaker in enumerate(self.names.speaker.values[1:], 1):
-            self._learn_name(code, speaker)
-        self._renew()
+    @property
+    def is_overgrown(self) -> bool:
+        """So much more is gone than is there that compacting must not wait."""
+        return self.columns.dead > _OVERGROWN * (self.columns.count + _COMPACT_DEAD)
+
+    def freeze(self) -> Frozen:
+        """Return everything as it stands, for another thread to work on."""
+        models = frozen_models(self.vectors.models.items())
+        terms, segments = list(self.postings.vocabulary), list(self.postings.segments)
+        return Frozen(
+            self.columns.frozen(), self.names.copy(), self.refs.frozen(), self.threads.all_rows(),
+            terms, segments, models, self.compared,
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, frozen: Frozen, analyser: Analyser, /) -> "State":
+        """Return a state that holds what `frozen` does, in which nothing is dead, and takes it over."""
+        state = cls(analyser)
+        columns = state.columns = frozen.columns
+        state.names, state.refs, state.compared = frozen.names, frozen.refs, frozen.compared
+        state.postings.load(frozen.terms, frozen.segments)
+        state.vectors.models = frozen.models
+        state.threads = Threads(columns, state.refs)
+        state.threads.load(frozen.threaded)
+        for field in Field:
+            lengths = columns.lengths(field)[1 : columns.size]
+            state.field_terms[field] = int(lengths.sum(dtype=np.int64))
+            state.field_units[field] = int(np.count_nonzero(lengths))
+        state.embeddable = int(np.count_nonzero(columns.check[1 : columns.size]))
+        counts = np.bincount(columns.speaker[1 : columns.size], minlength=len(state.names.speaker))
+        state.speaker_units = whole_numbers(counts)
+        for code, speaker in enumerate(state.names.speaker.values[1:], 1):
+            state._learn_name(code, speaker)
+        state._renew()
+        return state
 
     def view(self, row: int, /) -> UnitView:
         """Return what is known of the unit at `row`."""

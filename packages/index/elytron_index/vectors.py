@@ -171,6 +171,15 @@ class ModelVectors:
             kept.load(_spread(coarse, places, size), _spread(fine, places, size), peaks)
         return kept
 
+    def frozen(self) -> "ModelVectors":
+        """Return these vectors as they stand. From now on a block is copied before it is written to."""
+        kept = ModelVectors(self.dimension)
+        for block in self.blocks:
+            block.coarse.flags.writeable = False
+            block.fine.flags.writeable = False
+        kept.blocks, kept.peaks, kept.count = self.blocks.copy(), self.peaks.copy(), self.count
+        return kept
+
     def load(self, coarse: Codes, fine: Codes, peaks: NDArray[np.float32], /) -> None:
         """Take over the vectors of all rows from 0 on; bytes that cannot be written are copied when they must be."""
         self.blocks = [
@@ -295,11 +304,6 @@ class Vectors:
         """Return what each model has for `row`."""
         found = {model: kept.get(row) for model, kept in self.models.items()}
         return {model: vector for model, vector in found.items() if vector is not None}
-
-    def renumber(self, renumbered: NDArray[np.int32], /) -> None:
-        """Give each row its number in `renumbered` (0: gone), and forget what nobody holds any more."""
-        moved = {model: vectors.renumbered(renumbered) for model, vectors in self.models.items()}
-        self.models = {model: vectors for model, vectors in moved.items() if vectors.count}
 
     @property
     def size_bytes(self) -> int:
