@@ -147,6 +147,10 @@ class SpaceIndex:
         self._since = []
         return self._state.freeze()
 
+    def abandon_compacting(self) -> None:
+        """Go on as before `begin_compacting`."""
+        self._since = None
+
     def finish_compacting(self, compacted: Frozen, /) -> None:
         """Go on with `compacted`, and what was applied meanwhile."""
         state = State.of(compacted, self._state.analyser)

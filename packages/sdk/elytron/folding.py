@@ -1,20 +1,20 @@
 """Keeping each space's index in step with its journal, whoever wrote to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
 from elytron.units import INDEXED, Recallable, embedded_of, embedded_of_value, units_of, units_of_value
 from elytron_core import limits
-from elytron_core.errors import NotFound, StoreCorrupt
+from elytron_core.errors import ElytronError, NotFound, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, VectorSet
-from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
+from elytron_core.ports.store import Action, Document, Erasure, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
 from elytron_index.cache import IndexCache
-from elytron_index.space import SpaceIndex
+from elytron_index.space import FrozenIndex, SpaceIndex
 
 CHECKPOINT = "c0"
 """The blob that holds a space's index checkpoint."""
@@ -22,6 +22,10 @@ PAGE = 400
 """Entries folded at once; between pages everybody else has his turn."""
 FED_AT_ONCE = 256
 """So many documents that this runtime wrote are folded together, without waiting for a recall."""
+WORTH_STORING = 64
+"""An index that is let go with so many entries more than its checkpoint has is stored first."""
+LEAVING_AT_ONCE = 4
+"""So many indexes may wait to be stored, beside those held; then those who bring up others wait for them."""
 
 
 @dataclass(slots=True)
@@ -58,6 +62,8 @@ class Folds:
         self._held: dict[SpaceId, _Held] = {}
         self._fed: dict[SpaceId, list[Fed]] = {}
         self._locks: dict[SpaceId, asyncio.Lock] = {}
+        self._leaving: dict[SpaceId, _Held] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def held(self) -> tuple[int, int]:
@@ -66,8 +72,12 @@ class Folds:
 
     async def current(self, space: SpaceId, /) -> SpaceIndex:
         """Return the index of `space` with everything in it that was committed before this call."""
-        async with self._locks.setdefault(space, asyncio.Lock()):
-            return await self._bring_up(space, self._held.get(space) or await self._load(space))
+        async with self._lock(space):
+            held = self._held.get(space) or self._leaving.pop(space, None) or await self._load(space)
+            index = await self._bring_up(space, held)
+        if len(self._leaving) > LEAVING_AT_ONCE:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        return index
 
     def feed(self, space: SpaceId, fed: Fed, /) -> None:
         """Take note of what was just committed, so that the fold need not read it from the store again.
@@ -90,8 +100,11 @@ class Folds:
 
     async def rebuild(self, space: SpaceId, /) -> SpaceIndex:
         """Return the index of `space` made from its journal alone, whatever a checkpoint says."""
-        async with self._locks.setdefault(space, asyncio.Lock()):
+        async with self._lock(space):
             return await self._bring_up(space, _Held(SpaceIndex(self._analyser)))
+
+    def _lock(self, space: SpaceId) -> asyncio.Lock:
+        return self._locks.setdefault(space, asyncio.Lock())
 
     def _is_locked(self, space: SpaceId) -> bool:
         lock = self._locks.get(space)
@@ -118,8 +131,30 @@ class Folds:
             return
         self._held[space] = held
         held.kept = held.index.watermark
+        if held.index.is_sparse:
+            self._start(_compact(held.index))
         for evicted in self._cache.put(space, held.index):
-            self._held.pop(evicted, None)
+            left = self._held.pop(evicted)
+            if left.index.watermark - left.saved >= WORTH_STORING:
+                self._leaving[evicted] = left
+                self._start(self._store_leaving(evicted, left))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _store_leaving(self, space: SpaceId, held: _Held) -> None:
+        """Store an index that is let go, unless it is used again before."""
+        async with self._lock(space):
+            if self._leaving.get(space) is held:
+                try:
+                    await self._store_checkpoint(space, held)
+                except ElytronError:
+                    # A checkpoint saves time when the index is needed again, and nothing else.
+                    pass
+                finally:
+                    self._leaving.pop(space, None)
 
     async def _bring_up(self, space: SpaceId, held: _Held) -> SpaceIndex:
         self._drain(space, held)
@@ -136,18 +171,39 @@ class Folds:
         """Let go of the index of `space`; the next use makes it anew."""
         self._cache.drop(space)
         self._held.pop(space, None)
+        self._leaving.pop(space, None)
         self._fed.pop(space, None)
 
     async def checkpoint(self, /) -> int:
         """Store every held index that has grown since it was stored; return how many were."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         written = 0
         for space, held in tuple(self._held.items()):
             if held.mark is None or held.index.watermark == held.saved:
                 continue
-            await self._store.write_blob(space, CHECKPOINT, _once(held.index.to_bytes()))
-            held.saved = held.index.watermark
+            await self._store_checkpoint(space, held)
             written += 1
         return written
+
+    async def _store_checkpoint(self, space: SpaceId, held: _Held) -> None:
+        """Store `held` as it stands now, made ready by another thread; nothing that was erased meanwhile stays."""
+        mark, frozen = held.mark, held.index.freeze()
+        assert mark is not None
+        await self._store.write_blob(space, CHECKPOINT, _chunks(frozen))
+        held.saved = frozen.watermark
+        after = mark.sequence - 1
+        while entries := await self._store.journal(space, after=after, limit=PAGE):
+            if entries[0].sequence == mark.sequence and entries[0] != mark:
+                break
+            erased = [entry for entry in entries if entry.action is Action.ERASE and entry.sequence > mark.sequence]
+            if erased:
+                await self._store.erase(Erasure(space=space, at=erased[-1].at, blobs=(CHECKPOINT,)))
+                return
+            after = entries[-1].sequence
+        if after < mark.sequence:
+            # The space went, or went and began anew.
+            await self._store.erase(Erasure(space=space, at=mark.at, blobs=(CHECKPOINT,)))
 
     async def _load(self, space: SpaceId) -> _Held:
         """Return the index that the checkpoint holds, or an empty one where there is none that can be trusted."""
@@ -224,6 +280,30 @@ def _fitting(index: SpaceIndex, embedded: Sequence[Embedded]) -> list[Embedded]:
     return found
 
 
-async def _once(data: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
-        yield data[start : start + limits.BLOB_CHUNK_BYTES]
+async def _compact(index: SpaceIndex) -> None:
+    """Compact `index` in another thread, while it goes on."""
+    begun = index.begin_compacting()
+    try:
+        compacted = await asyncio.to_thread(begun.compacted)
+    except BaseException:
+        index.abandon_compacting()
+        raise
+    index.finish_compacting(compacted)
+
+
+async def _chunks(frozen: FrozenIndex) -> AsyncIterator[bytes]:
+    """Yield a checkpoint, made by another thread."""
+    pieces = await asyncio.to_thread(frozen.pieces)
+    while data := await asyncio.to_thread(_some, pieces):
+        for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
+            yield data[start : start + limits.BLOB_CHUNK_BYTES]
+
+
+def _some(pieces: Iterator[bytes]) -> bytes:
+    """Return the next pieces, joined to a size that is worth a step; nothing when none is left."""
+    found: list[bytes] = []
+    for piece in pieces:
+        found.append(piece)
+        if sum(map(len, found)) >= 4 * limits.BLOB_CHUNK_BYTES:
+            break
+    return b"".join(found)
