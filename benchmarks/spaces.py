@@ -3,10 +3,10 @@
     python -m benchmarks.spaces [spaces] [--units 1000] [--index-mb 64] [--plain] [--changed] [--profile]
 
 One space is filled through the API, texts with vectors of 384 numbers (`--plain`: without), and its documents, journal
-and checkpoint are put into the others through the store. Then a runtime that holds indexes of so many megabytes is asked
-once in every space, in an order by chance: `cold`; and many times in the last ones: `warm`. With `--changed` a turn is
-written to each space as well, and all are asked a second time. Resident memory is told above that of a runtime that has
-answered in one space.
+and checkpoint are put into the others through the store. Then a runtime that holds indexes of so many megabytes is
+asked once in every space, in an order by chance: `cold`; and many times in the last ones: `warm`. With `--changed` a
+turn is written to each space as well, and all are asked again, twice. Resident memory is told above that of a runtime
+that has answered in one space.
 """
 
 import argparse
@@ -139,8 +139,8 @@ async def measured(path: Path, spaces: int, index_bytes: int, data: Corpus, embe
             await pass_over("cold again", order)
         held, size = memory.context.folds.held
         grown = resident_bytes() - before
-        print(f"{held} of {spaces} indexes held, {size / 1e6:.0f} MB by their own count within {index_bytes / 1e6:.0f}; "
-              f"resident {grown / 1e6:+.0f} MB")  # fmt: skip
+        print(f"{held} of {spaces} indexes held, {size / 1e6:.0f} MB by their own count within "
+              f"{index_bytes / 1e6:.0f}; resident {grown / 1e6:+.0f} MB")  # fmt: skip
 
 
 def main() -> None:

@@ -175,3 +175,49 @@ def test_hundreds_of_thousands_of_postings_merge_and_keep_their_answers(monkeypa
 
     assert grown.search(query) == at_once.search(query)
     assert grown.units == at_once.units
+
+
+def test_what_comes_while_an_index_is_compacted_aside_is_in_it_afterwards() -> None:
+    index, plain = SpaceIndex(ANALYSER), SpaceIndex(ANALYSER)
+
+    def both(changes: list[Change], *, watermark: int) -> None:
+        for one in (index, plain):
+            one.apply(changes, watermark=watermark)
+
+    refs = [Ref("turn", f"{number:02x}") for number in range(40)]
+    both([Change(ref, (unit(ref=ref, vector=floats(1, place)),)) for place, ref in enumerate(refs)], watermark=1)
+    both([Change(ref) for ref in refs[:25]], watermark=2)
+    begun = index.begin_compacting()
+    stored = index.freeze()
+    assert not index.is_sparse
+    both([Change(refs[30]), Change(refs[3], (unit(ref=refs[3], vector=floats(2, 1)),))], watermark=3)
+    index.compare("small")
+    index.finish_compacting(begun.compacted())
+    both([Change(refs[31])], watermark=4)
+
+    query = IndexQuery("tea", limit=50, vector=floats(1, 1))
+    assert index.search(query) == plain.search(query)
+    assert (index.units, index.documents, index.compared) == (plain.units, plain.documents, "small")
+    then = SpaceIndex.from_bytes(b"".join(stored.pieces()), ANALYSER)
+    assert then is not None
+    assert (then.watermark, then.units) == (2, 15)
+
+
+def test_an_index_whose_compacting_failed_goes_on() -> None:
+    index = SpaceIndex(ANALYSER)
+    index.begin_compacting()
+    index.abandon_compacting()
+    index.apply([Change(REF, (unit(),))], watermark=1)
+    assert index.units == 1
+
+
+def test_an_index_that_nobody_compacts_does_it_when_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron_index.state._COMPACT_DEAD", 2)
+    index = SpaceIndex(ANALYSER)
+    refs = [Ref("turn", f"{number:02x}") for number in range(20)]
+    index.apply([Change(ref, (unit(ref=ref),)) for ref in refs], watermark=1)
+    grown = index.size_bytes
+    index.apply([Change(ref) for ref in refs[1:]], watermark=2)
+    assert not index.is_sparse
+    assert index.size_bytes < grown
+    assert [each.unit.ref for each in index.search(IndexQuery("tea", limit=5)).found] == refs[:1]

@@ -1,16 +1,17 @@
 """What keeping the index in step promises: own writes are not read twice, others' are never missed."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, Sequence
 
 import pytest
 from tests.sdk.told import believe, learn, texts
 
 import elytron
 from elytron import folding
-from elytron_core.clock import FrozenClock
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import NotFound, StoreFull
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.ports.store import Document, JournalEntry, Ref
+from elytron_core.ports.store import Document, Erasure, JournalEntry, Ref
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -34,9 +35,10 @@ class Counting(MemoryStore):
         return await super().get(space, refs)
 
 
-def told(*said: str) -> elytron.MemoryWriteRequest:
+def told(*said: str, user: str | None = None) -> elytron.MemoryWriteRequest:
     turns = tuple(elytron.TurnDraft(messages=(elytron.Message(text=text),)) for text in said)
-    return elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=turns))
+    scope = elytron.Scope(space=SpaceId(user)) if user is not None else None
+    return elytron.MemoryWriteRequest(scope=scope, write=elytron.TranscriptWrite(turns=turns))
 
 
 async def test_what_this_runtime_wrote_is_folded_without_being_read_again() -> None:
@@ -97,3 +99,112 @@ async def test_feeding_and_reading_give_the_same_recall() -> None:
         fed = await memory.recall("lemon tea", limit=20)
         await memory.recover()
         assert (await memory.recall("lemon tea", limit=20)).hits == fed.hits
+
+
+async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "WORTH_STORING", 5)
+    store = Counting()
+    async with elytron.open(store, index_bytes=1) as memory:
+        for name in ("ada", "ben"):
+            await memory.write(told(*(f"tea {number}" for number in range(9)), user=name))
+            await memory.recall("tea", user_id=name)
+        await memory.recall("tea", user_id="ada")
+        await memory.context.folds.checkpoint()
+        assert set(await blobs(store)) == {"ada", "ben"}
+        for name in ("ben", "ada", "ben"):
+            store.entries = 0
+            assert len((await memory.recall("tea", user_id=name, limit=20)).hits) == 9
+            assert store.entries <= 2, "the last entry is looked at, and none is folded again"
+            await memory.context.folds.checkpoint()
+
+
+async def test_many_indexes_that_leave_at_once_wait_for_each_other_and_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(folding, "WORTH_STORING", 1)
+    monkeypatch.setattr(folding, "LEAVING_AT_ONCE", 1)
+    names = [f"user{number}" for number in range(8)]
+    async with elytron.open("memory:", index_bytes=1) as memory:
+        for name in names:
+            await memory.write(told("tea", "milk", user=name))
+        for _ in range(3):
+            found = await asyncio.gather(*(memory.recall("tea milk", user_id=name) for name in names))
+            assert [len(report.hits) for report in found] == [2] * len(names)
+
+
+async def test_what_is_erased_while_its_index_leaves_is_in_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "WORTH_STORING", 1)
+    for whole in (False, True):
+        store = Erasing(whole_space=whole)
+        async with elytron.open(store, index_bytes=1) as memory:
+            await memory.write(told("the canary sings", "tea", user="ada"))
+            await memory.recall("canary", user_id="ada")
+            store.armed = True
+            await memory.write(told("tea", user="ben"))
+            await memory.recall("tea", user_id="ben")
+            await memory.context.folds.checkpoint()
+            assert not store.armed
+            assert "ada" not in await blobs(store)
+            assert [hit.text for hit in (await memory.recall("tea canary", user_id="ada")).hits] == (
+                [] if whole else ["tea"]
+            )
+
+
+async def test_a_store_that_refuses_a_checkpoint_costs_time_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "WORTH_STORING", 1)
+    async with elytron.open(Refusing(), index_bytes=1) as memory:
+        for name in ("ada", "ben", "ada"):
+            await memory.write(told("tea", user=name))
+            assert (await memory.recall("tea", user_id=name)).hits
+
+
+async def test_an_index_is_compacted_aside_while_it_answers_and_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron_index.state._COMPACT_DEAD", 3)
+    async with elytron.open("memory:", space="ada") as memory:
+        report = await memory.write(told(*(f"tea {number}" for number in range(12))))
+        await memory.recall("tea")
+        for turn in report.ids[:9]:
+            await memory.forget(elytron.MemoryForgetRequest(ids=(turn,)))
+        assert len((await memory.recall("tea", limit=20)).hits) == 3
+        await memory.add("tea again")
+        assert len((await memory.recall("tea", limit=20)).hits) == 4
+        await memory.context.folds.checkpoint()
+        await memory.add("tea for ever")
+        assert len((await memory.recall("tea", limit=20)).hits) == 5
+
+
+async def blobs(store: MemoryStore) -> list[SpaceId]:
+    """Return the spaces that have a checkpoint."""
+    found: list[SpaceId] = []
+    for space in await store.spaces(limit=100):
+        try:
+            _ = [chunk async for chunk in store.read_blob(space, folding.CHECKPOINT)]
+        except NotFound:
+            continue
+        found.append(space)
+    return found
+
+
+class Erasing(MemoryStore):
+    """A memory store in which somebody erases of a space just before its checkpoint is written."""
+
+    def __init__(self, *, whole_space: bool) -> None:
+        super().__init__()
+        self.armed = False
+        self._whole = whole_space
+
+    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+        if self.armed and space == "ada":
+            self.armed = False
+            (first,) = await self.scan(space, "turns", limit=1)
+            refs = () if self._whole else (first.ref,)
+            blobs = () if self._whole else (folding.CHECKPOINT,)
+            await self.erase(Erasure(space, Instant(5), refs=refs, blobs=blobs, whole_space=self._whole))
+        return await super().write_blob(space, key, chunks)
+
+
+class Refusing(MemoryStore):
+    """A memory store whose device has no room for a checkpoint."""
+
+    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+        raise StoreFull(engine="memory")
