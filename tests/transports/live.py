@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -11,13 +11,12 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from unittest.mock import patch
 
-import uvicorn
-
 import elytron
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Authenticator, Development
 from elytron_http_shell import create_app, routes
+from elytron_http_shell.serving import server_of
 from elytron_http_shell.streams import streams
 from elytron_http_shell.subscriptions import StreamBounds
 
@@ -67,8 +66,7 @@ class Live:
     def end(self) -> None:
         """End the server as a signal does: streams say goodbye, what was accepted is done."""
         if self._thread.is_alive():
-            self.loop.call_soon_threadsafe(self.entrance.closing.set)
-            self.loop.call_soon_threadsafe(setattr, self._server, "should_exit", True)
+            self.loop.call_soon_threadsafe(self._end)
             self._thread.join(timeout=30)
         assert not self._thread.is_alive()
 
@@ -79,19 +77,18 @@ class Live:
                 self.entrance = Entrance(Dispatcher(self.runtime), authenticator=self._authenticator)
                 with patch.object(routes, "FAMILIES", self._families):
                     app = create_app(self.entrance, further=self._further)
-                config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=10)
-                self._server = uvicorn.Server(config)
                 listening = _listening()
                 self.port: int = listening.getsockname()[1]
-                serving = asyncio.create_task(self._server.serve(sockets=[listening]))
-                while not self._server.started and not serving.done():
-                    await asyncio.sleep(0.005)
-                self._begun.set_result(None)
-                await serving
+                await server_of(app, self.entrance, self._told).serve(sockets=[listening])
         except BaseException as error:
             if not self._begun.done():
                 self._begun.set_exception(error)
             raise
+
+
+    def _told(self, end: Callable[[], None]) -> None:
+        self._end = end
+        self._begun.set_result(None)
 
 
 def _listening() -> socket.socket:

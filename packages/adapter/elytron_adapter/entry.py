@@ -24,6 +24,8 @@ class Entrance:
         self.dispatcher = dispatcher
         self.closing = asyncio.Event()
         """Set when the server begins to end: streams and sockets say goodbye."""
+        self.streams = 0
+        """How many streams and sockets are open; a server that ends lets them go first."""
         self.attempts = Attempts(dispatcher.runtime.context.clock)
         """Wrong credentials, for shells to count by the address that they came from."""
         self.authenticator = authenticator

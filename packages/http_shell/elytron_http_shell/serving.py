@@ -2,9 +2,11 @@
 
 import asyncio
 import ipaddress
+import math
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from elytron_http_shell.routes import Family
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LOOK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ async def serve(
             started(Started(address=address, mode=mode, end=end, operator_key=made))
 
         try:
-            await _server(app, entrance, told).serve(sockets=[listening])
+            await server_of(app, entrance, told).serve(sockets=[listening])
         finally:
             if spans is not None:
                 await asyncio.to_thread(spans.close)
@@ -152,7 +155,8 @@ def _spans() -> Any:
     return otlp_spans()
 
 
-def _server(app: Any, entrance: Entrance, told: Callable[[Callable[[], None]], None]) -> Any:
+def server_of(app: Any, entrance: Entrance, told: Callable[[Callable[[], None]], None]) -> Any:
+    """Return a server of `app` that tells how to end it once it listens. Raises MissingExtra."""
     try:
         import uvicorn
     except ImportError as error:
@@ -180,6 +184,14 @@ def _server(app: Any, entrance: Entrance, told: Callable[[Callable[[], None]], N
                 for number, handler in before.items():
                     signal.signal(number, handler)
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # Streams say why they end; uvicorn would cut them off with a code of its own.
+            until = time.monotonic() + limits.SHUTDOWN_S
+            while entrance.streams and not self.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
+                await asyncio.sleep(_LOOK_S)
+            self.config.timeout_graceful_shutdown = max(1, math.ceil(until - time.monotonic()))
+            await super().shutdown(sockets)
+
         def _end(self) -> None:
             self.force_exit = self.should_exit  # who asks twice does not wait
             self.should_exit = True
@@ -195,6 +207,5 @@ def _server(app: Any, entrance: Entrance, told: Callable[[Callable[[], None]], N
         # More than a frame may have, so that the socket itself tells what is too big.
         ws_max_size=limits.FRAME_BYTES * 2,
         h11_max_incomplete_event_size=limits.HTTP_HEADER_BYTES,
-        timeout_graceful_shutdown=limits.SHUTDOWN_S,
     )
     return Server(config)

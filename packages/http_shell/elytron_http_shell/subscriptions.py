@@ -74,9 +74,11 @@ class Streams:
         if self._open[principal.id] >= self.bounds.each:
             raise LimitExceeded(what="open streams of one caller", limit=self.bounds.each)
         self._open[principal.id] += 1
+        self.entrance.streams += 1
         try:
             yield
         finally:
+            self.entrance.streams -= 1
             self._open[principal.id] -= 1
             self._open += Counter()  # forgets who has none
 
