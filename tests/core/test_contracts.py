@@ -53,6 +53,7 @@ def test_a_projection_names_all_memories_in_its_block() -> None:
             "limit is not valid: input should be greater than or equal to 1",
         ),
         (recalling.MemoryRecallRequest, {"query": "q", "hunter": 1}, "hunter is not a field"),
+        (moving.MemoryExportRequest, {"path": "a\0b"}, r"path has not the form ^[^\x00]+$"),
         (
             projecting.MemoryProjectionRequest,
             {"user_query": "q", "system_max_len": -1},

@@ -25,6 +25,17 @@ async def test_what_was_said_is_stored_in_order_and_found_at_once(memory: elytro
     assert (await texts(memory, "where is the lemon tree?"))[0] == "The flat has a lemon tree."
 
 
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), "\ud800", 10**400, "x" * 16_385, ["a"]], ids=lambda value: ascii(value)[:12]
+)
+async def test_metadata_that_cannot_be_kept_as_it_is_is_refused_and_nothing_is_stored(
+    memory: elytron.MemoryRuntime, value: object
+) -> None:
+    with pytest.raises(InvalidInput, match=r"metadata\.line"):
+        await memory.add("The ferry leaves at seven.", metadata={"line": value})
+    assert not (await memory.inspect()).exists
+
+
 async def test_a_turn_sent_twice_under_its_host_id_is_one_turn(memory: elytron.MemoryRuntime) -> None:
     first = await talk(memory, (Role.USER, "Hello"), host_id="t1")
     again = await talk(memory, (Role.USER, "Hello"), host_id="t1")

@@ -55,6 +55,11 @@ def test_a_path_to_a_folder_is_a_file_store(tmp_path: Path) -> None:
     assert parse_url(str(tmp_path)) == StoreAddress("file", tmp_path)
 
 
+def test_a_path_that_no_system_takes_is_no_address() -> None:
+    with pytest.raises(StoreUrlInvalid, match="is no path that can be looked at"):
+        parse_url("x" * 5_000 + ".db")
+
+
 @pytest.mark.parametrize(
     "url",
     [

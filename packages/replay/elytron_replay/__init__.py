@@ -3,8 +3,9 @@
 Names are loaded when they are first used: most of them need a whole runtime.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from elytron_core.lazy import loading as _loading
 
 if TYPE_CHECKING:
     from elytron_replay.fixture import Fixture, load
@@ -15,14 +16,13 @@ if TYPE_CHECKING:
     from elytron_replay.wall import WallReport, render_wall, run_wall
 
 _HOMES = {
-    "elytron_replay.fixture": ("Fixture", "load"),
-    "elytron_replay.gating": ("GateReport", "gate"),
-    "elytron_replay.matrix": ("MatrixReport", "record", "run_matrix"),
-    "elytron_replay.rendering": ("render", "render_gate"),
-    "elytron_replay.running": ("Outcome", "run_fixture"),
-    "elytron_replay.wall": ("WallReport", "render_wall", "run_wall"),
+    "elytron_replay.fixture": "Fixture load",
+    "elytron_replay.gating": "GateReport gate",
+    "elytron_replay.matrix": "MatrixReport record run_matrix",
+    "elytron_replay.rendering": "render render_gate",
+    "elytron_replay.running": "Outcome run_fixture",
+    "elytron_replay.wall": "WallReport render_wall run_wall",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Fixture",
@@ -43,11 +43,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and find misspelt names
-
-    def __getattr__(name: str) -> object:
-        home = _HOME_OF.get(name)
-        if home is None:
-            raise AttributeError(f"module 'elytron_replay' has no attribute {name!r}")
-        value = getattr(import_module(home), name)
-        globals()[name] = value
-        return value
+    __getattr__ = _loading(__name__, _HOMES)

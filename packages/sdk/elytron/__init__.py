@@ -10,10 +10,10 @@
 importing the package costs little.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from elytron.homes import HOME_OF as _HOME_OF
+from elytron.homes import HOMES as _HOMES
+from elytron_core.lazy import loading as _loading
 
 if TYPE_CHECKING:
     from elytron.flows.importing import TranscriptImportReport, import_transcript
@@ -387,11 +387,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and find misspelt names
-
-    def __getattr__(name: str) -> object:
-        home = _HOME_OF.get(name)
-        if home is None:
-            raise AttributeError(f"module 'elytron' has no attribute {name!r}")
-        value = getattr(import_module(home), name)
-        globals()[name] = value
-        return value
+    __getattr__ = _loading(__name__, _HOMES)

@@ -90,5 +90,3 @@ HOMES: Final = MappingProxyType(
     }
 )
 """Modules, and the names that each gives, apart by spaces."""
-
-HOME_OF: Final = {name: home for home, names in HOMES.items() for name in names.split()}

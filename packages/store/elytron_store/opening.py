@@ -117,7 +117,11 @@ def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddr
     if not text or "\0" in text:
         raise StoreUrlInvalid(problem="is empty, or no path that a system takes")
     path = Path(text)
-    if text.endswith("/") or is_folder(path):
+    try:
+        in_folder = text.endswith("/") or is_folder(path)
+    except OSError as error:
+        raise StoreUrlInvalid(problem=f"is no path that can be looked at: {error.strerror}") from error
+    if in_folder:
         return StoreAddress("file", path)
     if path.suffix.lower() in _DATABASE_SUFFIXES:
         return StoreAddress("sqlite", path)

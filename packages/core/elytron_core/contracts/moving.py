@@ -13,7 +13,7 @@ ARCHIVE_VERSION = 2
 PLAIN_VERSION = 1
 """The version of an archive without blobs, which older versions read too."""
 
-Path = Annotated[str, Field(min_length=1, max_length=4_096)]
+Path = Annotated[str, Field(min_length=1, max_length=4_096, pattern=r"^[^\x00]+$")]
 
 
 class MemoryExportRequest(ScopedRequest):

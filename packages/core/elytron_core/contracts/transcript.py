@@ -46,7 +46,7 @@ class CanonicalTurnDelta(Value):
     candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     attributes: Annotated[tuple[Attribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
     tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
-    metadata: transcript.Metadata = {}
+    metadata: transcript.GivenMetadata = {}
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

@@ -35,7 +35,7 @@ class TurnDraft(Value):
     host_id: Name | None = None
     delivery: transcript.Delivery = transcript.Delivery.DELIVERED
     tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
-    metadata: transcript.Metadata = {}
+    metadata: transcript.GivenMetadata = {}
     source: transcript.TurnSource | None = None
     actor: ActorAttribution | None = None
     tool_observations: Annotated[

@@ -14,15 +14,3 @@ class Surface(StrEnum):
     MENTAL_PRIVACY = "mental_privacy"
     VALUES = "values"
     VOICE = "voice"
-
-
-class ShareAction(StrEnum):
-    """What a persona's keeper may answer when private material is asked for."""
-
-    ORIGINAL = "original"
-    RAW = "raw"
-    SUMMARY = "summary"
-    REDACTED = "redacted"
-    EXPLAIN = "explain"
-    REFUSE = "refuse"
-    DEFER = "defer"

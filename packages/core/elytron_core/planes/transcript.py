@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, assert_never
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -24,6 +24,21 @@ SEQUENCE_DIGITS = 12
 MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 At = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
 Metadata = dict[Name, str | int | float | bool | None]
+"""What a host keeps beside a turn, as it is stored."""
+
+_INTEGER_MAX = 10**300
+GivenMetadata = Annotated[
+    dict[
+        Name,
+        Annotated[str, Field(max_length=limits.METADATA_CHARS)]
+        | Annotated[int, Field(ge=-_INTEGER_MAX, le=_INTEGER_MAX)]
+        | FiniteFloat
+        | bool
+        | None,
+    ],
+    Field(max_length=limits.METADATA_KEYS),
+]
+"""The same as it may be given: bounded, and with nothing that JSON has no word for."""
 
 
 class Delivery(StrEnum):

@@ -15,7 +15,6 @@ from elytron_core.planes.profiles import (
 
 KIB = 1024
 MIB = 1024 * KIB
-ALL_ENGINES = ("memory", "file", "sqlite", "embedded", "gateway", "given")
 ESP_ENGINES = ("memory", "embedded", "given")
 
 EMBEDDED_SDK = StoreCapacity(records=512, events=256, blob_bytes=MIB, snapshot_bytes=256 * KIB)

@@ -1,7 +1,8 @@
 """Models behind the ports of `elytron_core.ports.models`. Names are loaded when they are first used."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from elytron_core.lazy import loading as _loading
 
 if TYPE_CHECKING:
     from elytron.models.openai_compatible import OpenAIModel, Structuring
@@ -9,11 +10,10 @@ if TYPE_CHECKING:
     from elytron.models.scripted import ScriptedModel
 
 _HOMES = {
-    "elytron.models.openai_compatible": ("OpenAIModel", "Structuring"),
-    "elytron.models.recorded": ("Cassette", "RecordedModel", "RecordingModel", "call_key"),
-    "elytron.models.scripted": ("ScriptedModel",),
+    "elytron.models.openai_compatible": "OpenAIModel Structuring",
+    "elytron.models.recorded": "Cassette RecordedModel RecordingModel call_key",
+    "elytron.models.scripted": "ScriptedModel",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Cassette",
@@ -27,11 +27,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and find misspelt names
-
-    def __getattr__(name: str) -> object:
-        home = _HOME_OF.get(name)
-        if home is None:
-            raise AttributeError(f"module 'elytron.models' has no attribute {name!r}")
-        value = getattr(import_module(home), name)
-        globals()[name] = value
-        return value
+    __getattr__ = _loading(__name__, _HOMES)

@@ -46,5 +46,5 @@ def by_request(request: Value, /) -> AnyOperation:
     """Return the operation that takes `request`. Raises Unsupported."""
     operation = _BY_REQUEST.get(type(request))
     if operation is None:
-        raise Unsupported(f"no operation takes a {type(request).__name__}")
+        raise Unsupported(f"no operation takes a {type(request).__name__}: give a request, such as MemoryRecallRequest")
     return operation

@@ -36,16 +36,16 @@ class Wanted:
 
 def create_file(path: Path, /) -> None:
     """Make an empty file that only its owner may read, unless there is one. Raises StoreUnavailable."""
-    if path.is_dir():
-        raise StoreUnavailable(f"{str(path)!r} is a folder: name a file in it, or use file: for a file store")
     try:
+        if path.is_dir():
+            raise StoreUnavailable(f"{str(path)!r} is a folder: name a file in it, or use file: for a file store")
         # Never opened when it exists: closing it would take the locks of other handles in this process with it.
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileNotFoundError:
         raise StoreUnavailable(f"the folder of {str(path)!r} does not exist: create it") from None
     except OSError as error:
-        raise StoreUnavailable(f"{str(path)!r} cannot be created: {error.strerror}") from error
+        raise StoreUnavailable(f"{str(path)[:200]!r} cannot be created: {error.strerror}") from error
 
 
 def connect_writer(library: Library, path: Path, /) -> Raw:
