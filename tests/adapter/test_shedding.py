@@ -108,3 +108,45 @@ async def test_a_place_given_to_somebody_who_gives_up_goes_to_the_next() -> None
     assert gone.cancelled()
     assert next_one.done()
     assert full.running == 1
+
+
+async def test_calls_that_never_wait_are_shed_when_a_turn_of_the_loop_took_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    busy = places(running=2, lag_s=1)
+    shed = 0
+
+    async def call() -> None:
+        nonlocal now, shed
+        try:
+            async with busy.place(ADA):
+                now += 0.6
+        except Overloaded:
+            shed += 1
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(10):
+            group.create_task(call())
+    assert shed == 8
+    await call()
+    assert shed == 8
+
+
+async def test_while_calls_are_held_back_they_queue_and_then_begin_in_their_order() -> None:
+    free = places(running=2, waiting_each=2)
+    order: list[str] = []
+
+    async def call(who: Principal) -> None:
+        async with free.place(who):
+            order.append(who.id)
+
+    with free.held():
+        calls = [asyncio.create_task(call(who)) for who in (ADA, BOB, ADA)]
+        await settle()
+        assert (order, free.waiting) == ([], 3)
+        with pytest.raises(Overloaded):
+            await free.take(ADA)
+    await asyncio.gather(*calls)
+    assert (order, free.running, free.waiting) == (["ada", "bob", "ada"], 0, 0)

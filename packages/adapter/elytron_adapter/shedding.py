@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import deque
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
@@ -60,12 +61,16 @@ class Bounds:
     waiting: int = limits.CALLS_WAITING
     waiting_each: int = limits.CALLS_WAITING_EACH
     wait_s: float = limits.CALL_WAIT_S
+    lag_s: float = limits.CALL_LAG_S
 
 
 class FairPlaces:
     """So many calls run at once, of them so many of one principal; the others wait, and principals take turns.
 
     Who calls a thousand times therefore waits behind his own calls, and not everybody behind his.
+
+    Calls that never wait for anything are done one after another and fill no place, however many come: they queue in
+    the event loop. Of those, so many are done as one turn of the loop has time for, and the rest is shed.
     """
 
     def __init__(self, bounds: Bounds | None = None, /) -> None:
@@ -75,6 +80,19 @@ class FairPlaces:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self.running = 0
         self.waiting = 0
+        self._turn_began = 0.0
+        self._turn_calls = 0
+        self._is_held = False
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Let calls only queue, or be shed, while this is entered: none of them is begun."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+            self._admit()
 
     def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:
         """Return the place of a call of `principal`."""
@@ -84,6 +102,7 @@ class FairPlaces:
         """Wait for a place. Raises RateLimited, Overloaded."""
         if self._rates is not None and principal.kind in {PrincipalKind.USER, PrincipalKind.DEVICE}:
             self._rates.count(principal.id)
+        self._count_in_turn()
         if self.waiting == 0 and self._is_free_for(principal.id):
             self._start(principal.id)
             return
@@ -101,6 +120,19 @@ class FairPlaces:
         else:
             del self._running[principal.id]
         self._admit()
+
+    def _count_in_turn(self) -> None:
+        """Count a call of this turn of the event loop. Raises Overloaded where its time is up."""
+        loop = asyncio.get_running_loop()
+        if self._turn_calls == 0:
+            self._turn_began = loop.time()
+            loop.call_soon(self._end_turn)
+        elif self._turn_calls >= self._bounds.running and loop.time() - self._turn_began > self._bounds.lag_s:
+            raise Overloaded
+        self._turn_calls += 1
+
+    def _end_turn(self) -> None:
+        self._turn_calls = 0
 
     async def _wait(self, name: str) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -144,6 +176,8 @@ class FairPlaces:
 
     def _is_free_for(self, name: str) -> bool:
         bounds = self._bounds
+        if self._is_held:
+            return False
         return self.running < bounds.running and self._running.get(name, 0) < bounds.running_each
 
     def _start(self, name: str) -> None:

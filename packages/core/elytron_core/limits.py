@@ -258,6 +258,13 @@ CALLS_WAITING = 4_096
 CALLS_WAITING_EACH = 512
 CALL_WAIT_S = 10.0
 """How long a call waits for its place before it is told to come again."""
+CALL_LAG_S = 1.0
+"""How long one turn of the event loop may take on calls before those that are left of it are told to come again."""
+BACKLOG_HELD = 64
+"""With how many connections that nobody has taken up yet a server takes them up before it answers anything more."""
+BACKLOG_LOOK_S = 0.1
+BACKLOG_HOLD_S = 1.0
+"""How long no call is begun while connections are taken up."""
 IDEMPOTENCY_WAIT_S = 5.0
 """How long a repeat waits for the first call under its key before it is told that this one still runs."""
 ACCESS_KEYS_CACHED = 10_000

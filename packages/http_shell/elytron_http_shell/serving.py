@@ -21,6 +21,7 @@ from elytron_adapter.shedding import Bounds, FairPlaces
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
 from elytron_http_shell.app import LOOPBACK, create_app
+from elytron_http_shell.backlog import take_up
 
 if TYPE_CHECKING:
     from elytron_http_shell.routes import Family
@@ -76,10 +77,11 @@ async def serve(
     _require_safe(serving, has_keys=bool(kinds))
     is_first = serving.operator_key and not serving.development and PrincipalKind.OPERATOR not in kinds
     made = await _first_key(keys) if is_first else None
+    places = FairPlaces(serving.bounds)
     entrance = Entrance(
         Dispatcher(memory),
         authenticator=Development() if serving.development else AnyOf(keys, *known),
-        shedding=FairPlaces(serving.bounds),
+        shedding=places,
     )
     spans = _spans() if serving.spans else None
     app = create_app(
@@ -92,9 +94,12 @@ async def serve(
         def told(end: Callable[[], None]) -> None:
             started(Started(address=address, mode=mode, end=end, operator_key=made))
 
+        taking_up = asyncio.create_task(take_up(listening, places))
         try:
             await server_of(app, entrance, told).serve(sockets=[listening])
         finally:
+            taking_up.cancel()
+            await asyncio.gather(taking_up, return_exceptions=True)
             if spans is not None:
                 await asyncio.to_thread(spans.close)
 

@@ -1,0 +1,47 @@
+"""Connections that nobody has taken up are counted, and calls are held back until they are taken up."""
+
+import asyncio
+import socket
+import sys
+from contextlib import ExitStack
+
+import pytest
+
+from elytron_adapter.shedding import FairPlaces
+from elytron_core import limits
+from elytron_http_shell.backlog import take_up, untaken
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_calls_are_held_back_until_connections_are_taken_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BACKLOG_HELD", 2)
+    monkeypatch.setattr(limits, "BACKLOG_LOOK_S", 0)
+    held = asyncio.Event()
+
+    class Watched(FairPlaces):
+        def held(self):
+            held.set()
+            return super().held()
+
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=16))
+        looking = asyncio.create_task(take_up(listening, Watched()))
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(listening.getsockname()))
+        if sys.platform == "linux":
+            assert untaken(listening) == 3
+            await held.wait()
+        for _ in range(3):
+            stack.enter_context(listening.accept()[0])
+        assert untaken(listening) == 0
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+
+
+async def test_where_the_system_does_not_tell_nothing_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()):
+        monkeypatch.delattr(socket, "TCP_INFO", raising=False)
+        assert untaken(listening) == 0
+    monkeypatch.undo()
+    assert untaken(listening) == 0
