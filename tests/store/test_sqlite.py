@@ -42,7 +42,7 @@ from elytron_store.conformance.examples import (
 )
 from elytron_store.durability import Durability
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.blobs import WINDOW_PARTS
+from elytron_store.sqlite.blobs import WINDOW_PARTS, WINDOWS_AHEAD
 from elytron_store.sqlite.driver import library
 
 pytestmark = pytest.mark.anyio
@@ -303,7 +303,7 @@ async def test_expired_answers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("durability", Durability)
 async def test_a_blob_of_many_chunks_is_staged_and_then_there(tmp_path: Path, durability: Durability) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, durability=durability)
-    body = os.urandom(1024) * (limits.BLOB_CHUNK_BYTES * (WINDOW_PARTS + 2) // 1024) + b"end"
+    body = os.urandom(1024) * (limits.BLOB_CHUNK_BYTES * (WINDOW_PARTS * (1 + WINDOWS_AHEAD) + 2) // 1024) + b"end"
     assert await write_blob(store, "aa", body) == len(body)
     assert await blob(store, "aa") == body
     with pytest.raises(NotFound):

@@ -3,13 +3,12 @@
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elytron_core.ports.store import Ref
-from elytron_index.columns import Columns, whole_numbers
+from elytron_index.columns import Columns
 from elytron_index.refs import Refs
 
 Key = tuple[int, int, Ref, int]
@@ -22,6 +21,9 @@ class Threads:
         self._columns = columns
         self._refs = refs
         self._rows: dict[int, array[int]] = {}
+        self._loaded = np.zeros(0, np.int32)
+        """Rows of threads as a checkpoint has them, thread after thread; a thread that changed since is in `_rows`."""
+        self._heads = np.zeros(0, np.int64)
 
     def insert(self, row: int, /) -> None:
         """Put `row` at its place in its thread; a row without a thread has none."""
@@ -29,9 +31,7 @@ class Threads:
         thread = int(columns.thread[row])
         if not thread:
             return
-        rows = self._rows.get(thread)
-        if rows is None:
-            rows = self._rows[thread] = array("i")
+        rows = self._of(thread)
         place = len(rows)
         if place and columns.order[rows[-1]] >= columns.order[row]:
             place = bisect_left(rows, self._key(row), key=self._key)
@@ -46,10 +46,8 @@ class Threads:
         thread = int(self._columns.thread[row])
         if not thread:
             return
-        rows = self._rows[thread]
+        rows = self._of(thread)
         rows.pop(bisect_left(rows, self._key(row), key=self._key))
-        if not rows:
-            del self._rows[thread]
         self._link(int(self._columns.before[row]), int(self._columns.after[row]))
 
     def around(self, row: int, before: int, after: int, /) -> tuple[list[int], list[int]]:
@@ -61,22 +59,37 @@ class Threads:
         joined = array("i")
         for rows in self._rows.values():
             joined += rows
-        return np.array(joined, np.int32)
+        loaded = self._loaded
+        if self._rows:
+            changed = np.zeros(1 + int(self._columns.thread[loaded].max(initial=0)), np.bool_)
+            changed[[thread for thread in self._rows if thread < len(changed)]] = True
+            loaded = loaded[~changed[self._columns.thread[loaded]]]
+        return np.concatenate((loaded, np.array(joined, np.int32)))
 
     def load(self, rows: NDArray[np.int32], /) -> None:
         """Take over `rows` as `all_rows` gave them."""
         columns = self._columns
         threads = columns.thread[rows]
-        heads = whole_numbers(np.flatnonzero(threads[1:] != threads[:-1]) + 1)
-        for start, end in pairwise([0, *heads, len(rows)] if len(rows) else []):
-            self._rows[int(threads[start])] = array("i", rows[start:end].tobytes())
         joined = threads[1:] == threads[:-1]
+        self._loaded = rows
+        self._heads = np.flatnonzero(np.concatenate((np.ones(min(1, len(rows)), np.bool_), ~joined)))
         columns.before[rows[1:][joined]] = rows[:-1][joined]
         columns.after[rows[:-1][joined]] = rows[1:][joined]
 
     @property
     def size_bytes(self) -> int:
-        return 220 * len(self._rows) + 4 * self._columns.size
+        return 220 * len(self._rows) + 8 * len(self._heads) + 4 * self._columns.size
+
+    def _of(self, thread: int) -> "array[int]":
+        """Return the rows of a thread that is about to change."""
+        rows = self._rows.get(thread)
+        if rows is None:
+            rows = self._rows[thread] = array("i")
+            found = np.flatnonzero(self._columns.thread[self._loaded[self._heads]] == thread)
+            if len(found):
+                ends = np.append(self._heads, len(self._loaded))
+                rows.frombytes(self._loaded[ends[found[0]] : ends[found[0] + 1]].astype(np.intc).tobytes())
+        return rows
 
     def _key(self, row: int) -> Key:
         columns = self._columns

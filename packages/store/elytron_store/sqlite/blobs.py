@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeVar, TypeVarTuple
@@ -20,6 +21,8 @@ Ts = TypeVarTuple("Ts")
 
 WINDOW_PARTS = 16
 """How many chunks one hop carries: 4 MiB."""
+WINDOWS_AHEAD = 2
+"""So many hops are under way while the chunks of another are taken."""
 
 _REPLACE = "INSERT OR REPLACE INTO blobs VALUES (?, ?, ?, ?, ?, ?)"
 _STAGE = f"INSERT INTO chunks VALUES (?, ?, ?, ?, zeroblob({PAD_BYTES}), ?)"  # noqa: S608 - our own number
@@ -77,11 +80,22 @@ async def write(run: Run, space: SpaceId, key: str, chunks: AsyncIterable[bytes]
 async def read(run: Run, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
     """Yield the blob's chunks; see `Store.read_blob`. Raises StoreUnavailable where it is replaced meanwhile."""
     blob, chunks = await run(_open, space, key)
-    for first in range(0, blob.parts, WINDOW_PARTS):
-        if first:
-            chunks = await run(_continue, space, key, blob, first)
-        for chunk in chunks:
-            yield chunk
+    firsts = range(WINDOW_PARTS, blob.parts, WINDOW_PARTS)
+    coming: deque[asyncio.Future[Sequence[bytes]]] = deque()
+    asked = 0
+    try:
+        while True:
+            # While these are taken, the readers fetch and check the next ones.
+            for first in firsts[asked : asked + WINDOWS_AHEAD - len(coming)]:
+                coming.append(asyncio.ensure_future(run(_continue, space, key, blob, first)))
+                asked += 1
+            for chunk in chunks:
+                yield chunk
+            if not coming:
+                return
+            chunks = await coming.popleft()
+    finally:
+        await asyncio.gather(*coming, return_exceptions=True)
 
 
 async def _pieces(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
