@@ -2,7 +2,7 @@
 
     python -m benchmarks.graph [units]          20000 unless said otherwise; the extra `vectors` must be installed
 
-The graph is usearch's HNSW over our own coarse codes (16 links a node, 128 looked at while building, 96 while searching).
+The graph is usearch's HNSW over our own coarse codes (16 links a node, 128 looked at while building, 96 in a search).
 It is asked for so many of the nearest that ten of them pass the filter on average, four times over, and what passes is
 rescored exactly. `recall@10` compares both with an exact float32 scan. The last column builds the same graph from the
 same vectors in another order: the share of queries that get the same ten.
@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from usearch.index import Index, MetricKind, ScalarKind
+from usearch.compiled import MetricKind, ScalarKind
+from usearch.index import Index
 
 from benchmarks.corpora import Corpus, corpus
 from elytron_index.selection import likely_edge

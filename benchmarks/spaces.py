@@ -59,9 +59,7 @@ async def multiplied(path: Path, spaces: int, /) -> None:
         step = limits.BATCH_CHANGES // 4
         for start in range(0, max(len(documents), len(entries)), step):
             puts = tuple(Put(item.ref, item.body, 0) for item in documents[start : start + step])
-            told = tuple(
-                Entry(item.action, item.ref, item.digest, item.at) for item in entries[start : start + step]
-            )
+            told = tuple(Entry(item.action, item.ref, item.digest, item.at) for item in entries[start : start + step])
             await store.commit(Batch(space, entries[0].at, told, puts))
         await store.write_blob(space, CHECKPOINT, given(checkpoint))
     await store.close()
