@@ -1,6 +1,7 @@
 """Where every transport enters: from a credential to a principal, from what came over the wire to an answer."""
 
 import asyncio
+from functools import lru_cache
 
 from elytron_adapter.attempts import Attempts
 from elytron_adapter.dispatch import Dispatcher
@@ -8,8 +9,12 @@ from elytron_adapter.envelope import Auth, AuthKind, Envelope, Response, Source,
 from elytron_adapter.failures import rejection
 from elytron_adapter.principals import Authenticator, Principal, PrincipalKind
 from elytron_adapter.shedding import Shedding, Unshed
+from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
+
+
+_NOBODY = Source()
 
 
 class Entrance:
@@ -59,7 +64,7 @@ class Entrance:
                 request_id=request_id,
                 transport=transport,
                 operation=operation,
-                source=source or Source(),
+                source=source or _NOBODY,
                 auth=auth_of(principal, kind=kind),
                 idempotency_key=idempotency_key,
                 audit_id=audit_id,
@@ -72,6 +77,7 @@ class Entrance:
             return rejection(error, request_id=request_id)
 
 
+@lru_cache(limits.ACCESS_KEYS_CACHED)
 def auth_of(principal: Principal, /, *, kind: AuthKind = AuthKind.BEARER) -> Auth:
     """Return what an envelope says of `principal`."""
     return Auth(

@@ -1,14 +1,17 @@
 """Who may do what. A policy looks at a decoded call and says why not, or nothing. What no rule allows is refused."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import assert_never
 
 from elytron.registry import AnyOperation, Role
 from elytron_adapter.envelope import LOCAL, Auth, Envelope
 from elytron_adapter.principals import SYSTEM_SPACE, PrincipalKind
+from elytron_core import limits
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import PermissionRefused, Unauthorized
+from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.scope import Scope
 
@@ -58,7 +61,12 @@ def within(auth: Auth, request: Value, /) -> Value:
         return request
     if asked is not None:
         raise PermissionRefused(_FOREIGN)
-    return request.model_copy(update={"scope": Scope(space=auth.space)})
+    return request.model_copy(update={"scope": _scope_of(auth.space)})
+
+
+@lru_cache(limits.ACCESS_KEYS_CACHED)
+def _scope_of(space: SpaceId) -> Scope:
+    return Scope(space=space)
 
 
 def _beyond_members(operation: AnyOperation, request: Value) -> str | None:

@@ -1,9 +1,10 @@
 """What stands before every route: a request id, the right host and origin, and headers that keep answers private."""
 
 import re
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_adapter.envelope import Rejected
@@ -17,6 +18,10 @@ REQUEST_ID = "X-Request-ID"
 ANY_HOST = "*"
 _TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 _STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
+_PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_REQUEST_ID = REQUEST_ID.lower().encode()
+_STANDING = [(name.lower().encode(), value.encode()) for name, value in _PRIVATE.items()]
+_OURS = frozenset({_REQUEST_ID, *(name for name, _ in _STANDING)})
 
 
 class Guard:
@@ -38,7 +43,7 @@ class Guard:
 
         async def answer(message: Message) -> None:
             if message["type"] in _STARTS:
-                MutableHeaders(scope=message).update(standing(request_id))
+                message["headers"] = [*_others(message.get("headers", ())), (_REQUEST_ID, request_id.encode()), *_STANDING]
             await send(message)
 
         refusal = self._refusal(headers, request_id)
@@ -65,7 +70,11 @@ class Guard:
 
 def standing(request_id: str, /) -> dict[str, str]:
     """Return the headers of every answer: its id, and that nobody keeps or guesses at it."""
-    return {REQUEST_ID: request_id, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    return {REQUEST_ID: request_id, **_PRIVATE}
+
+
+def _others(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in headers if name.lower() not in _OURS]
 
 
 def _host(address: str) -> str | None:

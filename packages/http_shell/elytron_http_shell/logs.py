@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from elytron_core.policy.secrets import scrub
+from elytron_core.policy.secrets import is_suspect, scrub
 
 _DISCREET = ("a2a", "mcp", "sse_starlette", "httpx", "httpcore")
 """Libraries that log what they are sent, or each call: no log shows a body, so they are heard from warnings on."""
@@ -59,6 +59,7 @@ def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any],
     """Black out what looks like a credential in every text of `event`."""
     event.pop("color_message", None)  # uvicorn says some things twice
     for name, value in event.items():
-        if isinstance(value, str):
+        # The time is written here, after all that a caller could have named so.
+        if isinstance(value, str) and name != "timestamp" and is_suspect(value):
             event[name] = scrub(value).text
     return event

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Router
 
 from elytron_adapter.access import AccessKeys
 from elytron_adapter.entry import Entrance
@@ -24,6 +25,7 @@ from elytron_adapter.failures import (
 from elytron_core.errors import ElytronError
 from elytron_http_shell.archives import archives
 from elytron_http_shell.describing import describing, watching
+from elytron_http_shell.direct import Direct
 from elytron_http_shell.doors import Surface, request_id_of, route
 from elytron_http_shell.guard import Guard, standing
 from elytron_http_shell.keys import access_routes
@@ -80,15 +82,16 @@ def application(
                     await stack.enter_async_context(surface.running())
             yield
 
-    return Starlette(
-        routes=[route(surface, entrance) for surface in surfaces],
+    routes = [route(surface, entrance) for surface in surfaces]
+    app = Starlette(
         middleware=[
             Middleware(Watch, metrics=metrics, spans=spans),
             Middleware(Guard, hosts=hosts, ids=entrance.dispatcher.runtime.context.ids),
         ],
         exception_handlers=HANDLERS,
-        lifespan=lifespan,
     )
+    app.router = Router(routes, lifespan=lifespan, middleware=[Middleware(Direct, routes=routes)])
+    return app
 
 
 async def _known(request: Request, error: Exception) -> Response:
