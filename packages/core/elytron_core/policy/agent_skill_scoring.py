@@ -26,13 +26,13 @@ def score_agent_skills(
 
 def _hit(skill: AgentSkillSummary, asked: Asked, weights: SkillWeights) -> AgentSkillHit:
     name, description = wording.normalise(skill.name), wording.normalise(skill.description)
-    places = ((name, weights.term_title), (description, weights.term_summary))
+    places = ((wording.padded(name), weights.term_title), (wording.padded(description), weights.term_summary))
     points = {
         "name_exact": weights.topic_exact * (bool(name) and name == asked.text),
         "name_contains": weights.title_contains * wording.mentions(name, asked.text),
         "terms": sum(
-            share * max((most for text, most in places if wording.holds(text, term)), default=0)
-            for term, share in asked.terms.items()
+            share * max((most for text, most in places if wording.has_any(text, signs)), default=0)
+            for signs, share in asked.terms
         ),
         "trigram": alike(
             asked, (name,), most=weights.trigram_max, floor=weights.trigram_floor, reach=weights.trigram_reach

@@ -9,7 +9,7 @@ A weak query ("and her?") is read together with the recent talk in `grounding`, 
 The query `kind:topic` names one slot and gives its facts alone, where there are any.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -111,11 +111,34 @@ class Asked:
     """A query made ready to be compared with many texts."""
 
     text: str
-    terms: Mapping[str, float]
-    """Each term and what share of a term's points it counts."""
+    terms: tuple[tuple[tuple[str, ...], float], ...]
+    """The signs of each term, and what share of a term's points it counts."""
+    phrase: tuple[str, ...]
+    """The signs of the whole text."""
     grams: frozenset[str]
     grounding: str
     dates: tuple[dates.Named, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a fact says in normal form, its words padded to be looked through."""
+
+    topic: str
+    content: str
+    keywords: str
+    entities: tuple[str, ...]
+
+
+def told(fact: long_term.Fact, /) -> Told:
+    """Return what `fact` says, made ready to be compared with many queries."""
+    return Told(
+        topic=wording.padded(wording.normalise(fact.topic)),
+        content=wording.padded(wording.normalise(fact.content)),
+        # No sign has a line break, so that none is found across two keywords.
+        keywords="\n".join(wording.padded(wording.normalise(keyword)) for keyword in fact.keywords),
+        entities=tuple(wording.normalise(entity) for entity in fact.entities),
+    )
 
 
 def is_weak(text: str, /) -> bool:
@@ -131,7 +154,9 @@ def read(query: FactQuery, /, *, grounding_share: float) -> Asked:
     grounding = wording.normalise(query.grounding) if is_weak(query.text) else ""
     for word in wording.words_of(grounding, limit=limits.QUERY_TERMS):
         terms.setdefault(word, grounding_share)
-    return Asked(text, terms, wording.trigrams(text), grounding, dates.named_in(query.text))
+    signs = tuple((wording.signs_of(term), share) for term, share in terms.items())
+    phrase = wording.phrase_of(text)
+    return Asked(text, signs, phrase, wording.trigrams(text), grounding, dates.named_in(query.text))
 
 
 def alike(asked: Asked, texts: Sequence[str], /, *, most: float, floor: float, reach: int) -> float:
@@ -142,18 +167,23 @@ def alike(asked: Asked, texts: Sequence[str], /, *, most: float, floor: float, r
 
 
 def score_facts(
-    facts: Sequence[long_term.Fact], query: FactQuery, *, weights: FactWeights = STANDARD
+    facts: Sequence[long_term.Fact],
+    query: FactQuery,
+    *,
+    weights: FactWeights = STANDARD,
+    tell: Callable[[long_term.Fact], Told] = told,
 ) -> list[ScoredFact]:
     """Return the facts that match, best first; the slot that `kind:topic` names; or all by worth where none matches.
 
-    Equal points fall to the later observation, then the smaller id, so the order never depends on the input's.
+    Equal points fall to the later observation, then the smaller id, so the order never depends on the input's. `tell`
+    is `told`, or knows what it returned before.
     """
     slot = _slot_named(query.text)
-    named = [fact for fact in facts if (fact.kind.value, long_term.topic_key(fact.topic)) == slot]
+    named = [fact for fact in facts if (fact.kind.value, long_term.topic_key(fact.topic)) == slot] if slot else []
     if named:
         query = query.model_copy(update={"text": query.text.partition(":")[2], "grounding": ""})
     asked = read(query, grounding_share=weights.grounding_share)
-    scored = [_score(fact, asked, query, weights) for fact in named or facts]
+    scored = [_score(fact, tell(fact), asked, query, weights) for fact in named or facts]
     return _best_first([item for item in scored if item.match > 0] or scored)
 
 
@@ -162,18 +192,20 @@ def diversify(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
 
     First the best of each kind (and of no topic twice), then the best of each topic, then what is left.
     """
-    taken: dict[int, ScoredFact] = {}
+    keys = [long_term.topic_key(item.fact.topic) for item in scored]
+    taken: set[int] = set()
     kinds: set[long_term.Kind] = set()
     topics: set[str] = set()
     for kind_is_new, topic_is_new in ((True, True), (False, True), (False, False)):
-        for place, item in enumerate(scored):
-            topic = long_term.topic_key(item.fact.topic)
+        for place, (item, topic) in enumerate(zip(scored, keys, strict=True)):
+            if len(taken) == limit:
+                break
             fits = not (kind_is_new and item.fact.kind in kinds) and not (topic_is_new and topic in topics)
-            if len(taken) < limit and place not in taken and fits:
-                taken[place] = item
+            if fits and place not in taken:
+                taken.add(place)
                 kinds.add(item.fact.kind)
                 topics.add(topic)
-    return [taken[place] for place in sorted(taken)]
+    return [scored[place] for place in sorted(taken)]
 
 
 def _slot_named(text: str) -> tuple[str, str] | None:
@@ -185,40 +217,41 @@ def _best_first(scored: Iterable[ScoredFact]) -> list[ScoredFact]:
     return sorted(scored, key=lambda item: (-item.score, -item.fact.observed_at, item.fact.id))
 
 
-def _score(fact: long_term.Fact, asked: Asked, query: FactQuery, weights: FactWeights) -> ScoredFact:
-    matching = _matching(fact, asked, weights)
+def _score(fact: long_term.Fact, said: Told, asked: Asked, query: FactQuery, weights: FactWeights) -> ScoredFact:
+    matching = _matching(fact, said, asked, weights)
     signals = {name: points for name, points in {**matching, **_worth(fact, query, weights)}.items() if points}
     return ScoredFact(fact, sum(signals.values()), sum(matching.values()), signals)
 
 
-def _matching(fact: long_term.Fact, asked: Asked, weights: FactWeights) -> dict[str, float]:
-    topic, content = wording.normalise(fact.topic), wording.normalise(fact.content)
-    keywords = [wording.normalise(keyword) for keyword in fact.keywords]
-    is_topic = bool(topic) and topic == asked.text
+def _matching(fact: long_term.Fact, said: Told, asked: Asked, weights: FactWeights) -> dict[str, float]:
+    topic, content, keywords = said.topic, said.content, said.keywords
+    is_topic = bool(asked.text) and topic == wording.padded(asked.text)
     terms = 0.0
-    for term, share in asked.terms.items():
-        terms += share * weights.term_topic * wording.holds(topic, term)
-        terms += share * weights.term_content * wording.holds(content, term)
-        terms += share * weights.term_keyword * any(wording.holds(keyword, term) for keyword in keywords)
+    for signs, share in asked.terms:
+        if wording.has_any(topic, signs):
+            terms += share * weights.term_topic
+        if wording.has_any(content, signs):
+            terms += share * weights.term_content
+        if keywords and wording.has_any(keywords, signs):
+            terms += share * weights.term_keyword
     return {
         "topic_exact": weights.topic_exact * is_topic,
-        "topic_contains": weights.topic_contains * (not is_topic and wording.mentions(topic, asked.text)),
-        "content_contains": weights.content_contains * wording.mentions(content, asked.text),
+        "topic_contains": weights.topic_contains * (not is_topic and wording.has_any(topic, asked.phrase)),
+        "content_contains": weights.content_contains * wording.has_any(content, asked.phrase),
         "terms": terms,
         "trigram": alike(
             asked,
-            (topic, content),
+            (topic[1:-1], content[1:-1]),
             most=weights.trigram_max,
             floor=weights.trigram_floor,
             reach=weights.trigram_reach,
         ),
-        "entity": min(sum(_entity(entity, asked, weights) for entity in fact.entities), weights.entity_max),
+        "entity": min(sum(_entity(name, asked, weights) for name in said.entities), weights.entity_max),
         "temporal": min(sum(_date(fact, date, weights) for date in asked.dates), weights.temporal_max),
     }
 
 
-def _entity(entity: str, asked: Asked, weights: FactWeights) -> float:
-    name = wording.normalise(entity)
+def _entity(name: str, asked: Asked, weights: FactWeights) -> float:
     if not name:
         return 0
     if name == asked.text:

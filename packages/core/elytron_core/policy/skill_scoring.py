@@ -122,17 +122,17 @@ def _governance(skill: Skill, query: FactQuery, weights: SkillWeights) -> float:
 def _matching(skill: Skill, asked: Asked, weights: SkillWeights) -> dict[str, float]:
     topic, title = wording.normalise(skill.topic), wording.normalise(skill.title)
     places = (
-        (topic, weights.term_topic),
-        (title, weights.term_title),
-        (wording.normalise(skill.summary), weights.term_summary),
-        (wording.normalise(skill.procedure), weights.term_procedure),
+        (wording.padded(topic), weights.term_topic),
+        (wording.padded(title), weights.term_title),
+        (wording.padded(wording.normalise(skill.summary)), weights.term_summary),
+        (wording.padded(wording.normalise(skill.procedure)), weights.term_procedure),
     )
     return {
         "topic_exact": weights.topic_exact * (bool(topic) and topic == asked.text),
         "title_contains": weights.title_contains * wording.mentions(title, asked.text),
         "terms": sum(
-            share * max((points for text, points in places if wording.holds(text, term)), default=0)
-            for term, share in asked.terms.items()
+            share * max((points for text, points in places if wording.has_any(text, signs)), default=0)
+            for signs, share in asked.terms
         ),
         "trigram": alike(
             asked,

@@ -35,21 +35,38 @@ def holds(text: str, term: str, /) -> bool:
     A beginning counts from four characters on, so that stems match ("walk": "walking"; "happi": "happy"); shorter
     terms match whole words and their plural. Scripts written without spaces match anywhere.
     """
+    return has_any(padded(text), signs_of(term))
+
+
+def padded(text: str, /) -> str:
+    """Return a normalised text as `has_any` looks through it: each word between spaces."""
+    return f" {text} "
+
+
+def signs_of(term: str, /) -> tuple[str, ...]:
+    """Return the texts of which a padded text has one where it holds the normalised `term`."""
     if not term:
-        return False
+        return ()
     if _UNSPACED.search(term):
-        return term in text
-    padded = f" {text} "
-    if len(term) < 4:
-        return f" {term} " in padded or f" {term}s " in padded
-    return f" {term.removesuffix('i')}" in padded
+        return (term,)
+    return (f" {term} ", f" {term}s ") if len(term) < 4 else (f" {term.removesuffix('i')}",)
+
+
+def has_any(text: str, signs: tuple[str, ...], /) -> bool:
+    """Tell whether a padded text has one of `signs`."""
+    return any(sign in text for sign in signs) if len(signs) != 1 else signs[0] in text
+
+
+def phrase_of(words: str, /) -> tuple[str, ...]:
+    """Return the signs of normalised `words` in one piece; in spaced scripts, of whole words."""
+    if not words:
+        return ()
+    return (words,) if _UNSPACED.search(words) else (padded(words),)
 
 
 def mentions(text: str, words: str, /) -> bool:
     """Tell whether normalised `text` has the normalised `words` in one piece; spaced scripts by whole words."""
-    if not words:
-        return False
-    return words in text if _UNSPACED.search(words) else f" {words} " in f" {text} "
+    return has_any(padded(text), phrase_of(words))
 
 
 def trigrams(text: str, /) -> frozenset[str]:
