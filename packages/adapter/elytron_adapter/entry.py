@@ -13,7 +13,6 @@ from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 
-
 _NOBODY = Source()
 
 

@@ -221,6 +221,9 @@ WORKER_PAUSE_S = 2.0
 CASSETTE_CALLS = 10_000
 
 # Index
+READINGS_KEPT = 2_048
+READING_BYTES = 8_192
+"""How many turns and facts a runtime remembers as it read them, and the largest of these."""
 INDEX_CACHE_BYTES = 256 * 1024 * 1024
 INDEX_CACHE_SPACES = 65_536
 VECTOR_DIMENSIONS = 8_192

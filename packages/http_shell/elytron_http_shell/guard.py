@@ -43,7 +43,8 @@ class Guard:
 
         async def answer(message: Message) -> None:
             if message["type"] in _STARTS:
-                message["headers"] = [*_others(message.get("headers", ())), (_REQUEST_ID, request_id.encode()), *_STANDING]
+                others = _others(message.get("headers", ()))
+                message["headers"] = [*others, (_REQUEST_ID, request_id.encode()), *_STANDING]
             await send(message)
 
         refusal = self._refusal(headers, request_id)

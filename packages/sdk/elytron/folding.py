@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from dataclasses import dataclass
 
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
+from elytron.readings import Readings
 from elytron.units import INDEXED, Recallable, embedded_of, embedded_of_value, units_of, units_of_value
 from elytron_core import limits
 from elytron_core.errors import ElytronError, NotFound, StoreCorrupt
@@ -57,6 +58,8 @@ class Folds:
     def __init__(self, store: Store, /, *, forget: Callable[[SpaceId], None], max_bytes: int, max_spaces: int) -> None:
         self._store = store
         self._forget = forget
+        self.readings = Readings()
+        """Of documents in these indexes; they go when an index goes."""
         self._analyser = Analyser()
         self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
         self._held: dict[SpaceId, _Held] = {}
@@ -135,6 +138,7 @@ class Folds:
             self._start(_compact(held.index))
         for evicted in self._cache.put(space, held.index):
             left = self._held.pop(evicted)
+            self.readings.forget(evicted)
             if left.index.watermark - left.saved >= WORTH_STORING:
                 self._leaving[evicted] = left
                 self._start(self._store_leaving(evicted, left))
@@ -163,12 +167,14 @@ class Folds:
         while erased > seen:
             # What was erased must leave no word behind, neither in memory nor in the next checkpoint.
             seen = erased
+            self.readings.forget(space)
             held, erased = await self._fold(space, _Held(SpaceIndex(self._analyser)))
         self._keep(space, held)
         return held.index
 
     def drop(self, space: SpaceId, /) -> None:
         """Let go of the index of `space`; the next use makes it anew."""
+        self.readings.forget(space)
         self._cache.drop(space)
         self._held.pop(space, None)
         self._leaving.pop(space, None)
@@ -207,6 +213,7 @@ class Folds:
 
     async def _load(self, space: SpaceId) -> _Held:
         """Return the index that the checkpoint holds, or an empty one where there is none that can be trusted."""
+        self.readings.forget(space)
         data = bytearray()
         try:
             async for chunk in self._store.read_blob(space, CHECKPOINT):
@@ -230,6 +237,7 @@ class Folds:
             if held.mark is not None:
                 if not entries or entries[0] != held.mark:
                     self._forget(space)
+                    self.readings.forget(space)
                     held = _Held(SpaceIndex(self._analyser))
                     continue
                 entries = entries[1:]

@@ -248,9 +248,11 @@ async def _facts(
     documents = await _read(ctx, scope, found)
     if found is None or not documents:
         return []
-    facts = [long_term.Fact.from_bytes(document.body) for document in documents.values()]
+    read = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
+    facts, said = [item.fact for item in read], {item.fact.id: item.told for item in read}
     asked = FactQuery(text=query, terms=found.terms, chat=scope.conversation_key.conversation, now=now)
-    scored = diversify([item for item in score_facts(facts, asked) if item.match > 0], FACTS_SCORED)
+    scored = score_facts(facts, asked, tell=lambda fact: said[fact.id])
+    scored = diversify([item for item in scored if item.match > 0], FACTS_SCORED)
     ranked = [ranked_fact(item.fact, ranking.common_scale(item.match), item.signals) for item in scored]
     return ranked + _by_meaning(facts, found, {item.key for item in ranked})
 

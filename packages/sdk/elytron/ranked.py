@@ -84,9 +84,8 @@ async def hits_of(
         start += len(page)
         refs = list(dict.fromkeys(item.found.unit.ref for item in page if isinstance(item.found, Candidate)))
         documents = await ctx.store.get(scope.space, refs) if refs else ()
-        turns = {
-            document.ref: transcript.Turn.from_bytes(document.body) for document in documents if document is not None
-        }
+        turn_in = ctx.folds.readings.turn
+        turns = {document.ref: turn_in(scope.space, document) for document in documents if document is not None}
         hits += [hit for item in page if (hit := _hit(item, turns)) is not None]
     return tuple(hits)
 

@@ -1,0 +1,80 @@
+"""What stored turns and facts were read as lately, so that one that has not changed is not read anew."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TypeVar
+
+from elytron_core import limits
+from elytron_core.ids import SpaceId
+from elytron_core.planes.long_term import Fact
+from elytron_core.planes.transcript import Turn
+from elytron_core.policy.fact_scoring import Told, told
+from elytron_core.ports.store import Document, Ref
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFact:
+    """A fact, and what it says in the form in which it is compared with queries."""
+
+    fact: Fact
+    told: Told
+
+
+ReadT = TypeVar("ReadT", Turn, ReadFact)
+_Shelf = OrderedDict[Ref, tuple[bytes, Turn | ReadFact]]
+
+
+class Readings:
+    """Remembers readings beside the bytes that they were made of: other bytes are read, whatever was remembered.
+
+    They hold words, so a space's are to be forgotten with its index.
+    """
+
+    def __init__(self, most: int = limits.READINGS_KEPT, /) -> None:
+        self._most = most
+        self._shelves: OrderedDict[SpaceId, _Shelf] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def turn(self, space: SpaceId, document: Document, /) -> Turn:
+        """Return the turn that `document` holds. It is shared: whoever shows its metadata copies them."""
+        known = self._known(space, document)
+        if isinstance(known, Turn):
+            return known
+        return self._keep(space, document, Turn.from_bytes(document.body))
+
+    def fact(self, space: SpaceId, document: Document, /) -> ReadFact:
+        """Return the fact that `document` holds."""
+        known = self._known(space, document)
+        if isinstance(known, ReadFact):
+            return known
+        fact = Fact.from_bytes(document.body)
+        return self._keep(space, document, ReadFact(fact, told(fact)))
+
+    def forget(self, space: SpaceId, /) -> None:
+        """Keep nothing of `space`."""
+        self._count -= len(self._shelves.pop(space, ()))
+
+    def _known(self, space: SpaceId, document: Document) -> Turn | ReadFact | None:
+        shelf = self._shelves.get(space)
+        known = shelf.get(document.ref) if shelf is not None else None
+        return known[1] if known is not None and known[0] == document.body else None
+
+    def _keep(self, space: SpaceId, document: Document, value: ReadT) -> ReadT:
+        if len(document.body) > limits.READING_BYTES:
+            return value
+        shelf = self._shelves.setdefault(space, OrderedDict())
+        self._shelves.move_to_end(space)
+        self._count += document.ref not in shelf
+        shelf[document.ref] = (document.body, value)
+        while self._count > self._most:
+            oldest, others = next(iter(self._shelves.items()))
+            if oldest == space:
+                shelf.popitem(last=False)
+                self._count -= 1
+            else:
+                self._count -= len(others)
+                del self._shelves[oldest]
+        return value

@@ -1,0 +1,52 @@
+"""The short way to a route goes where the router would go, and leaves to it what is no route of a fixed path."""
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route, Router
+from starlette.testclient import TestClient
+
+from elytron_http_shell.direct import Direct
+
+
+def answering(name: str):
+    async def endpoint(request: Request) -> PlainTextResponse:
+        return PlainTextResponse(f"{name} {dict(request.path_params)} {request.scope['route'].path}")
+
+    return endpoint
+
+
+ROUTES = [
+    Route("/tea", answering("tea"), methods=["GET"]),
+    Route("/tea", answering("pour"), methods=["POST"]),
+    Route("/tea", answering("never"), methods=["POST"]),
+    Route("/{drink}/cup", answering("cup"), methods=["GET"]),
+    Route("/milk/cup", answering("shadowed"), methods=["GET"]),
+    Mount("/bar", routes=[Route("/beer", answering("beer"))]),
+    Route("/bar/wine", answering("beyond"), methods=["GET"]),
+    Route("/last", answering("last"), methods=["GET"]),
+]
+
+
+@pytest.mark.parametrize("root", ["", "/under"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("GET", "/tea"),
+        ("HEAD", "/tea"),
+        ("POST", "/tea"),
+        ("DELETE", "/tea"),
+        ("GET", "/tea/"),
+        ("GET", "/milk/cup"),
+        ("GET", "/bar/beer"),
+        ("GET", "/bar/wine"),
+        ("GET", "/last"),
+        ("GET", "/nothing"),
+    ],
+)
+def test_every_request_ends_where_the_router_alone_would_bring_it(asked: tuple[str, str], root: str) -> None:
+    method, path = asked
+    plain = TestClient(Router(ROUTES), root_path=root, follow_redirects=False)
+    short = TestClient(Direct(Router(ROUTES), routes=ROUTES), root_path=root, follow_redirects=False)
+    expected, found = plain.request(method, root + path), short.request(method, root + path)
+    assert (found.status_code, found.text, found.headers) == (expected.status_code, expected.text, expected.headers)

@@ -1,0 +1,91 @@
+"""What is remembered of read documents is never served for other bytes, keeps its bound, and goes with the index."""
+
+from pathlib import Path
+
+import pytest
+from tests.sdk.told import believe
+
+import elytron
+from elytron.folding import Folds
+from elytron.readings import Readings
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.ids import SpaceId
+from elytron_core.planes import transcript
+from elytron_core.ports.store import Document, Ref
+
+ADA, BOB = SpaceId("ada"), SpaceId("bob")
+
+
+def document(number: int, text: str = "tea") -> Document:
+    turn = transcript.Turn(
+        sequence=number,
+        recorded_at=Instant(number),
+        channel="web",
+        conversation="c",
+        messages=(transcript.Message(text=text),),
+    )
+    return Document(Ref(transcript.TURNS, f"aa.{number:012x}"), 1, turn.to_bytes())
+
+
+def test_the_same_bytes_are_read_once_and_others_anew() -> None:
+    readings = Readings()
+    first = readings.turn(ADA, document(1))
+    assert readings.turn(ADA, document(1)) is first
+    assert readings.turn(ADA, document(1, "coffee")).messages[0].text == "coffee"
+    assert readings.turn(BOB, document(1)) is not first
+
+
+def test_large_documents_are_not_remembered() -> None:
+    readings = Readings()
+    readings.turn(ADA, document(1, "x" * limits.READING_BYTES))
+    assert len(readings) == 0
+
+
+def test_the_oldest_make_room_other_spaces_first() -> None:
+    readings = Readings(3)
+    for space, number in ((BOB, 1), (BOB, 2), (ADA, 1), (ADA, 2)):
+        readings.turn(space, document(number))
+    assert len(readings) == 2
+    for number in range(3, 6):
+        readings.turn(ADA, document(number))
+    assert len(readings) == 3
+    newest = readings.turn(ADA, document(5))
+    assert readings.turn(ADA, document(5)) is newest
+    readings.forget(ADA)
+    readings.forget(ADA)
+    assert len(readings) == 0
+
+
+def folds_of(memory: elytron.MemoryRuntime) -> Folds:
+    return memory.context.folds
+
+
+@pytest.mark.anyio
+async def test_an_erasure_by_any_process_leaves_nothing_remembered(tmp_path: Path) -> None:
+    async with elytron.open(tmp_path / "m.db") as mine, elytron.open(tmp_path / "m.db") as others:
+        ids = (await mine.add(["The canary sings at noon.", "The cat sleeps at noon."])).ids
+        await believe(mine, "canary", "The canary is yellow.")
+        for memory in (mine, others):
+            assert len((await memory.recall("canary at noon")).hits) >= 2
+            assert len(folds_of(memory).readings) >= 2
+        await mine.erase(MemoryEraseRequest(ids=ids[:1]))
+        assert len(folds_of(mine).readings) == 0
+        for memory in (mine, others):
+            texts = [hit.text for hit in (await memory.recall("canary at noon")).hits]
+            assert "The canary sings at noon." not in texts
+            shelves = folds_of(memory).readings._shelves  # pyright: ignore[reportPrivateUsage]
+            assert not any(b"sings" in body for shelf in shelves.values() for body, _ in shelf.values())
+
+
+@pytest.mark.anyio
+async def test_what_a_caller_does_to_a_hit_changes_no_later_one() -> None:
+    async with elytron.open("memory:") as memory:
+        await memory.add("I like tea", metadata={"cups": 2})
+        (hit,) = (await memory.recall("tea")).hits
+        hit.metadata["cups"] = 9
+        hit.signals.clear()
+        (again,) = (await memory.recall("tea")).hits
+        assert again.metadata == {"cups": 2}
+        assert again.signals
