@@ -13,6 +13,7 @@ from elytron_core.ports.store import CheckReport, Committed, Damage, Document, E
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, one, put, write_blob
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.schema import PAGE_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -181,7 +182,7 @@ async def test_a_blob_that_is_not_whole_is_not_served(opened: SqliteStore, path:
 async def test_a_broken_page_is_reported_and_the_rest_is_read(path: Path) -> None:
     ((page,),) = look(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'documents'")
     whole = bytearray(path.read_bytes())
-    whole[(page - 1) * 8192 : (page - 1) * 8192 + 8] = b"\xff" * 8
+    whole[(page - 1) * PAGE_BYTES : (page - 1) * PAGE_BYTES + 8] = b"\xff" * 8
     path.write_bytes(whole)
     store = await SqliteStore.open(path, clock=CLOCK)
     with pytest.raises(StoreCorrupt):

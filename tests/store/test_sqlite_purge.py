@@ -4,11 +4,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.store.sqlite_rig import CLOCK, OLD
+from tests.store.sqlite_rig import CLOCK, OLD, look
 
 from elytron_core.errors import StoreBusy
 from elytron_core.ports.store import Erasure
-from elytron_store.conformance.examples import ADA, AT
+from elytron_store.conformance.examples import ADA, AT, fact, put
 from elytron_store.sqlite import SqliteStore, erasing, opening
 from elytron_store.sqlite.driver import Access
 
@@ -22,3 +22,20 @@ async def test_a_purge_that_meets_a_commit_of_others_has_waited_for_it(tmp_path:
         theirs.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreBusy):
             erasing.purge(ours, Access("delete", busy_wait_s=0.0), Erasure(space=ADA, at=AT), 1_000_000)
+
+
+async def test_a_store_made_with_other_pages_keeps_them_and_is_purged_by_its_true_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.db"
+    with monkeypatch.context() as then:
+        then.setattr(opening, "PAGE_BYTES", 8_192)
+        await (await SqliteStore.open(path, clock=CLOCK)).close()
+    store = await SqliteStore.open(path, clock=CLOCK)
+    await put(store, fact(1), b"canary")
+    ((tables,),) = look(path, "SELECT count(*) FROM sqlite_schema")
+    below = tables * 8_192 - 1
+    assert (await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)), vacuum_bytes=below)).documents == 1
+    await store.close()
+    assert look(path, "PRAGMA page_size") == [(8_192,)]
+    assert b"canary" not in path.read_bytes()

@@ -118,6 +118,8 @@ them a scan may hold."""
 STORE_MEMO_AT_ONCE = 64
 """So many rows that lie in memory are read without waiting for a thread."""
 STORE_WAL_BYTES = 64 * 1024 * 1024
+STORE_CHECKPOINT_BYTES = 16 * 1024 * 1024
+"""How much a WAL keeps when it is begun anew, and from what size on commits move it into the database file."""
 STORE_VACUUM_BYTES = 256 * 1024 * 1024
 """Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""
 STORE_UPLOAD_KEEP_MS = 24 * 3600 * 1000

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Protocol
 
-from elytron.transcripts import Format, Said, Transcript, open_transcript
+from elytron.transcripts import Format, Said, open_transcript
 from elytron_core.clock import Instant
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, Outcome, TranscriptWrite
 from elytron_core.errors import ScopeMissing, UnreadableFile
@@ -58,14 +58,20 @@ class TranscriptImportReport(Value):
 
 @dataclass(slots=True)
 class _Seen:
-    """What the first reading found."""
+    """What the first reading, which judges the whole file, found."""
 
     messages: int = 0
     conversations: set[ConversationKey] = field(default_factory=set[ConversationKey])
     first_at: Instant | None = None
     last_at: Instant | None = None
 
-    def add(self, said: Said) -> None:
+    def count(self, messages: Iterator[Said]) -> Iterator[Said]:
+        """Yield `messages`, each counted in."""
+        for said in messages:
+            self._add(said)
+            yield said
+
+    def _add(self, said: Said) -> None:
         self.messages += 1
         self.conversations.add(said.conversation)
         at = said.turn.messages[0].at
@@ -104,9 +110,12 @@ async def import_transcript(
     transcript = await asyncio.to_thread(open_transcript, file)
     with transcript:
         home = _home(scope, file)
-        seen = await asyncio.to_thread(_read_through, transcript, home)
-        for batch in _batches(transcript.messages(home)):
+        seen = _Seen()
+        judged = _batches(seen.count(transcript.messages(home)))
+        while (batch := await asyncio.to_thread(next, judged, None)) is not None:
             await memory.write(_request(scope, batch, dry_run=True))
+        if not seen.messages:
+            raise UnreadableFile(name=transcript.name, problem="holds no messages")
         stored = duplicates = sequence = 0
         batches = _batches(transcript.messages(home)) if not dry_run else iter(())
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
@@ -137,15 +146,6 @@ def _home(scope: Scope, file: Path) -> ConversationKey:
         return scope.conversation_key
     stem = " ".join("".join(char if char.isprintable() else " " for char in file.stem).split())
     return ConversationKey(scope.channel, stem[:100] or scope.conversation_key.conversation)
-
-
-def _read_through(transcript: Transcript, home: ConversationKey) -> _Seen:
-    seen = _Seen()
-    for said in transcript.messages(home):
-        seen.add(said)
-    if not seen.messages:
-        raise UnreadableFile(name=transcript.name, problem="holds no messages")
-    return seen
 
 
 def _batches(messages: Iterator[Said]) -> Iterator[_Batch]:

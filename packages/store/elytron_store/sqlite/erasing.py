@@ -8,7 +8,7 @@ from elytron_store.sqlite import blobs, rows
 from elytron_store.sqlite.appending import Appending
 from elytron_store.sqlite.connection import transaction
 from elytron_store.sqlite.driver import Access, Held, Raw, patiently
-from elytron_store.sqlite.schema import OF_SPACE, PAGE_BYTES, TABLES, create_table
+from elytron_store.sqlite.schema import OF_SPACE, TABLES, create_table, page_bytes
 
 _NAMED = (
     "SELECT sequence, at, action, collection, key FROM journal "
@@ -37,7 +37,7 @@ def purge(raw: Raw, access: Access, erasure: Erasure, vacuum_bytes: int, /) -> N
     """
     # Even a look at the page count needs a lock, which a commit of others holds where there is no WAL.
     pages: int = patiently(lambda: raw.execute("PRAGMA page_count").fetchone()[0], wait_s=access.busy_wait_s)
-    if pages * PAGE_BYTES <= vacuum_bytes:
+    if pages * page_bytes(raw) <= vacuum_bytes:
         patiently(lambda: raw.execute("VACUUM"), wait_s=access.busy_wait_s)
     else:
         kept: set[str] = set() if erasure.whole_space else {"chunks", "quarantine"}

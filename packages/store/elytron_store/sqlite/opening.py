@@ -14,10 +14,9 @@ from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_matc
 from elytron_store.sqlite import blobs
 from elytron_store.sqlite.connection import transaction
 from elytron_store.sqlite.driver import Access, JournalMode, Library, Raw, patiently
-from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate, recognise
+from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate, page_bytes, recognise
 
 _CACHE_KIB = 16_384
-_CHECKPOINT_PAGES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def prepare(raw: Raw, wanted: Wanted, /) -> Access:
     raw.execute("PRAGMA secure_delete = ON")
     raw.execute(f"PRAGMA journal_size_limit = {limits.STORE_WAL_BYTES}")
     raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    raw.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    raw.execute(f"PRAGMA wal_autocheckpoint = {limits.STORE_CHECKPOINT_BYTES // page_bytes(raw)}")
     with transaction(raw, access):
         migrate(raw, wanted.path, library=wanted.library, steps=wanted.steps)
         _match_manifest(raw, wanted)

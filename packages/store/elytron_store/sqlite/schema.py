@@ -11,7 +11,8 @@ from elytron_store.sqlite.driver import Library, Raw
 APPLICATION_ID = 0x456C7974
 """`Elyt`, in the file's header."""
 
-PAGE_BYTES = 8_192
+PAGE_BYTES = 4_096
+"""Of a new store; one made with another size keeps it. A commit writes whole pages: names of turns lie anywhere."""
 PAD_BYTES = 2_048
 """What stands before the bytes of a blob: more than a page keeps of a row, so that they lie on pages of their own."""
 
@@ -78,6 +79,12 @@ def create(raw: Raw, /) -> None:
 
 STEPS: tuple[Step, ...] = (create,)
 """Step `n` leads from schema `n` to `n + 1`; a new one is added behind, none is ever changed."""
+
+
+def page_bytes(raw: Raw, /) -> int:
+    """Return how long the pages of the file are."""
+    found: int = raw.execute("PRAGMA page_size").fetchone()[0]
+    return found
 
 
 def recognise(raw: Raw, /, *, known: int) -> int:
