@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import elytron
@@ -11,16 +12,30 @@ from elytron import MemoryRuntime
 from elytron_core.clock import Clock
 from elytron_core.errors import MissingExtra
 from elytron_core.ids import Ids
+from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import LanguageModel
 from elytron_core.scope import Scope
-from elytron_replay.engines import Engine
+from elytron_replay.engines import SEALED, Engine, passing_key
 
 _LOOPBACK = "127.0.0.1"
 
 
-def shared_engine(name: str, /) -> Engine:
-    """Return the engine called `name`: a runtime here whose store is an SQLite file behind a server that shares it."""
-    return Engine(name, _opened)
+SHARED = "gateway"
+"""A store behind a server, which the command starts; also `+sealed`, so that the server sees no word."""
+
+
+def is_shared(name: str, /) -> bool:
+    """Tell whether `name` is a store behind a server."""
+    return name.removesuffix(SEALED) == SHARED
+
+
+def shared_engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
+    """Return the engine called `name`: a runtime here whose store is an SQLite file behind a server that shares it.
+
+    A sealed one is sealed here with `keys`, else with a key that nobody keeps.
+    """
+    sealing = (keys or passing_key()) if name.endswith(SEALED) else None
+    return Engine(name, partial(_opened, keys=sealing))
 
 
 @asynccontextmanager
@@ -28,6 +43,7 @@ async def _opened(
     folder: Path,
     /,
     *,
+    keys: KeyProvider | None,
     scope: Scope | None,
     clock: Clock,
     ids: Ids,
@@ -40,6 +56,7 @@ async def _opened(
             f"gateway+http://{_LOOPBACK}:{port}",
             space=None,
             scope=scope,
+            keys=keys,
             clock=clock,
             ids=ids,
             language_model=language_model,

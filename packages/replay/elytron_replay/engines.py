@@ -58,7 +58,7 @@ def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
     if plain not in URLS:
         known = ", ".join((*URLS, *(f"{store}{SEALED}" for store in URLS)))
         raise InvalidInput(field="store", problem=f"{name!r} cannot be replayed on; there are {known}")
-    sealing = (keys or _passing_key()) if plain != name else None
+    sealing = (keys or passing_key()) if plain != name else None
 
     def opener(
         folder: Path,
@@ -77,7 +77,8 @@ def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
     return Engine(name, opener, durable=plain != "memory")
 
 
-def _passing_key() -> KeyProvider:
+def passing_key() -> KeyProvider:
+    """Return a key that nobody keeps."""
     from elytron_store.sealed.providers import LocalKeys
 
     return LocalKeys({"replay": secrets.token_bytes(32)}, current="replay")

@@ -15,8 +15,6 @@ from elytron_cli.session import Session, keys_of, model_of
 from elytron_core.contracts.inspecting import MemoryReplayReport, MemoryReplayRequest
 
 STORES = "memory,file,sqlite"
-SHARED = "gateway"
-"""A store behind a server, which the command starts."""
 WALL = Path("fixtures/wall")
 
 
@@ -61,12 +59,12 @@ def replay(
 
 def _tell(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> int | None:
     import elytron_replay
-    from elytron_cli.shared_store import shared_engine
+    from elytron_cli.shared_store import is_shared, shared_engine
 
     out, keys, model = output(), keys_of(settings()), model_of(settings())
 
     async def tell() -> elytron_replay.MatrixReport:
-        told_to = [shared_engine(name) if name == SHARED else name for name in stores]
+        told_to = [shared_engine(name, keys=keys) if is_shared(name) else name for name in stores]
         if not record:
             return await elytron_replay.run_matrix(files, told_to, keys=keys)
         try:
