@@ -2,9 +2,9 @@
 
     python -m benchmarks.gateway [--users N] [--memories N] [--searches N]
 
-The users are filled in this process; then a server of its own takes over the store, and the same questions of the same
-users go to it and to a runtime here, in turns. What is compared are medians of warm searches: of each user one question
-is asked before, so that his index is built.
+The users are filled in this process, each in one bulk write of his chat; then a server of its own takes over the store, and
+the same questions of the same users go to it and to a runtime here, in turns. What is compared are medians of warm searches:
+of each user one question is asked before, so that his index is built.
 """
 
 import argparse
@@ -21,8 +21,12 @@ import httpx
 import elytron
 from benchmarks.rigs import tables
 from benchmarks.rigs.children import READY, Child, Voice
+from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import MemoryRecallRequest
+from elytron_core.contracts.writing import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId
+from elytron_core.planes.transcript import Message
 from elytron_core.scope import Scope
 from elytron_gateway import wire
 from elytron_gateway.service import Gateway
@@ -34,7 +38,7 @@ _USERS = 200
 _MEMORIES = 1_000
 _SEARCHES = 1_000
 _WAIT_S = 60.0
-_AT_ONCE = 500
+_SESSION = "chat:c"
 _TOP_K = 8
 _ADDRESS = "address"
 _TEXT = """
@@ -70,13 +74,19 @@ async def fill(folder: Path, chance: random.Random, /, *, users: int, memories: 
         made: list[User] = []
         for number in range(users):
             user = (await gateway.create_user(wire.UserRequest(user_id=f"user{number}"))).model_dump()
-            for start in range(0, memories, _AT_ONCE):
-                said = [
-                    {"sender_id": "u", "role": "user", "timestamp": place + 1, "content": _sentence(chance, place)}
-                    for place in range(start, min(memories, start + _AT_ONCE))
-                ]
-                add = {**user, "session_id": "chat:c", "messages": said}
-                await gateway.add(wire.AddRequest.model_validate(add))
+            # The first message makes the user's space and session known to the gateway; the others are the same turns.
+            said = {"sender_id": "u", "role": "user", "timestamp": 1, "content": _sentence(chance, 0)}
+            add = {**user, "session_id": _SESSION, "messages": [said]}
+            await gateway.add(wire.AddRequest.model_validate(add))
+            space = SpaceId(user["user_id"])
+            turns = [
+                TurnDraft(messages=(Message(text=_sentence(chance, place), speaker="u", at=Instant(place + 1)),))
+                for place in range(1, memories)
+            ]
+            for start in range(0, len(turns), limits.TURNS_PER_COMMIT):
+                write = TranscriptWrite(turns=tuple(turns[start : start + limits.TURNS_PER_COMMIT]))
+                scope = Scope(space=space, app="default", project="default", conversation=_SESSION)
+                await memory.write(MemoryWriteRequest(scope=scope, write=write))
             made.append(user)
         return made
 

@@ -87,7 +87,7 @@ def test_an_operator_lists_counts_renews_and_erases_users(server: Live, gate: Ga
     assert operator("rotate-key", "u_9")["user_key"] != made["user_key"]
     assert operator("revoke-key", "u_9")["revoked"] is True
     assert operator("drain") == {"told": 0, "backlog": 0}
-    assert "--confirm" in operator.refused("erase-user", "u_9", "--confirm", "u_8")
+    assert "--confirm" in operator.refused("erase-user", "u_9", "--confirm", "u_8", code=2)
     signed = SignedReport.model_validate(operator("erase-user", "u_9", "--confirm", "u_9"))
     assert is_genuine(signed, signed.public_key)
     assert "404" in operator.refused("usage", "u_9")
@@ -100,8 +100,9 @@ def test_flags_stand_before_the_command_and_win_over_the_environment(gate: Gate)
 
 
 def test_what_is_wrong_is_one_json_object_on_stderr(gate: Gate, server: Live) -> None:
-    assert "needs --conversation-id" in gate.refused("search", "x", "--scope", "current_chat")
-    assert "JSON array" in gate.refused("add-memory", *SESSION, "--messages", "[1]")
+    assert "needs --conversation-id" in gate.refused("search", "x", "--scope", "current_chat", code=2)
+    for given in ("[1]", '{"role": "user"}'):
+        assert "JSON array" in gate.refused("add-memory", *SESSION, "--messages", given)
     assert "cannot be read" in gate.refused("add-memory", *SESSION, "--messages", "no-such-file.json")
     assert "top-k" in gate.refused("search", "x", "--top-k", "0", code=2)
     assert "No such command" in gate.refused("nonsense", code=2)

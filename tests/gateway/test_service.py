@@ -353,6 +353,20 @@ class TestEdits:
         with pytest.raises(NotFound):
             await gateway.undo(wire.EditRequest(**edit))
 
+    async def test_a_belief_is_shown_in_the_users_own_session_and_edited_there(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "I'm allergic to hazelnuts."))
+        await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
+        every = wire.SearchRequest.model_validate({**ada, "query": "allergic", "scope": ["all_user_memory"]})
+        belief = next(one for one in (await gateway.search(every)).results if one.session_id != CHAT)
+        assert (belief.session_id, belief.text) == ("memory_edit:ada", "ada is allergic to hazelnuts")
+        edit = {**ada, "memory_id": belief.id}
+        with pytest.raises(NotFound):
+            await gateway.override(wire.OverrideRequest(**edit, session_id=CHAT, text="x"))
+        await gateway.override(wire.OverrideRequest(**edit, session_id="memory_edit:ada", text="allergic to walnuts"))
+        assert "allergic to walnuts" in [one.text for one in (await gateway.search(every)).results]
+
     async def test_a_purge_erases_the_memory_and_what_stood_over_it(
         self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
@@ -361,6 +375,7 @@ class TestEdits:
         edit = {**ada, "memory_id": old.id, "session_id": CHAT}
         await gateway.override(wire.OverrideRequest(**edit, text="The boiler code is 9911."))
         assert (await gateway.delete(wire.DeleteRequest(**edit, purge=True))).purged
+        assert (await gateway.usage("ada")).messages == 0
         documents = [
             document.body
             for collection in ("turns", "gateway_edits")

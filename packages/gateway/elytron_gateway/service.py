@@ -175,7 +175,8 @@ class Gateway:
         names.owned(request.session_id, owner)
         if not request.purge:
             return _edit(await self._edits.bury(owner, request.memory_id, request.session_id, request.reason))
-        await self._edits.purge(owner, request.memory_id, request.session_id)
+        if await self._edits.purge(owner, request.memory_id, request.session_id):
+            await self._sessions.shrink(owner, request.session_id, messages=1)
         return wire.EditAnswer(memory_id=request.memory_id, session_id=request.session_id, kind=None, purged=True)
 
     async def edits(self, request: wire.Placed, /) -> wire.EditsAnswer:

@@ -53,14 +53,14 @@ class Sessions:
         await self._counting.change(owner.space, plan)
 
     async def shrink(self, owner: Owner, session_id: str, /, *, messages: int) -> None:
-        """Take back the count of messages that could not be added; a session without any is none."""
+        """Take back the count of messages that were not added, or are gone; a session without any is none."""
 
         async def plan(counts: Counts) -> Planned[None]:
             kept = await self._kept(owner, session_id)
             if kept is None:
                 return Planned(None, counts)
-            fewer = counts.model_copy(update={"messages": counts.messages - messages})
-            left = kept.value.messages - messages
+            left = max(kept.value.messages - messages, 0)
+            fewer = counts.model_copy(update={"messages": counts.messages - kept.value.messages + left})
             return Planned(None, fewer, (self._counted(kept, left) if left else self._shelf.remove(kept),))
 
         await self._counting.change(owner.space, plan)

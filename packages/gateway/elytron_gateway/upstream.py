@@ -15,11 +15,12 @@ from elytron_core.contracts.control import (
 from elytron_core.contracts.maintaining import MemoryMaintainRequest
 from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters, RecallHit
 from elytron_core.contracts.writing import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
-from elytron_core.errors import NotFound
+from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.ids import TurnId
 from elytron_core.planes.transcript import TURNS, Message, Metadata, Turn, message_id
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
+from elytron_gateway import names
 from elytron_gateway.names import Owner
 
 CHAT = "chat:"
@@ -155,11 +156,11 @@ class EmbeddedUpstream:
             tags_any=(where.tag,) if where.tag is not None else (),
         )
         request = MemoryRecallRequest(scope=Scope(space=owner.space), query=query, limit=limit, filters=filters)
-        return [_found(hit) for hit in (await self._runtime.recall(request)).hits]
+        return [_found(owner, hit) for hit in (await self._runtime.recall(request)).hits]
 
     async def session_of(self, owner: Owner, memory_id: str, /) -> str | None:
         hit = await self._runtime.get(MemoryGetRequest(scope=Scope(space=owner.space), id=memory_id))
-        return hit.conversation
+        return _session(owner, hit.conversation)
 
     async def hide(self, owner: Owner, memory_id: str, /, *, undo: bool) -> None:
         scope = Scope(space=owner.space)
@@ -208,6 +209,17 @@ def _messages_of(document: Document) -> list[str]:
     return [message_id(TurnId(document.ref.key), part) for part in range(count)]
 
 
-def _found(hit: RecallHit) -> Found:
+def _session(owner: Owner, conversation: str | None) -> str:
+    """Return the session that a memory is shown in: its own, or the user's corrections where it is of none of his.
+
+    So are beliefs, which are of no one chat, and what was said under other names over other transports.
+    """
+    try:
+        return str(names.owned(conversation or "", owner))
+    except (InvalidInput, PermissionRefused):
+        return names.memory_edit(owner.user)
+
+
+def _found(owner: Owner, hit: RecallHit) -> Found:
     raw = hit.model_dump(mode="json", exclude_defaults=True)
-    return Found(hit.id, hit.conversation, hit.text, hit.score, hit.metadata, raw)
+    return Found(hit.id, _session(owner, hit.conversation), hit.text, hit.score, hit.metadata, raw)

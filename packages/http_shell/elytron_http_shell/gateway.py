@@ -33,6 +33,8 @@ from elytron_http_shell.responses import refused
 
 USER_ID = "X-User-Id"
 FORM = "multipart/form-data"
+_NO_USER = "invalid user credentials"
+_NO_OPERATOR = "invalid provisioning credential: this needs an operator's key"
 _PROVISIONERS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
 
 PlacedT = TypeVar("PlacedT", bound=wire.Credentials)
@@ -96,7 +98,8 @@ def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
 
     told = Told("gateway_health", "Say whether the gateway answers.", given=wire.HealthAnswer)
     yield _surface("GET", "/health", health, told)
-    yield _surface("POST", "/users", users, Told("create_user", "Make a user.", wire.UserRequest, wire.UserAnswer))
+    told = Told("create_user", "Make a user.", wire.UserRequest, wire.UserAnswer)
+    yield _surface("POST", "/users", users, told, unknown=_NO_OPERATOR)
     yield _surface(
         "POST", "/memories/add", add, Told("add_memories", "Add messages.", wire.AddRequest, wire.AddAnswer)
     )
@@ -190,14 +193,22 @@ def _operators(gateway: Gateway, places: Places) -> Iterable[Surface]:
 
 
 def _surface(
-    method: str, path: str, handler: Handler, told: Told, *, access: Access = Access.CREDENTIALS
+    method: str,
+    path: str,
+    handler: Handler,
+    told: Told,
+    *,
+    access: Access = Access.CREDENTIALS,
+    unknown: str = _NO_USER,
 ) -> Surface:
+    """Return the surface of a route; a caller whom nobody knows is told `unknown`, alike for every reason."""
+
     async def answered(request: Request) -> Response:
         try:
             return Response(codec.encode(await handler(request)), media_type="application/json")
         except Unauthorized:
-            told = "invalid user credentials"
-            return refused(Rejected(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=told))
+            told = Rejected(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=unknown)
+            return refused(told)
 
     return shown(path, answered, access=access, methods=(method,), told=replace(told, group="gateway"))
 

@@ -191,7 +191,7 @@ def search(
 ) -> None:
     """Search memories. Without --scope: resources, and with a conversation id that chat too."""
     if "current_chat" in scopes and conversation_id is None:
-        raise InvalidInput(field="--scope current_chat", problem="needs --conversation-id")
+        raise click.UsageError("--scope current_chat needs --conversation-id")
     print(json_text(client.search(query, scope=scopes, conversation_id=conversation_id, top_k=top_k, **place)))
 
 
@@ -293,7 +293,7 @@ def revoke_key(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
 def erase_user(client: "SyncMemoryGatewayClient", *, user_id: str, confirm: str) -> None:
     """Erase a user with everything he has, and print the signed report."""
     if confirm != user_id:
-        raise InvalidInput(field="--confirm", problem="does not name the user")
+        raise click.UsageError("--confirm does not name the user")
     print(json_text(client.erase_user(user_id)))
 
 
@@ -309,7 +309,7 @@ def _messages(given: str) -> list[dict[str, Any]]:
     from elytron_core.strict_json import parse
 
     text = given
-    if not given.lstrip().startswith("["):
+    if not given.lstrip().startswith(("[", "{")):
         try:
             text = Path(given).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
