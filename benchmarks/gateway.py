@@ -2,9 +2,9 @@
 
     python -m benchmarks.gateway [--users N] [--memories N] [--searches N]
 
-The users are filled in this process, each in one bulk write of his chat; then a server of its own takes over the store, and
-the same questions of the same users go to it and to a runtime here, in turns. What is compared are medians of warm searches:
-of each user one question is asked before, so that his index is built.
+The users are filled in this process, each in one bulk write of his chat; then a server of its own takes over the store,
+and the same questions of the same users go to it and to a runtime here, in turns. What is compared are medians of warm
+searches: of each user one question is asked before, so that his index is built.
 """
 
 import argparse

@@ -1,0 +1,104 @@
+"""Overrides and tombstones: what stands over a memory, where it is found, and how it goes again."""
+
+import pytest
+from tests.gateway.asking import CHAT, add, texts
+
+import elytron
+from elytron_core.errors import NotFound
+from elytron_gateway import wire
+from elytron_gateway.service import Gateway
+
+pytestmark = pytest.mark.anyio
+
+
+class TestEdits:
+    async def _one(self, gateway: Gateway, who: dict[str, str], query: str = "boiler code") -> wire.SearchResult:
+        answer = await gateway.search(
+            wire.SearchRequest.model_validate({**who, "query": query, "scope": ["all_user_memory"]})
+        )
+        return answer.results[0]
+
+    async def test_an_override_is_shown_and_found_by_its_own_words_until_it_is_undone(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        edit = {**ada, "memory_id": old.id, "session_id": CHAT}
+        await gateway.override(wire.OverrideRequest(**edit, text="The heater's secret is 9911."))
+        for scope in (["all_user_memory"], ["current_chat"]):
+            answer = await gateway.search(
+                wire.SearchRequest.model_validate(
+                    {**ada, "query": "heater secret", "scope": scope, "conversation_id": "c_456"}
+                )
+            )
+            assert [(one.id, one.text, one.session_id, one.overridden) for one in answer.results] == [
+                (old.id, "The heater's secret is 9911.", CHAT, True)
+            ]
+        assert await texts(gateway, ada, "4417", scope=["all_user_memory"]) == []
+        assert [one.kind for one in (await gateway.edits(wire.Placed(**ada))).edits] == ["override"]
+        await gateway.undo(wire.EditRequest(**edit))
+        assert (await self._one(gateway, ada)).text == "The boiler code is 4417."
+        assert await texts(gateway, ada, "heater secret", scope=["all_user_memory"]) == []
+
+    async def test_a_second_override_takes_the_place_of_the_first(self, gateway: Gateway, ada: dict[str, str]) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        edit = {**ada, "memory_id": old.id, "session_id": CHAT}
+        for text in ("The boiler code is 1.", "The boiler code is 2."):
+            await gateway.override(wire.OverrideRequest(**edit, text=text))
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["The boiler code is 2."]
+
+    async def test_a_tombstone_hides_a_memory_everywhere_until_it_is_undone(
+        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        edit = {**ada, "memory_id": old.id, "session_id": CHAT}
+        told = await gateway.delete(wire.DeleteRequest.model_validate({**edit, "reason": "User requested deletion"}))
+        assert (told.kind, told.reason) == ("tombstone", "User requested deletion")
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == []
+        assert (await memory.recall("boiler code", user_id="ada")).hits == ()
+        await gateway.undo(wire.EditRequest(**edit))
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["The boiler code is 4417."]
+        with pytest.raises(NotFound):
+            await gateway.undo(wire.EditRequest(**edit))
+
+    async def test_a_belief_is_shown_in_the_users_own_session_and_edited_there(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "I'm allergic to hazelnuts."))
+        await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
+        every = wire.SearchRequest.model_validate({**ada, "query": "allergic", "scope": ["all_user_memory"]})
+        belief = next(one for one in (await gateway.search(every)).results if one.session_id != CHAT)
+        assert (belief.session_id, belief.text) == ("memory_edit:ada", "ada is allergic to hazelnuts")
+        edit = {**ada, "memory_id": belief.id}
+        with pytest.raises(NotFound):
+            await gateway.override(wire.OverrideRequest(**edit, session_id=CHAT, text="x"))
+        await gateway.override(wire.OverrideRequest(**edit, session_id="memory_edit:ada", text="allergic to walnuts"))
+        assert "allergic to walnuts" in [one.text for one in (await gateway.search(every)).results]
+
+    async def test_a_purge_erases_the_memory_and_what_stood_over_it(
+        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        edit = {**ada, "memory_id": old.id, "session_id": CHAT}
+        await gateway.override(wire.OverrideRequest(**edit, text="The boiler code is 9911."))
+        assert (await gateway.delete(wire.DeleteRequest(**edit, purge=True))).purged
+        assert (await gateway.usage("ada")).messages == 0
+        documents = [
+            document.body
+            for collection in ("turns", "gateway_edits")
+            for document in await memory.context.store.scan("ada", collection, limit=100)  # type: ignore[arg-type]
+        ]
+        assert not any(b"4417" in body or b"9911" in body for body in documents)
+
+    async def test_a_memory_of_another_session_or_none_is_not_found(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "Another chat.", session="chat:other"))
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        for memory_id, session in ((old.id, "chat:other"), ("0" * 24 + "." + "0" * 12, CHAT)):
+            with pytest.raises(NotFound):
+                await gateway.override(wire.OverrideRequest(**ada, memory_id=memory_id, session_id=session, text="x"))
