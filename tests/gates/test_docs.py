@@ -14,10 +14,12 @@ import click
 import pytest
 from tests.gates.tree import ROOT, pages, shown
 
+import elytron
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.failures import FAILURES
 from elytron_cli.app import cli
 from elytron_core import errors
+from elytron_core.planes.space import COLLECTIONS
 
 PAGES = {shown(page): page for page in pages()}
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -152,3 +154,13 @@ def test_every_call_of_the_runtime_has_its_place_in_the_docs() -> None:
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     calls = [name for name, _ in inspect.getmembers(MemoryRuntime, inspect.isfunction) if not name.startswith("_")]
     assert [name for name in calls if f"`{name}" not in text] == []
+
+
+def test_every_argument_of_open_has_its_place_in_the_docs() -> None:
+    opening = PAGES["docs/python.md"].read_text().partition("## Opening")[2].partition("\n## ")[0]
+    assert [name for name in inspect.signature(elytron.open).parameters if f"`{name}`" not in opening] == []
+
+
+def test_every_collection_of_a_space_stands_in_the_architecture() -> None:
+    stored = PAGES["ARCHITECTURE.md"].read_text().partition("## What is stored")[2].partition("\n## ")[0]
+    assert [name for name in COLLECTIONS if f"`{name}`" not in stored] == []
