@@ -4,7 +4,7 @@ import errno
 import os
 import resource
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,7 @@ from elytron_store import manifest
 from elytron_store.conformance import Reopen, ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, journal, one, put, write_blob
 from elytron_store.file import FileStore
+from elytron_store.file.opening import prepare
 from elytron_store.file.places import Places, folder_name
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 
@@ -291,3 +292,16 @@ class TestFailures:
         log.mkdir()
         with pytest.raises(StoreUnavailable):
             await one(store, fact(1))
+
+
+class _Arriving(type(Path())):
+    """A folder in which another process makes a store just before it is looked through."""
+
+    def iterdir(self) -> Generator[Path]:
+        prepare(Places(Path(self)), at=AT, profile=None, sealed=False, busy_wait_s=1.0)
+        yield from Path(self).iterdir()
+
+
+def test_a_store_that_another_process_makes_meanwhile_is_no_foreign_folder(tmp_path: Path) -> None:
+    prepare(Places(_Arriving(tmp_path)), at=AT, profile=None, sealed=False, busy_wait_s=1.0)
+    assert {path.name for path in tmp_path.iterdir()} >= {"manifest.json", "spaces"}

@@ -75,6 +75,6 @@ class OperationContext:
         scope = request.scope or self.default_scope
         if scope is None:
             raise ScopeMissing(
-                operation=type(request).__name__, way_out="give the request a scope, or open the runtime with space="
+                operation=type(request).__name__, way_out="name a user_id or a scope, or open the runtime with space="
             )
         return scope

@@ -43,16 +43,25 @@ def prepare(where: Places, /, *, at: Instant, profile: str | None, sealed: bool,
 
 def _manifest(where: Places, *, at: Instant, profile: str | None, sealed: bool) -> Manifest:
     """Return the manifest to keep: the one found, opened now, or a new one where there is nothing at all."""
-    try:
-        data = where.manifest.read_bytes()
-    except FileNotFoundError:
-        if where.root.exists() and {path.name for path in where.root.iterdir()} - _MAY_COME_FIRST:
+    data = _kept(where)
+    if data is None and where.root.exists() and {path.name for path in where.root.iterdir()} - _MAY_COME_FIRST:
+        # What lies there may be a store that another process made between the two looks.
+        data = _kept(where)
+        if data is None:
             raise StoreForeign(
                 f"the folder {str(where.root)!r} holds files and no elytron store: choose an empty or a new folder"
-            ) from None
+            )
+    if data is None:
         return Manifest(
             engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at
         )
     found = manifest.read(data)
     manifest.require_match(found, engine=ENGINE, profile=profile, sealed=sealed)
     return found.model_copy(update={"opened_at": at})
+
+
+def _kept(where: Places) -> bytes | None:
+    try:
+        return where.manifest.read_bytes()
+    except FileNotFoundError:
+        return None
