@@ -31,19 +31,19 @@ class Connection(aiosqlite.Connection):
         """Wait for the thread of a connection that could not be made; its last word may not find the loop closed."""
         await asyncio.to_thread(self._worker.join)
 
-    @property
-    def raw(self) -> Raw:
-        """The connection itself, for its thread alone. Raises StoreClosed."""
-        if self._connection is None or not self._running:
+    def require_raw(self) -> Raw:
+        """Return the connection itself, for its thread alone. Raises StoreClosed."""
+        raw = self._connection
+        if raw is None or not self._running:
             raise StoreClosed
-        return self._connection
+        return raw
 
     async def run(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Return `function(raw, *args)`, run on the connection's thread behind what was given before.
 
         A cancelled caller goes away at once; the function still runs. Raises StoreClosed.
         """
-        raw = self.raw
+        raw = self.require_raw()
 
         # A closure: aiosqlite logs what it runs, and the arguments are content.
         def call() -> T:
@@ -57,7 +57,7 @@ class Connection(aiosqlite.Connection):
 
         Nobody waits for it here, so that it can answer many in one hop. Raises StoreClosed.
         """
-        assert self.raw is not None
+        self.require_raw()
 
         def call() -> None:
             work()

@@ -232,7 +232,7 @@ class SqliteStore:
 
     def _apply(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         """Write a group; runs on the writer's thread."""
-        raw = self._writer.raw
+        raw = self._writer.require_raw()
         try:
             outcomes = self._guard(lambda: writing.apply_group(raw, self._access, batches), doing="committing")
         except ElytronError:
@@ -247,7 +247,7 @@ class SqliteStore:
         if self._answers < limits.STORE_FORGET_EVERY:
             return None
         self._answers = 0
-        raw = self._writer.raw
+        raw = self._writer.require_raw()
         return lambda: writing.forget_answers(raw, self._access, self._expired())
 
     async def _read(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
