@@ -8,7 +8,7 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.modes import ModeInput
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.scoped import PageLimit, ScopedRequest
 from elytron_core.contracts.skills import RuntimeSkillName
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.contracts.writing import WriteDecision
@@ -188,7 +188,7 @@ class JobListRequest(ScopedRequest):
 
     states: Annotated[tuple[JobState, ...], Field(max_length=len(JobState))] = ()
     """Only jobs in these states; without any, all."""
-    limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = 100
+    limit: PageLimit = 100
 
 
 class WorkHealth(StrEnum):

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.scoped import Reason, ScopedRequest
+from elytron_core.contracts.scoped import PageLimit, Reason, ScopedRequest
 from elytron_core.model import Value
 from elytron_core.planes import procedural
 from elytron_core.scope import Name
@@ -22,7 +22,7 @@ class RuntimeSkillListRequest(ScopedRequest):
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)] | None = None
     include_disabled: bool = False
     include_retired: bool = False
-    limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = 100
+    limit: PageLimit = 100
 
 
 class RuntimeSkillSummary(Value):
