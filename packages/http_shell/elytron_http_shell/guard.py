@@ -58,7 +58,8 @@ class Guard:
             reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
             return Rejected(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
         if not self._is_ours(headers):
-            return rejection(PermissionRefused("this host or origin is not served here"), request_id=request_id)
+            refused = PermissionRefused("this host or origin is not served here: its server allows others by --allow-host")
+            return rejection(refused, request_id=request_id)
         return None
 
     def _is_ours(self, headers: Headers) -> bool:

@@ -51,6 +51,14 @@ _STATUS_KEYS = {
 }
 
 
+_WAYS_OUT = {
+    "not_found": "there is nothing at this path: /docs shows, and /openapi.json tells, what there is",
+    METHOD_NOT_ALLOWED: "this path takes other methods: the header `Allow` names them",
+    REQUEST_TIMEOUT: "the body took too long to arrive: send it without pauses",
+    UNSUPPORTED_MEDIA_TYPE: "the body is of another media type than this path takes: say which with `Content-Type`",
+}
+
+
 def application(
     entrance: Entrance,
     /,
@@ -101,7 +109,9 @@ async def _known(request: Request, error: Exception) -> Response:
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     key = _STATUS_KEYS.get(error.status_code, INTERNAL)
-    told = Rejected(request_id=request_id_of(request.scope), error_key=key, reason=failure(key).title)
+    told = Rejected(
+        request_id=request_id_of(request.scope), error_key=key, reason=_WAYS_OUT.get(key, failure(key).title)
+    )
     return refused(told, headers=dict(error.headers or {}))
 
 

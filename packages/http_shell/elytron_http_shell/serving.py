@@ -145,7 +145,8 @@ def _bound(serving: Serving) -> Generator[socket.socket]:
         try:
             listening.bind((serving.host, serving.port))
         except OSError as error:
-            raise InvalidInput(field="host and port", problem=f"cannot be listened on: {error.strerror}") from error
+            problem = f"cannot be listened on: {error.strerror}; choose others, or port 0 for any that is free"
+            raise InvalidInput(field="host and port", problem=problem) from error
         yield listening
 
 
