@@ -58,7 +58,7 @@ class Guard:
             reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
             return Rejected(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
         if not self._is_ours(headers):
-            refused = PermissionRefused("this host or origin is not served here: its server allows others by --allow-host")
+            refused = PermissionRefused("this host or origin is not served here: others need --allow-host")
             return rejection(refused, request_id=request_id)
         return None
 
