@@ -23,6 +23,8 @@ _ROUGH: Final = 0.03
 """Two cosines that are further apart than this, roughly, are so exactly."""
 _LOWEST: Final = 256
 """So many of the roughly lowest cosines, at the most, are made exact to find the lowest."""
+_APART: Final = 2.0
+"""More than any cosine."""
 _SLACK: Final = 1e-6
 """More than a product in single precision is off by, as a share."""
 LARGE: Final = 1 << 14
@@ -40,9 +42,9 @@ class Nearness:
         self._compared = compared
         self._factor = asked.peak * ROUGH_STEP
         self._dots, self._products = kept.scan(asked, len(compared))
-        self.lowest = self._find_lowest()
+        self._above: Floats | None = None
+        self.lowest = self._find_lowest() if len(compared) >= LARGE else self._find_all()
         """The lowest cosine of all, exactly."""
-        self._above = self._all_above() if len(compared) < LARGE else None
 
     def nearest(self, asked: Mask, wanted: int, /) -> Rows:
         """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
@@ -80,13 +82,17 @@ class Nearness:
         found[~self._compared[rows]] = 0.0
         return found.reshape(lines.shape)
 
-    def _all_above(self) -> Floats:
-        """Return each row's cosine above the lowest, roughly; 0 where there is nothing to compare."""
-        above = self._dots.astype(np.float64)
-        peaks = self._kept.peaks[: len(above)]
-        above[: len(peaks)] *= peaks * self._factor
-        above -= self.lowest
-        return np.maximum(above, 0.0, out=above)
+    def _find_all(self) -> float:
+        """Note how far each row's cosine is above the lowest, roughly, and return the lowest."""
+        rough = self._dots.astype(np.float64)
+        peaks = self._kept.peaks[: len(rough)]
+        rough[: len(peaks)] *= peaks * self._factor
+        compared = np.where(self._compared, rough, _APART)
+        low = (compared <= compared.min() + _ROUGH).nonzero()[0]
+        lowest = self._lowest_of(low, compared.take(low))
+        rough -= lowest
+        self._above = np.maximum(rough, 0.0, out=rough)
+        return lowest
 
     def _find_lowest(self) -> float:
         values = self._products
@@ -99,7 +105,9 @@ class Nearness:
         low = low[self._compared[low]]
         rough = self._rough(low)
         near = rough <= rough.min() + _ROUGH
-        low, rough = low[near], rough[near]
+        return self._lowest_of(low[near], rough[near])
+
+    def _lowest_of(self, low: Rows, rough: Floats) -> float:
         return float(self._kept.exact(self._asked, low[highest(-rough, _LOWEST)]).min())
 
     def _rough(self, rows: NDArray[np.integer]) -> Floats:

@@ -138,9 +138,9 @@ class Postings:
                 places = places.take(hits)
                 starts, behind = segment.starts.take(places), segment.starts.take(places + 1)
                 sizes = behind - starts
-                ends = np.cumsum(sizes)
-                held = np.repeat(behind - ends, sizes) + np.arange(int(ends[-1]))
-                parts.append((np.repeat(hits, sizes), segment.rows.take(held), segment.counts.take(held)))
+                ends = sizes.cumsum()
+                held = (behind - ends).repeat(sizes) + np.arange(int(ends[-1]))
+                parts.append((hits.repeat(sizes), segment.rows.take(held), segment.counts.take(held)))
         if not parts:
             return Found(*_NOTHING, np.zeros(len(codes), np.int64))
         terms, rows, counts = parts[0]

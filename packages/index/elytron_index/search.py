@@ -158,14 +158,18 @@ def _weigh_neighbours(
     columns, context = state.columns, query.context
     take = 1.0 / (1.0 + (columns.chars.take(pool) / context.chars) ** 2)
     lent = np.array((context.before, context.after, context.second_before, context.second_after))[:, None]
-    both = bodies[None] if near is None else np.stack((bodies, near.above(around)))
-    sessions = best_three(both[:, 0], columns.thread.take(pool), around.reach)
-    s.body[:], s.session[:] = both[0, 0], sessions[0]
-    np.multiply(np.add.reduce(both[0, 1:] * lent, axis=0), take, out=s.near)
+    np.multiply(np.add.reduce(bodies[1:] * lent, axis=0), take, out=s.near)
     np.multiply(bodies[1], around.answering, out=s.answer)
+    own = bodies[:1]
     if near is not None:
-        np.add(both[1, 0], near.lowest, out=s.vector)
-        np.multiply(np.add.reduce(both[1, 1:] * lent, axis=0), take, out=s.vector_near)
+        above = near.above(around)
+        np.multiply(np.add.reduce(above[1:] * lent, axis=0), take, out=s.vector_near)
+        np.add(above[0], near.lowest, out=s.vector)
+        own = np.array((bodies[0], above[0]))
+    s.body[:] = bodies[0]
+    sessions = best_three(own, columns.thread.take(pool), around.reach)
+    s.session[:] = sessions[0]
+    if near is not None:
         s.vector_session[:] = sessions[1]
 
 

@@ -62,25 +62,27 @@ def best_three(values: Floats, threads: NDArray[np.int32], sizes: NDArray[np.int
     if not values.shape[1]:
         return values
     # One sort does it: a float32 that is not negative sorts as its bits do, behind its thread's number.
-    bits = values.astype(np.float32).view(np.uint32)
-    keys = (threads.astype(np.uint64) << np.uint64(32)) | bits
+    keys = (threads.astype(np.uint64) << np.uint64(32)) | values.astype(np.float32).view(np.uint32)
     keys.sort(axis=1)
-    ordered = keys.astype(np.uint32).view(np.float32).astype(np.float64)
-    owners = (keys[0] >> np.uint64(32)).astype(np.int64)
+    owners = keys[0] >> np.uint64(32)
     last = np.ones(len(owners), np.bool_)
     np.not_equal(owners[1:], owners[:-1], out=last[:-1])
     ends = last.nonzero()[0]
     counts = ends + 1
-    counts[1:] -= counts[:-1].copy()
-    total = ordered.take(ends, axis=1)
+    counts[1:] -= ends[:-1] + 1
+    total = _values(keys.take(ends, axis=1))
     for back in (1, 2):
-        total += ordered.take(ends - back, axis=1, mode="wrap") * (counts > back)
+        total += _values(keys.take(ends - back, axis=1, mode="wrap")) * (counts > back)
     of_thread = np.zeros((len(values), int(owners[-1]) + 1))
-    of_thread[:, owners.take(ends)] = total
+    of_thread[:, owners[ends].astype(np.int64)] = total
     found = of_thread.take(threads, axis=1) / sizes
     if not owners[0]:
         np.copyto(found, values, where=threads == 0)
     return found
+
+
+def _values(keys: NDArray[np.uint64]) -> Floats:
+    return keys.astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 def edge(values: Floats, wanted: int, /) -> float:

@@ -1,7 +1,8 @@
 """Everything a space's index holds, and how units come into it and leave it."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ _FULL_CHARS = 250
 _LABELS_KEPT = 4_096
 _COMPACT_DEAD = 1_024
 _OVERGROWN = 3
+_new: Callable[..., Any] = tuple[Any, ...].__new__
+_view: Callable[[tuple[Any, ...]], UnitView] = partial(_new, UnitView)
 _ASSISTANTS = frozenset(("assistant", "model", "ai", "agent"))
 
 
@@ -141,23 +144,23 @@ class State:
         columns, names = self.columns, self.names
         fields = (
             self.refs.of(rows),
-            whole_numbers(columns.part[rows]),
-            [names.plane.values[code] for code in whole_numbers(columns.plane[rows])],
-            [names.speaker.values[code] for code in whole_numbers(columns.speaker[rows])],
-            [names.role.values[code] for code in whole_numbers(columns.role[rows])],
-            [names.thread.values[code] for code in whole_numbers(columns.thread[rows])],
-            whole_numbers(columns.order[rows]),
-            whole_numbers(columns.at[rows]),
-            [names.scope.values[code] for code in whole_numbers(columns.scope[rows])],
-            [names.tags.values[code] for code in whole_numbers(columns.tags[rows])],
-            whole_numbers(columns.valid_from[rows]),
-            whole_numbers(columns.valid_to[rows]),
-            whole_numbers(columns.recorded_at[rows]),
-            whole_numbers(columns.closed_at[rows]),
-            whole_numbers(columns.trust[rows]),
-            whole_numbers(columns.chars[rows]),
+            columns.part.take(rows).tolist(),
+            map(names.plane.values.__getitem__, columns.plane.take(rows).tolist()),
+            map(names.speaker.values.__getitem__, columns.speaker.take(rows).tolist()),
+            map(names.role.values.__getitem__, columns.role.take(rows).tolist()),
+            map(names.thread.values.__getitem__, columns.thread.take(rows).tolist()),
+            columns.order.take(rows).tolist(),
+            columns.at.take(rows).tolist(),
+            map(names.scope.values.__getitem__, columns.scope.take(rows).tolist()),
+            map(names.tags.values.__getitem__, columns.tags.take(rows).tolist()),
+            columns.valid_from.take(rows).tolist(),
+            columns.valid_to.take(rows).tolist(),
+            columns.recorded_at.take(rows).tolist(),
+            columns.closed_at.take(rows).tolist(),
+            columns.trust.take(rows).tolist(),
+            columns.chars.take(rows).tolist(),
         )
-        return list(map(UnitView._make, zip(*fields, strict=True)))
+        return list(map(_view, zip(*fields, strict=True)))
 
     def assistants(self) -> tuple[Mask, Mask] | None:
         """Return which roles, and which speakers, by code, are an assistant's; None where nobody is."""

@@ -170,7 +170,9 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     words, every = len(terms.words), len(terms.every)
     in_body = every + sum(map(len, related))
     body_end, title_end = found.terms.searchsorted((in_body, in_body + every)).tolist()
-    held = _with_kin(state, _part(found, 0, in_body, 0, body_end), (*related, *({} for _ in terms.names)))
+    in_text, in_title = _part(found, 0, in_body, 0, body_end), _part(found, in_body, every, body_end, title_end)
+    in_label = _part(found, in_body + every, words, title_end, len(found.rows))
+    held = _with_kin(state, in_text, (*related, *({} for _ in terms.names)))
     hit = np.zeros(state.columns.size, np.bool_)
     hit[held.rows] = True
     hit[found.rows[body_end:]] = True
@@ -179,8 +181,8 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
         state,
         query,
         body=body,
-        title=_bm25(state, _part(found, in_body, every, body_end, title_end), Field.TITLE, query.title),
-        label=_bm25(state, _part(found, in_body + every, words, title_end, len(found.rows)), Field.LABEL, query.label),
+        title=_bm25(state, in_title, Field.TITLE, query.title) if len(in_title.rows) else None,
+        label=_bm25(state, in_label, Field.LABEL, query.label) if len(in_label.rows) else None,
         name=name,
         words=words,
         held=held,
@@ -271,6 +273,8 @@ def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]
 
 def shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
     """Return what a word and its kin count, where so many hold each: kin is left out once there are too many."""
+    if sum(holders) <= _KIN_POSTINGS:
+        return [1.0, *others]
     return [
         share if spent <= _KIN_POSTINGS or share == 1.0 else 0.0
         for share, spent in zip((1.0, *others), accumulate(holders), strict=True)
@@ -335,8 +339,6 @@ def _bodies(state: State, query: IndexQuery, held: Held, words: int) -> tuple[Fl
 
 def _bm25(state: State, found: Found, field: Field, parameters: Bm25) -> Floats | None:
     """Return each row's score for the terms found in a field, without kin."""
-    if not len(found.rows):
-        return None
     held = _with_kin(state, found, ())
     return _summed(state, found.rows, _gains(state, held, field, parameters))
 

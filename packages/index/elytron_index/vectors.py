@@ -145,17 +145,16 @@ class ModelVectors:
 
     def exact(self, query: Coded, rows: Integers, /) -> Floats:
         """Return the cosine of each of `rows`; 0 where there is no vector."""
-        found = np.zeros(len(rows))
-        known = np.flatnonzero(rows < len(self.peaks))
-        if not len(known):
+        if rows.max(initial=0) >= len(self.peaks):
+            found = np.zeros(len(rows))
+            known = np.flatnonzero(rows < len(self.peaks))
+            found[known] = self.exact(query, rows[known]) if len(known) else 0.0
             return found
-        rows = rows[known]
         coarse, fine = self._taken(rows)
-        asked = np.stack((query.coarse, query.fine))
+        asked = np.array((query.coarse, query.fine))
         of_coarse, of_fine = dots(asked, coarse), dots(asked, fine)
         whole = (_STEP * _STEP) * of_coarse[0] + _STEP * (of_coarse[1] + of_fine[0]) + of_fine[1]
-        found[known] = whole * (self.peaks[rows].astype(np.float64) * (query.peak / (_FULL * _FULL)))
-        return found
+        return whole * (self.peaks[rows].astype(np.float64) * (query.peak / (_FULL * _FULL)))
 
     def renumbered(self, numbers: NDArray[np.int32], /) -> "ModelVectors":
         """Return the vectors of the rows that `numbers` gives a number, at that number."""
@@ -212,7 +211,7 @@ class ModelVectors:
 
     def _taken(self, rows: Integers) -> tuple[Codes, Codes]:
         if len(self.blocks) == 1:
-            return self.blocks[0].coarse[rows], self.blocks[0].fine[rows]
+            return self.blocks[0].coarse.take(rows, axis=0), self.blocks[0].fine.take(rows, axis=0)
         shape = (len(rows), self.dimension)
         coarse: Codes = np.empty(shape, np.int8)
         fine: Codes = np.empty(shape, np.int8)
