@@ -14,7 +14,7 @@ from elytron_index.query import IndexQuery
 from elytron_index.selection import highest, likely_edge
 from elytron_index.sights import Around, Sight
 from elytron_index.state import State
-from elytron_index.vectors import ROUGH_STEP, Coded, ModelVectors
+from elytron_index.vectors import ROUGH_STEP, ModelVectors, Scanned
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -36,12 +36,12 @@ class Nearness:
 
     __slots__ = ("_above", "_asked", "_compared", "_dots", "_factor", "_kept", "_products", "lowest")
 
-    def __init__(self, kept: ModelVectors, asked: Coded, compared: Mask, /) -> None:
+    def __init__(self, kept: ModelVectors, scanned: Scanned, compared: Mask, /) -> None:
         self._kept = kept
-        self._asked = asked
+        self._asked = scanned.asked
         self._compared = compared
-        self._factor = asked.peak * ROUGH_STEP
-        self._dots, self._products = kept.scan(asked, len(compared))
+        self._factor = scanned.asked.peak * ROUGH_STEP
+        self._dots, self._products = scanned.dots, scanned.products
         self._above: Floats | None = None
         self.lowest = self._find_lowest() if len(compared) >= LARGE else self._find_all()
         """The lowest cosine of all, exactly."""
@@ -119,8 +119,13 @@ def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | Non
     """Return how near the units in `sight` are to the vector of `query`; None where there is nothing to compare."""
     if query.vector is None:
         return None
-    asked = state.vectors.parse(query.vector, {}, field="query vector")
     model = query.vector[0]
     kept = state.vectors.models.get(model)
+    scanned = state.scanned
+    if scanned is None or scanned.vector != query.vector:
+        asked = state.vectors.parse(query.vector, {}, field="query vector")
+        if kept is None:
+            return None
+        scanned = state.scanned = Scanned(query.vector, asked, *kept.scan(asked, state.columns.size))
     compared = sight.compared(model, kept) if kept is not None else None
-    return Nearness(kept, asked, compared) if kept is not None and compared is not None else None
+    return Nearness(kept, scanned, compared) if kept is not None and compared is not None else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_index import aims, masks, skipping, texts
+from elytron_index import aims, masks, reading
 from elytron_index.columns import Mask
 from elytron_index.nearness import Nearness, nearness
 from elytron_index.query import Candidate, Candidates, IndexQuery, Signals, UnitView
@@ -43,13 +43,13 @@ def search(state: State, query: IndexQuery, /) -> Candidates:
     sight = state.sights.of(query.filters)
     excluded = masks.excluded_rows(query.filters.exclude, state.rows_of)
     asked = masks.asked(query.filters, sight.mask, state.columns, state.names, excluded)
-    terms = texts.terms_of(state, query.text)
-    read = skipping.read(state, query, terms) if skipping.serves(state, query) else texts.read(state, query, terms)
+    read = reading.read(state, query)
+    terms = read.terms
     near = nearness(state, query, sight)
-    pool = _pool(state, query, read, near, seen=sight.mask, asked=asked)
+    pool = _pool(state, query, read.said, near, seen=sight.mask, asked=asked)
     shares, named = _speakers(state, terms)
     around = sight.around(pool)
-    local = read.local(around)
+    local = read.said.local(around)
     table = np.zeros((len(Signals._fields), len(pool)))
     signals = Signals[Floats]._make(table)
     text = local.total(query.weights)
@@ -72,21 +72,21 @@ def search(state: State, query: IndexQuery, /) -> Candidates:
 
 
 def _pool(
-    state: State, query: IndexQuery, read: Texts | Skipping, near: Nearness | None, /, *, seen: Mask, asked: Mask
+    state: State, query: IndexQuery, said: Texts | Skipping, near: Nearness | None, /, *, seen: Mask, asked: Mask
 ) -> Rows:
     """Return the rows worth weighing in full: best by text, beside the best, nearest by vector."""
     if query.vector is None and not query.text.strip():
         return asked.nonzero()[0]
     wanted = max(_POOL, _POOL_TIMES * query.limit)
     mark = np.zeros(state.columns.size, np.bool_)
-    speaking = read.speaking(seen, wanted)
+    speaking = said.speaking(seen, wanted)
     if len(speaking):
         before, after = state.columns.before, state.columns.after
         previous, following = before.take(speaking), after.take(speaking)
         for beside in (previous, following, before.take(previous), after.take(following)):
             mark[beside] = True
-    is_one = read.is_body_alone and (asked is seen or np.array_equal(asked, seen))
-    mark[speaking if is_one else read.telling(asked, wanted)] = True
+    is_one = said.is_body_alone and (asked is seen or np.array_equal(asked, seen))
+    mark[speaking if is_one else said.telling(asked, wanted)] = True
     if near is not None:
         mark[near.nearest(asked, wanted)] = True
     mark &= asked

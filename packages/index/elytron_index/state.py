@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,10 @@ from elytron_index.refs import Refs
 from elytron_index.sights import Sights
 from elytron_index.threads import Threads
 from elytron_index.units import Change, Embedded, Unit
-from elytron_index.vectors import Coded, Vectors
+from elytron_index.vectors import Coded, Scanned, Vectors
+
+if TYPE_CHECKING:
+    from elytron_index.reading import Read
 
 _DAY_MS = 86_400_000
 _FULL_CHARS = 250
@@ -32,6 +35,8 @@ _COMPACT_DEAD = 1_024
 _OVERGROWN = 3
 _new: Callable[..., Any] = tuple[Any, ...].__new__
 _view: Callable[[tuple[Any, ...]], UnitView] = partial(_new, UnitView)
+_READ_BYTES = 40
+"""About what is kept of a unit between the searches of one recall."""
 _ASSISTANTS = frozenset(("assistant", "model", "ai", "agent"))
 
 
@@ -205,11 +210,14 @@ class State:
             len(getattr(self.names, name)) for name in ("plane", "speaker", "role", "thread", "scope", "tags")
         )
         parts = (self.columns, self.postings, self.threads, self.vectors, self.refs, self.sights)
-        return 4_096 + words + self._sums.nbytes + sum(part.size_bytes for part in parts)
+        read = _READ_BYTES * self.columns.size
+        return 4_096 + words + read + self._sums.nbytes + sum(part.size_bytes for part in parts)
 
     def _renew(self) -> None:
         """Forget what was looked up of the units as they were."""
         self.sights = Sights(self.columns, self.names)
+        self.read: Read | None = None
+        self.scanned: Scanned | None = None
         self._assistants: tuple[Mask, Mask, bool] | None = None
 
     def _vectors_of(self, ref: Ref) -> dict[tuple[str, int], Coded]:

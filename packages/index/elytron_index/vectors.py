@@ -64,6 +64,16 @@ def coded(vector: Vector, /) -> Coded:
     return Coded(coarse.astype(np.int8), (whole - coarse * _STEP).astype(np.int8), peak)
 
 
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A query's vector beside every row, as `ModelVectors.scan` found it."""
+
+    vector: tuple[str, bytes]
+    asked: Coded
+    dots: Dots
+    products: Dots
+
+
 class Block:
     """Some rows' vectors: a row without one has peak 0."""
 

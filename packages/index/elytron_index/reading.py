@@ -1,0 +1,30 @@
+"""What a query's words say of a space, read once for all planes that are asked the same."""
+
+from dataclasses import dataclass
+
+from elytron_index import skipping, texts
+from elytron_index.query import IndexQuery
+from elytron_index.skipping import Skipping
+from elytron_index.state import State
+from elytron_index.texts import Terms, Texts
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The terms of a query, and what they say of every row whatever the filters."""
+
+    asked: tuple[object, ...]
+    terms: Terms
+    said: Texts | Skipping
+
+
+def read(state: State, query: IndexQuery, /) -> Read:
+    """Return what the words of `query` say; kept for the next, since a recall asks of one plane after the other."""
+    is_large = skipping.serves(state, query)
+    asked = (is_large, query.text, query.weights, query.body, query.title, query.label)
+    kept = state.read
+    if kept is None or kept.asked != asked:
+        terms = texts.terms_of(state, query.text)
+        said = skipping.read(state, query, terms) if is_large else texts.read(state, query, terms)
+        kept = state.read = Read(asked, terms, said)
+    return kept
