@@ -5,13 +5,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.index.corpora import HISTORIES, MOMENTS, QUERIES, living
+from tests.index.corpora import FILTERS, HISTORIES, MOMENTS, QUERIES, living
 from tests.index.test_search import ANALYSER, fresh
 
 from elytron_core.ports.store import Ref
-from elytron_index import Candidates, Change, Embedded, Filters, IndexQuery, Unit, nearness, sights, state, texts
+from elytron_index import (
+    Candidates,
+    Change,
+    Embedded,
+    Filters,
+    IndexQuery,
+    Unit,
+    Weights,
+    nearness,
+    sights,
+    state,
+    texts,
+)
 from elytron_index.space import SpaceIndex
 
 DAY_MS = 86_400_000
@@ -37,7 +49,8 @@ def built(changes: Sequence[Change]) -> SpaceIndex:
     return index
 
 
-@given(history=HISTORIES, queries=st.lists(QUERIES, min_size=1, max_size=3), data=st.data())
+@settings(max_examples=20)
+@given(history=HISTORIES, queries=st.lists(QUERIES, min_size=1, max_size=2), data=st.data())
 def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
     history: list[list[Change]], queries: list[IndexQuery], data: st.DataObject
 ) -> None:
@@ -55,10 +68,28 @@ def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
                 assert reloaded is not None
                 asked = reloaded
             unasked = fresh(living(history[:sequence]))
-            for query in (*queries, *queries):
+            for query in (*queries, queries[0]):
                 assert asked.search(query) == unasked.search(query)
 
 
+@settings(max_examples=20)
+@given(history=HISTORIES, query=QUERIES, data=st.data())
+def test_a_question_put_under_other_filters_and_weights_is_answered_anew(
+    history: list[list[Change]], query: IndexQuery, data: st.DataObject
+) -> None:
+    units = living(history)
+    asked = fresh(units)
+
+    for _ in range(3):
+        weights = replace(
+            Weights(), kin=data.draw(st.sampled_from([0.0, 0.5])), title=data.draw(st.sampled_from([0, 1]))
+        )
+        vector = query.vector if data.draw(st.booleans()) else None
+        again = replace(query, filters=data.draw(FILTERS), weights=weights, vector=vector)
+        assert asked.search(again) == fresh(units).search(again)
+
+
+@settings(max_examples=20)
 @given(history=HISTORIES, query=QUERIES, moments=st.lists(MOMENTS | st.integers(5, 35), min_size=2, max_size=6))
 def test_a_moment_is_answered_as_of_itself_whatever_was_asked_before(
     history: list[list[Change]], query: IndexQuery, moments: list[int]
