@@ -292,15 +292,15 @@ async def _kept(ctx: OperationContext, scope: Scope, found: Candidates | None) -
     documents = await _read(ctx, scope, found)
     if found is None or not documents:
         return []
-    terms = [term for given in found.terms if (term := wording.normalise(given))]
+    terms = [wording.signs_of(term) for given in found.terms if (term := wording.normalise(given))]
     ranked: list[Ranked] = []
     for item in found.found:
         document = documents.get(item.unit.ref)
         if document is None:
             continue
         memory = kept(document)
-        told = wording.normalise(f"{title_of(memory.value)} {text_of(memory.value)}")
-        share = sum(wording.holds(told, term) for term in terms) / max(len(terms), 1)
+        told = wording.padded(wording.normalise(f"{title_of(memory.value)} {text_of(memory.value)}"))
+        share = sum(wording.has_any(told, signs) for signs in terms) / max(len(terms), 1)
         if share:
             hit = memory.found(score=share, signals=signals_of(item))
             ranked.append(Ranked(share, hit.at or 0, hit.id, 0, hit))
