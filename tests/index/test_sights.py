@@ -59,6 +59,7 @@ def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
         patch.setattr(sights, "_ROWS_KEPT", data.draw(st.sampled_from([0, 1 << 15]), label="rows"))
         patch.setattr(state, "_COMPACT_DEAD", data.draw(st.sampled_from([0, 1_000]), label="dead"))
         patch.setattr(nearness, "LARGE", data.draw(st.sampled_from([0, 1 << 14]), label="large"))
+        patch.setattr(texts, "_AT_ONCE", data.draw(st.sampled_from([1, 20, 1 << 18]), label="at once"))
         patch.setattr(texts, "_SMALL", data.draw(st.sampled_from([0, 1 << 12]), label="small"))
         asked = SpaceIndex(ANALYSER)
         for sequence, batch in enumerate(history, 1):

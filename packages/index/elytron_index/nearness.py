@@ -121,11 +121,11 @@ def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | Non
         return None
     model = query.vector[0]
     kept = state.vectors.models.get(model)
-    scanned = state.scanned
-    if scanned is None or scanned.vector != query.vector:
-        asked = state.vectors.parse(query.vector, {}, field="query vector")
-        if kept is None:
-            return None
-        scanned = state.scanned = Scanned(query.vector, asked, *kept.scan(asked, state.columns.size))
+    scanned = state.scanned if state.scanned is not None and state.scanned.vector == query.vector else None
+    asked = scanned.asked if scanned is not None else state.vectors.parse(query.vector, {}, field="query vector")
     compared = sight.compared(model, kept) if kept is not None else None
-    return Nearness(kept, scanned, compared) if kept is not None and compared is not None else None
+    if kept is None or compared is None:
+        return None
+    if scanned is None:
+        scanned = state.scanned = Scanned(query.vector, asked, *kept.scan(asked, state.columns.size))
+    return Nearness(kept, scanned, compared)

@@ -28,6 +28,9 @@ _KIN_POSTINGS: Final = 1 << 15
 _SMALL: Final = 1 << 12
 """Rows of a larger space are numbered anew where only some of them matter, so that a table of them stays small."""
 
+_AT_ONCE: Final = 1 << 18
+"""So many numbers, at the most, are looked up of several terms together."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -131,18 +134,20 @@ class Texts:
         )
         matched[:] = itself.take(lines[0])
         table, lines = _table(self.state.columns.size, held, lines)
-        together = table.take(lines, axis=1)
-        k1 = self.query.body.k1
-        total = np.add.reduce(together[:words], axis=1)
-        gains = total / (total + window_norm(self.state, self.query, around))
-        most = np.minimum(np.maximum.reduce(together[:words], axis=1), 1.0)
-        own = np.minimum(together[:, 0], 1.0)
+        k1, norm = self.query.body.k1, window_norm(self.state, self.query, around)
         rarity = held.idf.tolist()
-        for word, idf in enumerate(rarity):
-            coverage += idf * own[word]
-            if word < words:
-                context += idf * most[word]
-                window += (idf * (k1 + 1.0)) * gains[word]
+        at_once = max(1, _AT_ONCE // lines.size)
+        for first in range(0, len(rarity), at_once):
+            together = table[first : first + at_once].take(lines, axis=1)
+            total = np.add.reduce(together, axis=1)
+            gains = total / (total + norm)
+            most = np.minimum(np.maximum.reduce(together, axis=1), 1.0)
+            own = np.minimum(together[:, 0], 1.0)
+            for place, idf in enumerate(rarity[first : first + at_once]):
+                coverage += idf * own[place]
+                if first + place < words:
+                    context += idf * most[place]
+                    window += (idf * (k1 + 1.0)) * gains[place]
         of_words = sum(rarity[:words])
         return Spread(window, matched, coverage / (of_words + sum(rarity[words:])), context / (of_words or 1.0))
 
