@@ -2,7 +2,8 @@
 
     python -m benchmarks.kin FOLDER --output kin.npz
 
-The words are the whole words of the encoder's vocabulary, which stands in the order of their frequency; the mean of all
+`benchmarks/kinds.txt` adds what no vectors of single words tell: things of a kind, by the words for the kind. The
+words are the whole words of the encoder's vocabulary, which stands in the order of their frequency; the mean of all
 vectors is taken off before they are compared. A stem has the vector of its most frequent word. Prints how far the table
 agrees with the one that ships, which was made with the encoder's weights before they were cut to 8 bits.
 """
@@ -10,6 +11,7 @@ agrees with the one that ships, which was made with the encoder's weights before
 import argparse
 import asyncio
 import json
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,9 @@ from elytron_index import kin
 OTHERS = 24
 """So many of a stem's likest are kept at the most."""
 AT_ONCE = 1_000
+KINDS = Path(__file__).parent / "kinds.txt"
+OF_KIND = 0.74
+"""How like a word for a kind a thing of that kind is at the least."""
 
 Floats = NDArray[np.float32]
 
@@ -33,7 +38,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
     stems, vectors = asyncio.run(_stems(given.folder))
-    starts, others, likeness = _likest(vectors)
+    starts, others, likeness = _with_kinds(stems, *_likest(vectors))
     np.savez_compressed(
         given.output,
         words=np.frombuffer("\n".join(stems).encode("ascii"), np.uint8),
@@ -81,6 +86,33 @@ def _likest(vectors: Floats) -> tuple[list[int], list[int], list[int]]:
             likeness += np.rint(line[near] * 255).astype(int).tolist()
             starts.append(len(others))
     return starts, others, likeness
+
+
+def _with_kinds(
+    stems: list[str], starts: list[int], others: list[int], likeness: list[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """Return the table with the things of each kind among the likest of its words; unknown ones join `stems`."""
+    table = [dict(zip(others[start:end], likeness[start:end], strict=True)) for start, end in pairwise(starts)]
+    places = {stem: place for place, stem in enumerate(stems)}
+    analyser = Analyser()
+    for line in KINDS.read_text("utf-8").splitlines():
+        kinds, _, things = line.partition(":")
+        if line.startswith("#"):
+            continue
+        for kind in analyser.terms(kinds):
+            for thing in analyser.terms(things):
+                for stem in (kind, thing):
+                    if stem not in places:
+                        places[stem] = len(stems)
+                        stems.append(stem)
+                        table.append({})
+                if thing != kind:
+                    near = table[places[kind]]
+                    near[places[thing]] = max(near.get(places[thing], 0), round(OF_KIND * 255))
+    ordered = [sorted(near.items(), key=lambda pair: (-pair[1], pair[0])) for near in table]
+    ends = accumulate((len(near) for near in ordered), initial=0)
+    pairs = [pair for near in ordered for pair in near]
+    return list(ends), [other for other, _ in pairs], [alike for _, alike in pairs]
 
 
 def _agreement(stems: list[str], starts: list[int], others: list[int]) -> float:

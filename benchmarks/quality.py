@@ -1,11 +1,11 @@
 """How well recall finds what answers: recall as shipped, plain baselines beside it, each signal off in turn.
 
-    python -m benchmarks.quality [--data FILE] [--embedder FOLDER] [--ablation]
+    python -m benchmarks.quality [--long | --data FILE] [--embedder FOLDER] [--ablation]
 
-Without --data the made sets of `benchmarks/quality_data` are asked; with it, a file in LoCoMo's form, which is not part
-of this project. recall@10 is the share of a question's evidence among the first ten, nDCG@10 counts its places; "false"
-is the share of questions that nothing answers and that something was found for all the same. With the folder of an
-encoder, rows with vectors are added.
+Without more the made sets of `benchmarks/quality_data` are asked; with --long the long conversations with an assistant,
+with --data a file in LoCoMo's form, which is not part of this project. recall@10 is the share of a question's evidence
+among the first ten, nDCG@10 counts its places; "false" is the share of questions that nothing answers and that
+something was found for all the same. With the folder of an encoder, rows with vectors are added.
 """
 
 import argparse
@@ -18,15 +18,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.quality_long import long_chats
 from benchmarks.quality_sets import APART, NOTHING, Told, locomo, made
 from benchmarks.quality_systems import OFF, Fts5, Fused, Plain, Shipped, System
 from elytron_core.ports.models import Embedder
 
 ASKED = 10
 SIGNALS = (
-    "kin", "answer", "near", "window", "session", "label", "name", "speaker", "owner", "date", "fits", "told",
-    "informative", "again",
+    "kin", "asking", "answer", "near", "window", "session", "label", "name", "speaker", "owner", "standing", "date",
+    "fits", "told", "informative", "again",
 )  # fmt: skip
+WITHOUT = {"asking": 1.0}
+"""What a weight is that does nothing, where that is not 0."""
 
 
 @dataclass
@@ -85,7 +88,7 @@ def systems(embedder: Embedder | None, *, ablation: bool) -> dict[str, System]:
     if ablation:
         return {
             "as shipped": Shipped(embedder),
-            **{f"without {name}": Shipped(embedder, **{name: 0.0}) for name in SIGNALS},
+            **{f"without {name}": Shipped(embedder, **{name: WITHOUT.get(name, 0.0)}) for name in SIGNALS},
         }
     rows: dict[str, System] = {"as shipped": Shipped(), "SQLite FTS5, Porter": Fts5(), "BM25 alone": Plain(OFF)}
     if embedder is not None:
@@ -112,7 +115,9 @@ def _percent(values: Sequence[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="a file in LoCoMo's form, gz or not")
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument("--data", type=Path, help="a file in LoCoMo's form, gz or not")
+    asked.add_argument("--long", action="store_true", help="long conversations with an assistant")
     parser.add_argument("--embedder", type=Path, help="the folder of a local encoder")
     parser.add_argument("--ablation", action="store_true", help="each signal off in turn")
     arguments = parser.parse_args()
@@ -121,7 +126,7 @@ def main() -> None:
         from elytron.embedding.local import LocalEmbedder
 
         embedder = LocalEmbedder(arguments.embedder)
-    sets = locomo(arguments.data) if arguments.data is not None else made()
+    sets = long_chats() if arguments.long else made() if arguments.data is None else locomo(arguments.data)
     asyncio.run(run(sets, systems(embedder, ablation=arguments.ablation)))
 
 

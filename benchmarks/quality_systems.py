@@ -1,5 +1,6 @@
 """What is measured: recall as shipped, with an encoder, with one signal off, and plain baselines beside it."""
 
+import math
 import re
 import sqlite3
 import struct
@@ -9,26 +10,28 @@ from typing import Protocol
 
 import elytron
 from benchmarks.quality_sets import Told, Turn
-from elytron import gathering
 from elytron_core.clock import instant
 from elytron_core.contracts.embedding import EmbeddingOutcome
 from elytron_core.contracts.writing import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId
 from elytron_core.planes.transcript import Message, Role
+from elytron_core.policy import ranking
+from elytron_core.policy.ranking import Weights
 from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 from elytron_core.text import stopwords
 from elytron_core.text.analyser import Analyser
-from elytron_index import Change, IndexQuery, Unit, Weights
+from elytron_index import Bm25, Change, IndexQuery, Unit
 from elytron_index.space import SpaceIndex
 
 RRF = 60
 OFF = Weights(
-    title=0.0, label=0.0, name=0.0, kin=0.0, near=0.0, window=0.0, session=0.0, answer=0.0, speaker=0.0, owner=0.0,
-    date=0.0, fits=0.0, told=0.0, informative=0.0,
+    title=0.0, label=0.0, name=0.0, kin=0.0, asking=1.0, near=0.0, window=0.0, session=0.0, answer=0.0, speaker=0.0,
+    owner=0.0, standing=0.0, date=0.0, fits=0.0, told=0.0, informative=0.0,
 )  # fmt: skip
 """No signal but BM25 of the text."""
+PLAIN = Bm25(typical=math.inf)
 
 _WORD = re.compile(r"\w+")
 
@@ -67,15 +70,14 @@ class Shipped:
                 pass
 
     async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
-        shipped = gathering.STANDARD, gathering.SEVERAL, gathering.WIDE
+        shipped = ranking.STANDARD, ranking.SEVERAL
         changed = {name: value for name, value in self._changed.items() if name != "again"}
-        gathering.STANDARD, gathering.SEVERAL, gathering.WIDE = (replace(weights, **changed) for weights in shipped)
-        if "again" in self._changed:
-            gathering.SEVERAL = gathering.STANDARD
+        standard, several = (replace(weights, **changed) for weights in shipped)
+        _take(standard, standard if "again" in self._changed else several)
         try:
             report = await self._memories[told.name].recall(text, limit=limit)
         finally:
-            gathering.STANDARD, gathering.SEVERAL, gathering.WIDE = shipped
+            _take(*shipped)
         return [self._ids[told.name][hit.id] for hit in report.hits]
 
 
@@ -121,7 +123,9 @@ class Plain:
     async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
         vector = _packed(self._embedder, await self._embedder.embed_query(text)) if self._embedder else None
         words = text if self._weights.label else ""
-        query = IndexQuery(text=words or ("" if vector else text), vector=vector, limit=limit, weights=self._weights)
+        query = IndexQuery(
+            text=words or ("" if vector else text), vector=vector, limit=limit, weights=self._weights, body=PLAIN
+        )
         return [found.unit.ref.key for found in self._indexes[told.name].search(query).found]
 
     async def _vectors(self, turns: Sequence[Turn]) -> list[tuple[str, bytes] | None]:
@@ -150,6 +154,11 @@ class Fused:
             for place, found in enumerate(await system.ask(told, text, 100), 1):
                 scores[found] = scores.get(found, 0.0) + 1 / (RRF + place)
         return sorted(scores, key=lambda found: (-scores[found], found))[:limit]
+
+
+def _take(standard: Weights, several: Weights) -> None:
+    setattr(ranking, "STANDARD", standard)  # noqa: B010 - it is final to everybody else
+    setattr(ranking, "SEVERAL", several)  # noqa: B010
 
 
 def _draft(turn: Turn) -> TurnDraft:

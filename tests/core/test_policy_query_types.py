@@ -48,6 +48,7 @@ def test_the_kind_of_answer_is_read_from_the_question(text: str, fits: Trait, *,
         ("你建议了什么？", Owner.ASSISTANT),
         ("What did I tell my sister?", Owner.USER),
         ("Do you know my size?", Owner.USER),
+        ("Can you recommend a tent?", Owner.USER),
     ],
 )
 def test_whose_words_are_asked_for(text: str, owner: Owner) -> None:
@@ -72,3 +73,22 @@ def test_which_of_several_answers_over_time_is_asked_for(text: str, version: Ver
 def test_times_are_read_along() -> None:
     (span,) = read("What happened yesterday?", NOW).spans
     assert (span.start, span.end) == (instant("2026-03-09"), instant("2026-03-10"))
+
+
+@pytest.mark.parametrize(
+    ("text", "heeds"),
+    [
+        ("Can you recommend a package for dates?", Trait.STANDING),
+        ("Show me how to write a handler.", Trait.STANDING),
+        ("Which tent should I buy?", Trait.STANDING),
+        ("Any ideas for dinner?", Trait.STANDING),
+        ("I'm thinking of leaving it out. What do you think?", Trait.STANDING),
+        ("推荐一家饭馆", Trait.STANDING),
+        ("What should I have done, did you say?", Trait.NOTHING),
+        ("Give me an overview of the project.", Trait.NOTHING),
+        ("Which tent did I buy?", Trait.NOTHING),
+        ("When does the ferry leave?", Trait.NOTHING),
+    ],
+)
+def test_who_asks_for_something_to_be_made_or_advised_is_told_what_holds(text: str, heeds: Trait) -> None:
+    assert read(text, NOW).heeds == heeds

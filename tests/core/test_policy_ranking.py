@@ -1,9 +1,14 @@
 """What the common scale promises: between 0 and 1, and in the order of the points."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.policy.ranking import HALF_STRENGTH, common_scale
+from elytron_core.clock import instant
+from elytron_core.contracts.recalling import Diversity
+from elytron_core.policy.query_types import read
+from elytron_core.policy.ranking import HALF_STRENGTH, LATER, SEVERAL, STANDARD, WIDE, common_scale, weights_for
 
 POINTS = st.floats(0, 1e6)
 
@@ -16,3 +21,13 @@ def test_no_points_are_worth_nothing_and_the_half_a_half() -> None:
 def test_more_points_are_never_worth_less(one: float, other: float) -> None:
     assert 0.0 <= common_scale(one) < 1.0
     assert (common_scale(one) <= common_scale(other)) or one > other
+
+
+def test_a_question_is_weighed_by_how_many_things_it_wants_and_of_when() -> None:
+    one, several, latest = (
+        read(text, instant("2026-03-10")) for text in ("Who called?", "Which cities did they see?", "Who calls now?")
+    )
+    assert weights_for(one, Diversity.AUTO) == weights_for(several, Diversity.OFF) == STANDARD
+    assert weights_for(several, Diversity.AUTO) == SEVERAL
+    assert weights_for(one, Diversity.WIDE) == WIDE
+    assert weights_for(latest, Diversity.AUTO) == replace(STANDARD, later=LATER)

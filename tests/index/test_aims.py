@@ -1,12 +1,15 @@
 """Signals of what a query is after."""
 
+from dataclasses import replace
+
+import pytest
 from tests.index.test_search import ANALYSER, fresh
 
 from elytron_core.policy.dates_asked import Span
 from elytron_core.policy.query_types import Owner
 from elytron_core.ports.store import Ref
 from elytron_core.text.telling import Trait
-from elytron_index import Candidate, IndexQuery, Unit, Weights, kin, spelling
+from elytron_index import Bm25, Candidate, IndexQuery, Unit, Weights, kin, spelling
 
 DAY = 86_400_000
 
@@ -108,3 +111,48 @@ def test_a_slip_is_looked_for_only_where_nothing_else_is_there() -> None:
     units = [unit(1, "The zorblax begins", thread=""), unit(2, "A stone", thread="")]
     found = by_text(units, IndexQuery(text="zorblxa", limit=9))
     assert found["The zorblax begins"].signals.matched == 1
+
+
+def test_things_of_a_kind_are_found_by_the_word_for_the_kind() -> None:
+    units = [
+        unit(1, "A trip to Spain", thread=""),
+        unit(2, "Boxing on Mondays", thread=""),
+        unit(3, "A stone", thread=""),
+    ]
+    assert list(by_text(units, IndexQuery(text="Which countries?", limit=9))) == ["A trip to Spain"]
+    assert list(by_text(units, IndexQuery(text="What sports?", limit=9))) == ["Boxing on Mondays"]
+
+
+def test_a_word_that_questions_are_made_with_counts_less_than_another_as_rare() -> None:
+    units = [unit(1, "name", thread=""), unit(2, "ferry", thread=""), unit(3, "A stone", thread="")]
+    query = IndexQuery(text="the name of the ferry", limit=9)
+    found = by_text(units, query)
+    assert found["name"].signals.body == pytest.approx(0.7 * found["ferry"].signals.body)
+    alike = by_text(units, replace(query, weights=Weights(asking=1.0)))
+    assert alike["name"].signals.body == alike["ferry"].signals.body
+
+
+def test_long_answers_do_not_make_a_word_in_them_worth_as_much_as_in_a_short_text() -> None:
+    long = "ferry " + " ".join(f"word{place}" for place in range(400))
+    short = "the ferry " + " ".join(f"thing{place}" for place in range(20))
+    units = [unit(1, long, thread=""), unit(2, short, thread="")]
+
+    def ratio(typical: float) -> float:
+        found = by_text(units, IndexQuery(text="ferry", limit=9, body=Bm25(typical=typical)))
+        return found[long].signals.body / found[short].signals.body
+
+    assert ratio(Bm25().typical) < 0.3 < ratio(1_000.0)
+
+
+def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_about() -> None:
+    wish = "Always answer in French, please."
+    units = [
+        unit(1, wish, thread="before"),
+        unit(2, "Always mind the step.", role="assistant"),
+        unit(3, "The ferry leaves at six."),
+        *(unit(place, "A stone", thread=str(place)) for place in range(9, 30)),
+    ]
+    assert wish not in by_text(units, IndexQuery(text="ferry", limit=3))
+    heeding = by_text(units, IndexQuery(text="ferry", limit=3, heeds=Trait.STANDING))
+    assert heeding[wish].signals.standing == 1.0
+    assert {found.signals.standing for text, found in heeding.items() if text != wish} == {0.0}

@@ -5,6 +5,7 @@ import statistics
 
 import pytest
 from benchmarks.quality import measure
+from benchmarks.quality_long import long_chats
 from benchmarks.quality_sets import made
 from benchmarks.quality_systems import Shipped
 from benchmarks.quality_times import LIFE, met, told
@@ -28,3 +29,9 @@ async def test_what_was_meant_by_a_time_comes_first() -> None:
     memory = await told(life, FrozenClock())
     assert await met(memory, life) == {"asked_of_words": [], "asked_of_times": []}
     await memory.close()
+
+
+async def test_what_the_person_said_is_found_among_long_answers() -> None:
+    measured = await measure(Shipped(), long_chats()[:1])
+    assert statistics.fmean(value for score in measured.kinds.values() for value in score.recall) >= 0.88
+    assert statistics.fmean(measured.kinds["preference"].recall) == 1.0

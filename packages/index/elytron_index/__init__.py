@@ -1,5 +1,6 @@
 """Search inside one memory space: a fold over its journal. `elytron_index.space` holds the index itself."""
 
+from elytron_core.policy.ranking import Weights
 from elytron_index.query import (
     METADATA,
     Bm25,
@@ -10,7 +11,6 @@ from elytron_index.query import (
     IndexQuery,
     Signals,
     UnitView,
-    Weights,
 )
 from elytron_index.units import Change, Embedded, Unit
 

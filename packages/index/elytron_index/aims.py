@@ -47,9 +47,9 @@ def later(text: Floats, at: NDArray[np.int64], /) -> Floats:
     return places
 
 
-def fitting(columns: Columns, traits: Trait, pool: Rows, /) -> Mask:
-    """Return which units have one of `traits`."""
-    return (columns.traits.take(pool) & int(traits)) != 0
+def fitting(columns: Columns, traits: Trait, rows: Rows, /) -> Mask:
+    """Return which of `rows` have one of `traits`."""
+    return (columns.traits.take(rows) & int(traits)) != 0
 
 
 def owned(state: State, owner: Owner, pool: Rows, /) -> Mask | None:

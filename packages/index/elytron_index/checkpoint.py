@@ -25,7 +25,7 @@ from elytron_index.refs import Kept, Refs
 from elytron_index.state import State
 from elytron_index.vectors import ModelVectors
 
-FORMAT = 4
+FORMAT = 5
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"

@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 from elytron_core.contracts.conditions import Where
 from elytron_core.policy.dates_asked import Span
 from elytron_core.policy.query_types import Owner
+from elytron_core.policy.ranking import STANDARD, Weights
 from elytron_core.ports.store import Ref
 from elytron_core.text.telling import Trait
 
@@ -49,42 +50,19 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Bm25:
-    """The two parameters of BM25: how fast repeats stop to count, how much length does."""
+    """The parameters of BM25: how fast repeats stop to count, and how much length does.
+
+    A text is long beside the average, or beside `typical` terms where the average is longer: long answers raise the
+    average, and a word in one of them does not tell more for it.
+    """
 
     k1: float = 0.9
     b: float = 0.4
+    typical: float = 20.0
 
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """How signals are added up to choose which units leave the index.
-
-    Text signals are divided by the best text of the search, vector signals by the span of its cosines. What a text is
-    like (told, informative, fits) counts as far as it has to do with the query; the others stand as they are.
-    """
-
-    title: float = 0.6
-    label: float = 0.6
-    name: float = 0.3
-    kin: float = 0.5
-    """What a word as like as can be counts beside the word itself."""
-    near: float = 0.7
-    window: float = 1.0
-    session: float = 0.25
-    answer: float = 0.5
-    vector: float = 1.0
-    speaker: float = 0.5
-    owner: float = 0.4
-    date: float = 0.6
-    fits: float = 0.2
-    told: float = 1.0
-    informative: float = 0.5
-    recency: float = 0.0
-    later: float = 0.0
-    """Below 0 where the earliest is asked for."""
-    again: float = 0.0
-    """Taken off for each better unit of the same thread, twice at most."""
-    roles: tuple[tuple[str, float], ...] = ()
+    def length(self, terms: int, units: int, /) -> float:
+        """Return the length beside which a text is long, where `units` have so many terms together."""
+        return min(terms / units, self.typical) if terms else self.typical
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +84,22 @@ class IndexQuery:
     """A search. `vector` is a model's id and the query's embedding, compared with units of that model alone.
 
     `now` and `half_life_ms` give the recency signal, `spans` the date signal; `fits` are the traits that an answer is
-    likely to have. `owner` is whose words count more where people talk with assistants. Without text and vector every
-    unit that passes the filters is a candidate.
+    likely to have, `heeds` those that count whatever the text is about. `owner` is whose words count more where people
+    talk with assistants. Without text and vector every unit that passes the filters is a candidate.
     """
 
     text: str
     limit: int
     vector: tuple[str, bytes] | None = None
     filters: Filters = field(default_factory=Filters)
-    weights: Weights = field(default_factory=Weights)
+    weights: Weights = STANDARD
     body: Bm25 = field(default_factory=Bm25)
     title: Bm25 = field(default_factory=Bm25)
     label: Bm25 = field(default_factory=lambda: Bm25(k1=0.9, b=0.0))
     context: Context = field(default_factory=Context)
     spans: tuple[Span, ...] = ()
     fits: Trait = Trait.NOTHING
+    heeds: Trait = Trait.NOTHING
     owner: Owner = Owner.USER
     now: int = 0
     half_life_ms: int = 30 * 24 * 3600 * 1000
@@ -175,6 +154,8 @@ class Signals(NamedTuple, Generic[Number]):
     """Mean cosine, above the lowest, of the thread's three best units."""
     owner: Number
     """1 where the role is the one whose words the query is after, in spaces where both speak."""
+    standing: Number
+    """1 where the text, by whom the query is after, says what is to hold from now on, and the query heeds that."""
     date: Number
     """1 within a time that the query speaks of, less for two weeks after it and three days before."""
     fits: Number

@@ -26,6 +26,9 @@ _POOL: Final = 256
 _POOL_TIMES: Final = 4
 """Text, neighbourhood and vector each bring this many units, or this many times the limit, to be weighed in full."""
 
+_STANDING: Final = 64
+"""So many units, the last that came, are weighed for what they say is to hold, whatever they are about."""
+
 _new: Callable[..., Any] = tuple[Any, ...].__new__
 _one: Callable[[list[float]], Signals[float]] = partial(_new, Signals)
 _candidate: Callable[[tuple[UnitView, Signals[float], float]], Candidate] = partial(_new, Candidate)
@@ -89,6 +92,9 @@ def _pool(
     mark[speaking if is_one else said.telling(asked, wanted)] = True
     if near is not None:
         mark[near.nearest(asked, wanted)] = True
+    if query.heeds:
+        rows = asked.nonzero()[0]
+        mark[rows[aims.fitting(state.columns, query.heeds, rows)][-_STANDING:]] = True
     mark &= asked
     return mark.nonzero()[0]
 
@@ -129,6 +135,8 @@ def _weigh(
         s.speaker[:] = shares.take(columns.speaker.take(pool))
     if (owned := aims.owned(state, query.owner, pool)) is not None:
         s.owner[:] = owned
+        if query.heeds:
+            s.standing[:] = owned & aims.fitting(columns, query.heeds, pool)
     at = columns.at.take(pool)
     if query.spans:
         s.date[:] = aims.dates(query.spans, at)
@@ -190,6 +198,8 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
     matters = np.sqrt(np.minimum(np.maximum(matters, 0.0), 1.0))
     score += matters * (weights.informative * s.informative + weights.told * s.told + weights.fits * s.fits)
     score += weights.speaker * s.speaker + weights.owner * s.owner + weights.date * s.date
+    if query.heeds:
+        score += weights.standing * s.standing
     if weights.later or weights.recency:
         score += weights.later * s.later + weights.recency * s.recency
     if weights.roles:

@@ -234,7 +234,10 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
     return Skipping(
         state,
         query,
-        body=[_joined(state, group, others, body) for group, others in zip(groups, related, strict=True)],
+        body=[
+            _joined(state, group, others, body, texts.weight_of(word, weights))
+            for word, group, others in zip(terms.words, groups, related, strict=True)
+        ],
         name=_words(state, terms.names, Field.BODY, name),
         title=_words(state, terms.every, Field.TITLE, title),
         label=_words(state, terms.words, Field.LABEL, label),
@@ -268,8 +271,8 @@ def _groups(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) 
 
 
 def _gains(state: State, field: Field, parameters: Bm25, weight: float) -> _Gains:
-    average = state.field_terms[field] / (state.field_units[field] or 1)
-    return _Gains(state.columns.lengths(field), average or 1.0, parameters, weight)
+    average = parameters.length(state.field_terms[field], state.field_units[field])
+    return _Gains(state.columns.lengths(field), average, parameters, weight)
 
 
 def _words(state: State, terms: Sequence[str], field: Field, gains: _Gains) -> list[Word]:
@@ -287,13 +290,13 @@ def _word(state: State, held: _Held, idf: float, gains: _Gains) -> Word:
     return Word([Holding(rows, np.concatenate([run.counts for run in held.runs]), None)], idf, gains)
 
 
-def _joined(state: State, group: Sequence[_Held], others: Mapping[str, float], gains: _Gains) -> Word:
+def _joined(state: State, group: Sequence[_Held], others: Mapping[str, float], gains: _Gains, weight: float) -> Word:
     """Return a word with its kin as one."""
     own, *kin = group
     shares = texts.shares([held.living for held in group], others.values())
     counted = [(held, share) for held, share in zip(kin, shares[1:], strict=True) if share and held.living]
     theirs = sum(held.living for held in kin)
-    idf = texts.idf(state.columns.count, own.living or min(theirs, state.columns.count))
+    idf = weight * texts.idf(state.columns.count, own.living or min(theirs, state.columns.count))
     if not counted:
         return _word(state, own, idf, gains)
     sure = np.zeros(state.columns.size, np.bool_)

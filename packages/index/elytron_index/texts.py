@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_core.text import stopwords
 from elytron_index import kin, spelling
 from elytron_index.columns import Mask, whole_numbers
 from elytron_index.postings import Field, Found, code_of
@@ -178,6 +179,7 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     in_text, in_title = _part(found, 0, in_body, 0, body_end), _part(found, in_body, every, body_end, title_end)
     in_label = _part(found, in_body + every, words, title_end, len(found.rows))
     held = _with_kin(state, in_text, (*related, *({} for _ in terms.names)))
+    held.idf[:words] *= [weight_of(word, query.weights) for word in terms.words]
     hit = np.zeros(state.columns.size, np.bool_)
     hit[held.rows] = True
     hit[found.rows[body_end:]] = True
@@ -286,6 +288,11 @@ def shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
     ]
 
 
+def weight_of(word: str, weights: Weights, /) -> float:
+    """Return what `word` counts beside others as rare: less where questions are made with it."""
+    return weights.asking if word in stopwords.ASKING else 1.0
+
+
 def idf(units: int, df: int, /) -> float:
     """Return what holding a term that `df` of the `units` hold is worth."""
     return math.log(1.0 + (units - df + 0.5) / (df + 0.5))
@@ -350,9 +357,9 @@ def _bm25(state: State, found: Found, field: Field, parameters: Bm25) -> Floats 
 
 def _gains(state: State, held: Held, field: Field, parameters: Bm25) -> Floats:
     """Return what each row takes from each term that it holds."""
-    average = state.field_terms[field] / (state.field_units[field] or 1)
+    average = parameters.length(state.field_terms[field], state.field_units[field])
     k1, b = parameters.k1, parameters.b
-    norm = k1 * (1.0 - b) + (k1 * b / (average or 1.0)) * state.columns.lengths(field).take(held.rows)
+    norm = k1 * (1.0 - b) + (k1 * b / average) * state.columns.lengths(field).take(held.rows)
     return (held.idf * (k1 + 1.0)).take(held.terms) * (held.counts / (held.counts + norm))
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 from elytron.aliases import meant
 from elytron.context import OperationContext
@@ -16,34 +15,17 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
 from elytron_core.ids import SkillId
 from elytron_core.planes import long_term, procedural, transcript
-from elytron_core.policy import query_types, ranking, router, wording
+from elytron_core.policy import query_types, ranking, relevance, router, wording
 from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four
 from elytron_core.scope import ConversationKey, Scope
-from elytron_index import Candidates, Filters, IndexQuery, Weights
+from elytron_index import Candidates, Filters, IndexQuery
 
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
 KEPT_SCORED = 16
-STANDARD = Weights()
-SEVERAL = replace(STANDARD, again=0.2)
-"""For questions whose answer stands in several conversations."""
-WIDE = replace(STANDARD, again=0.4)
-LATER = 0.6
-"""What the last word on a matter is worth where the query asks what holds now."""
-RELEVANT = 0.25
-"""What holds less of the query's words than this share, its neighbours included, does not answer it;"""
-RELEVANT_NAMED = 0.15
-"""less than this where somebody of the space is named."""
-RELEVANT_COUNT = 0.33
-"""Two of the query's terms and more are enough where they are such a share of them; among few memories one is."""
-SMALL_SPACE = 32
-RELEVANT_TERMS = 3
-"""So many of the query's terms in one text are enough, whatever their share."""
-RELEVANT_COSINE = 0.45
-"""So is a text that a model finds as like as this."""
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
 
@@ -95,18 +77,13 @@ async def gather(
         nudge(ctx, scope.space)
     held = index.planes()
     question = query_types.read(query, now)
+    asked = _asked(question, vector, now, limit=max(limit, depth), diversity=diversity)
     found = {
         plane: index.search(
-            IndexQuery(
-                text=question.text,
-                limit=_wanted(plane, max(limit, depth)),
-                vector=vector,
+            replace(
+                asked,
+                limit=_wanted(plane, asked.limit),
                 filters=index_filters(filters, plane, now, conversation.key if conversation.is_trusted else None),
-                weights=_weights(question, diversity),
-                spans=question.spans,
-                fits=question.fits,
-                owner=question.owner,
-                now=now,
             )
         )
         for plane in filters.planes or tuple(Plane)
@@ -128,6 +105,29 @@ async def gather(
         intent=route.intent,
         vectors=use,
         unembedded=unembedded,
+    )
+
+
+def _asked(
+    question: query_types.Question,
+    vector: tuple[str, bytes] | None,
+    now: Instant,
+    /,
+    *,
+    limit: int,
+    diversity: Diversity,
+) -> IndexQuery:
+    """Return the search for what `question` is after, in whatever plane."""
+    return IndexQuery(
+        text=question.text,
+        limit=limit,
+        vector=vector,
+        weights=ranking.weights_for(question, diversity),
+        spans=question.spans,
+        fits=question.fits,
+        heeds=question.heeds,
+        owner=question.owner,
+        now=now,
     )
 
 
@@ -197,23 +197,11 @@ def _wanted(plane: Plane, limit: int) -> int:
             return KEPT_SCORED
 
 
-def _weights(question: query_types.Question, diversity: Diversity) -> Weights:
-    match diversity:
-        case Diversity.AUTO:
-            weights = SEVERAL if question.wants_several else STANDARD
-        case Diversity.OFF:
-            weights = STANDARD
-        case Diversity.WIDE:
-            weights = WIDE
-        case _:
-            assert_never(diversity)
-    later = {query_types.Version.LATEST: LATER, query_types.Version.FIRST: -LATER}.get(question.version)
-    return replace(weights, later=later) if later is not None else weights
-
-
 def _turns(found: Candidates | None) -> list[Ranked]:
     """Return the turns found; the best is worth the share of the query's words it holds, the others in proportion."""
-    if found is None or not found.found or found.found[0].score <= 0 or not _is_relevant(found):
+    if found is None or not found.found or found.found[0].score <= 0:
+        return []
+    if not relevance.is_relevant(_nearest(found)):
         return []
     best = found.found[0]
     worth = max(best.signals.coverage, best.signals.vector) / best.score
@@ -223,23 +211,19 @@ def _turns(found: Candidates | None) -> list[Ranked]:
     ]
 
 
-def _is_relevant(found: Candidates) -> bool:
-    """Tell whether anything found answers the query.
-
-    Where only names were asked for, whoever is so called does; at a time that was asked for, a word is enough.
-    """
-    highs = found.highs
-    is_named = bool(highs.speaker or highs.name)
-    if is_named and len(found.terms) == len(found.name_terms):
-        return True
-    if highs.date == 1.0 and highs.matched:
-        return True
-    # In a small space rarity says little, so that words are counted too.
-    counted = highs.matched / len(found.terms) if found.terms else 0.0
-    if counted >= RELEVANT_COUNT and (highs.matched >= 2 or found.searched < SMALL_SPACE):
-        return True
-    least = RELEVANT_NAMED if is_named else RELEVANT
-    return highs.context >= least or highs.matched >= RELEVANT_TERMS or highs.vector >= RELEVANT_COSINE
+def _nearest(found: Candidates) -> relevance.Nearest:
+    highs, lows = found.highs, found.lows
+    return relevance.Nearest(
+        share=highs.context,
+        matched=highs.matched,
+        terms=len(found.terms),
+        names=len(found.name_terms),
+        is_named=bool(highs.speaker or highs.name),
+        is_of_time=highs.date == 1.0,
+        cosine=highs.vector,
+        lowest=lows.vector,
+        searched=found.searched,
+    )
 
 
 async def _facts(
@@ -263,7 +247,7 @@ def _by_meaning(facts: Sequence[long_term.Fact], found: Candidates, matching: se
     return [
         ranked_fact(fact, near[fact.id], {"vector": four(near[fact.id])})
         for fact in facts
-        if fact.id not in matching and near[fact.id] >= RELEVANT_COSINE
+        if fact.id not in matching and near[fact.id] >= relevance.STANDARD.cosine
     ]
 
 

@@ -34,6 +34,8 @@ class Question(NamedTuple):
     """What is to be looked for: the question without times told from where the asker stands, where more is in it."""
     fits: Trait
     """What the answer is likely to have in it; nothing where any text will do."""
+    heeds: Trait
+    """What is to be heeded whatever it is about: where something is to be made or advised, what holds from now on."""
     wants_several: bool
     """Whether the answer is likely to stand in several places: a list, a count, what two have in common."""
     owner: Owner
@@ -68,9 +70,25 @@ _FIRST = re.compile(
 )
 _HOW_LONG: Final = "how long"
 _OF_ASSISTANT = re.compile(
-    r"\byou(?:'ve| have| had)? (?:also )?(?:suggest|recommend|said|say|tell|told|advise|mention|give|gave|given|explain"
+    r"(?<!\bcan )(?<!\bcould )(?<!\bwould )(?<!\bwill )\byou(?:'ve| have| had)? (?:also )?"
+    r"(?:suggest|recommend|said|say|tell|told|advise|mention|give|gave|given|explain"
     r"|propos|provid|list|wrote|write|written|describ|outlin|offer)"
     r"|\byour (?:suggestion|recommendation|advice|answer|response|explanation|proposal|list)|你(?:建议|推荐|说过|告诉)",
+)
+
+_REQUEST = re.compile(
+    r"^(?:please|(?:can|could|would|will) you|suggest|recommend|show|help|give|write|explain|draft|make|create|design"
+    r"|compare"
+    r"|i need|i want|i(?:'d| would) like|i'm (?:thinking|planning|looking|trying|going|considering)"
+    r"|how (?:do|should|can|could|would|might|to)|when does one|what (?:should|could|can|would)"
+    r"|what(?:'s| is| are) (?:the best|a good|some|good)"
+    r"|(?:which|what|where|who|when)\b.* (?:should|could|can|would) (?:i|we|one|suit))\b"
+    r"|\bwhat (?:now|can be done|do you (?:think|suggest|recommend)|would you)\b|\bworth a look\b"
+    r"|\b(?:any|some) (?:\w+ )?(?:ideas?|tips?|suggestions?|advice|recommendations?)\b|推荐|建议|怎么做|帮我",
+)
+_OF_PAST = re.compile(
+    r"\b(?:did|said|told|mention\w*|earlier|previous\w*|last time|so far|remind|recall|summar\w+|overview|order)\b"
+    r"|说过|总结"
 )
 
 
@@ -90,7 +108,13 @@ def read(text: str, now: Instant, /) -> Question:
     owner = Owner.ASSISTANT if _OF_ASSISTANT.search(lowered) else Owner.USER
     bare = without_relative(text)
     return Question(
-        bare if bare.strip(" ?!.,？！。，") else text, fits, several, owner, _version(lowered), spans_in(text, now)
+        bare if bare.strip(" ?!.,？！。，") else text,
+        fits,
+        Trait.STANDING if _REQUEST.search(lowered) and not _OF_PAST.search(lowered) else Trait.NOTHING,
+        several,
+        owner,
+        _version(lowered),
+        spans_in(text, now),
     )
 
 

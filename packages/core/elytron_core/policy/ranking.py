@@ -1,12 +1,77 @@
-"""One scale for the hits of all planes.
+"""What speaks for a memory counts so much: the weights of recall, and the one scale for the hits of all planes.
 
-The order inside the transcript plane is made by the index, which weighs every unit of a space at once (`Weights` in
-`elytron_index.query`); facts and skills are scored by `fact_scoring` and `skill_scoring` in points of match. Here
-points become a strength between 0 and 1, beside which a turn counts the share of the query's words that it holds.
+The order inside the transcript plane is made by the index, which weighs every unit of a space at once; facts and skills
+are scored by `fact_scoring` and `skill_scoring` in points of match. Here points become a strength between 0 and 1,
+beside which a turn counts the share of the query's words that it holds. The weights are set by hand, each for a reason
+that `docs/recall.md` tells, and are the same for every kind of conversation.
 """
 
-HALF_STRENGTH = 20.0
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from elytron_core.contracts.recalling import Diversity
+from elytron_core.policy.query_types import Question, Version
+
+HALF_STRENGTH: Final = 20.0
 """The points at which a fact's or skill's match is worth one half on the common scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How the index's signals are added up to choose which units leave it.
+
+    Text signals are divided by the best text of the search, vector signals by the span of its cosines. What a text is
+    like (told, informative, fits) counts as far as it has to do with the query; the others stand as they are.
+    """
+
+    title: float = 0.6
+    label: float = 0.6
+    name: float = 0.3
+    kin: float = 0.5
+    """What a word as like as can be counts beside the word itself."""
+    asking: float = 0.7
+    """What a word that questions are made with counts beside others as rare."""
+    near: float = 0.7
+    window: float = 1.0
+    session: float = 0.25
+    answer: float = 0.5
+    vector: float = 1.0
+    speaker: float = 0.5
+    owner: float = 0.8
+    standing: float = 0.8
+    date: float = 0.6
+    fits: float = 0.2
+    told: float = 1.0
+    informative: float = 0.5
+    recency: float = 0.0
+    later: float = 0.0
+    """Below 0 where the earliest is asked for."""
+    again: float = 0.0
+    """Taken off for each better unit of the same thread, twice at most."""
+    roles: tuple[tuple[str, float], ...] = ()
+
+
+STANDARD: Final = Weights()
+SEVERAL: Final = Weights(again=0.2)
+"""For questions whose answer stands in several conversations."""
+WIDE: Final = Weights(again=0.4)
+LATER: Final = 0.6
+"""What the last word on a matter is worth where the query asks what holds now."""
+
+
+def weights_for(question: Question, diversity: Diversity, /) -> Weights:
+    """Return the weights by which `question` is answered."""
+    match diversity:
+        case Diversity.AUTO:
+            weights = SEVERAL if question.wants_several else STANDARD
+        case Diversity.OFF:
+            weights = STANDARD
+        case Diversity.WIDE:
+            weights = WIDE
+        case _:
+            assert_never(diversity)
+    later = {Version.LATEST: LATER, Version.FIRST: -LATER}.get(question.version)
+    return replace(weights, later=later) if later is not None else weights
 
 
 def common_scale(points: float, /) -> float:

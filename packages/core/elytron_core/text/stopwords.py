@@ -1,4 +1,7 @@
-"""Words that carry no content of their own, question words included, as the analyser drops them before stemming."""
+"""Words that carry no content of their own, and words that questions are made with.
+
+Stop words, question words included, are what the analyser drops before stemming; the others are stems that it keeps.
+"""
 
 _ENGLISH = """
 a about after all also am an and any are as at be because been before being between both but by can could d did do does
@@ -7,8 +10,15 @@ me more most my myself no nor not now o of on only or other our ours over own re
 that the their theirs them then there these they this those to too us ve was we were what when where which while who
 whom whose why will with would y you your yours
 """
+_ASKING = """
+amount ask big certain chat convers current date day decid describ differ discuss earlier exampl far feel get go
+happen kind know long make mani mention name number often old part person place previous purpos reason recal recent
+rememb remind say share someon sort specif take talk tell thing think time type use various way
+"""
 _CHINESE = "什么 怎么 怎样 哪里 哪个 哪些 为什 多少 是谁 是否 是不 不是 我的 你的 他的 她的 了吗 的吗 是什 谁是"
 
 ENGLISH = frozenset(_ENGLISH.split())
 CHINESE = frozenset(_CHINESE.split())
 """Pairs of characters that ask or join; only queries leave them out, for a pair may straddle two real words."""
+ASKING = frozenset(_ASKING.split())
+"""Stems with which a query says what kind of thing it wants ("the name of", "how long", "mention"), and little else."""

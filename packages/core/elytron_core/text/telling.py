@@ -20,6 +20,7 @@ class Trait(IntFlag):
     QUOTE = 16
     ENDS_ASKING = 32
     CHANGE = 64
+    STANDING = 128
 
 
 class Telling(NamedTuple):
@@ -47,19 +48,38 @@ _CHANGES = """
 actually anymore became changed correction corrected instead longer moved new newly now postponed renamed replaced
 rescheduled switched update updated
 """
+_STANDINGS = """
+allergic always avoid can't cannot dislike don't favorite favourite hate intolerant leave never not now please prefer
+preference rather vegan vegetarian when whenever
+"""
+"""An ASCII text without these says nothing that is to hold from now on."""
 _SELF = "i i'm i've i'd i'll me mine my our us we we'll we're we've"
 _YOU = "you you'll you're you've your yours"
 _REPLIES = """
 absolutely awesome aww congrats congratulations cool definitely glad great no ok okay sounds sure thank thanks that's
 totally wow yeah yep yes
 """
-_TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS = (
-    frozenset(words.split()) for words in (_TIMES, _NUMBERS, _CHANGES, _SELF, _YOU, _REPLIES)
+_TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _STANDING_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS = (
+    frozenset(words.split()) for words in (_TIMES, _NUMBERS, _CHANGES, _STANDINGS, _SELF, _YOU, _REPLIES)
 )
 _WORD = re.compile(r"[a-z0-9][a-z0-9']*")
 _NAME = re.compile(r" (?<=[a-z] )[A-Z][a-z]+(?![a-z]*[!,?])")
 """A capital inside a sentence; not who is called: "Hey Ada,". It begins with what can be looked for fast, a space."""
 _QUOTE = re.compile(r"[\"“「《][^\"”」》]{2,80}[\"”」》]")
+_STANDING = re.compile(
+    r"(?:^|[.!?:;,] |\band )(?:please )?(?:always|never|avoid|don't|do not) (?:ever )?"
+    r"(?!worry|mind|know|think|forget)[a-z]{2,}\b"
+    r"|\bplease (?:always|never|avoid|don't|do not|only|make sure|stick to|keep|include|use)\b"
+    r"|\b(?:i|we) (?:always|never) (?:use|eat|drink|take|want|buy|do|work|like|go)\b"
+    r"|\b(?:i|we)(?: (?:really|strongly|usually|generally|much))? (?:prefer|avoid|dislike|hate)\b"
+    r"|\b(?:i|we)(?:'d| would) (?:much )?rather\b"
+    r"|\bwhen (?:i (?:ask|mention)|you (?:show|give|compare|write|explain|answer|talk|suggest|recommend))\b"
+    r"|\b(?:from now on|whenever|my preference|my favou?rite|leave out|(?:can't|cannot) (?:stand|eat|bear))\b"
+    r"|\b(?:am|i'm|is) (?:allergic|vegetarian|vegan|intolerant)\b"
+    r"|请(?:总是|不要|别|用)|以后都|我(?:更?喜欢|讨厌|不吃|过敏)",
+    re.IGNORECASE,
+)
+"""How people say what is to hold from now on: wishes for answers, tastes, what they cannot have."""
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _CHINESE_TIME = re.compile(r"昨天|今天|明天|前天|上周|下周|上个?月|下个?月|去年|今年|明年|最近|星期|月\d|\d[年月日号]")
@@ -72,10 +92,11 @@ TOLD_BY_SELF, TOLD_BY_YOU, TOLD_BY_REPLY = 0.1, -0.05, -0.1
 
 
 # As numbers: a flag's own operators make an object each, which is most of the time that reading a text takes.
-_ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE = (
+_ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE, _STANDING_TRAIT = (
     int(trait)
     for trait in (
         Trait.ASKS, Trait.NUMBER, Trait.TIME, Trait.NAME, Trait.QUOTE, Trait.ENDS_ASKING, Trait.CHANGE,
+        Trait.STANDING,
     )
 )  # fmt: skip
 
@@ -83,7 +104,8 @@ _ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE = (
 def read(text: str, /) -> Telling:
     """Return what `text` tells; the same text gives the same in every process."""
     head = text[:READ_CHARS]
-    words = _WORD.findall(head.lower().replace("’", "'"))
+    plain = head.replace("’", "'")
+    words = _WORD.findall(plain.lower())
     known = set(words)
     traits = 0
     if "?" in head or "？" in head:
@@ -99,6 +121,8 @@ def read(text: str, /) -> Telling:
         traits |= _CHANGE
     if _NAME.search(head):
         traits |= _NAME_TRAIT
+    if (not known.isdisjoint(_STANDING_WORDS) or not head.isascii()) and _STANDING.search(plain):
+        traits |= _STANDING_TRAIT
     if _QUOTE.search(head):
         traits |= _QUOTE_TRAIT
     if not head.isascii():
