@@ -88,6 +88,7 @@ def test_kin_counts_a_share_and_the_word_itself_in_full() -> None:
     (pet,), (dog,) = ANALYSER.terms("pet"), ANALYSER.terms("dog")
     assert 0 < kin.of(pet)[dog] < 1
     assert kin.of("xyzzy") == {}
+    assert all(0 < share <= 1 for word in ("pet", "famili") for share in kin.of(word).values())
     units = [unit(1, "my pet sleeps", thread=""), unit(2, "my dog sleeps", thread=""), unit(3, "a stone", thread="")]
     found = by_text(units, IndexQuery(text="pet", limit=9))
     assert found["my pet sleeps"].signals.body > found["my dog sleeps"].signals.body > 0

@@ -13,6 +13,8 @@ import numpy as np
 
 FLOOR: Final = 0.35
 """Words less alike than this are not in the table."""
+_LEAST: Final = 255 * FLOOR
+"""Some are at the floor to the last byte; they count for nothing."""
 
 
 @lru_cache(maxsize=4_096)
@@ -26,6 +28,7 @@ def of(term: str, /) -> Mapping[str, float]:
     return {
         table.words[other]: (likeness / 255 - FLOOR) / (1 - FLOOR)
         for other, likeness in zip(table.others[start:end].tolist(), table.likeness[start:end].tolist(), strict=True)
+        if likeness > _LEAST
     }
 
 
