@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
     "a write of an unknown kind": (WRITE, body(write={"kind": "s3cret"}), InvalidInput, "write is of no known kind"),
     "NaN": (RECALL, b'{"query": "s3cret", "limit": NaN}', InvalidJson, "the JSON has NaN, which is no JSON number"),
     "no JSON": (RECALL, b"s3cret", InvalidJson, "the JSON cannot be parsed at line 1, column 1"),
-    "too many bytes": (RECALL, b" " * (limits.JSON_BYTES + 1), PayloadTooLarge, "bytes of JSON: at most 16777216"),
+    "too many bytes": (RECALL, b" " * (limits.JSON_BYTES + 1), PayloadTooLarge, "bytes: at most 16777216"),
 }
 
 

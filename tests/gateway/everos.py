@@ -21,7 +21,8 @@ class EverOs:
     """Serves while the block lasts. `refusing` is the status that every call gets, with its code, while it is set.
 
     `rubbish` is what it says instead of an answer. While it is `holding`, it takes messages and does not answer;
-    `reached` is set by then. What comes again under one idempotency key is taken once.
+    `reached` is set by then. What comes again under one idempotency key is taken once. A search is answered when
+    `together` of them have come.
     """
 
     buffered: list[Json] = field(default_factory=list[Json])
@@ -31,6 +32,7 @@ class EverOs:
     answering: int | None = None
     """How many calls are answered before it refuses."""
     holding: bool = False
+    together: int = 0
     reached: Event = field(default_factory=Event)
     keys: list[str] = field(default_factory=list[str])
     calls: list[str] = field(default_factory=list[str])
@@ -50,9 +52,7 @@ class EverOs:
         self._listening.listen()
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-        self._thread = Thread(
-            target=lambda: asyncio.run(self._server.serve(sockets=[self._listening])), daemon=True
-        )
+        self._thread = Thread(target=lambda: asyncio.run(self._server.serve(sockets=[self._listening])), daemon=True)
         self._thread.start()
         return self
 
@@ -97,6 +97,8 @@ class EverOs:
     async def _search(self, request: Request) -> Response:
         if (refused := self._refused("search")) is not None:
             return refused
+        while self.calls.count("search") < self.together:
+            await asyncio.sleep(0.01)
         body: Json = await request.json()
         filters: Json = body.get("filters") or {}
         wanted: Any = filters.get("session_id")

@@ -1,11 +1,14 @@
 """The gateway over an EverOS server: found, edited, kept while it is down, and left alone while it fails."""
 
+import socket
 from collections.abc import AsyncIterator, Iterator
 
+import anyio
 import pytest
 from tests.gateway.everos import EverOs
 
 import elytron
+from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported
 from elytron_gateway import wire
@@ -85,6 +88,15 @@ async def test_what_is_added_and_flushed_there_is_found_with_its_raw_answer(
         assert hit.raw["summary"] == "the boiler code"
     assert server.buffered == []
     assert server.episodes[0]["session_id"] == f"ada~{CHAT}"
+
+
+async def test_it_is_asked_for_all_scopes_at_once(gateway: Gateway, ada: dict[str, str], server: EverOs) -> None:
+    await gateway.add(add(ada, "the boiler code"))
+    await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
+    server.together = 2
+    with anyio.fail_after(20):
+        found = await gateway.search(asked(ada, "boiler", "all_user_memory", "current_chat"))
+    assert [one.source_scope for one in found.results] == ["all_user_memory"]
 
 
 async def test_edits_stand_over_what_it_finds(gateway: Gateway, ada: dict[str, str]) -> None:
@@ -191,3 +203,14 @@ async def test_one_that_is_not_there_is_unhealthy_and_wrong_addresses_are_refuse
     for url in ("ftp://x", "nonsense"):
         with pytest.raises(InvalidInput):
             EverOsUpstream(url, clock=clock)
+
+
+async def test_one_that_does_not_say_how_it_is_is_not_waited_for(
+    clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "GATEWAY_HEALTH_S", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        upstream = EverOsUpstream(f"http://127.0.0.1:{silent.getsockname()[1]}", clock=clock)
+        with anyio.fail_after(20):
+            assert not await upstream.healthy()
+        await upstream.close()

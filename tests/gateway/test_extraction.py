@@ -90,6 +90,12 @@ def test_other_kinds_are_refused_whatever_their_name(data: bytes) -> None:
         media_type(data, name="a.md", declared="text/markdown")
 
 
+@pytest.mark.parametrize("declared", ["image/svg+xml", "Audio/wav; x=y", "video/mp4", "font/ttf"])
+def test_a_text_that_is_said_to_be_a_picture_or_a_sound_is_refused(declared: str) -> None:
+    with pytest.raises(UnsupportedMedia):
+        media_type(b"<svg><script>x()</script></svg>", name="a.svg", declared=declared)
+
+
 HTML = b"<html><head><title>T</title></head><body><script>x()</script><h1>Big</h1><p>Hello</p></body></html>"
 
 

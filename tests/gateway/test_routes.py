@@ -132,6 +132,23 @@ async def test_wrong_requests_get_the_statuses_of_the_reference(
     assert me["user_key"] not in answer.text
 
 
+@pytest.mark.parametrize(
+    ("content", "detail"),
+    [
+        ([{"type": "text", "text": "x"}, {"type": "image", "base64": "AA=="}], "content.1 is not valid: with base64"),
+        ([{"type": "image"}], "content.0 is not valid: takes exactly one of"),
+        (7, "content is not valid: input should be a valid array"),
+    ],
+)
+async def test_what_is_wrong_with_an_item_is_said_of_it(
+    client: httpx.AsyncClient, me: dict[str, str], content: object, detail: str
+) -> None:
+    said = me | {"session_id": "chat:c", "messages": [{**MESSAGES[0], "content": content}]}
+    answer = await client.post("/memories/add", json=said)
+    assert answer.status_code == 422
+    assert f"messages.0.{detail}" in answer.json()["detail"]
+
+
 async def test_uploads_of_wrong_kinds_and_sizes_are_refused(client: httpx.AsyncClient, me: dict[str, str]) -> None:
     png = await client.post("/resources", data=me, files={"file": ("x.png", b"\x89PNG\r\n\x1a\n\0\0", "image/png")})
     large = await client.post("/resources", data=me, files={"file": ("x.txt", b"x" * (52 * 1024 * 1024), "text/plain")})

@@ -188,7 +188,7 @@ class PayloadTooLarge(LimitExceeded):
     key = "payload_too_large"
 
     def __init__(self, *, limit: int) -> None:
-        super().__init__(what="bytes of JSON", limit=limit)
+        super().__init__(what="bytes", limit=limit)
 
 
 class RateLimited(LimitExceeded):

@@ -186,6 +186,8 @@ GATEWAY_CATCH_UP_S = 30.0
 """Between two looks for what an upstream was not told yet."""
 GATEWAY_TIMEOUT_S = 120.0
 GATEWAY_TIMEOUT_MAX_S = 3_600.0
+GATEWAY_HEALTH_S = 3.0
+"""How long an upstream may take to say that it is well."""
 
 # Models and maintenance
 MODEL_CALLS_PER_DAY = 2_000

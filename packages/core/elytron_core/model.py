@@ -95,7 +95,7 @@ def invalid(error: ValidationError, /, *, known: Container[str] | None = None) -
         case "extra_forbidden":
             problem = "has an unknown field" if known is not None else "is not a field"
         case _:
-            problem = f"is not valid: {_lower(first['msg'])}"
+            problem = f"is not valid: {_lower(first['msg'].removeprefix('Value error, '))}"
     return InvalidInput(field=".".join(path) or "request", problem=problem + tail)
 
 

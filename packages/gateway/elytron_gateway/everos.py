@@ -113,7 +113,7 @@ class EverOsUpstream:
         import httpx
 
         try:
-            return (await self._client.get("/health")).status_code == OK
+            return (await self._client.get("/health", timeout=limits.GATEWAY_HEALTH_S)).status_code == OK
         except httpx.HTTPError:
             return False
 

@@ -1,5 +1,6 @@
 """Search over the scopes, merged into one order, with overrides and tombstones applied."""
 
+import asyncio
 from dataclasses import replace
 
 from elytron.context import OperationContext
@@ -40,8 +41,9 @@ class Searching:
     async def search(self, owner: Owner, request: SearchRequest, /) -> SearchAnswer:
         """Return the best `top_k` of all scopes; a memory that several scopes found stands once, under its first."""
         merged: dict[str, SearchResult] = {}
-        for scope in request.scopes:
-            for result in await self._in_scope(owner, request, scope):
+        # At once, so that an upstream that is slow is waited for as long as for one scope.
+        for found in await asyncio.gather(*(self._in_scope(owner, request, scope) for scope in request.scopes)):
+            for result in found:
                 merged.setdefault(result.id, result)
         best = sorted(merged.values(), key=lambda result: (-result.score, result.id))
         return SearchAnswer(results=tuple(best[: request.top_k]))

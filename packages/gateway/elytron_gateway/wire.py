@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
 from elytron_core import limits
 from elytron_core.model import Request, Value
@@ -75,6 +75,14 @@ class ContentItem(Value):
         return self
 
 
+Items = Annotated[tuple[ContentItem, ...], Field(min_length=1, max_length=limits.GATEWAY_ITEMS)]
+
+
+def _form(content: object) -> Literal["text", "items"]:
+    """Tell which of its two forms a content has, so that what is wrong with an item is said of that item."""
+    return "text" if isinstance(content, str) else "items"
+
+
 class WireMessage(Value):
     """One message, as a host sends it."""
 
@@ -82,7 +90,7 @@ class WireMessage(Value):
     sender_name: Name | None = None
     role: Literal["user", "assistant", "tool"]
     timestamp: Annotated[int, Field(gt=0, le=limits.LATEST_MS)]
-    content: Text | Annotated[tuple[ContentItem, ...], Field(min_length=1, max_length=limits.GATEWAY_ITEMS)]
+    content: Annotated[Annotated[Text, Tag("text")] | Annotated[Items, Tag("items")], Discriminator(_form)]
     tool_calls: Annotated[tuple[ToolCall, ...], Field(max_length=limits.GATEWAY_ITEMS)] = ()
     tool_call_id: Short | None = None
 

@@ -17,17 +17,21 @@ _TEXTS = {
 }
 ALLOWED = frozenset({*_TEXTS.values(), "application/pdf", DOCX})
 """The kinds of files whose text is taken in."""
+_TEXTLESS = frozenset({"image", "audio", "video", "font"})
 _HEAD = 64 * 1024
 
 
 def media_type(data: bytes, /, *, name: str = "", declared: str = "") -> str:
     """Return the media type of a file. Raises UnsupportedMedia for one that is not in `ALLOWED`.
 
-    The bytes decide. A text is what its name's ending says, else what was declared, where that is a kind of text.
+    The bytes decide. A text is what its name's ending says, else what was declared, where that is a kind of text; none
+    is what was declared to be a picture, such as an SVG, or a sound.
     """
     if b"\0" not in data[:_HEAD] and _is_text(data):
         ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
         said = declared.partition(";")[0].strip().lower()
+        if said.partition("/")[0] in _TEXTLESS:
+            raise UnsupportedMedia(allowed=tuple(sorted(ALLOWED)))
         found = ending or (said if said in _TEXTS.values() else "text/plain")
         if not data[:5].startswith(b"%PDF-"):
             return found
