@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -280,6 +281,16 @@ def test_no_text_leaves_its_line_or_the_fence() -> None:
         "- [2025-03-02 14:05 Tomas] ‹\u200dmemory-x>",
         f"</memory-{MARK}>",
     ]
+
+
+@pytest.mark.parametrize("image", ["![x](https://a.example/?q=1)", "![\nx](https://a.example)", "!\u200b[x](y)"])
+def test_no_image_is_left_that_an_answer_would_fetch(image: str) -> None:
+    assert "![" not in blocks.escape(f"see {image}")
+
+
+def test_links_and_code_stay() -> None:
+    for text in ("see [the page](https://a.example)", "let a = vec![1, 2];"):
+        assert blocks.escape(text) == text
 
 
 def test_ordinary_angle_brackets_and_joined_emoji_stay() -> None:

@@ -169,12 +169,16 @@ def label_of(speaker: str) -> str:
 
 
 def escape(text: str, /) -> str:
-    """Return `text` as one line that cannot be taken for a fence: no breaks, no controls, no opening of a fence tag."""
+    """Return `text` as one line that cannot be taken for a fence: no breaks, no controls, no opening of a fence tag.
+
+    Nor is a Markdown image left in it: what shows a model's answer would fetch one from wherever the text says.
+    """
     if not text.isprintable():
         text = "".join(
             char for char in text if char.isspace() or char in _JOINERS or unicodedata.category(char) not in _UNSEEN
         )
-    return _FENCE.sub("\u2039", " ".join(text.split()))
+    shown = _FENCE.sub("\u2039", " ".join(text.split()))
+    return shown.replace("![", "! [") if "](" in shown else shown
 
 
 def clip(text: str, size: int) -> str:
