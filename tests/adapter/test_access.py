@@ -146,6 +146,15 @@ async def test_when_a_key_was_used_is_known_to_the_hour_and_costs_a_write_an_hou
         assert await written() == before + 2
 
 
+async def test_two_servers_note_one_use(runtime: MemoryRuntime) -> None:
+    one, other = AccessKeys(runtime.context), AccessKeys(runtime.context)
+    issued = await user(one)
+    before = await runtime.context.store.journal(SYSTEM_SPACE, after=0, limit=99)
+    await asyncio.gather(*(keys.authenticate(f"Bearer {issued.key}") for keys in (one, other)))
+    await other.used("nobody")
+    assert len(await runtime.context.store.journal(SYSTEM_SPACE, after=0, limit=99)) == len(before) + 1
+
+
 async def test_a_key_opens_also_where_its_use_cannot_be_noted(runtime: MemoryRuntime) -> None:
     issued = await user(AccessKeys(runtime.context))
 

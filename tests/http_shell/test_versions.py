@@ -9,11 +9,20 @@ from tests.http_shell.conftest import Keys, bearer
 
 import elytron
 from elytron import MemoryRuntime
+from elytron.ops.control import erase, forget
 from elytron.versions import demanding, version_of
-from elytron_core.contracts.control import MemoryCorrectRequest, MemoryEraseRequest, MemoryForgetRequest
-from elytron_core.errors import PreconditionFailed
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import (
+    MemoryCorrectRequest,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+    MemoryListRequest,
+)
+from elytron_core.errors import InvalidInput, PreconditionFailed
+from elytron_core.ids import SpaceId
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.fingerprints import registry_fingerprint
+from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 
 pytestmark = pytest.mark.anyio
 
@@ -151,13 +160,34 @@ async def test_a_change_that_comes_in_between_is_met_in_the_commit_itself(runtim
     held = await demanding(runtime.context, request, (seen.tag,))
     erased = await demanding(runtime.context, MemoryEraseRequest(ids=(item.id,)), (seen.tag,))
     await runtime.forget(request)
-    from elytron.ops.control import erase, forget
-
     with pytest.raises(PreconditionFailed):
         await forget(held, MemoryForgetRequest(ids=(item.id,), undo=True))
     with pytest.raises(PreconditionFailed):
         await erase(erased, MemoryEraseRequest(ids=(item.id,)))
     assert (await runtime.inspect()).documents["turns"] == 1
+
+
+async def test_a_version_is_demanded_of_one_thing_that_has_one(runtime: MemoryRuntime) -> None:
+    await runtime.add("The ferry leaves at six.")
+    (item,) = (await runtime.list()).items
+    assert await version_of(runtime.context, MemoryForgetRequest(ids=(item.id, item.id))) is None
+    assert await version_of(runtime.context, MemoryListRequest()) is None
+    for request in (MemoryForgetRequest(ids=(item.id, "t0000000000000009")), MemoryListRequest()):
+        with pytest.raises(InvalidInput, match="one thing that has a version"):
+            await demanding(runtime.context, request, ("*",))
+
+
+async def test_what_is_met_once_lets_the_rest_of_the_change_through(runtime: MemoryRuntime) -> None:
+    await runtime.add("The ferry leaves at six.")
+    (item,) = (await runtime.list()).items
+    request = MemoryForgetRequest(ids=(item.id,))
+    held = await demanding(runtime.context, request, ("*",))
+    note = Ref("notes", "a")
+    put = Put(ref=note, body=b"{}", expects=0)
+    elsewhere = Batch(space=SpaceId("elsewhere"), at=Instant(1), entries=(Entry(action=Action.WRITE, ref=note),), puts=(put,))
+    await held.store.commit(elsewhere)
+    await forget(held, request)
+    assert (await forget(held, MemoryForgetRequest(ids=(item.id,), undo=True))).changed
 
 
 async def test_where_there_is_no_space_yet_nothing_has_a_version() -> None:

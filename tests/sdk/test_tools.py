@@ -11,6 +11,8 @@ from elytron_core import limits
 from elytron_core.contracts.inspecting import MemoryInspectionRequest
 from elytron_core.contracts.recalling import MemoryRecallReport
 from elytron_core.contracts.tools import (
+    AgentToolRegistryDeleteRequest,
+    AgentToolRegistryGetRequest,
     AgentToolRegistryListRequest,
     AgentToolRegistryUpsertRequest,
     AgentToolUsageFeedback,
@@ -47,6 +49,7 @@ async def test_a_registry_is_kept_replaced_and_deleted(memory: elytron.MemoryRun
     assert (report.accepted, report.changed, report.fingerprint, report.refused) == (True, True, HOST.fingerprint, None)
     assert not (await memory.upsert_agent_tool_registry(HOST)).changed
     assert (await memory.get_agent_tool_registry("host")).registry == HOST
+    assert (await memory.get_agent_tool_registry(AgentToolRegistryGetRequest(registry_id="host"))).registry == HOST
     smaller = registry(READ)
     replaced = await memory.upsert_agent_tool_registry(smaller)
     assert (replaced.changed, replaced.replaced_fingerprint) == (True, HOST.fingerprint)
@@ -54,7 +57,7 @@ async def test_a_registry_is_kept_replaced_and_deleted(memory: elytron.MemoryRun
     assert listed.registries == (smaller,)
     assert (listed.report.registries, listed.report.tools) == (1, 1)
     assert (await memory.delete_agent_tool_registry("host")).changed
-    assert not (await memory.delete_agent_tool_registry("host")).changed
+    assert not (await memory.delete_agent_tool_registry(AgentToolRegistryDeleteRequest(registry_id="host"))).changed
     with pytest.raises(NotFound):
         await memory.get_agent_tool_registry("host")
 

@@ -15,7 +15,14 @@ from elytron.queueing import claim, read_queue
 from elytron.worker import Worker
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.maintaining import Extraction, JobListRequest, JobRunRequest, WorkHealth
+from elytron_core.contracts.maintaining import (
+    Extraction,
+    JobCancelRequest,
+    JobListRequest,
+    JobRetryRequest,
+    JobRunRequest,
+    WorkHealth,
+)
 from elytron_core.errors import ModelRefused, ModelUnavailable, NotFound
 from elytron_core.ids import SeededIds
 from elytron_core.planes.jobs import JobState
@@ -85,6 +92,9 @@ async def test_a_cancelled_job_is_not_done(store: MemoryStore, clock: FrozenCloc
     cancelled = await memory.cancel_job(report.job)
     assert (cancelled.changed, cancelled.job.state) == (True, JobState.CANCELLED)
     assert not (await memory.cancel_job(report.job)).changed
+    assert not (await memory.cancel_job(JobCancelRequest(id=report.job))).changed, "the typed form is the same"
+    assert (await memory.retry_job(JobRetryRequest(id=report.job))).job.state is JobState.PENDING
+    await memory.cancel_job(report.job)
     assert (await memory.run_jobs()).jobs == ()
 
 
