@@ -183,8 +183,8 @@ async def test_what_is_met_once_lets_the_rest_of_the_change_through(runtime: Mem
     request = MemoryForgetRequest(ids=(item.id,))
     held = await demanding(runtime.context, request, ("*",))
     note = Ref("notes", "a")
-    put = Put(ref=note, body=b"{}", expects=0)
-    elsewhere = Batch(space=SpaceId("elsewhere"), at=Instant(1), entries=(Entry(action=Action.WRITE, ref=note),), puts=(put,))
+    put, entry = Put(ref=note, body=b"{}", expects=0), Entry(action=Action.WRITE, ref=note)
+    elsewhere = Batch(space=SpaceId("elsewhere"), at=Instant(1), entries=(entry,), puts=(put,))
     await held.store.commit(elsewhere)
     await forget(held, request)
     assert (await forget(held, MemoryForgetRequest(ids=(item.id,), undo=True))).changed
