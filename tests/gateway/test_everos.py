@@ -155,6 +155,34 @@ async def test_an_operator_drains_what_waits_without_another_message(
     assert [one["content"] for one in server.buffered] == ["one"]
 
 
+async def test_an_operator_need_not_wait_until_it_is_left_alone_no_longer(
+    gateway: Gateway, ada: dict[str, str], server: EverOs
+) -> None:
+    server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
+    for text in ("one", "two"):
+        await gateway.add(add(ada, text))
+    server.refusing = None
+    with pytest.raises(Unreachable, match="left alone"):
+        await gateway.search(asked(ada, "one", "all_user_memory"))
+    assert (await gateway.health()).status == "degraded"
+    assert await gateway.drain() == wire.DrainAnswer(told=2, backlog=0)
+    assert (await gateway.search(asked(ada, "one", "current_chat"))).results
+    assert (await gateway.health()).status == "ok"
+
+
+async def test_it_is_unhealthy_for_as_long_as_it_is_left_alone(
+    upstream: EverOsUpstream, gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
+) -> None:
+    server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
+    for _ in range(PATIENCE.failures):
+        with pytest.raises(Unreachable):
+            await gateway.search(asked(ada, "x", "all_user_memory"))
+    server.refusing = None
+    assert not await upstream.healthy()
+    clock.advance(PATIENCE.pause_ms)
+    assert await upstream.healthy()
+
+
 async def test_a_flush_that_the_upstream_could_not_do_is_done_by_the_next(
     gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
 ) -> None:

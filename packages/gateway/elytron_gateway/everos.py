@@ -112,10 +112,16 @@ class EverOsUpstream:
     async def healthy(self) -> bool:
         import httpx
 
+        if self._clock.now() < self._paused_until:
+            return False
         try:
             return (await self._client.get("/health", timeout=limits.GATEWAY_HEALTH_S)).status_code == OK
         except httpx.HTTPError:
             return False
+
+    async def resume(self) -> None:
+        self._failed = 0
+        self._paused_until = Instant(0)
 
     async def close(self) -> None:
         """Let go of the connections."""

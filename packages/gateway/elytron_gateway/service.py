@@ -93,9 +93,13 @@ class Gateway:
         )
 
     async def drain(self) -> wire.DrainAnswer:
-        """Tell an upstream that answers again what it was not told, or refused. An operator's. Raises Unreachable."""
+        """Tell an upstream that answers again what it was not told, or refused. An operator's. Raises Unreachable.
+
+        It is asked even where it would be left alone for a while yet.
+        """
         if self._backlog is None:
             return wire.DrainAnswer(told=0, backlog=0)
+        await self._upstream.resume()
         await self._backlog.try_again()
         told = await self._backlog.drain_all()
         return wire.DrainAnswer(told=told, backlog=await self._backlog.count())

@@ -107,7 +107,11 @@ class Upstream(Protocol):
         ...
 
     async def healthy(self) -> bool:
-        """Tell whether it answers."""
+        """Tell whether it answers, and is not left alone for a while because it failed again and again."""
+        ...
+
+    async def resume(self) -> None:
+        """Leave it alone no longer."""
         ...
 
 
@@ -198,6 +202,9 @@ class EmbeddedUpstream:
     async def healthy(self) -> bool:
         await self._runtime.context.store.spaces(limit=1)
         return True
+
+    async def resume(self) -> None:
+        """Do nothing: it is never left alone."""
 
 
 def _scope(owner: Owner, session: str) -> Scope:
