@@ -40,6 +40,10 @@ class CommandLine:
         (self.folder / name).write_bytes(content)
         return str(self.folder / name)
 
+    def make(self) -> None:
+        """Make the store, with nothing in the space that commands use."""
+        self("add", "made", "--space", "another")
+
     def state(self) -> tuple[str, int]:
         """Return what changes with any change of the space."""
         report = self.json("inspect")

@@ -61,7 +61,7 @@ class TestBackup:
         ("arguments", "code", "key"),
         [
             (["--store", "memory:", "backup", "b"], 8, "unsupported"),
-            (["--store", "none.db", "backup", "b"], 9, "store_unavailable"),
+            (["--store", "none.db", "backup", "b"], 3, "store_missing"),
             (["--store", "empty.db", "backup", "b"], 12, "store_foreign"),
             (["--store", "text.db", "backup", "b"], 12, "store_foreign"),
             (["--store", "folder", "backup", "b"], 12, "store_foreign"),
@@ -115,7 +115,8 @@ class TestMigrate:
         for target, to in (("used.db", "--to"), (store, "--to")):
             assert elytron.error("--store", store, "migrate", to, target, expect=2)["key"] == "invalid_input"
         assert elytron.json("--store", "used.db", "inspect")["state_fingerprint"] == before
-        assert elytron.error("--store", "none.db", "migrate", "--to", "x.db", expect=2)["key"] == "invalid_input"
+        assert elytron.error("--store", "none.db", "migrate", "--to", "x.db", expect=3)["key"] == "store_missing"
+        assert not [name for name in ("none.db", "x.db") if (elytron.folder / name).exists()]
 
     def test_people_see_what_was_copied(self, elytron: CommandLine, store: str) -> None:
         assert "documents" in elytron("--store", store, "migrate", "--to", "new.db", "--no-json").stdout

@@ -65,6 +65,7 @@ class TestAdd:
     def test_wrong_input_is_named_and_nothing_is_stored(
         self, elytron: CommandLine, arguments: list[str], standard_input: bytes | None, problem: str
     ) -> None:
+        elytron.make()
         error = elytron.error("add", *arguments, standard_input=standard_input, expect=2)
         assert error["key"] == "invalid_input"
         assert problem in error["reason"]
@@ -138,6 +139,19 @@ class TestRecall:
             added(elytron, f"The ferry leaves at {number}.")
         assert "left out by limit 1" in elytron("recall", "ferry", "--limit", "1", "--no-json").stdout
 
+    def test_the_whole_id_is_shown_beneath_the_text_and_beside_it_where_there_is_room(
+        self, elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        memory = added(elytron, "The ferry leaves at six.")
+        monkeypatch.setenv("COLUMNS", "80")
+        told = elytron("recall", "ferry", "--no-json").stdout
+        assert told.partition("The ferry leaves at six.")[2].split()[0] == memory
+        assert all(memory not in line for line in told.splitlines() if "ferry" in line)
+        monkeypatch.setenv("COLUMNS", "140")
+        told = elytron("recall", "ferry", "--no-json").stdout
+        assert [line.split()[-1] for line in told.splitlines() if "ferry" in line] == [memory]
+        assert elytron.json("recall", "ferry", "--why-not", memory)["why_not"][0]["absence"] == "shown"
+
     @pytest.mark.parametrize(
         ("stored", "query", "told"),
         [(False, "tea", "nothing was ever stored"), (True, "zebra", "nothing relevant"), (True, " ", "has no words")],
@@ -145,6 +159,7 @@ class TestRecall:
     def test_nothing_found_is_said_and_is_no_failure(
         self, elytron: CommandLine, *, stored: bool, query: str, told: str
     ) -> None:
+        elytron.make()
         if stored:
             added(elytron, "The ferry leaves at six.")
         assert told in elytron("recall", query, "--no-json").stdout
@@ -200,6 +215,7 @@ class TestReading:
 
     @pytest.mark.parametrize("command", ["get", "history"])
     def test_an_unknown_id_is_not_found(self, elytron: CommandLine, command: str) -> None:
+        elytron.make()
         assert elytron.error(command, "nobody", expect=3)["key"] == "not_found"
 
 
@@ -266,6 +282,7 @@ class TestInspect:
         assert [problem["quarantined"] for problem in repaired["store_check"]["problems"]]
 
     def test_an_empty_space_is_said_to_be_one(self, elytron: CommandLine) -> None:
+        elytron.make()
         assert "nothing is stored yet" in elytron("inspect", "--no-json").stdout
 
 
@@ -293,6 +310,7 @@ class TestMoving:
         assert "would import" in shown
 
     def test_an_empty_space_has_nothing_to_export(self, elytron: CommandLine) -> None:
+        elytron.make()
         assert elytron.error("export", "a.zip", expect=3)["key"] == "not_found"
 
 
@@ -327,7 +345,7 @@ class TestGlobalOptions:
             (["--store", "notes.txt"], 2, "store_url_invalid"),
             (["--space", "a\nb"], 2, "invalid_input"),
             (["--key-file", "missing"], 14, "key_missing"),
-            (["--store", "/nowhere/at/all/m.db"], 9, "store_unavailable"),
+            (["--store", "/nowhere/at/all/m.db"], 3, "store_missing"),
         ],
     )
     def test_wrong_ones_are_typed_errors(self, elytron: CommandLine, options: list[str], code: int, key: str) -> None:

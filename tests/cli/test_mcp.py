@@ -55,6 +55,19 @@ def test_every_host_is_told_the_address_and_no_key(
     assert "s3cret" not in result.stdout + result.stderr
 
 
+def test_opencode_is_told_its_servers_as_its_second_version_reads_them(elytron: CommandLine) -> None:
+    started = json.loads(elytron("mcp", "config", "--host", "opencode").stdout)["mcp"]["servers"]["elytron"]
+    assert (started["type"], started["command"][:2]) == ("local", ["elytron", "mcp"])
+    result = elytron("mcp", "config", "--host", "opencode", "--url", "https://memory.example")
+    assert json.loads(result.stdout)["mcp"]["servers"]["elytron"] == {
+        "type": "remote",
+        "url": "https://memory.example/mcp",
+        "oauth": False,
+        "headers": {"Authorization": f"Bearer {{env:{KEY}}}"},
+    }
+    assert "opencode 1" in result.stderr
+
+
 def test_the_report_names_file_text_and_note(elytron: CommandLine) -> None:
     report = elytron.json("mcp", "config", "--host", "cursor", "--json", "--key-file", "k.json", "--embedder", "e")
     assert report["file"] == "~/.cursor/mcp.json"

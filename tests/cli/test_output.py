@@ -67,11 +67,18 @@ def test_an_error_is_one_line_and_its_own_exit_code(case: str, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.exceptions.Abort()])
-def test_an_interrupted_run_ends_with_130_and_says_nothing(
+def test_an_interrupted_run_ends_with_130_and_says_in_one_line_what_is_kept(
     error: BaseException, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert exit_code(raising(error), as_json=None) == EXIT_INTERRUPTED == 130
-    assert capsys.readouterr() == ("", "")
+    told = "stopped before the end; what was acknowledged is kept"
+    assert exit_code(raising(error), as_json=False) == EXIT_INTERRUPTED == 130
+    assert capsys.readouterr() == ("", f"elytron: {told}\n")
+    assert exit_code(raising(error), as_json=True) == EXIT_INTERRUPTED
+    out, err = capsys.readouterr()
+    assert (out, json.loads(err)["error"]) == (
+        "",
+        {"key": "interrupted", "reason": told, "retryable": False, "details": {}},
+    )
 
 
 def test_who_debugs_sees_the_error_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ def test_what_waits_is_listed_and_decided_on(
     elytron: CommandLine, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ELYTRON_STORE", store.format(folder=str(elytron.folder).lstrip("/")))
+    elytron.make()
     assert elytron("candidates", "list", "--no-json").stdout == "no candidates\n"
     drafts = [{"proposal": proposal, "authority": "user_asserted"} for proposal in (FACT, SKILL, DIARY)]
     file = left(elytron, "c.json", {"candidates": drafts})
@@ -62,6 +63,7 @@ def test_a_conversation_is_written_down_shown_and_taken_elsewhere(elytron: Comma
 
 
 def test_a_garden_is_shown_to_its_audience_alone(elytron: CommandLine) -> None:
+    elytron.make()
     assert elytron("garden", "list", "--no-json").stdout == "0 shown, 0 withheld\n"
     elytron("garden", "write", "q", "Quince smells.", "--role", "diary")
     assert "Quince smells." in elytron("garden", "list", "--no-json").stdout
@@ -70,6 +72,7 @@ def test_a_garden_is_shown_to_its_audience_alone(elytron: CommandLine) -> None:
 
 
 def test_subjects_are_listed_with_their_edges_and_edges_end(elytron: CommandLine) -> None:
+    elytron.make()
     assert elytron("subjects", "list", "--no-json").stdout == "0 subjects, 0 withheld\n"
     edge = {"source": "io", "edge_kind": "represents", "target": "ada"}
     people = [
@@ -88,8 +91,8 @@ def test_subjects_are_listed_with_their_edges_and_edges_end(elytron: CommandLine
 
 def test_a_store_is_opened_in_a_profile(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     small = "desktop-macos-embedded-sdk"
-    assert elytron.json("platform", "capabilities", "--profile", small)["profile"] == small
     assert elytron.error("add", "x" * 2_049, "--profile", small, expect=7)["key"] == "limit_exceeded"
+    assert elytron.json("platform", "capabilities", "--profile", small)["profile"] == small
     monkeypatch.setenv("ELYTRON_PROFILE", "toaster")
     assert elytron.error("inspect", expect=2)["key"] == "invalid_input"
     assert elytron.json("inspect", "--profile", small)["space"] == "default"
@@ -98,6 +101,7 @@ def test_a_store_is_opened_in_a_profile(elytron: CommandLine, monkeypatch: pytes
 
 
 def test_facts_are_folded_and_brought_back(elytron: CommandLine) -> None:
+    elytron.make()
     assert elytron("facts", "merge", "--no-json").stdout == "nothing was changed\n"
     for number, topic in enumerate(("tea", "drink")):
         content = "Ada likes green tea in the morning" + "s" * number

@@ -50,6 +50,8 @@ def test_what_one_process_stored_the_next_one_recalls(tmp_path: Path, environmen
 
 
 def test_wrong_input_is_an_exit_code_and_a_line_of_json_on_stderr(tmp_path: Path, environment: dict[str, str]) -> None:
+    with elytron.open(tmp_path / "m.db") as memory:
+        memory.add("tea")
     code, out, err = finish(start(tmp_path, environment, "get", "nobody", "--store", "m.db"))
     assert (code, out) == (3, "")
     assert json.loads(err)["error"]["key"] == "not_found"

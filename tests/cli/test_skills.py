@@ -111,6 +111,7 @@ def test_outcomes_and_governance_are_told(brew: CommandLine) -> None:
 
 
 def test_agent_skill_directories_are_shown(elytron: CommandLine, tmp_path: Path) -> None:
+    elytron.make()
     folder = tmp_path / "agent" / "pdf"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: pdf\ndescription: Fill PDF forms\n---\n")
@@ -126,6 +127,7 @@ def test_agent_skill_directories_are_shown(elytron: CommandLine, tmp_path: Path)
 def test_agent_skill_directories_come_from_the_environment(
     elytron: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
+    elytron.make()
     for name in ("one", "two"):
         folder = tmp_path / name / name
         folder.mkdir(parents=True)

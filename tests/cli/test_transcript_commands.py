@@ -111,6 +111,7 @@ class TestPlatform:
         assert "write  " in told
 
     def test_what_can_be_done_here_is_told(self, elytron: CommandLine) -> None:
+        elytron.make()
         assert elytron.json("platform", "capabilities")["recall"]["visible"] is True
         assert "recall " in elytron("platform", "capabilities", "--no-json").stdout
 

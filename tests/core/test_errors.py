@@ -129,6 +129,14 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         "a file of this kind is not taken in; there are text/plain",
         {},
     ),
+    (
+        errors.StoreMissing(place="/data/m.db"),
+        (
+            "there is no store at '/data/m.db': check the path, or make one by storing something "
+            "(`elytron add`, `elytron import`)"
+        ),
+        {"place": "/data/m.db"},
+    ),
     (errors.StoreUnavailable("cannot be opened"), "cannot be opened", {}),
     (
         errors.StoreBusy(engine="sqlite", waited_s=30.4),

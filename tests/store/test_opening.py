@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from elytron_core.clock import FrozenClock
-from elytron_core.errors import StoreForeign, StoreUrlInvalid
+from elytron_core.errors import StoreForeign, StoreMissing, StoreUnavailable, StoreUrlInvalid
 from elytron_core.ids import SeededIds
 from elytron_core.ports.store import Document
-from elytron_store import StoreAddress, open_store, parse_url
+from elytron_store import StoreAddress, WhenMissing, open_store, parse_url
 from elytron_store.conformance.examples import fact, one, put
 from elytron_store.sealed.providers import LocalKeys
 
@@ -49,6 +49,38 @@ def no_folder(_: Path) -> bool:
 )
 def test_a_url_names_an_engine_and_a_place(url: str, address: StoreAddress) -> None:
     assert parse_url(url, is_folder=no_folder) == address
+
+
+@pytest.mark.parametrize("url", ["m.db", "store/", "embedded:store", "no/such/m.db"])
+async def test_a_place_without_a_store_is_refused_where_none_is_to_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreMissing, match=str(tmp_path)):
+        await open_store(url, clock=CLOCK, when_missing=WhenMissing.REFUSE)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_an_empty_file_or_folder_is_no_store_yet(tmp_path: Path) -> None:
+    (tmp_path / "m.db").touch()
+    (tmp_path / "store").mkdir()
+    for name in ("m.db", "store"):
+        with pytest.raises(StoreMissing):
+            await open_store(str(tmp_path / name), clock=CLOCK, when_missing=WhenMissing.REFUSE)
+    assert (tmp_path / "m.db").stat().st_size == 0
+    assert list((tmp_path / "store").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["m.db", "store/"])
+async def test_a_store_that_is_there_is_opened(tmp_path: Path, name: str) -> None:
+    for when_missing in (WhenMissing.MAKE, WhenMissing.REFUSE):
+        store = await open_store(f"{tmp_path}/{name}", clock=CLOCK, when_missing=when_missing)
+        await store.close()
+
+
+async def test_a_place_that_cannot_be_looked_at_is_the_engines_to_judge(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable):
+        await open_store("sqlite:///" + "x" * 5_000, clock=CLOCK, when_missing=WhenMissing.REFUSE)
 
 
 def test_a_path_to_a_folder_is_a_file_store(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ FAILURES: dict[str, Failure] = {
     "missing_extra": Failure(501, -32041, 8, "Not installed"),
     "unsupported_media": Failure(415, -32043, 8, "Unsupported media type"),
     "store_error": Failure(500, -32050, 11, "Store error"),
+    "store_missing": Failure(404, -32025, 3, "No such store"),
     "store_unavailable": Failure(503, -32051, 9, "Store unavailable"),
     "store_busy": Failure(503, -32052, 9, "Store busy"),
     "store_full": Failure(507, -32053, 10, "Store full"),

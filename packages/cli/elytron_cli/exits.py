@@ -23,6 +23,7 @@ def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
         sys.stdout.flush()
         return found if isinstance(found, int) else OK
     except (click.exceptions.Abort, KeyboardInterrupt):
+        _tell_interrupted(as_json=as_json)
         return INTERRUPTED
     except BrokenPipeError:
         # Who read our output has gone; the interpreter must not try again when it ends.
@@ -32,6 +33,14 @@ def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
         if os.environ.get(DEBUG):
             raise
         return _told(error, as_json=as_json)
+
+
+def _tell_interrupted(*, as_json: bool | None) -> None:
+    from elytron_adapter.envelope import Rejected
+    from elytron_cli.output import Output
+
+    reason = "stopped before the end; what was acknowledged is kept"
+    Output(as_json).error(Rejected(request_id="", error_key="interrupted", reason=reason))
 
 
 def _told(error: Exception, *, as_json: bool | None) -> int:

@@ -122,6 +122,10 @@ def _servers(entry: Json, *, key: str = "mcpServers") -> str:
     return _text({key: {"elytron": entry}})
 
 
+def _opencode(entry: Json) -> str:
+    return _text({"mcp": {"servers": {"elytron": entry}}})
+
+
 def _yaml(*lines: str) -> str:
     return "\n".join(("name: Elytron", "version: 0.0.1", "schema: v1", "mcpServers:", "  - name: elytron", *lines))
 
@@ -180,10 +184,10 @@ HOSTS: dict[Host, Form] = {
     ),
     Host.OPENCODE: Form(
         "opencode.json",
-        lambda command: _servers({"type": "local", "command": command, "enabled": True}, key="mcp"),
-        lambda url: _servers(
-            {"type": "remote", "url": url, "enabled": True, "headers": _bearer(f"{{env:{KEY}}}")}, key="mcp"
-        ),
+        lambda command: _opencode({"type": "local", "command": command}),
+        # Where a server asks for a key, OAuth would only be in the way: the host tries it unless told not to.
+        lambda url: _opencode({"type": "remote", "url": url, "oauth": False, "headers": _bearer(f"{{env:{KEY}}}")}),
+        note="add this to what is there; opencode 1 wants what stands in `servers` directly under `mcp`",
     ),
     Host.VSCODE: Form(
         ".vscode/mcp.json",

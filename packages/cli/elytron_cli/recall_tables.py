@@ -75,7 +75,6 @@ def _explained(console: "Console", report: MemoryRecallReport) -> None:
         for name, value in hit.signals.items():
             table.add_row(name, bar(abs(value) / (best[name] or 1.0)), f"{value:.3f}")
         console.print(table)
-        console.print(f"    {safe(hit.id)}", soft_wrap=True)
         if hit.newer is not None:
             console.print(f"    a newer word on it: {safe(hit.newer)}", soft_wrap=True)
         _beside(console, hit.after)

@@ -14,6 +14,7 @@ from elytron_cli.session import Session, opened
 from elytron_cli.values import valid
 from elytron_core.clock import instant
 from elytron_core.contracts.recalling import RecallFilters
+from elytron_store import WhenMissing
 
 
 def settings() -> Settings:
@@ -26,12 +27,14 @@ def output() -> Output:
     return Output(as_json(click.get_current_context()))
 
 
-def run(work: Callable[[Session, Output], Awaitable[int | None]], /) -> int | None:
-    """Open the store, do `work`, close; return its exit code."""
+def run(
+    work: Callable[[Session, Output], Awaitable[int | None]], /, *, when_missing: WhenMissing = WhenMissing.REFUSE
+) -> int | None:
+    """Open the store, do `work`, close; return its exit code. Raises StoreMissing where no store is to be made."""
     found, out = settings(), output()
 
     async def whole() -> int | None:
-        async with opened(found) as session:
+        async with opened(found, when_missing=when_missing) as session:
             return await work(session, out)
 
     return asyncio.run(whole())

@@ -31,6 +31,7 @@ from elytron_core.model import Request, Value
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import Embedder
 from elytron_core.scope import Scope
+from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
     from elytron.models.openai_compatible import OpenAIModel
@@ -83,12 +84,16 @@ class Session:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, /, *, wanted: Embedder | None = None) -> AsyncGenerator[Session]:
-    """Open the store of `settings` and close it afterwards; the user's default store gets its folder.
+async def opened(
+    settings: Settings, /, *, wanted: Embedder | None = None, when_missing: WhenMissing = WhenMissing.REFUSE
+) -> AsyncGenerator[Session]:
+    """Open the store of `settings` and close it afterwards.
 
-    An embedder that is `wanted` replaces the one of the settings, which serves until then.
+    Only a command that stores something new makes a store: elsewhere a mistyped path is told, and nothing is left
+    there. The user's default store gets its folder when it is made. An embedder that is `wanted` replaces the one of
+    the settings, which serves until then. Raises StoreMissing.
     """
-    if settings.store.value == str(default_store()):
+    if when_missing is WhenMissing.MAKE and settings.store.value == str(default_store()):
         _make_folder(default_store().parent)
     scope = valid(Scope, space=settings.space.value)
     skill_dirs = skill_dirs_of(settings)
@@ -103,6 +108,7 @@ async def opened(settings: Settings, /, *, wanted: Embedder | None = None) -> As
         agent_skill_dirs=skill_dirs,
         profile=settings.profile.value if settings.profile is not None else None,
         language_model=language_model,
+        when_missing=when_missing,
     )
     try:
         async with opening as runtime:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 BAR_CELLS = 24
+_WIDE = 120
+"""Columns from which on an id beside a text leaves the text room."""
 _MISSES: Final = {
     MissReason.NO_BUDGET: "the block is too small for anything",
     MissReason.NOTHING_RELEVANT: "nothing relevant is stored",
@@ -34,12 +36,26 @@ def bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
     return "█" * filled + "·" * (cells - filled)
 
 
-def hits(console: "Console", found: Sequence[RecallHit], /, *, marks: Sequence[str] | None = None) -> None:
-    """Show memories best first, with date, speaker, score and text, and a mark before each where marks are given."""
-    table = new_table(*([""] if marks is not None else []), "date", "who", "score", "text", numbers=("score",))
-    for place, hit in enumerate(found):
-        mark = [marks[place]] if marks is not None else []
-        table.add_row(*mark, when(hit.at), line(_who(hit)), f"{hit.score:.3f}", line(hit.text))
+def hits(console: "Console", found: Sequence[RecallHit], /) -> None:
+    """Show memories best first, with date, speaker, score, text and whole id: beneath the text where room is short."""
+    from rich.text import Text
+
+    is_wide = console.width >= _WIDE
+    table = new_table("date", "who", "score", "text", *(["id"] if is_wide else []), numbers=("score",))
+    for hit in found:
+        known, text = Text(safe(hit.id), style="dim"), line(hit.text)
+        told = [text, known] if is_wide else [Text.assemble(text, "\n", known)]
+        table.add_row(when(hit.at), line(_who(hit)), f"{hit.score:.3f}", *told)
+    if is_wide:
+        table.columns[-1].no_wrap = True
+    console.print(table)
+
+
+def marked_hits(console: "Console", found: Sequence[RecallHit], marks: Sequence[str], /) -> None:
+    """Show memories best first, a mark before each, with date, speaker, score and text."""
+    table = new_table("", "date", "who", "score", "text", numbers=("score",))
+    for mark, hit in zip(marks, found, strict=True):
+        table.add_row(mark, when(hit.at), line(_who(hit)), f"{hit.score:.3f}", line(hit.text))
     console.print(table)
 
 

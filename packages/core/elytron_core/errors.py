@@ -22,6 +22,7 @@
     │   ├── MissingExtra          missing_extra
     │   └── UnsupportedMedia      unsupported_media          a file of a kind that is not taken in
     ├── StoreError
+    │   ├── StoreMissing          store_missing              there is no store, and none was to be made
     │   ├── StoreUnavailable      store_unavailable          cannot be opened, read or written now (retryable)
     │   │   └── StoreBusy         store_busy                 others held it longer than the wait allows
     │   ├── StoreFull             store_full                 no space left on the device
@@ -247,6 +248,20 @@ class UnsupportedMedia(Unsupported):
 
 class StoreError(ElytronError):
     key = "store_error"
+
+
+class StoreMissing(StoreError):
+    key = "store_missing"
+
+    def __init__(self, *, place: str) -> None:
+        super().__init__(
+            f"there is no store at {place!r}: check the path, or make one by storing something "
+            "(`elytron add`, `elytron import`)"
+        )
+        self.place = place
+
+    def details(self) -> dict[str, str | int]:
+        return {"place": self.place}
 
 
 class StoreUnavailable(StoreError):

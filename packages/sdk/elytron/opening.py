@@ -28,7 +28,7 @@ from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import Embedder, LanguageModel, Reranker
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
-from elytron_store import Durability, open_store
+from elytron_store import Durability, WhenMissing, open_store
 from elytron_store.opening import parse_url
 
 DEFAULT_SPACE = "default"
@@ -52,6 +52,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         ids: Ids | None,
         index_bytes: int,
         durability: Durability,
+        when_missing: WhenMissing,
         models: Models,
         profile: str | None = None,
         capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN,
@@ -69,6 +70,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         self._ids = ids or RandomIds(self._clock)
         self._index_bytes = index_bytes
         self._durability = durability
+        self._when_missing = when_missing
         self._models = models
         self._profile = named_profile(profile)
         self._is_named = profile is not None
@@ -91,6 +93,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 ids=self._ids,
                 profile=self._profile.name if self._is_named else None,
                 durability=self._durability,
+                when_missing=self._when_missing,
                 api_key=self._api_key,
             )
             return await self._started(self._context(await bounded(store, capacity), address.engine))
@@ -155,6 +158,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     ids: Ids | None = None,
     index_bytes: int = limits.INDEX_CACHE_BYTES,
     durability: Durability = Durability.FULL,
+    when_missing: WhenMissing = WhenMissing.MAKE,
     language_model: LanguageModel | None = None,
     embedder: Embedder | str | None = None,
     former_embedder: Embedder | str | None = None,
@@ -170,18 +174,18 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
     `gateway+http://host:port` keeps everything in the store that a server shares, under `api_key`, and computes here.
-
     Calls that name no scope use `scope`, else the space `space`; with `space=None` every call must name one. `keys`
     opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite
-    store may lose the last acknowledged writes in a power cut. A Store that is handed in is closed with the runtime.
-    With an `embedder` recall also compares meanings; `former_embedder` made the vectors compared until a switch to
-    `embedder` is complete; a text names a model that `elytron model add` has put on this machine, a folder with one, or
-    a server. `agent_skill_dirs` are directories of SKILL.md files that recall and projection point to; they are only
-    read. `agent_tool_registries` are registered in the runtime's own space. `profile` names the kind of
-    place this is, whose hard limits then hold; without it a full server's do, and the store's device is its bound. A
-    strict `capability_policy` hides adapters and entries from the catalog. `budget` bounds what the language model may
-    cost each space in a day. With `work` the runtime does what was put off, of every space, while it is open. Raises
-    StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable, Unsupported, PermissionRefused, or InvalidInput.
+    store may lose the last acknowledged writes in a power cut. With `WhenMissing.REFUSE` a path without a store is an
+    error. A Store that is handed in is closed with the runtime. With an `embedder` recall also compares meanings;
+    `former_embedder` made the vectors compared until a switch to `embedder` is complete; a text names a model added by
+    `elytron model add`, a folder with one, or a server. `agent_skill_dirs` are directories of SKILL.md files that
+    recall and projection point to; they are only read. `agent_tool_registries` are registered in the runtime's own
+    space. `profile` names the kind of place this is, whose hard limits then hold; without it a full server's do, and
+    the store's device is its bound. A strict `capability_policy` hides adapters and entries from the catalog. `budget`
+    bounds what the language model may cost each space in a day. With `work` the runtime does what was put off, of every
+    space, while it is open. Raises StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable,
+    Unsupported, PermissionRefused, or InvalidInput.
     """
     if scope is None and space is not None:
         scope = plain.scope_of(None, user_id=space)
@@ -193,6 +197,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         ids=ids,
         index_bytes=index_bytes,
         durability=durability,
+        when_missing=when_missing,
         models=Models(language_model, _embedder(embedder), _embedder(former_embedder), reranker),
         agent_skill_dirs=agent_skill_dirs,
         agent_tool_registries=agent_tool_registries,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elytron_core.clock import Clock
-from elytron_core.errors import InvalidInput, StoreCorrupt, StoreUnavailable, Unsupported
+from elytron_core.errors import InvalidInput, StoreCorrupt, StoreMissing, StoreUnavailable, Unsupported
 from elytron_core.ports.store import CheckReport, Store
 from elytron_store.manifest import Manifest
 from elytron_store.opening import StoreAddress, parse_url
@@ -29,7 +29,7 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
 
     A sealed store stays sealed, and no key is needed. SQLite: one state of the whole file. File: of each space one
     state. Raises InvalidInput where something is at `target`, Unsupported for a store that is no file or folder here,
-    StoreCorrupt for a store with damage in it, StoreForeign, StoreUnavailable.
+    StoreCorrupt for a store with damage in it, StoreMissing, StoreForeign, StoreUnavailable.
     """
     address = parse_url(url)
     if address.path is None:
@@ -54,7 +54,7 @@ def _require_free(source: Path, target: Path) -> None:
     if target.exists():
         raise InvalidInput(field="target", problem="is there already: name a new file")
     if not source.exists():
-        raise StoreUnavailable("there is no store yet: there is nothing to copy")
+        raise StoreMissing(place=str(source.absolute()))
 
 
 def _copy(address: StoreAddress, target: Path) -> Manifest:

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from elytron_core.clock import Clock
-from elytron_core.errors import StoreUrlInvalid
+from elytron_core.errors import StoreMissing, StoreUrlInvalid
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Store
@@ -17,6 +18,13 @@ from elytron_store.durability import Durability
 # One letter is a Windows drive, not a scheme.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 _DATABASE_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
+
+
+class WhenMissing(StrEnum):
+    """What opening a place does that holds no store yet. MAKE: an empty one is made. REFUSE: nothing is left there."""
+
+    MAKE = "make"
+    REFUSE = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +76,20 @@ async def open_store(
     ids: Ids | None = None,
     profile: str | None = None,
     durability: Durability = Durability.FULL,
+    when_missing: WhenMissing = WhenMissing.MAKE,
     api_key: str | None = None,
 ) -> Store:
-    """Open the store that `url` names (see `parse_url`), made new where nothing is; with `keys`, sealed under them.
+    """Open the store that `url` names (see `parse_url`); with `keys`, sealed under them.
 
+    Where nothing is, a store is made or refused, as `when_missing` says: an empty file or folder is nothing yet.
     `api_key` is shown to a server that shares its store. A sealed store opens with keys only, any other one without
     them only. `profile` must be the one the store was made for. A file store is always as durable as FULL. An embedded
     store is one in memory or in a folder; what bounds it is laid over it by its opener (see `QuotaStore`). Raises
-    StoreUrlInvalid, StoreForeign, StoreNewer, StoreUnavailable, StoreBusy, and with `keys` SealError.
+    StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable, StoreBusy, and with `keys` SealError.
     """
     address = parse_url(url)
+    if when_missing is WhenMissing.REFUSE and address.path is not None and _is_nothing(address.path):
+        raise StoreMissing(place=str(address.path.absolute()))
     if address.url is not None:
         from elytron_store.gateway.store import GatewayStore
 
@@ -111,6 +123,16 @@ async def _open(
             from elytron_store.memory import MemoryStore
 
             return MemoryStore()
+
+
+def _is_nothing(path: Path) -> bool:
+    """Tell whether opening would make a store at `path`; what cannot be looked at is left to the engine's own word."""
+    try:
+        if path.is_dir():
+            return not any(path.iterdir())
+        return not path.exists() or (path.is_file() and path.stat().st_size == 0)
+    except OSError:
+        return False
 
 
 def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddress:

@@ -13,6 +13,7 @@ from elytron_cli.output import Output
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
 from elytron_cli.values import valid
+from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
     from elytron_adapter.access import AccessKeyIssued, AccessKeyReport, AccessKeys
@@ -43,7 +44,7 @@ def add(*, kind: str, label: str) -> None:
     async def work(keys: "AccessKeys", out: Output) -> None:
         _tell_issued(out, await keys.add(request))
 
-    _with_keys(work)
+    _with_keys(work, when_missing=WhenMissing.MAKE)
 
 
 @access.command("list", cls=RichCommand)
@@ -96,13 +97,15 @@ def revoke(*, key_id: str) -> None:
     _with_keys(work)
 
 
-def _with_keys(work: Callable[["AccessKeys", Output], Awaitable[None]]) -> None:
+def _with_keys(
+    work: Callable[["AccessKeys", Output], Awaitable[None]], *, when_missing: WhenMissing = WhenMissing.REFUSE
+) -> None:
     from elytron_adapter.access import AccessKeys
 
     found, out = settings(), output()
 
     async def whole() -> None:
-        async with opened(found) as session:
+        async with opened(found, when_missing=when_missing) as session:
             await work(AccessKeys(session.runtime.context), out)
 
     asyncio.run(whole())

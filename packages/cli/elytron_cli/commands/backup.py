@@ -16,7 +16,7 @@ from elytron_core.clock import SystemClock
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
 from elytron_core.ports.keys import KeyProvider
-from elytron_store import open_store, parse_url
+from elytron_store import WhenMissing, open_store, parse_url
 from elytron_store.backing_up import back_up
 
 
@@ -86,9 +86,8 @@ def migrate(*, target: str, to_key_file: str | None) -> None:
 
 
 async def _migrated(found: Settings, target: str, to_key_file: str | None) -> tuple[CopiedSpace, ...]:
-    _require_there(found.store.value)
     clock = SystemClock()
-    source = await open_store(found.store.value, clock=clock, keys=keys_of(found))
+    source = await open_store(found.store.value, clock=clock, keys=keys_of(found), when_missing=WhenMissing.REFUSE)
     try:
         into = await open_store(target, clock=clock, keys=_keys(to_key_file))
         try:
@@ -105,9 +104,3 @@ def _keys(file: str | None) -> KeyProvider | None:
     from elytron_store.sealed.providers import FileKeys
 
     return FileKeys(file)
-
-
-def _require_there(store: str) -> None:
-    path = parse_url(store).path
-    if path is not None and not path.exists():
-        raise InvalidInput(field="--store", problem="is not there: there is nothing to copy")

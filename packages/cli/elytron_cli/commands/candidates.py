@@ -23,6 +23,7 @@ from elytron_core.contracts.governing import (
 )
 from elytron_core.contracts.writing import MemoryWriteRequest
 from elytron_core.planes.candidates import CandidateState, Target
+from elytron_store import WhenMissing
 
 REFUSED = 2
 _STATES = click.Choice([one.value for one in CandidateState])
@@ -68,7 +69,7 @@ def propose(*, file: Path, conversation: str | None, channel: str | None) -> int
         report = await session.write(MemoryWriteRequest(scope=scope, write=write))
         out.report(report, lambda console: plane_tables.written(console, report))
 
-    return run(work)
+    return run(work, when_missing=WhenMissing.MAKE)
 
 
 @candidates.command("accept", cls=RichCommand)

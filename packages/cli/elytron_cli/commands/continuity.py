@@ -25,6 +25,7 @@ from elytron_core.contracts.continuity import (
 )
 from elytron_core.contracts.planes import CapsulesWrite, ExecutionWrite, SummaryWrite
 from elytron_core.contracts.writing import MemoryWriteRequest, PlaneWrite
+from elytron_store import WhenMissing
 
 _MODES = click.Choice([mode.value for mode in SnapshotMode])
 _KINDS: dict[str, type[CapsulesWrite | ExecutionWrite | SummaryWrite]] = {
@@ -101,7 +102,7 @@ def import_snapshot(
         report = await session.call(request, ContinuityImportReport)
         out.report(report, lambda console: plane_tables.snapshot_taken(console, report))
 
-    return run(work)
+    return run(work, when_missing=WhenMissing.MAKE)
 
 
 def write_plane(write: PlaneWrite, conversation: str | None, channel: str | None, /) -> int | None:
@@ -112,4 +113,4 @@ def write_plane(write: PlaneWrite, conversation: str | None, channel: str | None
         report = await session.write(MemoryWriteRequest(scope=scope, write=write))
         out.report(report, lambda console: plane_tables.written(console, report))
 
-    return run(work)
+    return run(work, when_missing=WhenMissing.MAKE)

@@ -23,6 +23,7 @@ from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProj
 from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallHit
 from elytron_core.errors import UnreadableFile
 from elytron_core.model import Value
+from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,7 +92,7 @@ def folder() -> Path:
 
 async def _run(found: Settings, out: Output) -> DemoReport:
     lines, questions = _read()
-    async with opened(found) as session:
+    async with opened(found, when_missing=WhenMissing.MAKE) as session:
         with Bar("writing a year of conversation", shown=not out.is_json) as bar:
             began = time.perf_counter()
             imported = await import_transcript(session, folder() / CONVERSATION, progress=bar.at)
@@ -139,7 +140,7 @@ def _show(out: "Console", report: DemoReport) -> None:
         shown = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
         hits = [hit.model_copy(update={"text": _short(hit.text)}) for hit in answered.hits[:shown]]
         marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
-        tables.hits(out, hits, marks=marks)
+        tables.marked_hits(out, hits, marks)
     out.print("What a model would be shown for the first question:", style="bold")
     tables.projected(out, report.projection)
     out.print(_figures(report), style="bold", soft_wrap=True)

@@ -15,7 +15,7 @@ from elytron_cli.refusal import Refused
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
 from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryInspectionRequest, StoreCheck
-from elytron_core.errors import ElytronError
+from elytron_core.errors import ElytronError, StoreMissing
 from elytron_core.model import Value
 
 _LIBRARIES = ("pydantic", "numpy", "cryptography", "click")
@@ -94,11 +94,11 @@ async def _store(found: Settings) -> StoreReport:
     from elytron_store import parse_url
 
     try:
-        address = parse_url(found.store.value)
-        if address.path is not None and not address.path.exists():
-            return StoreReport(state="absent", engine=address.engine, reason="it is made at the first write")
         async with opened(found) as session:
             report = await session.call(MemoryInspectionRequest(check=True), MemoryInspectionReport)
+    except StoreMissing:
+        engine = parse_url(found.store.value).engine
+        return StoreReport(state="absent", engine=engine, reason="it is made at the first write")
     except ElytronError as error:
         return _refused(rejection(error, request_id=""))
     except Refused as refused:

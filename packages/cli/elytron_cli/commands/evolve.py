@@ -12,6 +12,7 @@ from elytron_cli.output import Output, line
 from elytron_cli.running import run
 from elytron_cli.session import Session
 from elytron_core.planes.profiles import ProfileName
+from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,7 +68,7 @@ def _run(path: Path, profile: str, *, submitting: bool) -> int | None:
             out.report(written, lambda console: console.print(f"submitted: {line(', '.join(written.ids))}"))
         return None if report.ok else FAILURE
 
-    return run(work)
+    return run(work, when_missing=WhenMissing.MAKE if submitting else WhenMissing.REFUSE)
 
 
 def _shown(console: "Console", report: "SandboxReport") -> None:

@@ -12,6 +12,7 @@ from elytron_cli.output import safe
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
 from elytron_mcp_shell import ToolSet, serve_stdio
+from elytron_store import WhenMissing
 
 
 @click.group("mcp", cls=RichGroup, invoke_without_command=True)
@@ -37,7 +38,7 @@ def mcp(context: click.Context, *, sets: tuple[str, ...], operator: bool) -> Non
     found = settings()
 
     async def work() -> None:
-        async with opened(found) as session:
+        async with opened(found, when_missing=WhenMissing.MAKE) as session:
             await serve_stdio(session.runtime, sets=frozenset(map(ToolSet, sets)), is_operator=operator)
 
     asyncio.run(work())

@@ -22,6 +22,7 @@ from elytron_core.contracts.moving import (
     MemorySpaceExportReport,
     MemorySpaceExportRequest,
 )
+from elytron_store import WhenMissing
 
 _ZIP = b"PK\x03\x04"
 
@@ -56,7 +57,7 @@ def import_file(*, file: Path, conversation: str | None, mode: str, dry_run: boo
             report = await import_transcript(session, file, scope=scope, progress=bar.at, dry_run=dry_run)
         out.report(report, lambda console: tables.pairs(console, _read(report)))
 
-    return run(work)
+    return run(work, when_missing=WhenMissing.MAKE)
 
 
 @command("export")

@@ -19,6 +19,7 @@ from elytron_core import limits
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
 from elytron_mcp_shell import ToolSet
+from elytron_store import WhenMissing
 
 
 class ServeReport(Value):
@@ -173,7 +174,10 @@ def serve(
         _tell(out, report)
 
     async def work() -> None:
-        async with opened(found) as session, beside(session.runtime, wanted) as more:
+        async with (
+            opened(found, when_missing=WhenMissing.MAKE) as session,
+            beside(session.runtime, wanted) as more,
+        ):
             await served(
                 session.runtime,
                 serving,

@@ -32,6 +32,7 @@ from elytron_core.contracts.skills import (
 from elytron_core.contracts.writing import MemoryWriteRequest, Procedural
 from elytron_core.model import Request
 from elytron_core.planes.procedural import ReuseOutcome, SkillSource, full_name
+from elytron_store import WhenMissing
 
 REFUSED = 2
 
@@ -149,7 +150,7 @@ def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
         report = await session.write(request)
         out.report(report, lambda console: skill_tables.written(console, report))
 
-    return run(work)
+    return run(work, when_missing=WhenMissing.MAKE)
 
 
 @skills.command("outcome", cls=RichCommand)

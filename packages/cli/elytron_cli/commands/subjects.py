@@ -15,6 +15,7 @@ from elytron_core.contracts.planes import SubjectsWrite
 from elytron_core.contracts.subjects import SubjectAudience, SubjectsReport, SubjectsRequest
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.planes.subjects import SubjectKind
+from elytron_store import WhenMissing
 
 _KINDS = click.Choice([one.value for one in SubjectKind])
 
@@ -52,4 +53,4 @@ def write(*, file: Path) -> int | None:
         report: MemoryWriteReport = await session.write(request)
         out.report(report, lambda console: plane_tables.written(console, report))
 
-    return run(work)
+    return run(work, when_missing=WhenMissing.MAKE)

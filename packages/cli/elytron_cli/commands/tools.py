@@ -28,6 +28,7 @@ from elytron_core.contracts.tools import (
 from elytron_core.contracts.writing import MemoryWriteRequest, Outcome
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.fingerprints import with_fingerprints
+from elytron_store import WhenMissing
 
 REFUSED = 2
 _FILE = click.argument("file", type=click.Path(path_type=Path))
@@ -86,7 +87,7 @@ def register(*, file: Path) -> int | None:
         out.report(report, lambda console: tool_tables.registered(console, report))
         return None if report.accepted else REFUSED
 
-    return run(work)
+    return run(work, when_missing=WhenMissing.MAKE)
 
 
 @tools.command("delete", cls=RichCommand)
@@ -118,7 +119,7 @@ def feedback(*, file: Path, dry_run: bool) -> int | None:
         out.report(report, lambda console: tool_tables.judged(console, report))
         return REFUSED if report.count(Outcome.REJECTED) else None
 
-    return run(work)
+    return run(work, when_missing=WhenMissing.MAKE)
 
 
 @tools.command("hints", cls=RichCommand)

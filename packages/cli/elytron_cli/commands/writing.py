@@ -20,6 +20,7 @@ from elytron_core.contracts.writing import (
 from elytron_core.errors import PayloadTooLarge
 from elytron_core.planes.transcript import Message, Role
 from elytron_core.scope import Scope
+from elytron_store import WhenMissing
 
 
 @command("add")
@@ -65,7 +66,7 @@ def add(
         )
         out.report(report, lambda console: console.print(_receipt(report)))
 
-    return run(work)
+    return run(work, when_missing=WhenMissing.MAKE)
 
 
 def conversation_scope(session: Session, conversation: str | None, /, *, channel: str | None = None) -> Scope | None:
