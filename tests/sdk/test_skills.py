@@ -13,13 +13,9 @@ from elytron.ops import recall
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.skills import (
-    RuntimeSkillDeleteRequest,
-    RuntimeSkillDetailRequest,
     RuntimeSkillEditRequest,
     RuntimeSkillGovernRequest,
     RuntimeSkillListRequest,
-    RuntimeSkillReuseRequest,
-    RuntimeSkillSetEnabledRequest,
     SkillRefusal,
 )
 from elytron_core.contracts.writing import MemoryWriteReport, Outcome
@@ -78,17 +74,6 @@ async def test_a_written_procedure_is_recalled_and_listed(memory: elytron.Memory
     [skill] = report.runtime_skills
     assert (skill.name, skill.origin, skill.state) == (NAME, "learned", "active")
     assert skill.quality == 20 + 18 + 10 + 14 + 6 + 6, "for its summary, citation, lines, chat and one use"
-
-
-async def test_a_request_does_what_a_name_does(memory: elytron.MemoryRuntime) -> None:
-    await write(memory)
-    assert await memory.get_runtime_skill(RuntimeSkillDetailRequest(name=NAME)) == await memory.get_runtime_skill(NAME)
-    off = await memory.set_runtime_skill_enabled(RuntimeSkillSetEnabledRequest(name=NAME, enabled=False))
-    assert (off.changed, await recalled(memory)) == (True, [])
-    missed = RuntimeSkillReuseRequest(names=(NAME,), outcome=ReuseOutcome.MISMATCH)
-    assert (await memory.record_skill_reuse(missed)).changed
-    assert (await memory.delete_runtime_skill(RuntimeSkillDeleteRequest(name=NAME))).changed
-    assert (await memory.list_runtime_skills()).total == 0
 
 
 async def test_the_journal_tells_of_a_written_procedure(memory: elytron.MemoryRuntime) -> None:
