@@ -1,6 +1,6 @@
 """Hold each package to its floor of covered branches. Reads the JSON report of coverage; exits 1 below a floor.
 
-    python .ci/coverage_floors.py coverage.json
+python .ci/coverage_floors.py coverage.json
 """
 
 import json

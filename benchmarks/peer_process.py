@@ -119,7 +119,10 @@ class Mem0:
 
 
 SIDES: dict[str, Callable[[Corpus, Path], Side]] = {
-    "langgraph-sqlite": langgraph_sqlite, "langgraph-memory": langgraph_memory, "chroma": Chroma, "mem0": Mem0,
+    "langgraph-sqlite": langgraph_sqlite,
+    "langgraph-memory": langgraph_memory,
+    "chroma": Chroma,
+    "mem0": Mem0,
 }
 
 

@@ -55,13 +55,13 @@ async def _open(engine: Engine, folder: Path, weakness: Weakness) -> Store:
             if weakness is Weakness.OFF:
                 used = _never_syncing(used)
             return await SqliteStore.open(folder / "rollback.db", clock=clock, library=used, durability=durability)
-        case (Engine.SQLITE | Engine.SEALED), Weakness.OFF:
+        case ((Engine.SQLITE | Engine.SEALED), Weakness.OFF):
             used = _never_syncing(library())
             inner = await SqliteStore.open(folder / "store.db", clock=clock, library=used, sealed=keys is not None)
             if keys is None:
                 return inner
             return await SealedStore.open(inner, keys=keys, ids=RandomIds(clock), clock=clock)
-        case (Engine.SQLITE | Engine.SEALED), _:
+        case ((Engine.SQLITE | Engine.SEALED), _):
             return await open_store(f"sqlite://{folder}/store.db", clock=clock, durability=durability, keys=keys)
 
 

@@ -153,10 +153,10 @@ def _compare(item: Item, seen: _Seen | None, found: Findings) -> None:
                 found.wrong.append(f"{item.verb} {item.token} is there although its writer was told that it is not")
         case Fate.FORGETTING, _Seen():
             item.fate = Fate.FORGOTTEN if seen.forgotten else Fate.KEPT
-        case (Fate.KEPT | Fate.FORGOTTEN | Fate.FORGETTING), None:
+        case ((Fate.KEPT | Fate.FORGOTTEN | Fate.FORGETTING), None):
             item.fate = Fate.LOST
             found.lost.append(f"{item.verb} {item.token}")
-        case (Fate.ERASED | Fate.ABSENT), _Seen():
+        case ((Fate.ERASED | Fate.ABSENT), _Seen()):
             found.wrong.append(f"{item.verb} {item.token} is there and was {item.fate}")
         case Fate.FORGOTTEN, _Seen() if not seen.forgotten:
             item.fate = Fate.KEPT

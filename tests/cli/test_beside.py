@@ -22,9 +22,7 @@ class Asked(ScriptedModel):
         super().__init__([])
         self.asked = asyncio.Event()
 
-    async def complete(
-        self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int
-    ) -> Completion:
+    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError("nobody sets it")

@@ -15,9 +15,7 @@ def left(elytron: CommandLine, name: str, value: object) -> str:
 
 
 @pytest.mark.parametrize("store", ["m.db", "file:///{folder}/store"])
-def test_what_waits_is_listed_and_decided_on(
-    elytron: CommandLine, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_waits_is_listed_and_decided_on(elytron: CommandLine, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELYTRON_STORE", store.format(folder=str(elytron.folder).lstrip("/")))
     elytron.make()
     assert elytron("candidates", "list", "--no-json").stdout == "no candidates\n"

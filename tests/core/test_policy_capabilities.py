@@ -22,9 +22,7 @@ def made(
     policy: CapabilityPolicy = CapabilityPolicy.OPEN,
 ) -> MemoryCapabilityCatalog:
     return catalog(
-        Circumstances(
-            profile=profile_of(name), compiled=compiled, entries=entries, has_model=has_model, policy=policy
-        )
+        Circumstances(profile=profile_of(name), compiled=compiled, entries=entries, has_model=has_model, policy=policy)
     )
 
 

@@ -309,9 +309,7 @@ def test_a_long_memory_is_clipped_whatever_the_room() -> None:
 
 def test_a_long_name_is_cut() -> None:
     made = build(ProjectionInputs(system_max_len=4_000, recent=(message(speaker="n" * 200),)))
-    assert (
-        made.block.splitlines()[-2] == f"- [2025-03-02 14:05 {'n' * blocks.LABEL_CHARS}] Shall we swim on Sunday?"
-    )
+    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 {'n' * blocks.LABEL_CHARS}] Shall we swim on Sunday?"
 
 
 def test_the_latest_messages_stay_without_a_gap() -> None:

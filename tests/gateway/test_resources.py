@@ -173,9 +173,7 @@ async def test_what_cannot_be_read_stands_as_failed_and_may_be_tried_again(
     assert await texts(gateway, ada, "this is not one") == []
 
 
-async def test_a_kind_that_is_not_taken_in_and_one_too_large_leave_nothing(
-    memory: elytron.MemoryRuntime
-) -> None:
+async def test_a_kind_that_is_not_taken_in_and_one_too_large_leave_nothing(memory: elytron.MemoryRuntime) -> None:
     gateway = Gateway(memory, options=GatewayOptions(resource_bytes=100))
     ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
     with pytest.raises(UnsupportedMedia):

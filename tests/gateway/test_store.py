@@ -63,9 +63,7 @@ class TestTwoHandles(SecondHandleSuite):
 def one(space: str) -> Batch:
     """Return a batch that puts one document into a space."""
     ref = Ref("facts", "0")
-    return Batch(
-        space=SpaceId(space), at=Instant(1), entries=(Entry(Action.WRITE, ref),), puts=(Put(ref, b"body", 0),)
-    )
+    return Batch(space=SpaceId(space), at=Instant(1), entries=(Entry(Action.WRITE, ref),), puts=(Put(ref, b"body", 0),))
 
 
 class TestWhoMay:

@@ -181,9 +181,7 @@ class TestSessions:
                 await anext(events)
             assert (await page.post("/v1/recall", json={"query": "tea"})).status_code == 401
 
-    async def test_a_session_ends_with_its_key(
-        self, live: Live, client: httpx.AsyncClient, doormen: Doormen
-    ) -> None:
+    async def test_a_session_ends_with_its_key(self, live: Live, client: httpx.AsyncClient, doormen: Doormen) -> None:
         token = (await client.post("/v1/events/session")).cookies[COOKIE]
         async with httpx.AsyncClient(base_url=live.url, cookies={COOKIE: token}, trust_env=False) as page:
             doormen.revoked.add("ada")

@@ -137,9 +137,7 @@ async def test_what_was_accepted_is_finished_before_it_ends(runtime: MemoryRunti
     assert len((await runtime.list()).items) == 1
 
 
-async def test_a_body_that_takes_too_long_is_given_up(
-    runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_body_that_takes_too_long_is_given_up(runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HTTP_BODY_WAIT_S", 0.05)
     async with running(runtime, Serving(port=0, development=True)) as started:
         host, _, port = started.address.removeprefix("http://").rpartition(":")

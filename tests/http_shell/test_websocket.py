@@ -102,9 +102,7 @@ class TestHandshakes:
     async def test_one_caller_has_so_many_sockets_and_no_more(self, live: Live) -> None:
         async with opened(live, key="bob"), opened(live, key="bob"), opened(live, key="bob"):
             with pytest.raises(InvalidStatus) as refused:
-                await connect(
-                    f"{live.ws_url}/v1/ws", additional_headers={"Authorization": "Bearer bob"}, proxy=None
-                )
+                await connect(f"{live.ws_url}/v1/ws", additional_headers={"Authorization": "Bearer bob"}, proxy=None)
             assert json.loads(refused.value.response.body or b"")["code"] == "limit_exceeded"
         async with opened(live, key="bob"):
             pass
@@ -122,9 +120,7 @@ class TestCommands:
     async def test_a_repeat_under_one_key_is_marked(self, live: Live) -> None:
         async with opened(live) as socket:
             await fresh(socket)
-            outcomes = [
-                (await answer(socket, "command.write", TEA, idempotency_key="k"))["outcome"] for _ in range(2)
-            ]
+            outcomes = [(await answer(socket, "command.write", TEA, idempotency_key="k"))["outcome"] for _ in range(2)]
             assert outcomes == ["accepted", "duplicated"]
 
     @pytest.mark.parametrize("operation", [operation.name for operation in OPERATIONS])
@@ -290,9 +286,7 @@ class TestSubscriptions:
             ("inspection", {"after": "2-1"}, "invalid_input"),
         ],
     )
-    async def test_what_cannot_be_followed_is_refused(
-        self, live: Live, kind: str, more: Frame, code: str
-    ) -> None:
+    async def test_what_cannot_be_followed_is_refused(self, live: Live, kind: str, more: Frame, code: str) -> None:
         async with opened(live) as socket:
             await ask(socket, f"subscribe.{kind}", **more)
             event = await told(socket)
@@ -323,10 +317,11 @@ class TestEnds:
                 doormen.revoked.clear()
 
     async def test_who_reads_nothing_is_cut_off(self, live: Live) -> None:
-        assert await asyncio.wrap_future(
-            asyncio.run_coroutine_threadsafe(cut_off(live), live.loop)
-        ) == {"type": "websocket.close", "code": CloseCode.SLOW_READER, "reason": "slow_reader"}
-
+        assert await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(cut_off(live), live.loop)) == {
+            "type": "websocket.close",
+            "code": CloseCode.SLOW_READER,
+            "reason": "slow_reader",
+        }
 
     async def test_a_fault_of_ours_ends_one_socket_with_its_code(self, live: Live) -> None:
         async def broken() -> Frame:

@@ -77,8 +77,6 @@ def losing() -> Engine:
         ids: Ids,
         language_model: LanguageModel | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]:
-        return elytron.open(
-            LosingStore(), space=None, scope=scope, clock=clock, ids=ids, language_model=language_model
-        )
+        return elytron.open(LosingStore(), space=None, scope=scope, clock=clock, ids=ids, language_model=language_model)
 
     return Engine("losing", opener, durable=False)

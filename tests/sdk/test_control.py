@@ -224,5 +224,3 @@ async def test_a_fact_forgotten_and_written_anew_is_current_again(memory: elytro
     assert await texts(memory, "home") == ["Porto"]
     as_of = RecallFilters(as_of=memory.context.clock.now())
     assert [hit.text for hit in (await memory.recall("home", filters=as_of)).hits] == ["Porto"]
-
-

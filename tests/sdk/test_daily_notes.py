@@ -91,9 +91,7 @@ async def test_erasing_a_turn_names_the_notes_that_quote_it_and_erasing_them_lea
     clock.advance(9 * DAY_MS)
     await hygiene(memory)
     linked = {ref.store_key for ref in (await turn(memory, "review")).derived_memory_refs}
-    rehearsed = await memory.erase(
-        elytron.MemoryEraseRequest(scope=SUPPORT, ids=(said.message_ids[0],), dry_run=True)
-    )
+    rehearsed = await memory.erase(elytron.MemoryEraseRequest(scope=SUPPORT, ids=(said.message_ids[0],), dry_run=True))
     assert linked == set(rehearsed.derived)
     assert len(linked) == 2
     await memory.erase(elytron.MemoryEraseRequest(scope=SUPPORT, ids=tuple(linked)))

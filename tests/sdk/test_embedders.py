@@ -108,8 +108,13 @@ async def test_a_server_that_fails_once_is_asked_again(service: Service) -> None
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(503, ModelUnavailable), (429, ModelUnavailable), (401, ModelUnavailable), (400, ModelRefused),
-     (404, ModelRefused)],
+    [
+        (503, ModelUnavailable),
+        (429, ModelUnavailable),
+        (401, ModelUnavailable),
+        (400, ModelRefused),
+        (404, ModelRefused),
+    ],
 )
 async def test_a_servers_no_is_one_of_two_errors_and_tells_no_key(
     service: Service, status: int, kind: type[Exception]

@@ -35,9 +35,7 @@ async def test_a_round_trip_is_exact(memory: elytron.MemoryRuntime, tmp_path: Pa
     await lived(memory)
     first = await memory.export(tmp_path / "a.elytron")
     async with elytron.open("memory:", space="elsewhere") as other:
-        dry = await other.import_archive(
-            elytron.MemoryImportRequest(path=str(tmp_path / "a.elytron"), dry_run=True)
-        )
+        dry = await other.import_archive(elytron.MemoryImportRequest(path=str(tmp_path / "a.elytron"), dry_run=True))
         assert (dry.changed, (await other.inspect()).exists) == (False, False)
         report = await other.import_archive(tmp_path / "a.elytron")
         assert report.imported == first.documents
@@ -56,9 +54,7 @@ async def test_a_round_trip_is_exact(memory: elytron.MemoryRuntime, tmp_path: Pa
     b.close()
 
 
-async def test_what_a_killed_restore_left_is_removed_by_the_next(
-    memory: elytron.MemoryRuntime, tmp_path: Path
-) -> None:
+async def test_what_a_killed_restore_left_is_removed_by_the_next(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
     await memory.export(tmp_path / "a.elytron")
     async with elytron.open("memory:", space="elsewhere") as other:
@@ -73,9 +69,7 @@ async def test_what_a_killed_restore_left_is_removed_by_the_next(
         assert (await other.inspect()).state_fingerprint == report.state_fingerprint
 
 
-async def test_a_bootstrap_adds_what_is_new_and_can_be_repeated(
-    memory: elytron.MemoryRuntime, tmp_path: Path
-) -> None:
+async def test_a_bootstrap_adds_what_is_new_and_can_be_repeated(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
     archive = tmp_path / "a.elytron"
     await memory.export(archive)

@@ -1,9 +1,9 @@
 """A process that works on a file store beside others. Run by `test_file_processes.py`, with a task and a folder.
 
-    count <folder> <times>      raise one counter, as often as told
-    append <folder>             commit one document after the other and say so, until killed
-    hold <folder>               take the lock of ADA's space and keep it, until killed
-    blob <folder>               write a blob without end, until killed
+count <folder> <times>      raise one counter, as often as told
+append <folder>             commit one document after the other and say so, until killed
+hold <folder>               take the lock of ADA's space and keep it, until killed
+blob <folder>               write a blob without end, until killed
 """
 
 import asyncio

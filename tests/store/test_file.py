@@ -284,9 +284,7 @@ class TestFailures:
         assert await documents(store) == [Document(fact(1), 1, b"before")]
         assert (await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))).documents == 1
 
-    async def test_a_device_that_cannot_be_read_is_unavailable(
-        self, store: FileStore, tmp_path: Path
-    ) -> None:
+    async def test_a_device_that_cannot_be_read_is_unavailable(self, store: FileStore, tmp_path: Path) -> None:
         log = Places(tmp_path / "store").log_of(folder_name(ADA))
         log.unlink()
         log.mkdir()

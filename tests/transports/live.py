@@ -85,7 +85,6 @@ class Live:
                 self._begun.set_exception(error)
             raise
 
-
     def _told(self, end: Callable[[], None]) -> None:
         self._end = end
         self._begun.set_result(None)

@@ -208,9 +208,7 @@ class AccessKeys:
         asked = request or AccessListRequest()
         if asked.cursor is not None and not KEY_ID.fullmatch(asked.cursor):
             raise InvalidInput(field="cursor", problem="is not one that a page of keys gave")
-        found = await self._context.store.scan(
-            SYSTEM_SPACE, ACCESS_KEYS, after=asked.cursor or "", limit=asked.limit
-        )
+        found = await self._context.store.scan(SYSTEM_SPACE, ACCESS_KEYS, after=asked.cursor or "", limit=asked.limit)
         keys = [AccessKey.from_bytes(document.body) for document in found]
         more = keys[-1].id if len(keys) == asked.limit else None
         return AccessKeyList(items=tuple(map(_shown, keys)), next_cursor=more)

@@ -39,7 +39,12 @@ def mcp_surfaces(sets: frozenset[ToolSet], /) -> "Family":
         limit = entrance.dispatcher.runtime.context.profile.budget.http_body_bytes
         app = strictly(served.app, limit=limit, require=require_message)
         told = Told(
-            "mcp", "Speak MCP over streamable HTTP.", _JSON, _JSON, answer="The protocol's answer.", group=_GROUP,
+            "mcp",
+            "Speak MCP over streamable HTTP.",
+            _JSON,
+            _JSON,
+            answer="The protocol's answer.",
+            group=_GROUP,
             beside=(202, 400, 406),
         )
         # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
@@ -57,9 +62,7 @@ def a2a_surfaces(address: str | None, /) -> "Family":
         card = Told("agent_card", "Show the agent card.", headers=("If-None-Match",), answer="The card.", group=_GROUP)
         rpc = Told("a2a", "Speak A2A over JSON-RPC.", _JSON, _JSON, answer="The protocol's answer.", group=_GROUP)
         headers = ("Idempotency-Key",)
-        message = Told(
-            "a2a_message", "Answer one message of a peer.", PeerMessage, PeerAnswer, headers, group=_GROUP
-        )
+        message = Told("a2a_message", "Answer one message of a peer.", PeerMessage, PeerAnswer, headers, group=_GROUP)
         return (
             Surface(CARD_PATH, served.card, Access.PUBLIC, ("GET",), running=served.running, told=card),
             Surface(RPC_PATH, served.rpc, Access.MEMBER, ("POST",), told=rpc),

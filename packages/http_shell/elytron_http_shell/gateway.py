@@ -100,9 +100,7 @@ def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
     yield _surface("GET", "/health", health, told)
     told = Told("create_user", "Make a user.", wire.UserRequest, wire.UserAnswer)
     yield _surface("POST", "/users", users, told, unknown=_NO_OPERATOR)
-    yield _surface(
-        "POST", "/memories/add", add, Told("add_memories", "Add messages.", wire.AddRequest, wire.AddAnswer)
-    )
+    yield _surface("POST", "/memories/add", add, Told("add_memories", "Add messages.", wire.AddRequest, wire.AddAnswer))
     told = Told("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer)
     yield _surface("POST", "/memories/add/multipart", add_multipart, told)
     rows: tuple[tuple[str, type[wire.Placed], type[Value], Callable[[Any], Awaitable[Value]], str, str], ...] = (
@@ -147,9 +145,7 @@ def _resources(gateway: Gateway, places: Places) -> Iterable[Surface]:
     place = "/resources/{resource_id}"
     one_told = Told("get_resource", "Show a resource.", given=wire.ResourcesAnswer)
     yield _surface("POST", "/resources", upload, Told("upload_resource", "Take a file in.", FORM, wire.ResourceAnswer))
-    yield _surface(
-        "GET", "/resources", listed, Told("list_resources", "List resources.", given=wire.ResourcesAnswer)
-    )
+    yield _surface("GET", "/resources", listed, Told("list_resources", "List resources.", given=wire.ResourcesAnswer))
     yield _surface("GET", place, one, one_told)
     yield _surface("DELETE", place, delete, Told("delete_resource", "Remove a resource.", given=wire.DeletedAnswer))
     again = Told("retry_resource", "Read a resource again.", wire.Placed, wire.ResourceAnswer)
@@ -240,9 +236,7 @@ def _with_credentials(placed: PlacedT, headers: Headers) -> PlacedT:
     scheme, _, key = headers.get("authorization", "").partition(" ")
     if placed.user_key or scheme.lower() != "bearer":
         return placed
-    return placed.model_copy(
-        update={"user_id": placed.user_id or headers.get(USER_ID, ""), "user_key": key.strip()}
-    )
+    return placed.model_copy(update={"user_id": placed.user_id or headers.get(USER_ID, ""), "user_key": key.strip()})
 
 
 def _placed(request: Request) -> wire.Placed:

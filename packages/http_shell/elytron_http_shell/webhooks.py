@@ -78,15 +78,7 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
             source=Source(kind=SourceKind.HOST),
             kind=AuthKind.SIGNATURE,
         )
-        match answer:
-            case Accepted() | Duplicated():
-                return Response(codec.encode(answer), media_type="application/json")
-            case Queued():
-                return Response(codec.encode(answer), status_code=202, media_type="application/json")
-            case Rejected():
-                return refused(answer)
-            case _:
-                assert_never(answer)
+        return _told(answer)
 
     return tuple(
         shown(
@@ -95,7 +87,12 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
             access=Access.SIGNED,
             methods=("POST",),
             told=Told(
-                name, summary, MemoryWriteRequest, WebhookAnswer, (KEY, ID, TIMESTAMP), answer="What became of it.",
+                name,
+                summary,
+                MemoryWriteRequest,
+                WebhookAnswer,
+                (KEY, ID, TIMESTAMP),
+                answer="What became of it.",
                 group="webhooks",
             ),
         )
@@ -104,6 +101,18 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
             ("/webhook/write-candidate", candidate, "webhook_write_candidate", "Judge what a host proposes."),
         )
     )
+
+
+def _told(answer: Accepted | Duplicated | Queued | Rejected) -> Response:
+    match answer:
+        case Accepted() | Duplicated():
+            return Response(codec.encode(answer), media_type="application/json")
+        case Queued():
+            return Response(codec.encode(answer), status_code=202, media_type="application/json")
+        case Rejected():
+            return refused(answer)
+        case _:
+            assert_never(answer)
 
 
 def verified(headers: Headers, sent: bytes, /, *, secret: str, clock: Clock) -> str:

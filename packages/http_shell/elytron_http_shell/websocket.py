@@ -217,9 +217,7 @@ class Connection:
                 await self._say(LifecycleEvent(id=frame.id, phase=Phase.GAP, gap=item))
                 continue
             await self._out.put(
-                _report(
-                    frame.id, "events", "accepted", codec.encode(item), sequence=item.sequence, event_id=item.id
-                )
+                _report(frame.id, "events", "accepted", codec.encode(item), sequence=item.sequence, event_id=item.id)
             )
 
     async def _send_reports(self, frame: InFrame, kind: StreamKind) -> None:
@@ -239,9 +237,7 @@ class Connection:
             if isinstance(item, Rejected):
                 await self._say(_error(frame.id, item))
                 return
-            await self._out.put(
-                _report(frame.id, operation, "accepted", item.report, sequence=item.sequence)
-            )
+            await self._out.put(_report(frame.id, operation, "accepted", item.report, sequence=item.sequence))
 
     async def _refuse(self, frame_id: str, key: FrameError, detail: str) -> None:
         await self._say(ErrorEvent(id=frame_id, error=Problem(code=key, detail=detail)))

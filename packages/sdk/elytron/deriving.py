@@ -97,9 +97,7 @@ async def _read(ctx: OperationContext, space: SpaceId, refs: Sequence[Ref]) -> d
     return found
 
 
-def _source(
-    space: SpaceId, turn_id: TurnId, turn: transcript.Turn, part: int | None
-) -> TranscriptEvidenceRef:
+def _source(space: SpaceId, turn_id: TurnId, turn: transcript.Turn, part: int | None) -> TranscriptEvidenceRef:
     is_message = part is not None and part < len(turn.messages)
     return TranscriptEvidenceRef(
         memory_space_id=space,
@@ -112,9 +110,7 @@ def _source(
     )
 
 
-async def documents_of_turns(
-    ctx: OperationContext, space: SpaceId, collection: str, prefix: str, /
-) -> list[Document]:
+async def documents_of_turns(ctx: OperationContext, space: SpaceId, collection: str, prefix: str, /) -> list[Document]:
     """Return every document of `collection` whose key begins with `prefix`, in their order."""
     found: list[Document] = []
     after = ""

@@ -138,9 +138,7 @@ async def _note_anew(
 
 async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes) -> int:
     _, requires, _ = opening_changes(record, is_new=False)
-    batch = Batch(
-        space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires
-    )
+    batch = Batch(space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires)
     return (await ctx.store.commit(batch)).last
 
 
@@ -208,6 +206,4 @@ def _report(
 
 
 def _messages(turn_id: TurnId, turn: transcript.Turn) -> list[str]:
-    return [
-        transcript.message_id(turn_id, part) for part in range(len(turn.messages)) if part not in turn.erased
-    ]
+    return [transcript.message_id(turn_id, part) for part in range(len(turn.messages)) if part not in turn.erased]

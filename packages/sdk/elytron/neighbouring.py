@@ -20,9 +20,7 @@ async def with_neighbours(
     index = await ctx.folds.current(scope.space)
     beside: dict[str, tuple[tuple[UnitView, ...], tuple[UnitView, ...]]] = {}
     for hit in hits:
-        unit = next(
-            (unit for ref in _refs_of(hit) for unit in index.units_of(ref) if _id_of(unit) == hit.id), None
-        )
+        unit = next((unit for ref in _refs_of(hit) for unit in index.units_of(ref) if _id_of(unit) == hit.id), None)
         if unit is not None:
             beside[hit.id] = (
                 index.units_near(unit, before=count, after=0),
@@ -30,9 +28,7 @@ async def with_neighbours(
             )
     refs = dict.fromkeys(unit.ref for sides in beside.values() for side in sides for unit in side)
     documents = await ctx.store.get(scope.space, list(refs)) if refs else ()
-    turns = {
-        document.ref: transcript.Turn.from_bytes(document.body) for document in documents if document is not None
-    }
+    turns = {document.ref: transcript.Turn.from_bytes(document.body) for document in documents if document is not None}
     return tuple(
         hit.model_copy(update={"before": _shown(beside[hit.id][0], turns), "after": _shown(beside[hit.id][1], turns)})
         if hit.id in beside

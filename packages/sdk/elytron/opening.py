@@ -127,12 +127,8 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             ids=self._ids,
             spaces=spaces,
             heads=heads,
-            folds=Folds(
-                store, forget=forget, max_bytes=self._index_bytes, max_spaces=self._profile.budget.runtimes
-            ),
-            encoders=Encoders(
-                self._clock, wanted=self._models.embedder, former=self._models.former_embedder
-            ),
+            folds=Folds(store, forget=forget, max_bytes=self._index_bytes, max_spaces=self._profile.budget.runtimes),
+            encoders=Encoders(self._clock, wanted=self._models.embedder, former=self._models.former_embedder),
             models=self._models,
             budget=self._budget,
             profile=self._profile,

@@ -165,9 +165,7 @@ async def bootstrap(
 Write = TranscriptWrite | LongTermExtraction | Procedural
 
 
-async def _commit(
-    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write
-) -> MemoryWriteReport:
+async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write) -> MemoryWriteReport:
     match write:
         case TranscriptWrite() as turns:
             return await write_turns(ctx, scope, request, turns, changed=ChangedTurn.KEEP_FIRST)

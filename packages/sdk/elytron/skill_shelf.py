@@ -81,9 +81,7 @@ def _look_at(looks: Looks, skill: Skill) -> None:
         looks.drop(skill.name)
 
 
-async def shelf_of(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, names: Iterable[str], /
-) -> SkillShelf:
+async def shelf_of(ctx: OperationContext, space: SpaceId, record: SpaceRecord, names: Iterable[str], /) -> SkillShelf:
     """Return a shelf with the skills of these names."""
     refs = [Ref(SKILLS, record.skill_tag(name)) for name in dict.fromkeys(names)]
     documents = await ctx.store.get(space, refs) if refs else ()

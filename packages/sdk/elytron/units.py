@@ -187,9 +187,7 @@ def embedded_of(source: Ref, model_tag: str, document: Document | None, /) -> Em
 def embedded_of_value(source: Ref, model_tag: str, value: embedding.VectorSet, /) -> Embedded:
     """Return the vectors of `value` as the index takes them."""
     shape = struct.Struct(f"<{value.dimensions}f")
-    return Embedded(
-        source, model_tag, {check: shape.pack(*numbers) for check, numbers in value.floats().items()}
-    )
+    return Embedded(source, model_tag, {check: shape.pack(*numbers) for check, numbers in value.floats().items()})
 
 
 INDEXED: dict[str, type[Recallable]] = {

@@ -46,12 +46,8 @@ async def read_page(
     tag = record.conversation_tag(found.key)
     after = await _place(ctx, scope.space, tag, cursor)
     size = min(limit, budget.page_turns)
-    documents = await ctx.store.scan(
-        scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=size + 1
-    )
-    turns = [
-        (TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents[:size]
-    ]
+    documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=size + 1)
+    turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents[:size]]
     attributes = await _attributes(ctx, scope.space, tag, turns)
     made = cut(scope.space, found.key, turns, attributes, view=view, budget=budget)
     has_more = len(documents) > size
@@ -104,7 +100,5 @@ async def _attributes(
     return found
 
 
-def _empty(
-    ctx: OperationContext, space: SpaceId, found: Meant, view: TranscriptReplayView
-) -> RedactedTranscriptSlice:
+def _empty(ctx: OperationContext, space: SpaceId, found: Meant, view: TranscriptReplayView) -> RedactedTranscriptSlice:
     return cut(space, found.key, (), {}, view=view, budget=ctx.profile.budget.transcript).slice

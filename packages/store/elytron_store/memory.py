@@ -143,9 +143,7 @@ class MemoryStore:
         if not erasure.whole_space:
             return self._spaces.setdefault(erasure.space, _Space()).erase(erasure)
         gone = self._spaces.pop(erasure.space, None) or _Space()
-        return Erased(
-            documents=len(gone.ledger), blobs=len(gone.blobs), entries_scrubbed=len(gone.journal), sequence=0
-        )
+        return Erased(documents=len(gone.ledger), blobs=len(gone.blobs), entries_scrubbed=len(gone.journal), sequence=0)
 
     async def check(self) -> CheckReport:
         self._require_open()

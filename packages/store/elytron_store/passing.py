@@ -44,9 +44,7 @@ class PassingStore:
         limit: int,
         descending: bool = False,
     ) -> Sequence[Document]:
-        return await self._inner.scan(
-            space, collection, prefix=prefix, after=after, limit=limit, descending=descending
-        )
+        return await self._inner.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         return await self._inner.journal(space, after=after, limit=limit)

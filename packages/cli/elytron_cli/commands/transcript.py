@@ -59,9 +59,7 @@ def transcript() -> None:
 @click.option("--view", type=_VIEWS, default=TranscriptReplayView.HOST_UI.value, show_default=True, help="Whose eyes.")
 @_options(*_PAGE)
 @common
-def replay(
-    *, conversation: str | None, channel: str | None, view: str, limit: int, cursor: str | None
-) -> int | None:
+def replay(*, conversation: str | None, channel: str | None, view: str, limit: int, cursor: str | None) -> int | None:
     """Show turns as the view may see them, and what was left out and why."""
 
     async def work(session: Session, out: Output) -> None:

@@ -23,9 +23,7 @@ line each and in the order of events. status: "done" only where the goal is reac
 Leave a text empty where nothing was said of it. Invent nothing."""
 
 
-def summary_data(
-    earlier: str, turns: Sequence[transcript.Turn], /, *, most: int = limits.SUMMARY_INPUT_CHARS
-) -> str:
+def summary_data(earlier: str, turns: Sequence[transcript.Turn], /, *, most: int = limits.SUMMARY_INPUT_CHARS) -> str:
     """Return what is to be summed up: the summary so far, and what was said since, the latest whole."""
     told = "\n".join(_said(turns, min(most, limits.SUMMARY_INPUT_CHARS)))
     return "\n\n".join(part for part in (_section("The summary so far", earlier), _section("Said since", told)) if part)

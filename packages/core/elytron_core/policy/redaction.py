@@ -111,9 +111,7 @@ class _Cutter:
             actor=actor if is_inward else actor.outward,
             source=turn.source if is_inward else None,
             external_content_used=turn.external_content_used,
-            messages=tuple(
-                self._message(turn_id, turn, part, actor, kept) for part in range(len(turn.messages))
-            ),
+            messages=tuple(self._message(turn_id, turn, part, actor, kept) for part in range(len(turn.messages))),
             tool_observations=self._observations(turn_id, turn),
             host_refs=self.refs(turn_id, turn),
             attributes=tuple(_plain(item) for item in kept if item.part is None),
@@ -179,9 +177,7 @@ class _Cutter:
             self._leave(turn_id, reason, observation=index)
         return ()
 
-    def _attributes(
-        self, turn_id: TurnId, turn: Turn, attributes: Sequence[TurnAttribute]
-    ) -> list[TurnAttribute]:
+    def _attributes(self, turn_id: TurnId, turn: Turn, attributes: Sequence[TurnAttribute]) -> list[TurnAttribute]:
         shown: list[TurnAttribute] = []
         for item in attributes:
             reason = attribute_redaction(item, turn, self.view, value_bytes=self.budget.attribute_value_bytes)

@@ -77,9 +77,7 @@ class Links:
         if missing is _Missing.TURN:
             self._note(Kind.MISSING_SOURCE_TURN, DERIVED_REFS, key, turn_id, ref=ref)
         elif missing is _Missing.MESSAGE:
-            self._note(
-                Kind.MISSING_SOURCE_MESSAGE, DERIVED_REFS, key, turn_id, message=source.message_id, ref=ref
-            )
+            self._note(Kind.MISSING_SOURCE_MESSAGE, DERIVED_REFS, key, turn_id, message=source.message_id, ref=ref)
 
     def targets(self, standing: AbstractSet[str], /) -> None:
         """Check that what the links lead to stands; `standing` are the keys of links whose memory is there."""

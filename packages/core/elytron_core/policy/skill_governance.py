@@ -77,9 +77,7 @@ def govern(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Skill], st
 def _merge(skills: dict[str, Skill], *, digest: Callable[[Skill], str]) -> tuple[str, ...]:
     """Merge duplicates within `skills`; return the names of those that were given up."""
     standing = [
-        skill
-        for skill in skills.values()
-        if skill.forgotten_at is None and skill.state is not SkillState.RETIRED
+        skill for skill in skills.values() if skill.forgotten_at is None and skill.state is not SkillState.RETIRED
     ]
     standing.sort(key=lambda one: (-one.observed_at, one.name))
     looks = Looks()

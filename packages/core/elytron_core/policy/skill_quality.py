@@ -188,9 +188,7 @@ def merged(kept: Skill, given_up: Skill, *, digest: str) -> Skill:
     return kept.model_copy(
         update={
             "citations": joined(given_up.citations, kept.citations, most=limits.CITATIONS),
-            "supersedes": joined(
-                kept.supersedes, (*given_up.supersedes, given_up.name), most=limits.SUPERSEDED_NAMES
-            ),
+            "supersedes": joined(kept.supersedes, (*given_up.supersedes, given_up.name), most=limits.SUPERSEDED_NAMES),
             "predecessors": tuple(predecessors[-(limits.LINEAGE_NODES - 1) :]),
             "use_count": kept.use_count + given_up.use_count,
             "validated_count": kept.validated_count + given_up.validated_count,
@@ -210,9 +208,7 @@ def retired(skill: Skill, *, by: str) -> Skill:
 def lineage(skill: Skill, *, digest: str) -> tuple[LineageNode, ...]:
     """Return the revisions of `skill` that are known, oldest first, itself last."""
     status = LineageStatus.RETIRED if skill.state is SkillState.RETIRED else LineageStatus.ACTIVE
-    own = LineageNode(
-        name=skill.name, revision=skill.revision_count, digest=digest, status=status, at=skill.updated_at
-    )
+    own = LineageNode(name=skill.name, revision=skill.revision_count, digest=digest, status=status, at=skill.updated_at)
     return (*skill.predecessors, own)
 
 

@@ -94,9 +94,7 @@ def score_skills(
     return list(best.values())[:limit]
 
 
-def _score(
-    skill: Skill, asked: Asked, query: FactQuery, weights: SkillWeights, *, full_text: float
-) -> ScoredSkill:
+def _score(skill: Skill, asked: Asked, query: FactQuery, weights: SkillWeights, *, full_text: float) -> ScoredSkill:
     matching = _matching(skill, asked, weights)
     worth = {
         "full_text": full_text,

@@ -165,9 +165,7 @@ def _learned(
     if not accepted:
         deferred = ExperienceDecision.DEFERRED_UNTIL_REPEATED
         return FeedbackJudgement(decision=deferred, reason=ONCE, experience=experience)
-    return FeedbackJudgement(
-        decision=ExperienceDecision.ACCEPTED_AS_EVIDENCE, reason=ACCEPTED, experience=experience
-    )
+    return FeedbackJudgement(decision=ExperienceDecision.ACCEPTED_AS_EVIDENCE, reason=ACCEPTED, experience=experience)
 
 
 def kept_words(text: str, /) -> str:

@@ -50,9 +50,7 @@ def ref_redaction(ref: HostOpaqueRef, view: View, /) -> Reason | None:
     return None if ref.visibility in VISIBLE_REFS[view] else Reason.HOST_REF_VISIBILITY
 
 
-def attribute_redaction(
-    attribute: TurnAttribute, turn: Turn, view: View, /, *, value_bytes: int
-) -> Reason | None:
+def attribute_redaction(attribute: TurnAttribute, turn: Turn, view: View, /, *, value_bytes: int) -> Reason | None:
     """Return why `view` does not see an attribute, or None where it does. An erased message's are gone with it."""
     if attribute.part is not None and attribute.part in turn.erased:
         return Reason.RAW_DELETED

@@ -7,9 +7,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded
 NAME_PATTERN: Final = r"^[^\p{C}\p{Z}]+(?: +[^\p{C}\p{Z}]+)*$"
 """The rule of `require_name` as the expression that pydantic's own engine checks: no controls, inner spaces only."""
 
-_ROLE_NAMES: Final = frozenset(
-    ("user", "assistant", "system", "tool", "model", "human", "ai", "agent", "developer")
-)
+_ROLE_NAMES: Final = frozenset(("user", "assistant", "system", "tool", "model", "human", "ai", "agent", "developer"))
 
 
 def is_role_name(name: str, /) -> bool:

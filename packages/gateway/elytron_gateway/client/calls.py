@@ -73,9 +73,7 @@ def add_with_files(
     return Call("POST", path, wire.AddAnswer, fields, files=read, idempotency_key=idempotency_key)
 
 
-def flush(
-    session_id: str, /, *, app_id: str = DEFAULT, project_id: str = DEFAULT
-) -> Call[wire.FlushAnswer]:
+def flush(session_id: str, /, *, app_id: str = DEFAULT, project_id: str = DEFAULT) -> Call[wire.FlushAnswer]:
     """Hand what was added to a session to extraction."""
     return Call("POST", "/memories/flush", wire.FlushAnswer, _place(app_id, project_id) | {"session_id": session_id})
 

@@ -58,9 +58,7 @@ def sending(
     return send
 
 
-def waiting(
-    build: Callable[P, Call[AnswerT]], /
-) -> Callable[Concatenate["SyncMemoryGatewayClient", P], AnswerT]:
+def waiting(build: Callable[P, Call[AnswerT]], /) -> Callable[Concatenate["SyncMemoryGatewayClient", P], AnswerT]:
     """Return the call that `build` describes, as a method that waits for its answer."""
 
     def send(self: "SyncMemoryGatewayClient", /, *args: P.args, **kwargs: P.kwargs) -> AnswerT:

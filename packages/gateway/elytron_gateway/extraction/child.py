@@ -1,6 +1,6 @@
 """The process that reads one file: bytes on stdin, chunks as JSON lines on stdout, within limits that the system keeps.
 
-    python -m elytron_gateway.extraction.child MEDIA_TYPE CHUNK_CHARS MAX_CHUNKS MAX_CHARS CPU_S MEMORY_BYTES
+python -m elytron_gateway.extraction.child MEDIA_TYPE CHUNK_CHARS MAX_CHUNKS MAX_CHARS CPU_S MEMORY_BYTES
 """
 
 import io

@@ -82,9 +82,7 @@ class _Step:
     embedder: Embedder
     tag: str
     is_first: bool
-    made: dict[Ref, tuple[VectorSet, int, Require]] = field(
-        default_factory=dict[Ref, tuple[VectorSet, int, Require]]
-    )
+    made: dict[Ref, tuple[VectorSet, int, Require]] = field(default_factory=dict[Ref, tuple[VectorSet, int, Require]])
 
     async def take(self, refs: Sequence[Ref], progress: Progress) -> None:
         """Embed the documents at `refs` and commit their vectors."""
@@ -176,9 +174,7 @@ async def commit(
     written: Mapping[Ref, VectorSet | EmbeddingChoice],
 ) -> int:
     """Commit documents of vectors, tell the fold of them, and return their last sequence. Raises Conflict."""
-    batch = Batch(
-        space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires)
-    )
+    batch = Batch(space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires))
     committed = await ctx.store.commit(batch)
     last = entries[-1]
     ctx.folds.feed(

@@ -11,8 +11,6 @@ class EmbeddingFace(Face):
         """Make vectors of what has none; a runtime with an embedder does so by itself after writes."""
         return await self.operate(request or embedding.MemoryEmbedRequest(), embedding.MemoryEmbedReport)
 
-    async def switch_model(
-        self, request: embedding.ModelSwitchRequest | None = None, /
-    ) -> embedding.MemoryEmbedReport:
+    async def switch_model(self, request: embedding.ModelSwitchRequest | None = None, /) -> embedding.MemoryEmbedReport:
         """Make vectors by the runtime's embedder; when none is missing, recall compares these. Call until complete."""
         return await self.operate(request or embedding.ModelSwitchRequest(), embedding.MemoryEmbedReport)

@@ -35,13 +35,9 @@ class EverydayFace(Face):
     ) -> writing.MemoryWriteReport:
         """Store a text or messages as evidence, each message a turn of its own; it can be recalled at once."""
         turns = plain.turns_of(messages, speaker=speaker, at=at, tags=tags, metadata=metadata)
-        scope = plain.scope_of(
-            self.scope, user_id=user_id, agent_id=agent_id, run_id=run_id, conversation=conversation
-        )
+        scope = plain.scope_of(self.scope, user_id=user_id, agent_id=agent_id, run_id=run_id, conversation=conversation)
         write = writing.TranscriptWrite(turns=turns)
-        return await self.write(
-            writing.MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key)
-        )
+        return await self.write(writing.MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key))
 
     async def recall(
         self,

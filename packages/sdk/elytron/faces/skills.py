@@ -24,9 +24,7 @@ class SkillsFace(Face):
             skill = skills.RuntimeSkillDetailRequest(name=skill)
         return await self.operate(skill, skills.RuntimeSkillDetailReport)
 
-    async def edit_runtime_skill(
-        self, request: skills.RuntimeSkillEditRequest, /
-    ) -> skills.RuntimeSkillMutationReport:
+    async def edit_runtime_skill(self, request: skills.RuntimeSkillEditRequest, /) -> skills.RuntimeSkillMutationReport:
         """Revise an existing runtime skill; the change is kept as a diff. Raises NotFound."""
         return await self.operate(request, skills.RuntimeSkillMutationReport)
 

@@ -108,9 +108,7 @@ async def _put_off(work: Work) -> JobId | None:
     return known.id if known is not None else None
 
 
-async def _unseen(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord, *, most: int
-) -> tuple[list[int], bool]:
+async def _unseen(ctx: OperationContext, scope: Scope, record: SpaceRecord, *, most: int) -> tuple[list[int], bool]:
     """Return the numbers of the oldest turns that nobody has looked at, up to `most`, and whether there are more."""
     head = await read_head(ctx.store, scope.space, record.conversation_tag(scope.conversation_key))
     if head is None:

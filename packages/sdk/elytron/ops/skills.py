@@ -86,9 +86,7 @@ async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRe
     )
 
 
-async def edit_runtime_skill(
-    ctx: OperationContext, request: RuntimeSkillEditRequest, /
-) -> RuntimeSkillMutationReport:
+async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditRequest, /) -> RuntimeSkillMutationReport:
     """Black out secrets and make the edit the skill's next revision. Raises NotFound.
 
     A procedure that is none is refused in the report; an edit that changes nothing makes no revision.
@@ -193,9 +191,7 @@ async def govern_runtime_skills(
     return report.model_copy(update={"sequence": sequence})
 
 
-async def add_agent_skill_dir(
-    ctx: OperationContext, request: AgentSkillDirAddRequest, /
-) -> AgentSkillDirectoryReport:
+async def add_agent_skill_dir(ctx: OperationContext, request: AgentSkillDirAddRequest, /) -> AgentSkillDirectoryReport:
     """Read one more directory of agent skills, and say what all of them hold."""
     return await ctx.skill_dirs.add(request.path, at=ctx.clock.now())
 

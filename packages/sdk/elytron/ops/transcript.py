@@ -38,9 +38,7 @@ async def commit_transcript(
     written = await write_turns(
         ctx,
         scope,
-        MemoryWriteRequest(
-            scope=scope, write=write, idempotency_key=request.idempotency_key, dry_run=request.dry_run
-        ),
+        MemoryWriteRequest(scope=scope, write=write, idempotency_key=request.idempotency_key, dry_run=request.dry_run),
         write,
         sequence=request.delta.sequence,
     )

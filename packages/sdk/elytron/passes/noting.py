@@ -34,9 +34,7 @@ async def draw_notes(work: Work, /) -> int:
     if found.drafts:
         write = NotesWrite(notes=found.drafts)
         request = MemoryWriteRequest(scope=work.scope, write=write)
-        report = await commit(
-            work.ctx, work.space, request, partial(plan_missing_notes, work.ctx, work.scope, write)
-        )
+        report = await commit(work.ctx, work.space, request, partial(plan_missing_notes, work.ctx, work.scope, write))
         work.decisions += report.decisions
         count = len(report.decisions)
     if found.through > noted:

@@ -149,9 +149,7 @@ async def _admitted(
     return made
 
 
-def _planted(
-    drafts: Mapping[int, CandidateDraft], made: Sequence[tuple[int, WriteDecision]]
-) -> list[Resting]:
+def _planted(drafts: Mapping[int, CandidateDraft], made: Sequence[tuple[int, WriteDecision]]) -> list[Resting]:
     """Return the private documents that were written, each with what its candidate cites."""
     return [
         Resting(DerivedMemoryPlane.PRIVATE_GARDEN, decision.id, drafts[place].citations)

@@ -136,9 +136,7 @@ async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, rec
     return desk.planned(notes.NOTES)
 
 
-async def plan_missing_notes(
-    ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /
-) -> Planned:
+async def plan_missing_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> Planned:
     """Return what writing these notes now would change; a period that has a note, shown or hidden, keeps it."""
     desk = _desk(ctx, scope, record)
     refs = {draft.period: Ref(notes.NOTES, desk.keyed("note", draft.period)) for draft in write.notes}

@@ -32,9 +32,7 @@ async def write_facts(
     return await commit(ctx, scope.space, request, partial(plan_facts, ctx, scope, write))
 
 
-async def plan_facts(
-    ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /
-) -> Planned:
+async def plan_facts(ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /) -> Planned:
     """Return what writing these drafts now would change, and what becomes of each."""
     book = _Slots(record, scope.conversation_key)
     await book.read(ctx, scope, write)
@@ -130,9 +128,7 @@ def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, 
         case Outcome.DELETED:
             assert current is not None
             because = draft.reason or "deleted"
-            book.put(
-                long_term.close(current, at=now, because=because, state=long_term.State.DELETED), Action.DELETE
-            )
+            book.put(long_term.close(current, at=now, because=because, state=long_term.State.DELETED), Action.DELETE)
         case _:
             pass
     return WriteDecision(

@@ -60,9 +60,7 @@ async def touch_skills(ctx: OperationContext, scope: Scope, hits: Iterable[Recal
         return
 
 
-async def _touch(
-    ctx: OperationContext, scope: Scope, names: tuple[str, ...], record: SpaceRecord
-) -> Settled[None]:
+async def _touch(ctx: OperationContext, scope: Scope, names: tuple[str, ...], record: SpaceRecord) -> Settled[None]:
     shelf = await shelf_of(ctx, scope.space, record, names)
     now = ctx.clock.now()
     for skill in tuple(shelf):

@@ -84,9 +84,7 @@ def _confirm(shelf: SkillShelf, name: str, known: procedural.Skill, skill: proce
 def _decision(
     name: str, kept: str | None, outcome: Outcome, reason: str, *, verdict: Verdict = Verdict.ACCEPT
 ) -> WriteDecision:
-    return WriteDecision(
-        plane=Plane.PROCEDURAL, id=kept, outcome=outcome, verdict=verdict, reason=reason, name=name
-    )
+    return WriteDecision(plane=Plane.PROCEDURAL, id=kept, outcome=outcome, verdict=verdict, reason=reason, name=name)
 
 
 def _skill(

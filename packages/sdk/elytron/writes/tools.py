@@ -29,9 +29,7 @@ async def write_tool_feedback(
     return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write.feedback))
 
 
-async def _plan(
-    ctx: OperationContext, scope: Scope, feedback: AgentToolUsageFeedback, record: SpaceRecord
-) -> Planned:
+async def _plan(ctx: OperationContext, scope: Scope, feedback: AgentToolUsageFeedback, record: SpaceRecord) -> Planned:
     registry_ref = Ref(REGISTRIES, record.registry_tag(feedback.registry_ref.registry_id))
     experience_ref = _experience_ref(record, feedback)
     registry, known = await ctx.store.get(scope.space, (registry_ref, experience_ref))

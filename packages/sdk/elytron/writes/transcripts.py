@@ -144,9 +144,7 @@ def _put_attributes(
         changes.put(Ref(TURN_ATTRIBUTES, key), kept, expects=0, action=None)
 
 
-def _known_turn(
-    name: transcript.TurnName, digest: str, draft: TurnDraft, changed: ChangedTurn
-) -> WriteDecision:
+def _known_turn(name: transcript.TurnName, digest: str, draft: TurnDraft, changed: ChangedTurn) -> WriteDecision:
     """Return the decision on a turn whose host id is there. Raises TurnConflict as `changed` says."""
     if name.digest == digest:
         return _decision(Outcome.DUPLICATE, name.turn, draft, "this turn is already there")
@@ -155,9 +153,7 @@ def _known_turn(
     raise TurnConflict(turn=draft.host_id or "")
 
 
-async def _known(
-    ctx: OperationContext, scope: Scope, names: Mapping[str, Ref]
-) -> dict[str, transcript.TurnName]:
+async def _known(ctx: OperationContext, scope: Scope, names: Mapping[str, Ref]) -> dict[str, transcript.TurnName]:
     """Return what is stored under the host ids of a write."""
     if not names:
         return {}

@@ -20,8 +20,17 @@ pytest.register_assert_rewrite(
     *(
         f"{__name__}.{topic}"
         for topic in (
-            "blobs", "commits", "concurrency", "durable", "erasure", "examples", "health", "idempotency", "isolation",
-            "reads", "shared",
+            "blobs",
+            "commits",
+            "concurrency",
+            "durable",
+            "erasure",
+            "examples",
+            "health",
+            "idempotency",
+            "isolation",
+            "reads",
+            "shared",
         )
     )
 )

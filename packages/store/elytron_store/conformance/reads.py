@@ -93,9 +93,7 @@ class ReadClaims(Claims):
     async def test_pages_of_a_scan_join_to_the_whole(self, store: Store, size: int, *, descending: bool) -> None:
         await fill(store)
         seen: list[str] = []
-        while page := await store.scan(
-            ADA, "facts", after=seen[-1] if seen else "", limit=size, descending=descending
-        ):
+        while page := await store.scan(ADA, "facts", after=seen[-1] if seen else "", limit=size, descending=descending):
             assert len(page) <= size
             seen.extend(document.ref.key for document in page)
         assert seen == sorted(KEYS, reverse=descending)

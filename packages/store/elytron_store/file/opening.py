@@ -52,9 +52,7 @@ def _manifest(where: Places, *, at: Instant, profile: str | None, sealed: bool) 
                 f"the folder {str(where.root)!r} holds files and no elytron store: choose an empty or a new folder"
             )
     if data is None:
-        return Manifest(
-            engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at
-        )
+        return Manifest(engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at)
     found = manifest.read(data)
     manifest.require_match(found, engine=ENGINE, profile=profile, sealed=sealed)
     return found.model_copy(update={"opened_at": at})

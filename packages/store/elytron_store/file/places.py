@@ -1,13 +1,13 @@
 """Where everything lies in a file store's folder, and how a file gets there for good.
 
-    manifest.json
-    locks/store, locks/00 ... ff             held while opening; while a space with that digest's start is written
-    spaces/<sha-256 of the space>/log        the space's commits
-    spaces/<sha-256 of the space>/log.new    a generation being written under the lock; a left-over is replaced
-    spaces/<sha-256 of the space>/blobs/<key>.blob
-    incoming/                                blobs under way; each holds its own lock, so left-overs are told apart
-    trash/                                   erased spaces on their way out
-    quarantine/<sha-256 of the space>/       what `repair` moved aside
+manifest.json
+locks/store, locks/00 ... ff             held while opening; while a space with that digest's start is written
+spaces/<sha-256 of the space>/log        the space's commits
+spaces/<sha-256 of the space>/log.new    a generation being written under the lock; a left-over is replaced
+spaces/<sha-256 of the space>/blobs/<key>.blob
+incoming/                                blobs under way; each holds its own lock, so left-overs are told apart
+trash/                                   erased spaces on their way out
+quarantine/<sha-256 of the space>/       what `repair` moved aside
 """
 
 import os

@@ -1,8 +1,8 @@
 """Damaged pieces that `repair` moved aside: kept for whoever may save something of them, never served.
 
-    quarantine/<space folder>/document.<collection>.<key>.<revision>
-    quarantine/<space folder>/log.<offset>.<salt>          a stretch of a log in which no frame was recognised
-    quarantine/<space folder>/blob.<key>
+quarantine/<space folder>/document.<collection>.<key>.<revision>
+quarantine/<space folder>/log.<offset>.<salt>          a stretch of a log in which no frame was recognised
+quarantine/<space folder>/blob.<key>
 """
 
 import shutil

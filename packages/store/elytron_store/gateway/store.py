@@ -150,9 +150,7 @@ class GatewayStore:
 
     async def _call(self, route: wire.Route[AnswerT], call: wire.Wire) -> AnswerT:
         content = call.model_dump_json().encode()
-        response = await self._send(
-            "POST", route.path, content=content, headers={"Content-Type": "application/json"}
-        )
+        response = await self._send("POST", route.path, content=content, headers={"Content-Type": "application/json"})
         return self._answer(route.given, response)
 
     async def _send(self, method: str, path: str, **sent: Any) -> "httpx.Response":
