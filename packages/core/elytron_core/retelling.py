@@ -15,6 +15,7 @@ _CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
     errors.LimitExceeded: {"what": "values", "limit": 0},
     errors.RateLimited: {"retry_after_s": 1},
     errors.MissingExtra: {"extra": "server"},
+    errors.StoreMissing: {"place": "somewhere"},
     errors.StoreNewer: {"found": 0},
     errors.GatewayRefused: {"status": 502},
     errors.StoreBudgetExceeded: {"what": "something", "limit": 0},
