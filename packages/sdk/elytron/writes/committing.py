@@ -1,5 +1,6 @@
 """Commit of a planned write: retried from fresh reads while others win the race, answered once per key."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Batch, Entry, Idempotency, JournalEntry, Ref, Require
 
 ATTEMPTS = 64
+_STEP_ASIDE_S = 0.001
+_STEPS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,9 @@ async def commit(
             ctx.heads.drop_space(space)
             if not conflict.retryable or attempt >= ATTEMPTS:
                 raise
+            if attempt > 1:
+                # Whoever reads anew at once may do so behind each group that others have under way, and lose again.
+                await asyncio.sleep(_STEP_ASIDE_S * min(attempt, _STEPS_MAX))
             continue
         except BaseException:
             ctx.heads.drop_space(space)
