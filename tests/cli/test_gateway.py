@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from tests.transports.live import Live
 
 from elytron_cli.commands.gateway import gateway, run
-from elytron_gateway.reporting import SignedReport, is_genuine
 from elytron_http_shell.gateway import gateway_surfaces
 
 SAID = [{"sender_id": "u_123", "role": "user", "timestamp": 1_781_172_177_000, "content": "The boiler code is 4417."}]
@@ -79,7 +78,7 @@ def test_every_command_prints_its_answer(gate: Gate, tmp_path: Path) -> None:
     assert "403" in gate.refused("register-resource", "http://localhost/x")
 
 
-def test_an_operator_lists_counts_renews_and_erases_users(server: Live, gate: Gate) -> None:
+def test_an_operator_lists_counts_renews_and_erases_users(server: Live, gate: Gate, tmp_path: Path) -> None:
     operator = Gate(server.url)
     made = operator("create-user", "u_9")
     assert {"u_123", "u_9"} <= set(operator("list-users")["users"])
@@ -88,9 +87,17 @@ def test_an_operator_lists_counts_renews_and_erases_users(server: Live, gate: Ga
     assert operator("revoke-key", "u_9")["revoked"] is True
     assert operator("drain") == {"told": 0, "backlog": 0}
     assert "--confirm" in operator.refused("erase-user", "u_9", "--confirm", "u_8", code=2)
-    signed = SignedReport.model_validate(operator("erase-user", "u_9", "--confirm", "u_9"))
-    assert is_genuine(signed, signed.public_key)
+    signed = operator("erase-user", "u_9", "--confirm", "u_9")
     assert "404" in operator.refused("usage", "u_9")
+    report, key = tmp_path / "report.json", ("--public-key", signed["public_key"])
+    report.write_text(json.dumps(signed))
+    assert operator("check-report", str(report), *key)["user_id"] == "u_9"
+    assert "not what" in operator.refused("check-report", str(report), "--public-key", "00" * 32)
+    report.write_text(json.dumps(signed).replace("u_9", "u_8"))
+    assert "not what" in operator.refused("check-report", str(report), *key)
+    report.write_text("[]")
+    assert operator.refused("check-report", str(report), *key)
+    assert "cannot be read" in operator.refused("check-report", str(tmp_path / "none.json"), *key)
 
 
 def test_flags_stand_before_the_command_and_win_over_the_environment(gate: Gate) -> None:

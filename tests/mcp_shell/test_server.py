@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from mcp import Client
@@ -14,7 +15,7 @@ from elytron.registry import OPERATIONS, Role
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_mcp_shell import ToolSet, mcp_server
-from elytron_mcp_shell.serving import ERROR, resource_uri
+from elytron_mcp_shell.serving import ERROR
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +58,7 @@ async def test_what_is_added_is_recalled_projected_and_read(memory: elytron.Memo
         assert "4417" in block["system_memory_block"]
         proposed = await called(client, "memory_write_candidate", topic="boiler code", content="4417")
         assert proposed["decisions"][0]["outcome"] == "stored"
-        for uri in ("memory://inspection", "memory://facts", resource_uri(memory_id)):
+        for uri in ("memory://inspection", "memory://facts", f"memory://memory/{quote(memory_id, safe='')}"):
             (content,) = (await client.read_resource(uri)).contents
             assert isinstance(content, TextResourceContents)
             assert json.loads(content.text)

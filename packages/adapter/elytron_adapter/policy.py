@@ -43,10 +43,6 @@ def by_role(envelope: Envelope, operation: AnyOperation, request: Value, /) -> s
             assert_never(envelope.auth.role)
 
 
-def anyone(envelope: Envelope, operation: AnyOperation, request: Value, /) -> None:
-    """Refuse nothing: for a shell that has decided already, or a machine of one's own."""
-
-
 def within(auth: Auth, request: Value, /) -> Value:
     """Return `request` in the space that `auth` is bound to, where it is bound.
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from typing import Any, cast
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
@@ -183,11 +183,6 @@ class Shell:
 
 
 _JSON = "application/json"
-
-
-def resource_uri(memory_id: str, /) -> str:
-    """Return the address of one memory."""
-    return _MEMORY + quote(memory_id, safe="")
 
 
 @cache

@@ -297,6 +297,19 @@ def erase_user(client: "SyncMemoryGatewayClient", *, user_id: str, confirm: str)
     print(json_text(client.erase_user(user_id)))
 
 
+@_command("check-report")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--public-key", metavar="HEX", required=True, help="The gateway's, from a report that you trust.")
+def check_report(*, path: Path, public_key: str) -> None:
+    """Say whether the gateway with this key signed a report of an erased user; asks no server."""
+    from elytron_gateway.reporting import SignedReport, is_genuine
+
+    signed = SignedReport.from_bytes(_read(path, "a signed report").encode())
+    if not is_genuine(signed, public_key):
+        raise InvalidInput(field="the report", problem="is not what the holder of this key signed")
+    print(json_text(signed.report))
+
+
 @_command("drain")
 @click.pass_obj
 def drain(client: "SyncMemoryGatewayClient") -> None:
@@ -310,11 +323,15 @@ def _messages(given: str) -> list[dict[str, Any]]:
 
     text = given
     if not given.lstrip().startswith(("[", "{")):
-        try:
-            text = Path(given).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise UnreadableFile(name=Path(given).name, problem="cannot be read as a file of messages") from None
+        text = _read(Path(given), "a file of messages")
     found = parse(text.encode("utf-8", "surrogatepass"))
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise InvalidInput(field="--messages", problem="is not a JSON array of messages")
     return [item for item in found if isinstance(item, dict)]
+
+
+def _read(path: Path, kind: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UnreadableFile(name=path.name, problem=f"cannot be read as {kind}") from None
