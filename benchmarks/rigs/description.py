@@ -65,8 +65,9 @@ async def running(folder: Path, /) -> AsyncGenerator[Server]:
     told = await _told("access", "add", "--kind", "user", "--space", "ada", "--label", "fuzzer", "--store", store)
     errors = (folder / "log").open("wb")
     process = await asyncio.create_subprocess_exec(
-        *_CLI, "serve", "--port", "0", "--json", "--operator-key", "--calls-per-minute", "0", "--store", store,
-        "--log-level", "warning", stdout=asyncio.subprocess.PIPE, stderr=errors, cwd=folder,
+        *_CLI, "serve", "--port", "0", "--json", "--operator-key", "--calls-per-minute", "0",
+        "--wrong-credentials-per-minute", "0", "--store", store, "--log-level", "warning",
+        stdout=asyncio.subprocess.PIPE, stderr=errors, cwd=folder,
     )  # fmt: skip
     try:
         assert process.stdout is not None

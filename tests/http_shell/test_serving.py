@@ -16,6 +16,7 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access import AccessAddRequest, AccessKeys
 from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.shedding import Bounds
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
@@ -56,6 +57,18 @@ async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
             assert (await client.post("/v1/write", json=SAID)).status_code == 200
             assert "server" not in (await client.get("/livez")).headers
     assert len((await runtime.list()).items) == 1, "the runtime is its opener's, and still open"
+
+
+@pytest.mark.parametrize(("most", "told"), [(1, [401, 429]), (0, [401, 401])])
+async def test_wrong_credentials_are_bounded_as_its_operator_says(
+    runtime: MemoryRuntime, most: int, told: list[int]
+) -> None:
+    bounds = Bounds(wrong_credentials_per_minute=most)
+    async with (
+        running(runtime, Serving(port=0, operator_key=True, bounds=bounds)) as started,
+        httpx.AsyncClient(base_url=started.address, headers=bearer("ely_user_x_y")) as client,
+    ):
+        assert [(await client.post("/v1/list", json={})).status_code for _ in told] == told
 
 
 async def test_a_signal_ends_it(runtime: MemoryRuntime) -> None:

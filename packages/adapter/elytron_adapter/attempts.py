@@ -12,7 +12,7 @@ _V6_PLACE_BITS = 64
 
 
 class Attempts:
-    """Counts wrong credentials by the place that they came from, of so many places at the most.
+    """Counts wrong credentials by the place that they came from, of so many places at the most; `most` 0: any number.
 
     Right ones are let in, wherever they come from and whatever else was tried there:
     behind a proxy everybody comes from one place. Guessing is kept hopeless by the length of keys, not by this.
@@ -25,6 +25,8 @@ class Attempts:
 
     def failed(self, address: str | None, /) -> int | None:
         """Count a wrong credential from `address`; return the seconds to wait where there were too many, else None."""
+        if not self.most:
+            return None
         place = place_of(address)
         now = self._clock.now()
         began, count = self._places.pop(place, (now, 0))

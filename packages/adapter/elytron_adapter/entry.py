@@ -23,14 +23,20 @@ class Entrance:
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, /, *, authenticator: Authenticator, shedding: Shedding | None = None
+        self,
+        dispatcher: Dispatcher,
+        /,
+        *,
+        authenticator: Authenticator,
+        shedding: Shedding | None = None,
+        attempts: Attempts | None = None,
     ) -> None:
         self.dispatcher = dispatcher
         self.closing = asyncio.Event()
         """Set when the server begins to end: streams and sockets say goodbye."""
         self.streams = 0
         """How many streams and sockets are open; a server that ends lets them go first."""
-        self.attempts = Attempts(dispatcher.runtime.context.clock)
+        self.attempts = attempts or Attempts(dispatcher.runtime.context.clock)
         """Wrong credentials, for shells to count by the address that they came from."""
         self.authenticator = authenticator
         self.shedding = shedding or Unshed()

@@ -53,9 +53,13 @@ _FREE = _Free()
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a server takes on. `calls_per_minute` holds for users and devices, 0: any number."""
+    """How much a server takes on.
+
+    `calls_per_minute` holds for users and devices, `wrong_credentials_per_minute` for an address; 0: any number.
+    """
 
     calls_per_minute: int = limits.CALLS_PER_MINUTE
+    wrong_credentials_per_minute: int = limits.WRONG_CREDENTIALS_PER_MINUTE
     running: int = limits.CALLS_RUNNING
     running_each: int = limits.CALLS_RUNNING_EACH
     waiting: int = limits.CALLS_WAITING

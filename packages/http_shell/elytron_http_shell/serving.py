@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.access import AccessAddRequest, AccessKeys
+from elytron_adapter.attempts import Attempts
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import AnyOf, Authenticator, Development, PrincipalKind
@@ -39,7 +40,7 @@ class Serving:
     development: bool = False
     names: frozenset[str] = frozenset()
     """Host names that it is reached by, beside this machine's own."""
-    bounds: Bounds | None = None
+    bounds: Bounds = field(default_factory=Bounds)
     body_bytes: int | None = None
     """Where bodies are cut off; without, what the memory's profile takes."""
     spans: bool = False
@@ -82,6 +83,7 @@ async def serve(
         Dispatcher(memory),
         authenticator=Development() if serving.development else AnyOf(keys, *known),
         shedding=places,
+        attempts=Attempts(memory.context.clock, most=serving.bounds.wrong_credentials_per_minute),
     )
     spans = _spans() if serving.spans else None
     app = create_app(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,9 @@ from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
 from elytron_mcp_shell import ToolSet
 from elytron_store import WhenMissing
+
+if TYPE_CHECKING:
+    from elytron_adapter.shedding import Bounds
 
 
 class ServeReport(Value):
@@ -105,19 +108,45 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
     return told
 
 
+_BOUNDS = (
+    click.option(
+        "--calls-per-minute",
+        type=click.IntRange(0),
+        default=limits.CALLS_PER_MINUTE,
+        show_default=True,
+        help="Of one user or device; 0: any number.",
+    ),
+    click.option(
+        "--wrong-credentials-per-minute",
+        type=click.IntRange(0),
+        default=limits.WRONG_CREDENTIALS_PER_MINUTE,
+        show_default=True,
+        help="From one address; 0: any number. Behind a proxy everybody has its address.",
+    ),
+)
+
+
+def _bounding(body: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Give a command the options that say how much is taken on, as one value `bounds`."""
+
+    @wraps(body)
+    def told(*, calls_per_minute: int, wrong_credentials_per_minute: int, **others: Any) -> int | None:
+        from elytron_adapter.shedding import Bounds
+
+        bounds = Bounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute)
+        return body(bounds=bounds, **others)
+
+    for option in reversed(_BOUNDS):
+        told = option(told)
+    return told
+
+
 @command("serve")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8010, show_default=True, help="Port; 0: any free one.")
 @click.option("--development", is_flag=True, help="Ask nobody for a key. On this machine alone.")
 @click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
 @click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that the server is reached by.")
-@click.option(
-    "--calls-per-minute",
-    type=click.IntRange(0),
-    default=limits.CALLS_PER_MINUTE,
-    show_default=True,
-    help="Of one user or device; 0: any number.",
-)
 @click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal.")
 @click.option(
     "--log-level",
@@ -127,6 +156,7 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
     help="From which level on is logged; requests are at info.",
 )
 @click.option("--otel", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
+@_bounding
 @common
 @_wanting
 def serve(
@@ -136,17 +166,16 @@ def serve(
     development: bool,
     operator_key: bool,
     names: tuple[str, ...],
-    calls_per_minute: int,
     style: str | None,
     log_level: str,
     otel: bool,
+    bounds: "Bounds",
     wanted: Wanted,
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
 
     Callers need an access key (`elytron access add`). It listens on this machine alone unless --host says otherwise.
     """
-    from elytron_adapter.shedding import Bounds
     from elytron_http_shell.serving import Serving, Started
     from elytron_http_shell.serving import serve as served
 
@@ -157,7 +186,7 @@ def serve(
         port=port,
         development=development,
         names=frozenset(names),
-        bounds=Bounds(calls_per_minute=calls_per_minute),
+        bounds=bounds,
         spans=otel,
         operator_key=operator_key,
     )
