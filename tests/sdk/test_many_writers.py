@@ -1,25 +1,128 @@
 """Writers who append to one conversation at the same time all get their turn."""
 
 import asyncio
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
 import elytron
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import Conflict
+from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.planes import transcript
+from elytron_core.ports.store import Batch, Committed, Document, Ref, Store
+from elytron_store.memory import MemoryStore
+from elytron_store.passing import PassingStore
 
 pytestmark = pytest.mark.anyio
 
+SPACE = SpaceId("ada")
+WRITERS, EACH = 12, 20
 
-async def test_nobody_loses_every_race(tmp_path: Path) -> None:
-    async with elytron.open(tmp_path / "m.db", space="ada") as memory:
 
-        async def write(writer: int) -> None:
-            for number in range(20):
-                turn = elytron.TurnDraft(messages=(elytron.Message(text=f"note {writer}-{number}"),))
-                request = elytron.MemoryWriteRequest(
-                    write=elytron.TranscriptWrite(turns=(turn,)), idempotency_key=f"{writer}-{number}"
-                )
-                await memory.write(request)
+class DistantStore(PassingStore):
+    """A handle whose commits go out in groups, and are answered some turns of the loop after they were applied.
 
-        await asyncio.gather(*(write(writer) for writer in range(12)))
-        assert (await memory.inspect()).documents["turns"] == 240
+    Before each tenth group another process has written.
+    """
+
+    def __init__(self, store: Store, other: elytron.MemoryRuntime) -> None:
+        super().__init__(store)
+        self._other = other
+        self._waiting: list[tuple[Batch, asyncio.Future[Committed]]] = []
+        self._is_busy = False
+        self.groups = 0
+        self.refused = 0
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        answer: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        self._waiting.append((batch, answer))
+        if not self._is_busy:
+            self._is_busy = True
+            while self._waiting:
+                await asyncio.sleep(0)
+                group, self._waiting = self._waiting, []
+                await self._apply(group)
+            self._is_busy = False
+        return await answer
+
+    async def _apply(self, group: list[tuple[Batch, asyncio.Future[Committed]]]) -> None:
+        outcomes: list[Committed | Conflict] = []
+        self.groups += 1
+        if self.groups % 10 == 0:
+            await self._other.write(turns("quicker", "and again"))
+        for batch, _ in group:
+            try:
+                outcomes.append(await self._inner.commit(batch))
+            except Conflict as conflict:
+                self.refused += 1
+                outcomes.append(conflict)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        for (_, answer), outcome in zip(group, outcomes, strict=True):
+            if isinstance(outcome, Committed):
+                answer.set_result(outcome)
+            else:
+                answer.set_exception(outcome)
+
+
+class CrowdedStore(PassingStore):
+    """A handle beside quick others: one of them comes before whoever reads a head again within some turns of the loop.
+
+    The loop turns while a timer runs, so who waits for one is left alone.
+    """
+
+    def __init__(self, store: Store, others: elytron.MemoryRuntime) -> None:
+        super().__init__(store)
+        self._others = others
+        self.turns_to_wait = 0
+
+    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+        found = await self._inner.get(space, refs)
+        if self.turns_to_wait > 0 and refs[0].collection == transcript.CONVERSATIONS:
+            self.turns_to_wait = 50
+            await self._others.add("quicker")
+        return found
+
+
+def turns(*texts: str) -> elytron.MemoryWriteRequest:
+    drafts = tuple(elytron.TurnDraft(messages=(elytron.Message(text=text),)) for text in texts)
+    return elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=drafts))
+
+
+async def test_a_lost_race_costs_each_writer_one_more_reading_and_no_chase() -> None:
+    shared = MemoryStore()
+    clock, ids = FrozenClock(step_ms=1), SeededIds()
+    async with elytron.open(shared, space=SPACE, clock=clock, ids=ids) as other:
+        store = DistantStore(shared, other)
+        async with elytron.open(store, space=SPACE, clock=clock, ids=ids) as memory:
+
+            async def write(writer: int) -> None:
+                for _ in range(writer):
+                    await asyncio.sleep(0)
+                for number in range(EACH):
+                    await memory.write(turns(f"note {writer}-{number}"))
+
+            await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
+            intrusions = store.groups // 10
+            assert (await memory.inspect()).documents["turns"] == WRITERS * EACH + 2 * intrusions
+    assert 0 < store.refused <= WRITERS * intrusions
+
+
+async def test_who_lost_races_steps_aside_until_the_others_let_him() -> None:
+    shared = MemoryStore()
+    clock, ids = FrozenClock(step_ms=1), SeededIds()
+    async with elytron.open(shared, space=SPACE, clock=clock, ids=ids) as others:
+        await others.add("begun")
+        store = CrowdedStore(shared, others)
+        store.turns_to_wait = 50
+
+        async def pass_by() -> None:
+            while store.turns_to_wait > 0:
+                await asyncio.sleep(0)
+                store.turns_to_wait -= 1
+
+        async with elytron.open(store, space=SPACE, clock=clock, ids=ids) as memory, asyncio.TaskGroup() as group:
+            group.create_task(pass_by())
+            report = await memory.write(turns("mine"))
+        assert report.changed

@@ -7,6 +7,7 @@ from tests.sdk.told import believe, learn
 from tests.sdk.transcripts import SUPPORT, bytes_below, commit, turn, view
 
 import elytron
+from elytron.racing import RACES
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, NotFound
 from elytron_core.ids import SeededIds
@@ -181,7 +182,7 @@ async def test_a_lost_race_is_run_again(memory: elytron.MemoryRuntime, monkeypat
 
     monkeypatch.setattr(MemoryStore, "commit", racing)
     assert (await turn(memory, "mask")).changed
-    lost.extend([True] * 20)
+    lost.extend([True] * RACES)
     with pytest.raises(Conflict):
         await turn(memory, "restore")
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Self
 from pydantic import Field, model_validator
 
 from elytron.context import OperationContext
+from elytron.racing import Race
 from elytron.spaces import opening_changes
 from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
 from elytron_core import canonical, limits
@@ -25,7 +26,6 @@ KEY_ID = re.compile(r"[0-9a-f]{16}")
 _KEY = re.compile(r"ely_(operator|user|device)_([0-9a-f]{16})_([0-9a-f]{64})")
 _SECRET_BYTES = 32
 _NOBODY = "0" * 64
-_TRIES = 16
 
 
 class AccessKey(Value):
@@ -159,7 +159,8 @@ class AccessKeys:
     async def add(self, request: AccessAddRequest, /) -> AccessKeyIssued:
         """Make a key and show it, this once."""
         context = self._context
-        for _ in range(_TRIES):
+        race = Race()
+        while True:
             record, is_new = await context.spaces.found_or_new(SYSTEM_SPACE)
             key_id, secret = context.ids.secret(8).hex(), context.ids.secret(_SECRET_BYTES).hex()
             key = AccessKey(
@@ -170,13 +171,17 @@ class AccessKeys:
                 digest=_digest(record, request.kind, key_id, secret),
                 created_at=context.clock.now(),
             )
-            if await self._put(key, record, expects=0, is_new=is_new):
-                return _issued(key, secret, record)
-        raise Conflict(what="access keys", expected=0, found=1)
+            try:
+                await self._put(key, record, expects=0, is_new=is_new)
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return _issued(key, secret, record)
 
     async def rotate(self, request: AccessKeyRequest, /) -> AccessKeyIssued:
         """Give a key a new secret; the old one opens nothing from now on. Raises NotFound, also for a revoked one."""
-        for _ in range(_TRIES):
+        race = Race()
+        while True:
             record, key, revision = await self._kept(request.id)
             if key.revoked_at is not None:
                 raise NotFound(what="access key", name=request.id)
@@ -188,20 +193,27 @@ class AccessKeys:
                     "rotated_at": self._context.clock.now(),
                 }
             )
-            if await self._put(turned, record, expects=revision):
-                return _issued(turned, secret, record)
-        raise Conflict(what="access key", expected=0, found=1)
+            try:
+                await self._put(turned, record, expects=revision)
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return _issued(turned, secret, record)
 
     async def revoke(self, request: AccessKeyRequest, /) -> AccessKeyReport:
         """Let a key open nothing any more. A second time changes nothing. Raises NotFound."""
-        for _ in range(_TRIES):
+        race = Race()
+        while True:
             record, key, revision = await self._kept(request.id)
             if key.revoked_at is not None:
                 return _shown(key)
             ended = key.model_copy(update={"revoked_at": self._context.clock.now()})
-            if await self._put(ended, record, expects=revision):
-                return _shown(ended)
-        raise Conflict(what="access key", expected=0, found=1)
+            try:
+                await self._put(ended, record, expects=revision)
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return _shown(ended)
 
     async def list(self, request: AccessListRequest | None = None, /) -> AccessKeyList:
         """Return a page of the keys, revoked ones too."""
@@ -243,8 +255,8 @@ class AccessKeys:
             raise NotFound(what="access key", name=key_id)
         return record, AccessKey.from_bytes(document.body), document.revision
 
-    async def _put(self, key: AccessKey, record: SpaceRecord, *, expects: int, is_new: bool = False) -> bool:
-        """Tell whether `key` was committed; where somebody was there before, it has to be made anew."""
+    async def _put(self, key: AccessKey, record: SpaceRecord, *, expects: int, is_new: bool = False) -> None:
+        """Commit `key`. Raises Conflict where somebody was there before, and it has to be made anew."""
         ref, body = Ref(ACCESS_KEYS, key.id), key.to_bytes()
         puts, requires, entries = opening_changes(record, is_new=is_new)
         batch = Batch(
@@ -258,9 +270,8 @@ class AccessKeys:
             await self._context.store.commit(batch)
         except Conflict:
             self._context.spaces.forget(SYSTEM_SPACE)
-            return False
+            raise
         self._seen.pop(key.id, None)
-        return True
 
 
 def _digest(record: SpaceRecord, *parts: str) -> str:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from elytron.context import OperationContext
+from elytron.racing import RACES
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, GatewayRefused, Unreachable
 from elytron_core.planes.gateway import BACKLOG, BEHIND, Behind, Counts, Waiting, WaitingMessage
 from elytron_core.ports.store import Ref
 from elytron_gateway import blobs
-from elytron_gateway.counting import ATTEMPTS, Counting, Planned
+from elytron_gateway.counting import Counting, Planned
 from elytron_gateway.names import Owner
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
 from elytron_gateway.upstream import Added, Flushed, Told, Upstream
@@ -221,7 +222,7 @@ class Backlog:
 
     async def _let_go(self, owner: Owner, holder: str) -> None:
         """Give the mark back; take it away where nothing waits any more."""
-        for _ in range(ATTEMPTS):
+        for _ in range(RACES):
             kept = await self._behind.get(SPACE, await self._place(owner))
             if kept is None or kept.value.holder != holder:
                 return

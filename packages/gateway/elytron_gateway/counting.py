@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from elytron.context import OperationContext
+from elytron.racing import Race
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
@@ -27,7 +28,6 @@ from elytron_core.planes.space import KEY
 from elytron_core.ports.store import Delete, Idempotency, Put
 from elytron_gateway.shelves import Kept, Shelf, commit
 
-ATTEMPTS = 64
 T = TypeVar("T")
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -72,7 +72,8 @@ class Counting:
         """
         # One user's changes take turns here, so that they do not run into each other in the store.
         async with self._turns.setdefault(space.partition("/")[0], asyncio.Lock()):
-            for attempt in range(1, ATTEMPTS + 1):
+            race = Race()
+            while True:
                 kept = await self._kept(space)
                 planned = await plan(kept.value)
                 changes = planned.changes
@@ -82,12 +83,10 @@ class Counting:
                     return planned.result
                 try:
                     await commit(self._ctx, space, *changes, once=planned.once)
-                except Conflict:
-                    if attempt == ATTEMPTS:
-                        raise
+                except Conflict as conflict:
+                    await race.lost(conflict)
                     continue
                 return planned.result
-        raise AssertionError("unreachable")
 
     async def _kept(self, space: SpaceId) -> Kept[Counts]:
         if await self._ctx.spaces.find(space) is None:

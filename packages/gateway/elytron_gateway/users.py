@@ -5,6 +5,7 @@ import hmac
 from collections.abc import AsyncIterator, Callable
 
 from elytron.context import OperationContext
+from elytron.racing import Race
 from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
 from elytron_core import canonical, limits
 from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
@@ -16,7 +17,6 @@ from elytron_gateway.shelves import Kept, Shelf, commit, record_of
 
 SPACE = SYSTEM_SPACE
 PREFIX = "uk_"
-ATTEMPTS = 8
 _DIGITS = 48
 
 
@@ -43,7 +43,8 @@ class Users:
         """
         require_user_id(user_id)
         key = await self._place(user_id)
-        for attempt in range(1, ATTEMPTS + 1):
+        race = Race()
+        while True:
             kept = await self._users.get(SPACE, key)
             if kept is not None and kept.value.revoked_at is None:
                 return kept.value, await self._key(kept.value)
@@ -57,12 +58,10 @@ class Users:
                 await commit(
                     self._ctx, SPACE, self._users.put(key, user, expects=expects), *await self._renamed(None, user)
                 )
-            except Conflict:
-                if attempt == ATTEMPTS:
-                    raise
+            except Conflict as conflict:
+                await race.lost(conflict)
                 continue
             return user, await self._key(user)
-        raise AssertionError("unreachable")
 
     async def authenticate(self, user_id: str, user_key: str, /) -> User:
         """Return the user that the key belongs to. Raises Unauthorized, alike for every reason."""
@@ -122,7 +121,8 @@ class Users:
         return kept
 
     async def _change(self, user_id: str, change: Change) -> User:
-        for attempt in range(1, ATTEMPTS + 1):
+        race = Race()
+        while True:
             kept = await self._kept(user_id)
             user = kept.value.model_copy(update=change(kept.value))
             if user == kept.value:
@@ -130,12 +130,10 @@ class Users:
             try:
                 put = self._users.put(kept.key, user, expects=kept.revision)
                 await commit(self._ctx, SPACE, put, *await self._renamed(kept.value, user))
-            except Conflict:
-                if attempt == ATTEMPTS:
-                    raise
+            except Conflict as conflict:
+                await race.lost(conflict)
                 continue
             return user
-        raise AssertionError("unreachable")
 
     async def _renamed(self, before: User | None, after: User | None) -> list[Put | Delete]:
         """Return the changes by which a user's new key is known, and his old one no more."""

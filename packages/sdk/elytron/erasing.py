@@ -10,6 +10,7 @@ from elytron.embedding.erasing import vectors_of
 from elytron.folding import CHECKPOINT
 from elytron.keeping import HOMES, KeptMemory, by_plane, citations_of, id_of, touched
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, find_remains, plane_of
+from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core import limits
@@ -28,8 +29,6 @@ from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, D
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.ports.store import Action, Batch, Document, Erasure, Ref
 from elytron_core.scope import ConversationKey, Scope
-
-ATTEMPTS = 16
 
 
 @dataclass(slots=True)
@@ -55,7 +54,8 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
     turns are emptied; then the documents are physically removed with every remain, the index checkpoint included.
     Killed in between, the same request finishes the work: what was emptied is found again, and not counted out twice.
     """
-    for attempt in range(1, ATTEMPTS + 1):
+    race = Race()
+    while True:
         found = {
             memory_id: await find(ctx, scope, memory_id) or await find_remains(ctx, scope, memory_id)
             for memory_id in dict.fromkeys(request.ids)
@@ -90,14 +90,12 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
             return report
         try:
             await _commit_rest(ctx, scope, plan)
-        except Conflict:
+        except Conflict as conflict:
             ctx.spaces.forget(scope.space)
             ctx.heads.drop_space(scope.space)
-            if attempt == ATTEMPTS:
-                raise
+            await race.lost(conflict)
             continue
         return report.model_copy(update={"sequence": await _remove(ctx, scope, plan)})
-    raise AssertionError("unreachable")
 
 
 async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:

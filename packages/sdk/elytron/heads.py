@@ -11,21 +11,36 @@ from elytron_core.scope import ConversationKey
 HEADS_KEPT = 10_000
 
 
+class Line:
+    """Heads that were built one on another since one was read; what breaks one breaks all behind it."""
+
+
 class KnownHead(NamedTuple):
     """A head to build on, its revision, and what a batch must demand so that it is built on this very head."""
 
     head: transcript.Conversation
     revision: int
+    line: Line
     requires: tuple[Require, ...] = ()
+
+
+class GrownHead(NamedTuple):
+    """What a batch will make of a head, at the revision that it will have."""
+
+    tag: ConversationTag
+    head: transcript.Conversation
+    revision: int
+    line: Line
 
 
 class Heads:
     """A bounded cache of heads with the revisions they will have when what is under way is committed.
 
-    It may be wrong: a batch names the revision that it builds on, and a Conflict makes its writer drop the head and
-    read again. The revision alone does not tell: where the write before was refused, another's may stand at the
-    revision it would have had. So a batch also demands the last turn of the head it builds on. It is what lets many
-    writers append to one conversation in one group of commits.
+    It may be wrong: a batch names the revision that it builds on, and a Conflict makes its writer drop the line of
+    heads that his own was in, and read again. The others of that line lose too, and leave alone the line that the first
+    of them has begun since. The revision alone does not tell: where the write before was refused, another's may stand
+    at the revision it would have had. So a batch also demands the last turn of the head it builds on. It is what lets
+    many writers append to one conversation in one group of commits.
     """
 
     def __init__(self, store: Store, /) -> None:
@@ -43,20 +58,23 @@ class Heads:
         if kept is not None:
             return kept
         if found is None:
-            return KnownHead(transcript.Conversation(channel=key.channel, conversation=key.conversation), 0)
-        return KnownHead(*found)
+            return KnownHead(transcript.Conversation(channel=key.channel, conversation=key.conversation), 0, Line())
+        return KnownHead(*found, Line())
 
-    def expect(self, space: SpaceId, tag: ConversationTag, head: transcript.Conversation, revision: int, /) -> None:
-        """Take `head` as what will stand at `revision`."""
+    def expect(self, space: SpaceId, grown: GrownHead, /) -> None:
+        """Take `grown` as what will stand, and build on it."""
+        tag, head, revision, line = grown
         last = Ref(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
-        self._kept[space, tag] = KnownHead(head, revision, (Require(last, 1),))
+        self._kept[space, tag] = KnownHead(head, revision, line, (Require(last, 1),))
         self._kept.move_to_end((space, tag))
         if len(self._kept) > HEADS_KEPT:
             self._kept.popitem(last=False)
 
-    def drop(self, space: SpaceId, tag: ConversationTag, /) -> None:
-        """Read this head again at next use."""
-        self._kept.pop((space, tag), None)
+    def drop(self, space: SpaceId, grown: GrownHead, /) -> None:
+        """Build no more on what `grown` was to be: read the conversation's head again at next use."""
+        kept = self._kept.get((space, grown.tag))
+        if kept is not None and kept.line is grown.line:
+            del self._kept[space, grown.tag]
 
     def drop_space(self, space: SpaceId, /) -> None:
         """Read every head of `space` again at next use."""

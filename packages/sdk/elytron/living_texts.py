@@ -8,6 +8,7 @@ from elytron.clipping import Clipper
 from elytron.context import OperationContext
 from elytron.deriving import documents_of_turns
 from elytron.folding import CHECKPOINT
+from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core import limits
@@ -30,7 +31,6 @@ from elytron_core.policy.redaction import cut_refs
 from elytron_core.ports.store import Action, Batch, Erasure, Ref
 from elytron_core.scope import Scope
 
-ATTEMPTS = 16
 PAGE = 500
 """Turns that are changed in one batch; a request about more, broken off, is finished by sending it again."""
 
@@ -91,7 +91,8 @@ async def _turn_page(
     ctx: OperationContext, scope: Scope, refs: list[Ref], transition: Transition, touched: _Touched
 ) -> None:
     """Change the turns at `refs` as one batch, and take note of them."""
-    for attempt in range(1, ATTEMPTS + 1):
+    race = Race()
+    while True:
         record = await ctx.spaces.find(scope.space)
         if record is None:
             return
@@ -115,10 +116,9 @@ async def _turn_page(
             if changes:
                 touched.sequence = await _commit(ctx, scope, record, changes)
                 touched.changed = True
-        except Conflict:
+        except Conflict as conflict:
             ctx.spaces.forget(scope.space)
-            if attempt == ATTEMPTS:
-                raise
+            await race.lost(conflict)
             continue
         touched.turns += affected
         return

@@ -11,6 +11,7 @@ from elytron.context import OperationContext
 from elytron.embedding.asking import checked, embed_texts
 from elytron.embedding.places import CHOICE, vectors_ref
 from elytron.folding import Fed
+from elytron.racing import Race
 from elytron.spaces import REF
 from elytron.units import embedded_text, units_of
 from elytron_core import limits
@@ -22,7 +23,6 @@ from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, JournalEntry, Put, Ref, Require
 
 DOCUMENTS_AT_ONCE = 64
-ATTEMPTS = 16
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ async def embed_some(
 
     Raises ModelUnavailable where the embedder fails, ModelRefused where it gives no vectors; what was committed stays.
     """
-    conflicts = 0
+    race = Race()
     while progress.embedded < texts:
         record = await ctx.spaces.find(space)
         if record is None:
@@ -62,11 +62,9 @@ async def embed_some(
             break
         try:
             await _Step(ctx, space, record, embedder, tag, is_first=not index.compared).take(refs, progress)
-        except Conflict:
+        except Conflict as conflict:
             ctx.spaces.forget(space)
-            conflicts += 1
-            if conflicts == ATTEMPTS:
-                raise
+            await race.lost(conflict)
     else:
         return
     progress.is_done = True

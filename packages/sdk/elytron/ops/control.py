@@ -6,6 +6,7 @@ from elytron.context import OperationContext
 from elytron.erasing import erase_memories, erase_space
 from elytron.keeping import KeptMemory, hidden, touched
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, must_find, plane_of
+from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core.clock import Instant
@@ -26,13 +27,12 @@ from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Batch, Ref
 from elytron_core.scope import Scope
 
-ATTEMPTS = 16
-
 
 async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
     """Hide memories from recall, or with `undo` show them again; all in one batch."""
     scope = ctx.scope_of(request)
-    for attempt in range(1, ATTEMPTS + 1):
+    race = Race()
+    while True:
         found = {memory_id: await find(ctx, scope, memory_id) for memory_id in dict.fromkeys(request.ids)}
         record = await ctx.spaces.find(scope.space)
         now = ctx.clock.now()
@@ -46,11 +46,9 @@ async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> Memo
             changes.put(ref, value, expects=revision, action=action)
         try:
             return _report(scope, decisions, sequence=await _commit(ctx, scope, record, changes))
-        except Conflict:
+        except Conflict as conflict:
             ctx.spaces.forget(scope.space)
-            if attempt == ATTEMPTS:
-                raise
-    raise AssertionError("unreachable")
+            await race.lost(conflict)
 
 
 async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
@@ -59,7 +57,8 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
     Evidence is not corrected: what was said was said. Raises InvalidInput for a turn or skill, and for a closed fact.
     """
     scope = ctx.scope_of(request)
-    for attempt in range(1, ATTEMPTS + 1):
+    race = Race()
+    while True:
         memory = await must_find(ctx, scope, request.id)
         record = await ctx.spaces.find(scope.space)
         assert record is not None
@@ -90,11 +89,9 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
             return _report(scope, [decision], dry_run=True)
         try:
             return _report(scope, [decision], sequence=await _commit(ctx, scope, record, changes))
-        except Conflict:
+        except Conflict as conflict:
             ctx.spaces.forget(scope.space)
-            if attempt == ATTEMPTS:
-                raise
-    raise AssertionError("unreachable")
+            await race.lost(conflict)
 
 
 async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:

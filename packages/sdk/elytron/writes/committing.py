@@ -1,6 +1,5 @@
 """Commit of a planned write: retried from fresh reads while others win the race, answered once per key."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -8,27 +7,29 @@ from elytron.context import OperationContext
 from elytron.deriving import link_written
 from elytron.embedding.passing import nudge
 from elytron.folding import Fed
+from elytron.heads import GrownHead
+from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, Outcome, WriteDecision
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Entry, Idempotency, JournalEntry, Ref, Require
-
-ATTEMPTS = 64
-_STEP_ASIDE_S = 0.001
-_STEPS_MAX = 16
+from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, JournalEntry, Ref, Require
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A write ready to commit. `about` is what its journal line names where nothing changes."""
+    """A write ready to commit.
+
+    `about` is what its journal line names where nothing changes; `grown` is the head that other writes may build on.
+    """
 
     changes: Changes
     decisions: tuple[WriteDecision, ...]
     about: Ref
     requires: tuple[Require, ...] = ()
+    grown: GrownHead | None = None
 
     def report(self, space: SpaceId, /, *, sequence: int = 0) -> MemoryWriteReport:
         """Return the receipt of the write once it stands at `sequence`."""
@@ -46,34 +47,24 @@ async def commit(
     """Plan and commit until nobody interferes; return the report with its sequence.
 
     `plan` reads, judges and ends without waiting, so that what it took from the runtime's memory (see `Heads`) is
-    still true when the batch is handed to the store. Raises the last Conflict after `ATTEMPTS` lost races.
+    still true when the batch is handed to the store. Raises the last Conflict after `RACES` lost ones.
     """
-    attempt = 0
+    race = Race()
     while True:
-        attempt += 1
         record, is_new = await ctx.spaces.found_or_new(space)
         planned = await plan(record)
         await link_written(ctx, space, record, planned.changes)
         if request.dry_run:
-            ctx.heads.drop_space(space)
             return _rehearsed(planned.report(space))
         if not planned.changes and request.idempotency_key is None:
             return planned.report(space)
         batch = _batch(ctx, space, request, record, planned, is_new=is_new)
         try:
-            committed = await ctx.store.commit(batch)
+            committed = await _committed(ctx, batch, planned.grown)
         except Conflict as conflict:
             ctx.spaces.forget(space)
-            ctx.heads.drop_space(space)
-            if not conflict.retryable or attempt >= ATTEMPTS:
-                raise
-            if attempt > 1:
-                # Whoever reads anew at once may do so behind each group that others have under way, and lose again.
-                await asyncio.sleep(_STEP_ASIDE_S * min(attempt, _STEPS_MAX))
+            await race.lost(conflict)
             continue
-        except BaseException:
-            ctx.heads.drop_space(space)
-            raise
         if not committed.replayed:
             last = batch.entries[-1]
             mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
@@ -81,9 +72,23 @@ async def commit(
                 ctx.folds.feed(space, Fed(committed.first, mark, planned.changes.recallable))
             nudge(ctx, space)
             return planned.report(space, sequence=committed.last)
-        ctx.heads.drop_space(space)
         first = MemoryWriteReport.from_bytes(committed.answer)
         return first.model_copy(update={"sequence": committed.last, "duplicated": True})
+
+
+async def _committed(ctx: OperationContext, batch: Batch, grown: GrownHead | None) -> Committed:
+    """Commit `batch`; others build on the head that it is to leave behind, unless it does not."""
+    if grown is None:
+        return await ctx.store.commit(batch)
+    ctx.heads.expect(batch.space, grown)
+    try:
+        committed = await ctx.store.commit(batch)
+    except BaseException:
+        ctx.heads.drop(batch.space, grown)
+        raise
+    if committed.replayed:
+        ctx.heads.drop(batch.space, grown)
+    return committed
 
 
 def _rehearsed(report: MemoryWriteReport) -> MemoryWriteReport:

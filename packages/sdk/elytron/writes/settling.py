@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from elytron.context import OperationContext
+from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Ref
-
-ATTEMPTS = 16
 
 ReportT = TypeVar("ReportT")
 
@@ -31,9 +30,10 @@ async def settle(
 ) -> tuple[ReportT, int]:
     """Plan and commit until nobody interferes; return the report and the journal sequence (0: nothing to commit).
 
-    Raises the last Conflict after `ATTEMPTS` lost races.
+    Raises the last Conflict after `RACES` lost ones.
     """
-    for attempt in range(1, ATTEMPTS + 1):
+    race = Race()
+    while True:
         record, is_new = await ctx.spaces.found_or_new(space)
         settled = await plan(record)
         puts, entries = (settled.changes.puts, settled.changes.entries) if settled.changes else ((), ())
@@ -52,8 +52,6 @@ async def settle(
         )
         try:
             return settled.report, (await ctx.store.commit(batch)).last
-        except Conflict:
+        except Conflict as conflict:
             ctx.spaces.forget(space)
-            if attempt == ATTEMPTS:
-                raise
-    raise AssertionError("unreachable")
+            await race.lost(conflict)

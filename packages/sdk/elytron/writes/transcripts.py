@@ -7,6 +7,7 @@ from functools import partial
 
 from elytron.aliases import put_alias, read_alias
 from elytron.context import OperationContext
+from elytron.heads import GrownHead
 from elytron.records import Changes
 from elytron.writes.committing import Planned, commit
 from elytron_core.clock import Instant
@@ -80,7 +81,7 @@ async def _plan(
     }
     known = await _known(ctx, scope, names)
     alias = await read_alias(ctx, scope, record)
-    head, revision, requires = await ctx.heads.of(scope.space, tag, key)
+    head, revision, line, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
     now = ctx.clock.now()
     changes = Changes(record)
@@ -111,13 +112,13 @@ async def _plan(
         stored.append(turn)
         sequence += 1
     about = Ref(transcript.CONVERSATIONS, tag)
-    if stored:
-        grown = _grown(head, stored, scope, write)
-        changes.put(about, grown, expects=revision, action=None)
-        if alias is not None:
-            put_alias(changes, record, *alias)
-        ctx.heads.expect(scope.space, tag, grown, revision + 1)
-    return Planned(changes, tuple(decisions), about, requires if stored else ())
+    if not stored:
+        return Planned(changes, tuple(decisions), about)
+    grown = _grown(head, stored, scope, write)
+    changes.put(about, grown, expects=revision, action=None)
+    if alias is not None:
+        put_alias(changes, record, *alias)
+    return Planned(changes, tuple(decisions), about, requires, GrownHead(tag, grown, revision + 1, line))
 
 
 def _put_attributes(
