@@ -1,7 +1,10 @@
 """What keeping the index in step promises: own writes are not read twice, others' are never missed."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterable, Sequence
+from mmap import mmap
 
 import pytest
 from tests.sdk.told import believe, learn, texts
@@ -12,6 +15,7 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import NotFound, StoreFull
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.ports.store import Document, Erasure, JournalEntry, Ref
+from elytron_index import arriving
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -116,6 +120,33 @@ async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch:
             assert len((await memory.recall("tea", user_id=name, limit=20)).hits) == 9
             assert store.entries <= 2, "the last entry is looked at, and none is folded again"
             await memory.context.folds.checkpoint()
+
+
+async def test_an_index_that_is_let_go_gives_its_memory_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arriving, "MAPPED", 0)
+    rooms: list[weakref.ref[bytearray | mmap]] = []
+    room = arriving.room
+
+    def watched(size: int) -> bytearray | mmap:
+        found = room(size)
+        rooms.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(arriving, "room", watched)
+    monkeypatch.setattr(folding, "WORTH_STORING", 1)
+    async with elytron.open("memory:", index_bytes=1) as memory:
+        for name in ("ada", "ben"):
+            await memory.write(told("tea", "milk", user=name))
+            await memory.recall("tea", user_id=name)
+        await memory.context.folds.checkpoint()
+        gc.disable()
+        try:
+            await memory.recall("tea", user_id="ada")
+            assert [there() is not None for there in rooms] == [True]
+            await memory.recall("tea", user_id="ben")
+            assert [there() is not None for there in rooms] == [False, True]
+        finally:
+            gc.enable()
 
 
 async def test_many_indexes_that_leave_at_once_wait_for_each_other_and_come_back(

@@ -1,6 +1,6 @@
 """An index as bytes: a header, checksums, one JSON object for words and shapes, then the arrays as they stand.
 
-"ELYX" | format u16 | analyser u16 | sum of the JSON 8 | sums of the arrays 16 | JSON size u64 | JSON | arrays
+"ELYX" | format u16 | analyser u16 | sum of the JSON 8 | sums of the arrays 16 | size of both u64 u64 | JSON | arrays
 
 Arrays are little-endian and begin at multiples of 64 bytes, so that an index can be read without copying them: what was
 loaded is written over only in copies. Their sums find damage and are cheap; forgery is the store's business.
@@ -9,6 +9,7 @@ loaded is written over only in copies. Their sums find damage and are cheap; for
 import json
 import struct
 from collections.abc import Iterator, Sequence
+from mmap import mmap
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,11 +26,15 @@ from elytron_index.refs import Kept, Refs
 from elytron_index.state import State
 from elytron_index.vectors import ModelVectors
 
-FORMAT = 5
+Bytes = bytes | bytearray | mmap
+
+FORMAT = 6
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"
-_HEADER = struct.Struct("<4sHH8s16sQ")
+_HEADER = struct.Struct("<4sHH8s16sQQ")
+HEAD_BYTES: Final = _HEADER.size
+"""How many bytes of a checkpoint say how long it is."""
 _ALIGNED = 64
 _PIECE = 1 << 20
 _SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("counts", "|u1"))
@@ -66,31 +71,36 @@ def dump(frozen: Frozen, watermark: int, /) -> Iterator[bytes]:
         "scopes": names.scope.values,
         "tags": names.tags.values,
     }
-    words = _padded(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=_HEADER.size)
+    words = _padded(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
     total, mixed = 0, 0
     for array in arrays:
         for piece in array.pieces():
             added, crossed = _sums(np.frombuffer(piece, np.uint64))
             total, mixed = (total + added) % (1 << 64), mixed ^ crossed
     sums = struct.pack("<QQ", total, mixed)
-    yield _HEADER.pack(_MAGIC, FORMAT, analysis.VERSION, _sum(words), sums, len(words)) + words
+    size = sum(array.size_bytes for array in arrays)
+    yield _HEADER.pack(_MAGIC, FORMAT, analysis.VERSION, _sum(words), sums, len(words), size) + words
     for array in arrays:
         yield from array.pieces()
 
 
-def load(data: bytes | bytearray, analyser: Analyser, /) -> tuple[State, int] | None:
+def size_of(head: Bytes, /) -> int:
+    """Return how long the checkpoint is that begins with `head`, of `HEAD_BYTES` at least; 0 for another version's."""
+    magic, version, analysed, _, _, words_size, size = _HEADER.unpack_from(head)
+    return HEAD_BYTES + words_size + size if (magic, version, analysed) == (_MAGIC, FORMAT, analysis.VERSION) else 0
+
+
+def load(data: Bytes, analyser: Analyser, /) -> tuple[State, int] | None:
     """Return the state and watermark of a checkpoint; None where it is damaged or of another version.
 
     The state reads `data` in place: nobody may change it.
     """
-    if len(data) < _HEADER.size:
+    if len(data) < HEAD_BYTES or len(data) != size_of(data):
         return None
-    magic, version, analysed, expected, sums, words_size = _HEADER.unpack_from(data)
-    start = _HEADER.size + words_size
-    if (magic, version, analysed) != (_MAGIC, FORMAT, analysis.VERSION) or start > len(data):
-        return None
-    words = bytes(memoryview(data)[_HEADER.size : start])
-    if _sum(words) != expected or (len(data) - start) % _ALIGNED:
+    _, _, _, expected, sums, words_size, size = _HEADER.unpack_from(data)
+    start = HEAD_BYTES + words_size
+    words = bytes(memoryview(data)[HEAD_BYTES:start])
+    if _sum(words) != expected or size % _ALIGNED:
         return None
     if struct.pack("<QQ", *_sums(np.frombuffer(data, np.uint64, offset=start))) != sums:
         return None
@@ -131,6 +141,11 @@ class _Array(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         return (sum(len(part) for part in self.parts), *self.parts[0].shape[1:])
 
+    @property
+    def size_bytes(self) -> int:
+        """How long its pieces are together."""
+        return -(-sum(part.nbytes for part in self.parts) // _ALIGNED) * _ALIGNED
+
     def pieces(self) -> Iterator[bytes]:
         """Yield its bytes in pieces whose sizes are multiples of the alignment, filled up behind the last."""
         rest = b""
@@ -149,7 +164,7 @@ class _Array(NamedTuple):
 class _Arrays:
     """The arrays of a checkpoint, one after the other, in place."""
 
-    def __init__(self, data: bytes | bytearray, at: int, shapes: Sequence[tuple[str, Sequence[int]]]) -> None:
+    def __init__(self, data: Bytes, at: int, shapes: Sequence[tuple[str, Sequence[int]]]) -> None:
         self._data = memoryview(data).toreadonly()
         self._at = at
         self._shapes = iter(shapes)

@@ -18,13 +18,26 @@ class Read:
     said: Texts | Skipping
 
 
-def read(state: State, query: IndexQuery, /) -> Read:
-    """Return what the words of `query` say; kept for the next, since a recall asks of one plane after the other."""
-    is_large = skipping.serves(state, query)
-    asked = (is_large, query.text, query.weights, query.body, query.title, query.label)
-    kept = state.read
-    if kept is None or kept.asked != asked:
-        terms = texts.terms_of(state, query.text)
-        said = skipping.read(state, query, terms) if is_large else texts.read(state, query, terms)
-        kept = state.read = Read(asked, terms, said)
-    return kept
+class Reading:
+    """What the words of the last query say, kept for the next, since a recall asks of one plane after the other.
+
+    It stands beside the state that it is of and not in it, so that a state is gone with the last one who holds it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: Read | None = None
+
+    def of(self, state: State, query: IndexQuery, /) -> Read:
+        """Return what the words of `query` say of `state`, which nobody has changed since this was made or forgot."""
+        is_large = skipping.serves(state, query)
+        asked = (is_large, query.text, query.weights, query.body, query.title, query.label)
+        kept = self._kept
+        if kept is None or kept.asked != asked:
+            terms = texts.terms_of(state, query.text)
+            said = skipping.read(state, query, terms) if is_large else texts.read(state, query, terms)
+            kept = self._kept = Read(asked, terms, said)
+        return kept
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        self._kept = None

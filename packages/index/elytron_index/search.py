@@ -12,10 +12,11 @@ import numpy as np
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_index import aims, masks, reading
+from elytron_index import aims, masks
 from elytron_index.columns import Mask
 from elytron_index.nearness import Nearness, nearness
 from elytron_index.query import Candidate, Candidates, IndexQuery, Signals, UnitView
+from elytron_index.reading import Reading
 from elytron_index.selection import best, best_three
 from elytron_index.sights import Around
 from elytron_index.skipping import Skipping
@@ -34,8 +35,8 @@ _one: Callable[[list[float]], Signals[float]] = partial(_new, Signals)
 _candidate: Callable[[tuple[UnitView, Signals[float], float]], Candidate] = partial(_new, Candidate)
 
 
-def search(state: State, query: IndexQuery, /) -> Candidates:
-    """Return the best units for `query`.
+def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
+    """Return the best units for `query`, read by the `reading` of this state.
 
     Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
     """
@@ -46,7 +47,7 @@ def search(state: State, query: IndexQuery, /) -> Candidates:
     sight = state.sights.of(query.filters)
     excluded = masks.excluded_rows(query.filters.exclude, state.rows_of)
     asked = masks.asked(query.filters, sight.mask, state.columns, state.names, excluded)
-    read = reading.read(state, query)
+    read = reading.of(state, query)
     terms = read.terms
     near = nearness(state, query, sight)
     pool = _pool(state, query, read.said, near, seen=sight.mask, asked=asked)

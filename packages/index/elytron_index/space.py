@@ -7,8 +7,10 @@ import numpy as np
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import checkpoint
+from elytron_index.checkpoint import Bytes
 from elytron_index.frozen import Frozen
 from elytron_index.query import Candidates, IndexQuery, UnitView
+from elytron_index.reading import Reading
 from elytron_index.search import search
 from elytron_index.state import State
 from elytron_index.units import Change, Embedded
@@ -23,6 +25,7 @@ class SpaceIndex:
     def __init__(self, analyser: Analyser, /) -> None:
         self._state = State(analyser)
         self._watermark = 0
+        self._reading = Reading()
         self._planes: dict[str, int] | None = None
         self._since: list[tuple[Sequence[Change], Sequence[Embedded]]] | None = None
 
@@ -38,6 +41,7 @@ class SpaceIndex:
         that names another document than its change; LimitExceeded for more units than an index can hold.
         """
         self._planes = None
+        self._reading.forget()
         self._state.apply(changes, embedded)
         self._watermark = watermark
         if self._since is not None:
@@ -59,7 +63,7 @@ class SpaceIndex:
 
         Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
         """
-        return search(self._state, query)
+        return search(self._state, query, self._reading)
 
     def units_near(self, unit: UnitView, /, *, before: int, after: int) -> tuple[UnitView, ...]:
         """Return up to `before` units ahead of `unit` in its thread and `after` behind it, in order, without itself."""
@@ -158,9 +162,10 @@ class SpaceIndex:
             state.apply(changes, embedded)
         state.compared = self._state.compared
         self._state, self._since = state, None
+        self._reading.forget()
 
     @classmethod
-    def from_bytes(cls, data: bytes | bytearray, analyser: Analyser, /) -> "SpaceIndex | None":
+    def from_bytes(cls, data: Bytes, analyser: Analyser, /) -> "SpaceIndex | None":
         """Return the index that `data` is a checkpoint of; None where it is damaged or of another version."""
         loaded = checkpoint.load(data, analyser)
         if loaded is None:

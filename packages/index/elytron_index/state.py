@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from elytron_index.sights import Sights
 from elytron_index.threads import Threads
 from elytron_index.units import Change, Embedded, Unit
 from elytron_index.vectors import Coded, Scanned, Vectors
-
-if TYPE_CHECKING:
-    from elytron_index.reading import Read
 
 _DAY_MS = 86_400_000
 _FULL_CHARS = 250
@@ -216,7 +213,6 @@ class State:
     def _renew(self) -> None:
         """Forget what was looked up of the units as they were."""
         self.sights = Sights(self.columns, self.names)
-        self.read: Read | None = None
         self.scanned: Scanned | None = None
         self._assistants: tuple[Mask, Mask, bool] | None = None
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
 from elytron.readings import Readings
@@ -14,6 +15,7 @@ from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, VectorSet
 from elytron_core.ports.store import Action, Document, Erasure, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
+from elytron_index.arriving import Arriving
 from elytron_index.cache import IndexCache
 from elytron_index.space import FrozenIndex, SpaceIndex
 
@@ -64,7 +66,7 @@ class Folds:
         self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
         self._held: dict[SpaceId, _Held] = {}
         self._fed: dict[SpaceId, list[Fed]] = {}
-        self._locks: dict[SpaceId, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
         self._leaving: dict[SpaceId, _Held] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -214,13 +216,13 @@ class Folds:
     async def _load(self, space: SpaceId) -> _Held:
         """Return the index that the checkpoint holds, or an empty one where there is none that can be trusted."""
         self.readings.forget(space)
-        data = bytearray()
+        arriving = Arriving(limits.BLOB_BYTES)
         try:
             async for chunk in self._store.read_blob(space, CHECKPOINT):
-                data += chunk
+                arriving.take(chunk)
         except (NotFound, StoreCorrupt):
             return _Held(SpaceIndex(self._analyser))
-        index = SpaceIndex.from_bytes(data, self._analyser)
+        index = SpaceIndex.from_bytes(arriving.data, self._analyser)
         if index is None or index.watermark == 0:
             return _Held(SpaceIndex(self._analyser))
         entries = await self._store.journal(space, after=index.watermark - 1, limit=1)

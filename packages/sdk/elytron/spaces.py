@@ -6,10 +6,11 @@ from elytron_core.planes.space import KEY, SPACE, SpaceRecord
 from elytron_core.ports.store import Action, Entry, Put, Ref, Require, Store
 
 REF = Ref(SPACE, KEY)
+SPACES_KEPT = 65_536
 
 
 class Spaces:
-    """Finds and makes space records, and remembers those it has seen."""
+    """Finds and makes space records, and remembers those it has seen, up to `SPACES_KEPT`."""
 
     def __init__(self, store: Store, clock: Clock, ids: Ids, /) -> None:
         self._store = store
@@ -25,6 +26,8 @@ class Spaces:
         (document,) = await self._store.get(space, (REF,))
         if document is None:
             return None
+        if len(self._known) >= SPACES_KEPT:
+            del self._known[next(iter(self._known))]
         return self._known.setdefault(space, SpaceRecord.from_bytes(document.body))
 
     async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:

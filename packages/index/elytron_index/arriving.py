@@ -1,0 +1,51 @@
+"""The bytes of a checkpoint on their way in, laid once where its index will read them."""
+
+import mmap
+import sys
+
+from elytron_index import checkpoint
+from elytron_index.checkpoint import HEAD_BYTES, Bytes
+
+MAPPED = 128 * 1024
+"""From this size on bytes lie in a map of their own, not in what the allocator keeps for whoever comes next."""
+_HUGE = 8 << 20
+"""From this size on the system is asked for large pages, of which few have to be made."""
+
+
+class Arriving:
+    """A checkpoint that is taken piece by piece into memory of its whole size, which its first bytes tell."""
+
+    def __init__(self, most: int, /) -> None:
+        """Take no checkpoint that says to be longer than `most`."""
+        self._most = most
+        self._head = b""
+        self._data: bytearray | mmap.mmap | None = None
+        self._filled = 0
+
+    def take(self, piece: bytes, /) -> None:
+        """Take the next bytes."""
+        if self._data is None:
+            self._head += piece
+            if len(self._head) < HEAD_BYTES:
+                return
+            size = checkpoint.size_of(self._head)
+            self._data = room(size if size <= self._most else 0)
+            piece, self._head = self._head, b""
+        end = self._filled + len(piece)
+        if end <= len(self._data):
+            self._data[self._filled : end] = piece
+        self._filled = end
+
+    @property
+    def data(self) -> Bytes:
+        """The checkpoint; nothing where what came is none of this version, or not the whole of one."""
+        return self._data if self._data is not None and self._filled == len(self._data) else b""
+
+
+def room(size: int, /) -> bytearray | mmap.mmap:
+    """Return memory for `size` bytes, all zero; a large one goes back to the system when nobody reads it any more."""
+    if size < MAPPED:
+        return bytearray(size)
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,0 +1,38 @@
+"""The records of spaces are remembered, as many as there is room for."""
+
+from collections.abc import Sequence
+
+import pytest
+
+import elytron
+from elytron import spaces
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Document, Ref
+from elytron_store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+
+class Counting(MemoryStore):
+    """A memory store that counts the records of spaces that are read of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[SpaceId] = []
+
+    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+        self.records += [space for ref in refs if ref == spaces.REF]
+        return await super().get(space, refs)
+
+
+async def test_the_record_that_was_read_first_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spaces, "SPACES_KEPT", 2)
+    store = Counting()
+    async with elytron.open(store) as memory:
+        for name in ("ada", "ben", "cyd"):
+            await memory.add("tea", user_id=name)
+            await memory.recall("tea", user_id=name)
+        store.records.clear()
+        for name in ("cyd", "ben", "ada", "ben"):
+            assert (await memory.recall("tea", user_id=name)).hits
+        assert store.records == ["ada", "ben"]
