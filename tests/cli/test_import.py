@@ -1,6 +1,7 @@
 """Importing transcripts: each message once for ever, and nothing from a file with anything wrong in it."""
 
 import json
+import zipfile
 from typing import Any
 
 import pytest
@@ -38,6 +39,23 @@ def test_the_same_file_again_changes_nothing_and_a_grown_one_adds_what_is_new(el
 def test_messages_without_a_conversation_go_where_they_are_sent(elytron: CommandLine) -> None:
     elytron("import", elytron.write("chat.jsonl", lines(GOOD)), "--conversation", "harbour")
     assert elytron.json("list")["items"][0]["conversation"] == "harbour"
+
+
+def test_a_transcript_comes_in_on_standard_input(elytron: CommandLine) -> None:
+    for stored in (2, 0):
+        report = elytron.json("import", "-", standard_input=lines(GOOD, OTHER))
+        assert (report["messages"], report["stored"]) == (2, stored)
+    assert {item["conversation"] for item in elytron.json("list")["items"]} == {"stdin", "notes"}
+    assert elytron.error("import", "-", standard_input=b"", expect=6)["key"] == "unreadable_file"
+
+
+def test_an_export_comes_in_as_the_zip_file_that_it_is(elytron: CommandLine) -> None:
+    message = {"uuid": "m1", "sender": "human", "text": "tea", "created_at": "2025-01-01T00:00:00Z"}
+    with zipfile.ZipFile("data.zip", "w") as archive:
+        archive.writestr("users.json", "[]")
+        archive.writestr("conversations.json", json.dumps([{"uuid": "c1", "name": "", "chat_messages": [message]}]))
+    assert elytron.json("import", "data.zip")["format"] == "claude"
+    assert elytron.json("recall", "tea")["hits"][0]["text"] == "tea"
 
 
 def test_a_dry_run_reads_and_stores_nothing(elytron: CommandLine) -> None:

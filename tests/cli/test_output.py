@@ -1,6 +1,7 @@
 """What is printed cannot steer a terminal, and errors end a run with their own code."""
 
 import io
+import itertools
 import json
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
 from elytron_cli.exits import exit_code
 from elytron_cli.output import Output, json_text, line, safe
-from elytron_cli.progress import Bar
+from elytron_cli.progress import Bar, Unit
 from elytron_cli.refusal import Refused
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem
@@ -106,13 +107,21 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_at_a_terminal_a_bar_shows_progress_and_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("unit", "pace"), [("bytes", "kB/s"), ("texts", "9000/10000")])
+def test_at_a_terminal_a_bar_shows_progress_pace_and_time_left(
+    monkeypatch: pytest.MonkeyPatch, unit: Unit, pace: str
+) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    with Bar("importing", shown=True) as bar:
-        bar.at(50, 100)
-        bar.at(100, 100)
-    assert "importing" in terminal.getvalue()
+    ticks = itertools.count()
+    monkeypatch.setattr("rich.console.monotonic", lambda: float(next(ticks)))
+    with Bar("importing", unit=unit, shown=True) as bar:
+        for done in range(1_000, 10_000, 1_000):
+            bar.at(done, 10_000)
+    shown = terminal.getvalue()
+    assert "importing" in shown
+    assert pace in shown
+    assert "0:00:0" in shown
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -121,7 +130,7 @@ def test_where_nobody_looks_there_is_no_bar(
 ) -> None:
     if not shown:
         monkeypatch.setattr(sys, "stderr", Terminal())
-    with Bar("importing", shown=shown) as bar:
+    with Bar("importing", unit="bytes", shown=shown) as bar:
         bar.at(1, 2)
     assert capsys.readouterr().err == ""
 

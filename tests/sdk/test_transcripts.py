@@ -1,5 +1,6 @@
 """Transcripts of other programs: told by content, read in order, refused with the place of what is wrong."""
 
+import codecs
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,6 +105,12 @@ class TestJsonLines:
             with path.open("ab") as more:
                 more.write(b'{"role": "us')
             assert [row(said)[3] for said in transcript.messages(HOME)] == ["The ferry"]
+
+    def test_the_mark_that_some_programs_put_first_is_no_part_of_it(self, tmp_path: Path) -> None:
+        marked = codecs.BOM_UTF8 + lines(MINA, TOMAS)
+        assert rows(written(tmp_path, marked)) == rows(written(tmp_path, lines(MINA, TOMAS)))
+        assert len(rows(written(tmp_path, codecs.BOM_UTF8 + json.dumps([MINA]).encode()))) == 1
+        assert len(rows(written(tmp_path, codecs.BOM_UTF8 + json.dumps({"messages": [MINA]}).encode()))) == 1
 
     BAD = {
         "a half-written last line": (
@@ -223,10 +230,34 @@ class TestChatGpt:
     def test_one_conversation_alone_is_read_too(self, tmp_path: Path) -> None:
         assert len(rows(written(tmp_path, self.CONVERSATION))) == 3
 
+    @pytest.mark.parametrize("named", [None, "nowhere"])
+    def test_without_a_current_node_the_newest_path_is_read(self, tmp_path: Path, named: str | None) -> None:
+        tree = {
+            "ask": node("ask", None, "user", "Where?", create_time=1),
+            "old": node("old", "ask", "assistant", "Here.", create_time=3),
+            "new": node("new", "ask", "assistant", "There.", create_time=4),
+            "draft": node("draft", "ask", "assistant", "Nowhere.", create_time=2),
+        }
+        path = written(tmp_path, self.CONVERSATION | {"mapping": tree, "current_node": named})
+        assert [text for _, _, _, text, _ in rows(path)] == ["Where?", "There."]
+
+    def test_what_is_left_of_a_path_is_read_and_gaps_in_messages_hold_no_words(self, tmp_path: Path) -> None:
+        spoken = {
+            "content_type": "multimodal_text",
+            "parts": [{"content_type": "audio_transcription", "text": "Out loud"}, None],
+        }
+        tree = {
+            "a": node("a", "client-created-root", "user", "", content=spoken),
+            "b": node("b", "a", "assistant", "by nobody", author=None),
+            "c": node("c", "b", "assistant", "", content=None),
+            "d": node("d", "c", "assistant", "Yes."),
+        }
+        path = written(tmp_path, self.CONVERSATION | {"mapping": tree, "current_node": "d"})
+        assert [text for _, _, _, text, _ in rows(path)] == ["Out loud", "Yes."]
+
     BAD = {
-        "no path": ({"current_node": "nowhere"}, "is not a tree"),
+        "a circle alone": ({"mapping": {"a": node("a", "a", "user", "x")}, "current_node": None}, "is not a tree"),
         "a circle": ({"mapping": {"a": node("a", "a", "user", "x")}, "current_node": "a"}, "is not a tree"),
-        "no current node": ({"current_node": None}, "current_node is missing"),
         "no id": ({"conversation_id": None}, "conversation id is missing"),
         "a mapping that is a list": ({"mapping": [1]}, "mapping is not an object"),
         "a node that is a text": ({"mapping": {"a": "s3cret"}, "current_node": "a"}, "node is not an object"),
@@ -260,6 +291,7 @@ class TestClaude:
                 "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "At six."}],
             },
             {"uuid": "c", "sender": "assistant", "text": "", "content": []},
+            {"uuid": "d", "sender": "assistant", "text": "(not shown here)", "content": [{"type": "tool_use"}]},
         ],
     }
 
@@ -287,7 +319,10 @@ UNKNOWN = {
     "nothing": (b"", "is empty"),
     "white space": (b" \n\t\n", "is empty"),
     "prose": (b"Dear diary", "neither JSON nor JSON Lines"),
-    "a zip": (b"PK\x03\x04rest", "is packed"),
+    "a cut zip": (b"PK\x03\x04rest", "cannot be unpacked"),
+    "something packed": (b"\x1f\x8brest", "is packed"),
+    "UTF-16": ('{"role": "user"}'.encode("utf-16"), "UTF-16"),
+    "UTF-16 without a mark": ('{"role": "user"}'.encode("utf-16-le"), "UTF-16"),
     "an empty list": (b"[]", "holds no messages"),
     "a list of numbers": (b"[1]", "none of the transcripts"),
     "a cut list": (b'[{"role": "user"', "cannot be parsed at line 1"),

@@ -1,6 +1,11 @@
-"""Small text files that a command is given."""
+"""Files that a command is given, and standard input in the place of one."""
 
+import shutil
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from elytron_adapter.codec import decode_as
@@ -9,6 +14,27 @@ from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.model import Value
 
 ValueT = TypeVar("ValueT", bound=Value)
+
+_DASH = Path("-")
+
+
+@contextmanager
+def as_file(path: Path, /) -> Generator[Path]:
+    """Yield `path`; where it is "-", a file with all that standard input gave, which is gone afterwards.
+
+    Raises UnreadableFile.
+    """
+    if path != _DASH:
+        yield path
+        return
+    with TemporaryDirectory(prefix="elytron-") as folder:
+        copy = Path(folder, "stdin")
+        try:
+            with copy.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        except OSError as error:
+            raise UnreadableFile(name=str(path), problem=f"cannot be taken in: {error.strerror}") from error
+        yield copy
 
 
 def read_file(path: Path, /) -> str:

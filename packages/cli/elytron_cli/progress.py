@@ -3,24 +3,39 @@
 import sys
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
+
+Unit = Literal["bytes", "texts"]
 
 
 class Bar:
-    """Shows how far a work is, once it has begun to tell; nothing, where `shown` is false or nobody looks."""
+    """Shows how far a work is, how fast and for how long yet, once it has begun to tell.
 
-    def __init__(self, what: str, /, *, shown: bool) -> None:
+    It shows nothing where `shown` is false or nobody looks.
+    """
+
+    def __init__(self, what: str, /, *, unit: Unit, shown: bool) -> None:
         self._what = what
+        self._unit: Unit = unit
         self._shown = shown and sys.stderr.isatty()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         if self._shown:
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TaskProgressColumn,
+                TextColumn,
+                TimeRemainingColumn,
+                TransferSpeedColumn,
+            )
 
             from elytron_cli.output import console
 
-            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
+            pace = TransferSpeedColumn() if self._unit == "bytes" else MofNCompleteColumn()
+            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), pace, TimeRemainingColumn()
             progress = self._stack.enter_context(Progress(*columns, console=console(stderr=True), transient=True))
             self._progress = progress
             self._task = progress.add_task(self._what, total=None)

@@ -38,9 +38,16 @@ def parse(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits
         raise InvalidJson(problem=f"is nested deeper than {depth}") from None
     if data.count(b"{") + data.count(b"[") > depth:
         _require_depth(value, depth)
-    if _SURROGATE_ESCAPE in data.lower() and any(found.lastgroup == "lone" for found in _ESCAPE.finditer(data)):
-        raise InvalidJson(problem="has a lone surrogate")
+    if _SURROGATE_ESCAPE in data.lower():
+        _require_pairs(data)
     return value
+
+
+def _require_pairs(data: bytes) -> None:
+    for found in _ESCAPE.finditer(data):
+        if found.lastgroup == "lone":
+            line, column = data.count(b"\n", 0, found.start()) + 1, found.start() - data.rfind(b"\n", 0, found.start())
+            raise InvalidJson(problem=f"has a lone surrogate at line {line}, byte {column}")
 
 
 def _require_depth(value: Json, depth: int) -> None:

@@ -93,7 +93,7 @@ def folder() -> Path:
 async def _run(found: Settings, out: Output) -> DemoReport:
     lines, questions = _read()
     async with opened(found, when_missing=WhenMissing.MAKE) as session:
-        with Bar("writing a year of conversation", shown=not out.is_json) as bar:
+        with Bar("writing a year of conversation", unit="bytes", shown=not out.is_json) as bar:
             began = time.perf_counter()
             imported = await import_transcript(session, folder() / CONVERSATION, progress=bar.at)
             took = time.perf_counter() - began

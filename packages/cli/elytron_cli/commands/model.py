@@ -144,7 +144,7 @@ async def _whole(session: Session, request: MemoryEmbedRequest | ModelSwitchRequ
     """Call until there is no more; return the last report with the counts of all."""
     embedded = reused = refused = dropped = 0
     switched = changed = False
-    with Bar("embedding", shown=True) as bar:
+    with Bar("embedding", unit="texts", shown=True) as bar:
         while True:
             report = await session.call(request, MemoryEmbedReport)
             embedded, reused = embedded + report.embedded, reused + report.reused

@@ -6,8 +6,10 @@ from pathlib import Path
 import click
 
 from elytron.flows.importing import TranscriptImportReport, import_transcript
+from elytron.transcripts import packed
 from elytron_cli import tables
 from elytron_cli.commands.writing import conversation_scope
+from elytron_cli.files import as_file
 from elytron_cli.options import command, common
 from elytron_cli.output import Output
 from elytron_cli.progress import Bar
@@ -23,8 +25,6 @@ from elytron_core.contracts.moving import (
     MemorySpaceExportRequest,
 )
 from elytron_store import WhenMissing
-
-_ZIP = b"PK\x03\x04"
 
 
 @command("import")
@@ -42,22 +42,23 @@ _ZIP = b"PK\x03\x04"
 def import_file(*, file: Path, conversation: str | None, mode: str, dry_run: bool) -> int | None:
     """Read FILE into the space: a transcript (JSON Lines, OpenAI messages, ChatGPT or Claude export) or an archive.
 
-    What FILE is, is told by its content. A transcript can be imported again, also when it has grown: what is there
-    already is left alone. From a file with anything wrong in it, nothing is stored.
+    What FILE is, is told by its content ("-" reads standard input). A transcript can be imported again, also when it
+    has grown: what is there already is left alone. From a file with anything wrong in it, nothing is stored.
     """
+    with as_file(file) as read:
 
-    async def work(session: Session, out: Output) -> None:
-        if _is_archive(file):
-            request = MemoryImportRequest(path=os.fspath(file), mode=ImportMode(mode), dry_run=dry_run)
-            restored = await session.call(request, MemoryImportReport)
-            out.report(restored, lambda console: tables.pairs(console, _told(restored)))
-            return
-        scope = conversation_scope(session, conversation)
-        with Bar("importing", shown=not out.is_json) as bar:
-            report = await import_transcript(session, file, scope=scope, progress=bar.at, dry_run=dry_run)
-        out.report(report, lambda console: tables.pairs(console, _read(report)))
+        async def work(session: Session, out: Output) -> None:
+            if _is_archive(read):
+                request = MemoryImportRequest(path=os.fspath(read), mode=ImportMode(mode), dry_run=dry_run)
+                restored = await session.call(request, MemoryImportReport)
+                out.report(restored, lambda console: tables.pairs(console, _told(restored)))
+                return
+            scope = conversation_scope(session, conversation)
+            with Bar("importing", unit="bytes", shown=not out.is_json) as bar:
+                report = await import_transcript(session, read, scope=scope, progress=bar.at, dry_run=dry_run)
+            out.report(report, lambda console: tables.pairs(console, _read(report)))
 
-    return run(work, when_missing=WhenMissing.MAKE)
+        return run(work, when_missing=WhenMissing.MAKE)
 
 
 @command("export")
@@ -97,7 +98,8 @@ def _is_archive(file: Path) -> bool:
         if not file.is_file():
             return False
         with file.open("rb") as opened:
-            return opened.read(len(_ZIP)) == _ZIP
+            is_zip = opened.read(len(packed.MAGIC)) == packed.MAGIC
+        return is_zip and not packed.is_export(file)
     except (OSError, ValueError):
         return False  # the reader of transcripts says what is wrong with it
 

@@ -1,4 +1,7 @@
-"""ChatGPT's `conversations.json`: each conversation is a tree of messages; what its user last saw is one path of it."""
+"""ChatGPT's `conversations.json`: each conversation is a tree of messages; what its user last saw is one path of it.
+
+Where an export names no such path, or a node that it does not hold, the newest is read, as far as it goes.
+"""
 
 from collections.abc import Iterator
 
@@ -40,26 +43,41 @@ def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Sa
 
 
 def _path(conversation: dict[str, Json]) -> list[dict[str, Json]]:
-    """Return the messages from the root to the current node."""
-    nodes = shape.members(conversation.get("mapping"), what="mapping")
+    """Return the messages from the root, or what is left of the path to it, to the current node."""
+    mapping = shape.members(conversation.get("mapping"), what="mapping")
+    nodes = {key: shape.members(value, what="node") for key, value in mapping.items()}
     found: list[dict[str, Json]] = []
     seen: set[str] = set()
     at = conversation.get("current_node")
-    if at is None and nodes:
-        raise InvalidInput(field="current_node", problem="is missing")
-    while at is not None:
-        if not isinstance(at, str) or at not in nodes or at in seen:
-            raise InvalidInput(field="mapping", problem="is not a tree with a path to current_node")
+    at = at if isinstance(at, str) and at in nodes else _newest_leaf(nodes)
+    while isinstance(at, str) and at in nodes:
+        if at in seen:
+            raise InvalidInput(field="mapping", problem="is not a tree")
         seen.add(at)
-        node = shape.members(nodes[at], what="node")
-        if node.get("message") is not None:
-            found.append(shape.members(node["message"], what="message"))
-        at = node.get("parent")
-    return found[::-1]
+        found.append(_message(nodes[at]))
+        at = nodes[at].get("parent")
+    return [message for message in reversed(found) if message]
+
+
+def _message(node: dict[str, Json]) -> dict[str, Json]:
+    return shape.members(node.get("message") or {}, what="message")
+
+
+def _newest_leaf(nodes: dict[str, dict[str, Json]]) -> str | None:
+    """Return the last end of a path, for an export that does not say which one its user last saw."""
+    inner = {parent for node in nodes.values() if isinstance(parent := node.get("parent"), str)}
+    leaves = [key for key in nodes if key not in inner]
+    if nodes and not leaves:
+        raise InvalidInput(field="mapping", problem="is not a tree")
+    return max(leaves, key=lambda key: _made_at(nodes[key]), default=None)
+
+
+def _made_at(node: dict[str, Json]) -> int:
+    return shape.moment(_message(node).get("create_time"), what="create_time") or 0
 
 
 def _speaker(message: dict[str, Json]) -> Role | None:
-    author = shape.members(message.get("author"), what="author").get("role")
+    author = shape.members(message.get("author") or {}, what="author").get("role")
     hidden = shape.members(message.get("metadata") or {}, what="metadata").get("is_visually_hidden_from_conversation")
     to_all = message.get("recipient", "all") == "all"
     return _SPEAKERS.get(author) if isinstance(author, str) and to_all and not hidden else None

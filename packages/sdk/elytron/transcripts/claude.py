@@ -28,9 +28,15 @@ def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Sa
             message = shape.members(item, what="message")
             at = shape.moment(message.get("created_at"), what="created_at") or at
             role = shape.role(message.get("sender"), what="sender")
-            words = shape.text(message.get("content")) or shape.text(message.get("text"), what="text")
+            words = _words(message)
             if not words.strip():
                 continue
             own_id = shape.name(message.get("uuid"), what="message uuid")
             draft = shape.turn(key, position=position, role=role, text=words, at=at, own_id=own_id)
             yield Said(conversation=key, turn=draft, title=title, done_bytes=place.done_bytes)
+
+
+def _words(message: dict[str, Json]) -> str:
+    """Return what was said; beside blocks the text is not it, as it stands in for blocks that hold no words."""
+    blocks = message.get("content")
+    return shape.text(blocks) if blocks else shape.text(message.get("text"), what="text")

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from elytron.transcripts import chatgpt, claude, openai_messages
+from elytron.transcripts import chatgpt, claude, openai_messages, packed, shape
 from elytron.transcripts.document import Document, DocumentFormat
 from elytron.transcripts.jsonl import JsonLines
 from elytron.transcripts.shape import Reader, Said
@@ -18,7 +18,7 @@ from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, parse
 
 _HEAD_BYTES = 64 * 1024
-_PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
 
 
 class Format(StrEnum):
@@ -88,9 +88,13 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _recognised(file: BinaryIO, *, name: str, size: int) -> tuple[Reader, Format]:
-    head = file.read(_HEAD_BYTES)
+    head = shape.unmarked(file.read(_HEAD_BYTES))
+    if head.startswith(packed.MAGIC):
+        return _document(packed.conversations(file, name=name), name=name, size=size)
     if head.startswith(_PACKED):
         raise UnreadableFile(name=name, problem="is packed: unpack it and give the JSON file inside")
+    if b"\0" in head[:4]:
+        raise UnreadableFile(name=name, problem="is not UTF-8, but looks like UTF-16: save it as UTF-8")
     match head.lstrip()[:1]:
         case b"":
             raise UnreadableFile(name=name, problem="is empty")
@@ -108,7 +112,7 @@ def _recognised(file: BinaryIO, *, name: str, size: int) -> tuple[Reader, Format
 def _starts_with_a_message(file: BinaryIO) -> bool:
     file.seek(0)
     try:
-        line = parse(file.readline(limits.IMPORT_LINE_BYTES))
+        line = parse(shape.unmarked(file.readline(limits.IMPORT_LINE_BYTES)))
     except InvalidJson:
         return False
     return isinstance(line, dict) and "content" in line
@@ -120,7 +124,7 @@ def _whole_or_none(file: BinaryIO, *, size: int) -> Json:
         return None
     file.seek(0)
     try:
-        return parse(file.read(size), limit=limits.TRANSCRIPT_JSON_BYTES)
+        return parse(shape.unmarked(file.read(size)), limit=limits.TRANSCRIPT_JSON_BYTES)
     except InvalidJson:
         return None
 
@@ -128,7 +132,8 @@ def _whole_or_none(file: BinaryIO, *, size: int) -> Json:
 def _whole(file: BinaryIO, *, name: str, size: int) -> Json:
     file.seek(0)
     try:
-        return parse(file.read(limits.TRANSCRIPT_JSON_BYTES + 1)[:size], limit=limits.TRANSCRIPT_JSON_BYTES)
+        data = file.read(limits.TRANSCRIPT_JSON_BYTES + 1)[:size]
+        return parse(shape.unmarked(data), limit=limits.TRANSCRIPT_JSON_BYTES)
     except (InvalidJson, PayloadTooLarge) as error:
         raise UnreadableFile(name=name, problem=error.message) from None
 

@@ -42,8 +42,9 @@ class JsonLines:
             if len(line) > limits.IMPORT_LINE_BYTES:
                 problem = f"is longer than {limits.IMPORT_LINE_BYTES} bytes"
                 raise UnreadableFile(name=self._name, problem=problem, line=number)
-            if line.strip():
-                yield number, line, done
+            text = shape.unmarked(line) if number == 1 else line
+            if text.strip():
+                yield number, text, done
 
 
 def _said(line: bytes, home: ConversationKey, places: Counter[ConversationKey], done: int) -> Said | None:

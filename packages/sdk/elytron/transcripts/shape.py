@@ -1,5 +1,6 @@
 """From what transcript formats write down to turns. A wrong shape is an InvalidInput that names it, never its value."""
 
+import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -44,6 +45,11 @@ class Reader(Protocol):
     def messages(self, home: ConversationKey, /) -> Iterator[Said]:
         """Yield what was said, in order; `home` takes what names no conversation. Raises UnreadableFile."""
         ...
+
+
+def unmarked(data: bytes, /) -> bytes:
+    """Return the beginning of a file without the mark that some programs put before UTF-8."""
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def members(value: Json, /, *, what: str) -> dict[str, Json]:
@@ -116,6 +122,8 @@ def text(content: Json, /, *, what: str = "content") -> str:
 
 def _part(part: Json, *, what: str) -> str:
     match part:
+        case None:
+            return ""
         case str():
             return part
         case dict():

@@ -1,0 +1,67 @@
+"""Exports of other programs as the ZIP files in which they are handed out."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sdk.test_transcripts import CANARY, rows, written
+
+from elytron.transcripts import Format, open_transcript
+from elytron_core import limits
+from elytron_core.errors import UnreadableFile
+
+
+def zipped(folder: Path, **members: Any) -> Path:
+    path = folder / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.json", json.dumps(content))
+    return path
+
+
+CHATGPT: dict[str, Any] = {
+    "conversation_id": "c-1",
+    "mapping": {"a": {"message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Tea?"]}}}},
+    "current_node": "a",
+}
+CLAUDE = {"uuid": "u-1", "name": "Tides", "chat_messages": [{"uuid": "a", "sender": "human", "text": "When?"}]}
+
+
+def test_an_export_is_read_as_it_was_handed_out(tmp_path: Path) -> None:
+    path = zipped(tmp_path, user={"id": 1}, conversations=[CLAUDE])
+    assert rows(path) == rows(written(tmp_path, [CLAUDE]))
+    with open_transcript(path) as transcript:
+        assert (transcript.format, transcript.name) == (Format.CLAUDE, "export.zip")
+
+
+def test_numbered_parts_are_read_in_their_order(tmp_path: Path) -> None:
+    parts = {f"conversations-{n:03}": [CHATGPT | {"conversation_id": f"c-{n}"}] for n in (1, 0)}
+    found = [conversation for conversation, *_ in rows(zipped(tmp_path, **parts))]
+    assert found == ["c-0", "c-1"]
+
+
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [
+        ({"users": [{"name": CANARY}]}, "holds no conversations.json"),
+        ({"conversations": {"s3cret": 1}}, "conversations.json is not a list"),
+        ({"conversations": [1]}, "none of the transcripts"),
+        ({"conversations": []}, "holds no conversations.json"),
+    ],
+)
+def test_another_zip_is_refused(tmp_path: Path, members: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UnreadableFile, match=problem) as refused:
+        rows(zipped(tmp_path, **members))
+    assert CANARY not in refused.value.message
+
+
+def test_what_unpacks_to_more_than_a_document_may_hold_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = zipped(tmp_path, conversations=[CHATGPT | {"title": "x" * 100_000}])
+    monkeypatch.setattr(limits, "TRANSCRIPT_JSON_BYTES", 50_000)
+    assert path.stat().st_size < 5_000
+    with pytest.raises(UnreadableFile, match="at most 50000"):
+        rows(path)
