@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import CommandLine
 
+from elytron_core.errors import InvalidInput
+from elytron_store.sealed.providers import FileKeys
+
 
 @pytest.fixture
 def sealed(elytron: CommandLine) -> CommandLine:
@@ -63,3 +66,17 @@ def test_keys_may_come_from_the_environment(elytron: CommandLine, monkeypatch: p
     assert b"s3cret" not in Path("m.db").read_bytes()
     monkeypatch.setenv("ELYTRON_KEYS", "k1:s3cret")
     assert "s3cret" not in str(elytron.error("recall", "tea", expect=2))
+
+
+def test_what_is_no_key_file_and_where_none_can_be_made_is_said(elytron: CommandLine) -> None:
+    os.mkdir("folder")  # noqa: PTH102 - what a user would do
+    for name in ("folder", "", "x" * 5_000):
+        assert elytron.error("add", "tea", "--key-file", name, expect=14)["key"] == "key_missing"
+    for name in ("missing/k.json", "x" * 5_000):
+        assert "cannot be made" in elytron.error("keys", "create", name, expect=2)["reason"]
+
+
+def test_a_key_is_not_added_where_nothing_can_be_written(tmp_path: Path) -> None:
+    keys = FileKeys.create(tmp_path / ("k" * 252))
+    with pytest.raises(InvalidInput, match="cannot be made"):
+        keys.add_key()

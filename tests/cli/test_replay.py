@@ -55,5 +55,6 @@ def test_a_difference_ends_with_1_and_recording_writes_it_down(elytron: CommandL
 
 
 def test_an_unknown_store_or_fixture_is_an_error(elytron: CommandLine) -> None:
+    assert elytron.error("replay", "x" * 5_000, expect=6)["key"] == "unreadable_file"
     assert elytron.error("replay", str(FIXTURE), "--stores", "redis", expect=2)["key"] == "invalid_input"
     assert elytron.error("replay", elytron.write("bad.json", b"{"), expect=6)["key"] == "unreadable_file"

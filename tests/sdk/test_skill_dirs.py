@@ -110,6 +110,10 @@ def test_what_is_left_out_is_told_with_its_reason(tmp_path: Path) -> None:
     assert skipped(tmp_path / "nowhere") == {"nowhere": SkipReason.MISSING}
 
 
+def test_what_no_folder_can_be_called_is_missing() -> None:
+    assert skipped(Path("x" * 5_000)) == {"x" * 5_000: SkipReason.MISSING}
+
+
 def test_a_pipe_in_the_place_of_a_file_does_not_hold_anybody_up(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     os.mkfifo(tmp_path / "a" / "SKILL.md")

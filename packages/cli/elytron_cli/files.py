@@ -42,7 +42,7 @@ def read_file(path: Path, /) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(limits.JSON_BYTES + 1)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise UnreadableFile(name=path.name, problem="cannot be opened") from error
     if len(data) > limits.JSON_BYTES:
         raise UnreadableFile(name=path.name, problem=f"is larger than {limits.JSON_BYTES} bytes")

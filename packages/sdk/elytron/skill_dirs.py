@@ -88,7 +88,7 @@ class _Found:
     entries: int = 0
 
     def read(self, root: Path, /) -> None:
-        if not root.is_dir():
+        if not os.path.isdir(root):  # noqa: PTH112  (which has a no also for what is no name of a folder)
             self._skip(root.name, SkipReason.MISSING)
             return
         for folder, place in self._folders(root):

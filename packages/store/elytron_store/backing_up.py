@@ -51,7 +51,11 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
 
 
 def _require_free(source: Path, target: Path) -> None:
-    if target.exists():
+    try:
+        is_there = target.exists()
+    except (OSError, ValueError) as error:
+        raise InvalidInput(field="target", problem="is no name for a file here: name another") from error
+    if is_there:
         raise InvalidInput(field="target", problem="is there already: name a new file")
     if not source.exists():
         raise StoreMissing(place=str(source.absolute()))

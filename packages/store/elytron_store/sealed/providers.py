@@ -128,7 +128,7 @@ class FileKeys(LocalKeys):
     def create(cls, path: str | os.PathLike[str], /) -> Self:
         """Return the keys of a new file with one random key, readable by its owner alone.
 
-        Raises InvalidInput where the file is there already.
+        Raises InvalidInput where the file is there already, or cannot be made.
         """
         target = Path(path)
         key_id = _fresh_id()
@@ -138,6 +138,8 @@ class FileKeys(LocalKeys):
             raise InvalidInput(
                 field="key file", problem=f"{str(target)!r} exists already: use it or name another"
             ) from None
+        except (OSError, ValueError) as error:
+            raise _unmade(target) from error
         with os.fdopen(descriptor, "wb") as file:
             _fill(file, {key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
         _sync_folder(target)
@@ -147,7 +149,7 @@ class FileKeys(LocalKeys):
         """Add a random key to the file and make it the current one; return its id.
 
         Then call `rotate_key_encryption` on each store of this file, before an older key is taken out of it. The file
-        is replaced whole. Raises InvalidInput where another addition is under way.
+        is replaced whole. Raises InvalidInput where another addition is under way, or nothing can be written.
         """
         # The new file's name is the lock: two additions at once would lose one of the keys.
         beside = self._path.with_name(self._path.name + ".new")
@@ -159,6 +161,8 @@ class FileKeys(LocalKeys):
                 field="key file",
                 problem=f"is being added to, or that was cut short: if nobody is at it, remove {str(beside)!r}",
             ) from None
+        except OSError as error:
+            raise _unmade(beside) from error
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(beside.unlink)
             with os.fdopen(descriptor, "wb") as file:
@@ -212,12 +216,12 @@ def _decoded(encoded: str, *, field: str) -> bytes:
 
 def _read(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError as error:
+        opened = path.open("rb")
+    except (OSError, ValueError) as error:
         raise KeyMissing(
             f"the key file {str(path)!r} cannot be opened: name the one this store was sealed with"
         ) from error
-    with os.fdopen(descriptor, "rb") as file:
+    with opened as file:
         # Of the open file, not of the path: what is judged is what is read.
         state = os.fstat(file.fileno())
         if os.name == "posix" and stat.S_IMODE(state.st_mode) & 0o077:
@@ -237,6 +241,10 @@ def _read(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
 
 def _stamp(state: os.stat_result) -> _Stamp:
     return state.st_ino, state.st_size, state.st_mtime_ns
+
+
+def _unmade(path: Path) -> InvalidInput:
+    return InvalidInput(field="key file", problem=f"{str(path)!r} cannot be made: name a file in a folder of yours")
 
 
 def _create(path: Path) -> int:
