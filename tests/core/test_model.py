@@ -55,6 +55,10 @@ def test_a_vouched_value_is_what_its_class_makes_of_the_same_fields() -> None:
     assert made.to_bytes() == checked.to_bytes()
     assert made.model_copy(update={"cups": 2}) == checked.model_copy(update={"cups": 2})
     assert made.tags is not other.tags
+    again = trays.again(made, labels={"c": "d"})
+    assert again == checked.model_copy(update={"labels": {"c": "d"}})
+    assert (again.model_fields_set, again.tags) == (checked.model_fields_set, {})
+    assert again.tags is not made.tags
 
 
 @given(st.builds(Tea, cups=st.integers(1, 2**60)))

@@ -33,7 +33,7 @@ def test_the_same_bytes_are_read_once_and_others_anew() -> None:
     readings = Readings()
     first = readings.turn(ADA, document(1))
     assert readings.turn(ADA, document(1)) is first
-    assert readings.turn(ADA, document(1, "coffee")).messages[0].text == "coffee"
+    assert readings.turn(ADA, document(1, "coffee")).turn.messages[0].text == "coffee"
     assert readings.turn(BOB, document(1)) is not first
 
 

@@ -29,6 +29,8 @@ class Value(BaseModel):
 
 ValueT = TypeVar("ValueT", bound=Value)
 
+_blank = object.__new__
+_put = object.__setattr__
 _SHARED = (str, int, float, tuple, Value, type(None))
 """Defaults of these types are immutable, so that values may share them."""
 
@@ -53,14 +55,21 @@ class Vouched(Generic[ValueT]):
     def make(self, **fields: Any) -> ValueT:
         """Return the value with these fields, all that were said to be given."""
         assert fields.keys() == self._given
-        values = self._blank | fields
+        return self._made(self._blank | fields)
+
+    def again(self, value: ValueT, /, **fields: Any) -> ValueT:
+        """Return what `make` gave before, with these of its fields instead; a dict that is not among them is shared."""
+        assert fields.keys() <= self._given
+        return self._made(value.__dict__ | fields)
+
+    def _made(self, values: dict[str, Any]) -> ValueT:
         for name in self._dicts:
             values[name] = {}
-        made = object.__new__(self._kind)
-        object.__setattr__(made, "__dict__", values)
-        object.__setattr__(made, "__pydantic_fields_set__", set(self._given))
-        object.__setattr__(made, "__pydantic_extra__", None)
-        object.__setattr__(made, "__pydantic_private__", None)
+        made = _blank(self._kind)
+        _put(made, "__dict__", values)
+        _put(made, "__pydantic_fields_set__", set(self._given))
+        _put(made, "__pydantic_extra__", None)
+        _put(made, "__pydantic_private__", None)
         return made
 
 

@@ -1,19 +1,42 @@
 """Rounding of many numbers, as `round` does it and several times faster."""
 
-import math
+from collections.abc import Iterable
+from math import floor
 
-_PLACES = 10_000.0
+_FOUR = 10_000.0
+_SIX = 1_000_000.0
 _EXACT = 100_000.0
-"""Below this, a number times `_PLACES` is off by far less than what is kept from a tie."""
+"""Below this, a number times either is off by far less than what is kept from a tie."""
 _TIE = 0.4999
 
 
 def four(number: float, /) -> float:
     """Return `number` rounded to four places: what `round(number, 4)` gives."""
     if 0.0 <= number < _EXACT:
-        scaled = number * _PLACES
-        whole = math.floor(scaled + 0.5)
+        scaled = number * _FOUR
+        whole = floor(scaled + 0.5)
         # Both are whole numbers that a float holds exactly, so that their quotient is the float nearest to the decimal.
         if -_TIE < scaled - whole < _TIE:
-            return whole / _PLACES
+            return whole / _FOUR
     return round(float(number), 4)
+
+
+def six(number: float, /) -> float:
+    """Return `number` rounded to six places: what `round(number, 6)` gives."""
+    if 0.0 <= number < _EXACT:
+        scaled = number * _SIX
+        whole = floor(scaled + 0.5)
+        if -_TIE < scaled - whole < _TIE:
+            return whole / _SIX
+    return round(float(number), 6)
+
+
+def four_each(names: Iterable[str], numbers: Iterable[float], /) -> dict[str, float]:
+    """Return the numbers that are not 0 by their names, each as `four` gives it, without a call for each."""
+    return {
+        name: whole / _FOUR
+        if 0.0 < number < _EXACT and -_TIE < (scaled := number * _FOUR) - (whole := floor(scaled + 0.5)) < _TIE
+        else four(number)
+        for name, number in zip(names, numbers, strict=True)
+        if number
+    }

@@ -77,12 +77,24 @@ class Folds:
 
     async def current(self, space: SpaceId, /) -> SpaceIndex:
         """Return the index of `space` with everything in it that was committed before this call."""
+        held = self._held.get(space)
+        if held is not None and await self._stands(space, held):
+            return held.index
         async with self._lock(space):
             held = self._held.get(space) or self._leaving.pop(space, None) or await self._load(space)
             index = await self._bring_up(space, held)
         if len(self._leaving) > LEAVING_AT_ONCE:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         return index
+
+    async def _stands(self, space: SpaceId, held: _Held) -> bool:
+        """Tell whether nothing was committed since `held` was brought up; only then is there nothing to wait for."""
+        mark = held.mark
+        if mark is None or space in self._fed or self._leaving:
+            return False
+        entries = await self._store.journal(space, after=mark.sequence - 1, limit=PAGE)
+        is_same = self._held.get(space) is held and held.mark is mark and not self._is_locked(space)
+        return is_same and len(entries) == 1 and entries[0] == mark and self._cache.get(space) is held.index
 
     def feed(self, space: SpaceId, fed: Fed, /) -> None:
         """Take note of what was just committed, so that the fold need not read it from the store again.

@@ -1,13 +1,15 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.embedding.passing import nudge
 from elytron.hits import skill_hit, with_newer
-from elytron.keeping import RECALLED, kept, text_of, title_of
+from elytron.keeping import kept, text_of, title_of
 from elytron.ranked import Placed, Ranked, favoured, hits_of, placed, ranked_fact, signals_of
 from elytron.units import home_of
 from elytron_core import limits
@@ -21,13 +23,17 @@ from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four
 from elytron_core.scope import ConversationKey, Scope
-from elytron_index import Candidates, Filters, IndexQuery
+from elytron_index import Candidate, Candidates, Filters, IndexQuery
 
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
 KEPT_SCORED = 16
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
+_PLANES = tuple(Plane)
+
+_new: Callable[..., Any] = tuple[Any, ...].__new__
+_turn: Callable[[tuple[float, int, str, int, Candidate]], Ranked] = partial(_new, Ranked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,18 @@ class Gathered:
     unembedded: int = 0
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     """Whether the scope's chat may stand for a conversation; where not, nothing said is recalled."""
+
+
+class _Asked(NamedTuple):
+    """What beliefs are compared with: the query, where and when it was asked."""
+
+    text: str
+    chat: str
+    now: Instant
+
+    def of_beliefs(self, found: Candidates, /) -> FactQuery:
+        """Return the query with the terms that the index made of it."""
+        return FactQuery(text=self.text, terms=found.terms, chat=self.chat, now=self.now)
 
 
 async def gather(
@@ -76,21 +94,25 @@ async def gather(
     if unembedded:
         nudge(ctx, scope.space)
     held = index.planes()
+    key = conversation.key if conversation.is_trusted else None
     question = query_types.read(query, now)
-    asked = _asked(question, vector, now, limit=max(limit, depth), diversity=diversity)
     found = {
         plane: index.search(
-            replace(
-                asked,
-                limit=_wanted(plane, asked.limit),
-                filters=index_filters(filters, plane, now, conversation.key if conversation.is_trusted else None),
+            _asked_of_index(
+                question,
+                vector,
+                limit=_wanted(plane, max(limit, depth)),
+                filters=index_filters(filters, plane, now, key),
+                diversity=diversity,
+                now=now,
             )
         )
-        for plane in filters.planes or tuple(Plane)
-        if held.get(plane) and (conversation.is_trusted or plane is not Plane.TRANSCRIPT)
+        for plane in filters.planes or _PLANES
+        if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)
     }
     route = router.route(query)
-    ranked = await _ranked(ctx, conversation.within(scope), query, found, route=route, now=now)
+    chat = key.conversation if key is not None else scope.conversation_key.conversation
+    ranked = await _ranked(ctx, scope, _Asked(query, chat, now), found, route=route)
     hits = await hits_of(ctx, scope, ranked, limit=limit)
     hits = with_newer(hits) if question.version is query_types.Version.LATEST else hits
     return Gathered(
@@ -108,20 +130,22 @@ async def gather(
     )
 
 
-def _asked(
+def _asked_of_index(
     question: query_types.Question,
     vector: tuple[str, bytes] | None,
-    now: Instant,
     /,
     *,
     limit: int,
+    filters: Filters,
     diversity: Diversity,
+    now: Instant,
 ) -> IndexQuery:
-    """Return the search for what `question` is after, in whatever plane."""
+    """Return the search for what `question` is after, in the plane that `filters` name."""
     return IndexQuery(
         text=question.text,
         limit=limit,
         vector=vector,
+        filters=filters,
         weights=ranking.weights_for(question, diversity),
         spans=question.spans,
         fits=question.fits,
@@ -132,25 +156,29 @@ def _asked(
 
 
 async def _ranked(
-    ctx: OperationContext,
-    scope: Scope,
-    query: str,
-    found: Mapping[Plane, Candidates],
-    /,
-    *,
-    route: router.Route,
-    now: Instant,
+    ctx: OperationContext, scope: Scope, asked: _Asked, found: Mapping[Plane, Candidates], /, *, route: router.Route
 ) -> list[Ranked]:
     """Return all that was found in one order, each plane with what the query favours it by."""
-    ranked = [
-        *_turns(found.get(Plane.TRANSCRIPT)),
-        *await _facts(ctx, scope, query, found.get(Plane.LONG_TERM), now),
-        *await _skills(ctx, scope, query, found.get(Plane.PROCEDURAL), now),
-        *[item for plane in RECALLED for item in await _kept(ctx, scope, found.get(plane))],
-    ]
+    ranked: list[Ranked] = []
+    for plane, candidates in found.items():
+        match plane:
+            case Plane.TRANSCRIPT:
+                ranked += _turns(candidates)
+            case Plane.LONG_TERM:
+                ranked += await _facts(ctx, scope, asked, candidates)
+            case Plane.PROCEDURAL:
+                ranked += await _skills(ctx, scope, asked, candidates)
+            case _:
+                ranked += await _kept(ctx, scope, candidates)
     if route.bonus:
         ranked = [favoured(item, route) for item in ranked]
-    return sorted(ranked, key=lambda item: (-item.score, -item.at, item.key, item.part))
+    ranked.sort(key=_order)
+    return ranked
+
+
+def _order(item: Ranked) -> tuple[float, int, str, int]:
+    score, at, key, part, _ = item
+    return -score, -at, key, part
 
 
 def index_filters(filters: RecallFilters, plane: Plane, now: Instant, key: ConversationKey | None, /) -> Filters:
@@ -158,6 +186,8 @@ def index_filters(filters: RecallFilters, plane: Plane, now: Instant, key: Conve
 
     `key` is the conversation that it is for, None where it cannot be trusted.
     """
+    if plane is not Plane.LONG_TERM and not filters.model_fields_set:
+        return Filters(planes=(plane,), as_of=now)
     homes = (home_of(None), *((home_of(key),) if key is not None else ()))
     parts = (
         ("agent", filters.agents),
@@ -197,17 +227,18 @@ def _wanted(plane: Plane, limit: int) -> int:
             return KEPT_SCORED
 
 
-def _turns(found: Candidates | None) -> list[Ranked]:
+def _turns(found: Candidates) -> list[Ranked]:
     """Return the turns found; the best is worth the share of the query's words it holds, the others in proportion."""
-    if found is None or not found.found or found.found[0].score <= 0:
+    if not found.found or found.found[0].score <= 0:
         return []
     if not relevance.is_relevant(_nearest(found)):
         return []
     best = found.found[0]
     worth = max(best.signals.coverage, best.signals.vector) / best.score
     return [
-        Ranked(max(item.score, 0.0) * worth, item.unit.at, item.unit.ref.key, item.unit.part, item)
+        _turn((max(score, 0.0) * worth, unit.at, unit.ref.key, unit.part, item))
         for item in found.found
+        for unit, _, score in (item,)
     ]
 
 
@@ -226,16 +257,13 @@ def _nearest(found: Candidates) -> relevance.Nearest:
     )
 
 
-async def _facts(
-    ctx: OperationContext, scope: Scope, query: str, found: Candidates | None, now: Instant
-) -> list[Ranked]:
+async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Candidates) -> list[Ranked]:
     documents = await _read(ctx, scope, found)
-    if found is None or not documents:
+    if not documents:
         return []
     read = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
     facts, said = [item.fact for item in read], {item.fact.id: item.told for item in read}
-    asked = FactQuery(text=query, terms=found.terms, chat=scope.conversation_key.conversation, now=now)
-    scored = score_facts(facts, asked, tell=lambda fact: said[fact.id])
+    scored = score_facts(facts, asked.of_beliefs(found), tell=lambda fact: said[fact.id])
     scored = diversify([item for item in scored if item.match > 0], FACTS_SCORED)
     ranked = [ranked_fact(item.fact, ranking.common_scale(item.match), item.signals) for item in scored]
     return ranked + _by_meaning(facts, found, {item.key for item in ranked})
@@ -251,17 +279,14 @@ def _by_meaning(facts: Sequence[long_term.Fact], found: Candidates, matching: se
     ]
 
 
-async def _skills(
-    ctx: OperationContext, scope: Scope, query: str, found: Candidates | None, now: Instant
-) -> list[Ranked]:
+async def _skills(ctx: OperationContext, scope: Scope, asked: _Asked, found: Candidates) -> list[Ranked]:
     documents = await _read(ctx, scope, found)
-    if found is None or not documents:
+    if not documents:
         return []
     skills = [procedural.Skill.from_bytes(document.body) for document in documents.values()]
-    asked = FactQuery(text=query, terms=found.terms, chat=scope.conversation_key.conversation, now=now)
     hits = [
         skill_hit(item.skill, score=ranking.common_scale(item.match), signals=item.signals)
-        for item in score_skills(skills, asked, ranks=_ranks(found))
+        for item in score_skills(skills, asked.of_beliefs(found), ranks=_ranks(found))
     ]
     return [Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
 
@@ -271,10 +296,10 @@ def _ranks(found: Candidates) -> tuple[SkillId, ...]:
     return tuple(SkillId(candidate.unit.ref.key) for candidate in found.found)
 
 
-async def _kept(ctx: OperationContext, scope: Scope, found: Candidates | None) -> list[Ranked]:
+async def _kept(ctx: OperationContext, scope: Scope, found: Candidates) -> list[Ranked]:
     """Return what conversations keep, each worth the share of the query's words that its title and text hold."""
     documents = await _read(ctx, scope, found)
-    if found is None or not documents:
+    if not documents:
         return []
     terms = [wording.signs_of(term) for given in found.terms if (term := wording.normalise(given))]
     ranked: list[Ranked] = []
@@ -291,8 +316,8 @@ async def _kept(ctx: OperationContext, scope: Scope, found: Candidates | None) -
     return ranked
 
 
-async def _read(ctx: OperationContext, scope: Scope, found: Candidates | None) -> dict[Ref, Document]:
+async def _read(ctx: OperationContext, scope: Scope, found: Candidates) -> dict[Ref, Document]:
     """Return the documents of candidates; those that vanished since they were indexed are left out."""
-    refs = list(dict.fromkeys(candidate.unit.ref for candidate in found.found)) if found is not None else []
+    refs = list(dict.fromkeys(candidate.unit.ref for candidate in found.found))
     documents = await ctx.store.get(scope.space, refs) if refs else ()
     return {document.ref: document for document in documents if document is not None}

@@ -1,6 +1,7 @@
 """What a recall or projection says beside memories: skills in the host's directories, and tools that have served."""
 
 from dataclasses import dataclass
+from functools import cache
 
 from elytron.context import OperationContext
 from elytron.filtering import wants
@@ -12,7 +13,7 @@ from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
 from elytron_core.policy.agent_skill_scoring import score_agent_skills
 from elytron_core.policy.fact_scoring import FactQuery
 from elytron_core.policy.projection import HostHint
-from elytron_core.policy.tool_experience import select_hints
+from elytron_core.policy.tool_experience import Hints, select_hints
 from elytron_core.scope import Scope
 from elytron_core.text.analyser import Analyser
 
@@ -40,8 +41,15 @@ async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, 
     tools = NO_TOOLS
     if record is not None:
         tools = await ctx.tool_shelves.at(ctx.store, scope.space, record, sequence=sequence)
-    selected = select_hints(tools.registries, tools.experiences, request.tool_registry_refs)
-    return Beside(await _agent_skills(ctx, query, request.filters), selected.hints, selected.status)
+    refs = request.tool_registry_refs
+    selected = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
+    skills = await _agent_skills(ctx, query, request.filters) if ctx.skill_dirs.has_any else ()
+    return Beside(skills, selected.hints, selected.status)
+
+
+@cache
+def _no_hints() -> Hints:
+    return select_hints({}, {}, ())
 
 
 async def _agent_skills(ctx: OperationContext, query: str, filters: RecallFilters) -> tuple[AgentSkillHit, ...]:

@@ -6,6 +6,7 @@ from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.ids import TurnId
 from elytron_core.model import Vouched
 from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.rounding import six
 from elytron_core.text.telling import Trait
 from elytron_core.text.telling import read as telling_of
 
@@ -30,7 +31,7 @@ def turn_hit(
         id=transcript.message_id(turn_id, part),
         plane=Plane.TRANSCRIPT,
         text=message.text,
-        score=round(float(score), 6),
+        score=six(score),
         at=transcript.said_at(turn, message),
         speaker=message.speaker,
         role=message.role,
@@ -43,13 +44,18 @@ def turn_hit(
     )
 
 
+def scored(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> RecallHit:
+    """Return the hit that `turn_hit` made, with its score and what spoke for it."""
+    return _TURN_HITS.again(hit, score=six(score), metadata=dict(hit.metadata), signals=signals)
+
+
 def fact_hit(fact: long_term.Fact, /, *, score: float = 0.0, signals: Mapping[str, float] | None = None) -> RecallHit:
     """Return the hit of a fact."""
     return _FACT_HITS.make(
         id=fact.id,
         plane=Plane.LONG_TERM,
         text=fact.content,
-        score=round(float(score), 6),
+        score=six(score),
         at=fact.observed_at,
         title=fact.topic,
         kind=fact.kind,

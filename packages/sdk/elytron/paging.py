@@ -9,6 +9,8 @@ from elytron_core.canonical import checksum
 from elytron_core.contracts.recalling import MemoryRecallRequest
 from elytron_core.errors import InvalidInput
 
+_ASKED = {"query", "filters", "diversity"}
+
 
 def cursor_of(request: MemoryRecallRequest, shown: Sequence[str], sequence: int, /) -> str:
     """Return the cursor that continues behind the memories `shown`, those of earlier pages included."""
@@ -39,5 +41,5 @@ def require_same(request: MemoryRecallRequest, shown: Sequence[str], sequence: i
 
 
 def _check(request: MemoryRecallRequest, shown: Sequence[str]) -> str:
-    asked = request.model_dump_json(include={"query", "filters", "diversity"})
-    return checksum(asked.encode(), "\n".join(shown).encode()).hex()
+    asked = request.__pydantic_serializer__.to_json(request, include=_ASKED)
+    return checksum(asked, "\n".join(shown).encode()).hex()

@@ -21,6 +21,7 @@ When = datetime | int | str
 """A datetime, epoch milliseconds, or ISO 8601 text."""
 
 _FIELDS = frozenset({"role", "content", "name", "timestamp"})
+_NO_FILTERS = RecallFilters()
 
 
 def turns_of(
@@ -52,7 +53,7 @@ def filters_of(
     filters: RecallFilters | Mapping[str, Any] | None, /, *, agent_id: str | None = None, run_id: str | None = None
 ) -> RecallFilters:
     """Return `filters`, typed or nested, narrowed to mem0's agent and run. Raises InvalidInput, LimitExceeded."""
-    narrowed = filters_from(filters) if isinstance(filters, Mapping) else filters or RecallFilters()
+    narrowed = filters_from(filters) if isinstance(filters, Mapping) else filters or _NO_FILTERS
     if agent_id is not None:
         narrowed = narrowed.model_copy(update={"agents": (agent_id,)})
     if run_id is not None:
@@ -70,10 +71,10 @@ def scope_of(
     conversation: str | None = None,
 ) -> Scope | None:
     """Return `default` with mem0's ids laid over it: user = space, agent = agent, run = conversation."""
+    if user_id is None and agent_id is None and run_id is None and conversation is None:
+        return default
     named = {"space": user_id, "agent": agent_id, "conversation": run_id if run_id is not None else conversation}
     given = {name: value for name, value in named.items() if value is not None}
-    if not given:
-        return default
     base = default.model_dump() if default is not None else {}
     if "space" not in base | given:
         raise ScopeMissing(operation="this call", way_out="give user_id=, or open the runtime with space=")

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.hits import fact_hit, turn_hit
+from elytron.hits import fact_hit, scored
+from elytron.readings import Readings
 from elytron_core.contracts.recalling import Plane, RecallHit
-from elytron_core.ids import TurnId
+from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import long_term, transcript
 from elytron_core.policy import router
-from elytron_core.ports.store import Ref
-from elytron_core.rounding import four
+from elytron_core.ports.store import Document, Ref
+from elytron_core.rounding import four_each, six
 from elytron_core.scope import Scope
 from elytron_index import Candidate, Signals
 
@@ -46,7 +47,7 @@ class Ranked(NamedTuple):
 
 def ranked_fact(fact: long_term.Fact, score: float, signals: Mapping[str, float], /) -> Ranked:
     """Return a fact in its place."""
-    return Ranked(round(score, 6), fact.observed_at, fact.id, 0, RankedFact(fact, signals))
+    return Ranked(six(score), fact.observed_at, fact.id, 0, RankedFact(fact, signals))
 
 
 def favoured(item: Ranked, route: router.Route, /) -> Ranked:
@@ -57,7 +58,7 @@ def favoured(item: Ranked, route: router.Route, /) -> Ranked:
     score, found = router.lifted(min(item.score, 1.0), favour), item.found
     if isinstance(found, RecallHit):
         signals = {**found.signals, "route": favour}
-        found = found.model_copy(update={"score": round(score, 6), "signals": signals})
+        found = found.model_copy(update={"score": six(score), "signals": signals})
     elif isinstance(found, RankedFact):
         found = found._replace(signals={**found.signals, "route": favour})
     return item._replace(score=score, found=found)
@@ -84,24 +85,22 @@ async def hits_of(
         start += len(page)
         refs = list(dict.fromkeys(item.found.unit.ref for item in page if isinstance(item.found, Candidate)))
         documents = await ctx.store.get(scope.space, refs) if refs else ()
-        turn_in = ctx.folds.readings.turn
-        turns = {document.ref: turn_in(scope.space, document) for document in documents if document is not None}
-        hits += [hit for item in page if (hit := _hit(item, turns)) is not None]
+        at = dict(zip(refs, documents, strict=True))
+        hits += [hit for item in page if (hit := _hit(item, at, ctx.folds.readings, scope.space)) is not None]
     return tuple(hits)
 
 
-def _hit(item: Ranked, turns: Mapping[Ref, transcript.Turn]) -> RecallHit | None:
+def _hit(item: Ranked, at: Mapping[Ref, Document | None], readings: Readings, space: SpaceId) -> RecallHit | None:
     """Return the hit of a ranked memory; None for a message that vanished or may not be recalled any more."""
     match item.found:
-        case RecallHit():
-            return item.found
+        case Candidate(unit):
+            document = at[unit.ref]
+            hit = readings.turn(space, document).hit(TurnId(item.key), item.part) if document is not None else None
+            return scored(hit, score=item.score, signals=signals_of(item.found)) if hit is not None else None
         case RankedFact(fact, signals):
             return fact_hit(fact, score=item.score, signals=signals)
-        case Candidate():
-            turn = turns.get(item.found.unit.ref)
-            if turn is None or not turn.is_recallable(item.part):
-                return None
-            return turn_hit(TurnId(item.key), turn, item.part, score=item.score, signals=signals_of(item.found))
+        case RecallHit():
+            return item.found
 
 
 def placed(item: Ranked, /) -> Placed:
@@ -118,4 +117,4 @@ def placed(item: Ranked, /) -> Placed:
 
 def signals_of(candidate: Candidate, /) -> dict[str, float]:
     """Return the signals that spoke for a unit, to four places."""
-    return {name: four(value) for name, value in zip(_SIGNALS, candidate.signals, strict=True) if value}
+    return four_each(_SIGNALS, candidate.signals)

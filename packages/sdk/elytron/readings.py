@@ -1,15 +1,36 @@
 """What stored turns and facts were read as lately, so that one that has not changed is not read anew."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from elytron.hits import turn_hit
 from elytron_core import limits
-from elytron_core.ids import SpaceId
+from elytron_core.contracts.recalling import RecallHit
+from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes.long_term import Fact
 from elytron_core.planes.transcript import Turn
 from elytron_core.policy.fact_scoring import Told, told
 from elytron_core.ports.store import Document, Ref
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTurn:
+    """A turn, and the hits of its messages as far as they were asked for."""
+
+    turn: Turn
+    _hits: dict[int, RecallHit | None] = field(default_factory=dict[int, RecallHit | None])
+
+    def hit(self, turn_id: TurnId, part: int, /) -> RecallHit | None:
+        """Return the hit of a message, without a score; None for one that may not be recalled.
+
+        It is shared: whoever shows it gives it a score and copies its metadata.
+        """
+        try:
+            return self._hits[part]
+        except KeyError:
+            hit = turn_hit(turn_id, self.turn, part) if self.turn.is_recallable(part) else None
+            return self._hits.setdefault(part, hit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +41,8 @@ class ReadFact:
     told: Told
 
 
-ReadT = TypeVar("ReadT", Turn, ReadFact)
-_Shelf = OrderedDict[Ref, tuple[bytes, Turn | ReadFact]]
+ReadT = TypeVar("ReadT", ReadTurn, ReadFact)
+_Shelf = OrderedDict[Ref, tuple[bytes, ReadTurn | ReadFact]]
 
 
 class Readings:
@@ -38,12 +59,12 @@ class Readings:
     def __len__(self) -> int:
         return self._count
 
-    def turn(self, space: SpaceId, document: Document, /) -> Turn:
-        """Return the turn that `document` holds. It is shared: whoever shows its metadata copies them."""
+    def turn(self, space: SpaceId, document: Document, /) -> ReadTurn:
+        """Return the turn that `document` holds."""
         known = self._known(space, document)
-        if isinstance(known, Turn):
+        if isinstance(known, ReadTurn):
             return known
-        return self._keep(space, document, Turn.from_bytes(document.body))
+        return self._keep(space, document, ReadTurn(Turn.from_bytes(document.body)))
 
     def fact(self, space: SpaceId, document: Document, /) -> ReadFact:
         """Return the fact that `document` holds."""
@@ -57,7 +78,7 @@ class Readings:
         """Keep nothing of `space`."""
         self._count -= len(self._shelves.pop(space, ()))
 
-    def _known(self, space: SpaceId, document: Document) -> Turn | ReadFact | None:
+    def _known(self, space: SpaceId, document: Document) -> ReadTurn | ReadFact | None:
         shelf = self._shelves.get(space)
         known = shelf.get(document.ref) if shelf is not None else None
         return known[1] if known is not None and known[0] == document.body else None

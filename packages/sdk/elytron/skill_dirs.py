@@ -33,6 +33,11 @@ class SkillDirs:
         self._seen: AgentSkillDirectoryReport | None = None
         self._lock = asyncio.Lock()
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there are directories at all."""
+        return bool(self._roots)
+
     async def add(self, path: str, /, *, at: Instant) -> AgentSkillDirectoryReport:
         """Mount one more directory and return what all hold. Raises InvalidInput, LimitExceeded."""
         self._mount(path)

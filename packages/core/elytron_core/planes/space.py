@@ -87,6 +87,11 @@ class SpaceRecord(Value):
             known = self._conversations[key] = ConversationTag(self.tag("conversation", *key))
         return known
 
+    @cached_property
+    def _models(self) -> dict[str, str]:
+        """The tags made so far; each recall by vectors asks for one."""
+        return {}
+
     def turn_name_tag(self, key: ConversationKey, host_id: str, /) -> str:
         return self.tag("turn", *key, host_id)
 
@@ -114,7 +119,12 @@ class SpaceRecord(Value):
         return tools.experience_key(self.registry_tag(registry_id), tag)
 
     def model_tag(self, model: str) -> str:
-        return self.tag("model", model)
+        known = self._models.get(model)
+        if known is None:
+            if len(self._models) >= TAGS_KEPT:
+                self._models.clear()
+            known = self._models[model] = self.tag("model", model)
+        return known
 
     def digest(self, body: bytes, /) -> str:
         """Return the keyed digest of a document's body, as journals may show it."""

@@ -64,17 +64,19 @@ _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 1
 
 def spans_in(text: str, now: Instant, /) -> tuple[Span, ...]:
     """Return the distinct times that `text` speaks of, as seen at `now`, in order."""
-    if text.isascii() and not _DIGIT.search(text) and not _holds(text, MONTHS) and not _holds(text, _RELATIVE_SIGNS):
+    is_chinese = not text.isascii()
+    has_month, is_relative = (is_chinese or _holds(text, signs) for signs in (MONTHS, _RELATIVE_SIGNS))
+    full = named_in(text) if _DIGIT.search(text) else ()
+    if not (full or has_month or is_relative):
         return ()
     today = as_datetime(now).date()
     found: list[Span] = []
-    full = named_in(text)
     for named in full:
         found += _of_named(named, None)
-    for named in _without_year(text):
+    for named in _without_year(text) if has_month else ():
         if not any(other.month == named.month and other.day == named.day for other in full):
             found += (span for year in _years(today) for span in _of_named(named, year))
-    found += _relative(text, today)
+    found += _relative(text, today) if is_relative else ()
     return tuple(dict.fromkeys(span for span in found if span.start < span.end))
 
 
@@ -91,8 +93,7 @@ def without_relative(text: str, /) -> str:
 
 
 def _holds(text: str, signs: Sequence[str]) -> bool:
-    lowered = text.lower()
-    return any(sign in lowered for sign in signs)
+    return any(map(text.lower().__contains__, signs))
 
 
 def _years(today: date) -> range:

@@ -43,12 +43,25 @@ class Question(NamedTuple):
     spans: tuple[Span, ...]
 
 
-_WHEN = re.compile(
-    r"^(?:when|how long|since when|(?:what|which) (?:date|day|month|year|time))\b|什么时候|哪天|几点|多久"
+class _Opening(NamedTuple):
+    """How a question begins in English, or what stands anywhere in a Chinese one."""
+
+    english: re.Pattern[str]
+    chinese: re.Pattern[str]
+
+    def is_of(self, lowered: str, /) -> bool:
+        """Tell whether the question begins so, or has it."""
+        return bool(self.english.match(lowered) or (not lowered.isascii() and self.chinese.search(lowered)))
+
+
+_WHEN = _Opening(
+    re.compile(r"(?:when|how long|since when|(?:what|which) (?:date|day|month|year|time))\b"),
+    re.compile("什么时候|哪天|几点|多久"),
 )
-_COUNT = re.compile(r"^how (?:many|much|often|old|far|tall|big)\b|多少|几[个次只岁]")
-_NAMED = re.compile(
-    r"^(?:who|whose|whom|where|(?:which|what) (?:city|country|place|state|name))\b|谁|哪里|哪儿|什么名字"
+_COUNT = _Opening(re.compile(r"how (?:many|much|often|old|far|tall|big)\b"), re.compile("多少|几[个次只岁]"))
+_NAMED = _Opening(
+    re.compile(r"(?:who|whose|whom|where|(?:which|what) (?:city|country|place|state|name))\b"),
+    re.compile("谁|哪里|哪儿|什么名字"),
 )
 _SEVERAL = re.compile(
     r"^how (?:many|often)\b|\b(?:both|all the|all of|in common|different|various|kinds? of|types? of|some|list"
@@ -97,15 +110,16 @@ def read(text: str, now: Instant, /) -> Question:
     lowered = " ".join(text.lower().split())
     several = _wants_several(lowered)
     fits = Trait.NOTHING
-    if _WHEN.search(lowered):
+    if _WHEN.is_of(lowered):
         fits |= Trait.TIME
-    if _COUNT.search(lowered):
+    if _COUNT.is_of(lowered):
         fits |= Trait.NUMBER
-    if several or _NAMED.search(lowered):
+    if several or _NAMED.is_of(lowered):
         fits |= Trait.NAME
     if several:
         fits |= Trait.QUOTE
-    owner = Owner.ASSISTANT if _OF_ASSISTANT.search(lowered) else Owner.USER
+    is_to_somebody = "you" in lowered or "你" in lowered
+    owner = Owner.ASSISTANT if is_to_somebody and _OF_ASSISTANT.search(lowered) else Owner.USER
     bare = without_relative(text)
     return Question(
         bare if bare.strip(" ?!.,？！。，") else text,

@@ -5,6 +5,7 @@ Intents are read from the words of the question alone. Where none speaks, or sev
 
 import re
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -91,7 +92,6 @@ _SIGNS: Final = {
         r"\b(?:favou?rite|prefers?|allergic)\b",
     ),
 }
-_PATTERNS: Final = tuple((intent, re.compile("|".join(signs), re.IGNORECASE)) for intent, signs in _SIGNS.items())
 _KINDS: Final = frozenset(kind.value for kind in long_term.Kind)
 
 
@@ -106,12 +106,27 @@ def lifted(strength: float, favour: float, /) -> float:
 def route(query: str, /) -> Route:
     """Return where to look for what `query` is after."""
     slot = _slot(query)
-    told = [intent for intent, pattern in _PATTERNS if pattern.search(query)]
-    intent = Intent.FACTUAL if slot is not None else told[0] if len(told) == 1 else Intent.MIXED
-    return Route(intent=intent, planes=ORDER[intent], bonus=dict(BONUS[intent]), slot=slot)
+    if slot is not None:
+        return _after(Intent.FACTUAL).model_copy(update={"slot": slot})
+    # Lower letters are found faster than letters of either case; beyond ASCII these are not the same.
+    text, flags = (query.lower(), re.NOFLAG) if query.isascii() else (query, re.IGNORECASE)
+    told = [intent for intent, pattern in _patterns(flags) if pattern.search(text)]
+    return _after(told[0] if len(told) == 1 else Intent.MIXED)
+
+
+@cache
+def _after(intent: Intent) -> Route:
+    return Route(intent=intent, planes=ORDER[intent], bonus=dict(BONUS[intent]))
+
+
+@cache
+def _patterns(flags: re.RegexFlag) -> tuple[tuple[Intent, re.Pattern[str]], ...]:
+    return tuple((intent, re.compile("|".join(signs), flags)) for intent, signs in _SIGNS.items())
 
 
 def _slot(query: str) -> str | None:
+    if ":" not in query:
+        return None
     kind, sign, topic = query.partition(":")
     kind, topic = kind.strip().casefold(), long_term.topic_key(topic)
     return f"{kind}:{topic}" if sign and topic and kind in _KINDS else None

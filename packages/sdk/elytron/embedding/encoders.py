@@ -41,7 +41,10 @@ class Encoders:
         """Return the embedder whose vectors recall compares in this space; the wanted one where none is chosen yet."""
         if not index.compared:
             return self._wanted
-        return next((each for each in self._known if record.model_tag(each.info.model) == index.compared), None)
+        for each in self._known:
+            if record.model_tag(each.info.model) == index.compared:
+                return each
+        return None
 
     async def asked(self, record: SpaceRecord, index: SpaceIndex, query: str, /) -> Asked:
         """Return the vector of `query` for a search of `index`; where there is none, why. Raises nothing."""

@@ -1,5 +1,7 @@
 """Recall: what answers a query, best first."""
 
+from collections.abc import Iterator, Sequence
+
 from elytron.context import OperationContext
 from elytron.explaining import absences
 from elytron.gathering import gather
@@ -9,9 +11,13 @@ from elytron.paging import cursor_of, place_in, require_same
 from elytron.reranking import reranked
 from elytron.writes.reuse import touch_skills
 from elytron_core import limits
-from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallHit
+from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallHit, RerankUse
 from elytron_core.contracts.scoped import Clip, ClipReason
+from elytron_core.model import Vouched
+from elytron_core.rounding import six
 from elytron_core.text.tokens import estimate_tokens
+
+_REPORTS = Vouched(MemoryRecallReport, *MemoryRecallReport.model_fields)
 
 
 async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> MemoryRecallReport:
@@ -29,32 +35,28 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         diversity=request.diversity,
         depth=limits.RECALL_MAX if request.why_not else 0,
     )
-    rerank, ordered = await reranked(ctx, request.query, gathered.hits)
-    require_same(request, [hit.id for hit in ordered[:offset]], gathered.sequence)
-    page = hits = ordered[offset:end]
-    clipped: list[Clip] = []
-    beyond = gathered.available - offset - len(hits)
-    if beyond > 0 and len(hits) == request.limit:
-        clipped.append(Clip(what="hits", reason=ClipReason.LIMIT, limit=request.limit, dropped=beyond))
-    if request.max_tokens is not None:
-        hits = _within(hits, request.max_tokens)
-        if dropped := len(page) - len(hits):
-            clipped.append(Clip(what="hits", reason=ClipReason.TOKENS, limit=request.max_tokens, dropped=dropped))
+    rerank, ordered = RerankUse.NONE, gathered.hits
+    if ctx.models.reranker is not None:
+        rerank, ordered = await reranked(ctx, request.query, ordered)
+    if request.cursor is not None:
+        require_same(request, [hit.id for hit in ordered[:offset]], gathered.sequence)
+    page = ordered[offset:end]
+    hits = _within(page, request.max_tokens) if request.max_tokens is not None else page
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     await touch_skills(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
     has_more = bool(hits) and len(gathered.scores) > len(shown) < limits.RECALL_MAX
-    return MemoryRecallReport(
+    return _REPORTS.make(
         space=scope.space,
         query=request.query,
         outcome=gathered.outcome,
-        hits=await with_neighbours(ctx, scope, hits, count=request.neighbours),
+        hits=await with_neighbours(ctx, scope, hits, count=request.neighbours) if request.neighbours else hits,
         considered=gathered.considered,
         intent=gathered.intent.value,
         sequence=gathered.sequence,
-        clipped=tuple(clipped),
+        clipped=tuple(_clipped(request, page, hits, beyond=gathered.available - offset - len(page))),
         next_cursor=cursor_of(request, shown, gathered.sequence) if has_more else None,
-        cut=round(gathered.scores[len(shown)], 6) if has_more else None,
+        cut=six(gathered.scores[len(shown)]) if has_more else None,
         rerank=rerank,
         why_not=await absences(
             ctx,
@@ -65,7 +67,9 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
             page=page,
             shown=hits,
             offset=offset,
-        ),
+        )
+        if request.why_not
+        else (),
         agent_skill_hits=beside.agent_skills,
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
@@ -73,6 +77,16 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         unembedded=gathered.unembedded,
         alias=gathered.alias,
     )
+
+
+def _clipped(
+    request: MemoryRecallRequest, page: Sequence[RecallHit], hits: Sequence[RecallHit], /, *, beyond: int
+) -> Iterator[Clip]:
+    """Yield what the bounds left out: of the `beyond` memories behind the page, and of the page itself."""
+    if beyond > 0 and len(page) == request.limit:
+        yield Clip(what="hits", reason=ClipReason.LIMIT, limit=request.limit, dropped=beyond)
+    if request.max_tokens is not None and (dropped := len(page) - len(hits)):
+        yield Clip(what="hits", reason=ClipReason.TOKENS, limit=request.max_tokens, dropped=dropped)
 
 
 def _within(hits: tuple[RecallHit, ...], max_tokens: int) -> tuple[RecallHit, ...]:

@@ -60,6 +60,7 @@ class Memo:
 
     def __init__(self, watch: Raw, /) -> None:
         self._watch = watch
+        self._asking = watch.cursor()
         self._version = 0
         self._looks: OrderedDict[Look, Sequence[JournalEntry]] = OrderedDict()
         self._documents: OrderedDict[Place, Document | None] = OrderedDict()
@@ -72,7 +73,7 @@ class Memo:
     def version(self) -> int:
         """Return what stays the same until somebody commits; 0 where that cannot be told now."""
         try:
-            version: int = self._watch.execute("PRAGMA data_version").fetchone()[0]
+            version: int = self._asking.execute("PRAGMA data_version").fetchone()[0]
         except ERRORS:
             version = 0
         if version != self._version or not version:
@@ -94,11 +95,14 @@ class Memo:
         return entries
 
     def documents(self, version: int, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None] | None:
-        """Return what stands at `refs` at `version`, told just now."""
+        """Return what stands at `refs` at `version`, told just now; None also for none, or too many, refs."""
         known = self._documents
-        missing = [ref for ref in refs if (space, ref) not in known]
-        if not missing:
+        if not 0 < len(refs) <= limits.SCAN_MAX:
+            return None
+        try:
             return [known[space, ref] for ref in refs]
+        except KeyError:
+            missing = [ref for ref in refs if (space, ref) not in known]
         if not version or len(missing) > limits.STORE_MEMO_AT_ONCE:
             return None
         if any((space, ref) not in self._read for ref in missing):

@@ -117,13 +117,15 @@ class SqliteStore:
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
         self._require_open()
-        rules.require_get(space, refs)
         memo = self._memo
         if memo is None:
+            rules.require_get(space, refs)
             return await self._read(reading.get, space, refs)
         version = memo.version()
         found = memo.documents(version, space, refs)
         if found is None:
+            # What was found had been asked for rightly.
+            rules.require_get(space, refs)
             found = await self._read(reading.get, space, refs)
             memo.keep_documents(version, space, refs, found)
         return found
