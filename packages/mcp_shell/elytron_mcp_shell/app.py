@@ -40,12 +40,19 @@ def mcp_server(
 async def serve_stdio(
     memory: MemoryRuntime, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_operator: bool = False
 ) -> None:
-    """Answer on stdin and stdout until the host hangs up; nothing but the protocol is printed."""
+    """Answer on stdin and stdout until the host hangs up or a signal ends it; only the protocol is printed."""
     server = mcp_server(memory, sets=sets, is_operator=is_operator)
     from mcp.server.stdio import stdio_server
+    from mcp.shared.message import SessionMessage
 
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    from elytron_mcp_shell.stdio import Lines, as_file, at_signals, own_stdin
+
+    with own_stdin() as source:
+        lines = Lines(source, limit=memory.context.profile.budget.http_body_bytes)
+        with at_signals(lines.end):
+            async with stdio_server(as_file(lines)) as (reading, writing):
+                lines.refuse = lambda error: writing.send(SessionMessage(error))
+                await server.run(reading, writing, server.create_initialization_options())
 
 
 @dataclass(frozen=True, slots=True)
