@@ -18,7 +18,7 @@ from elytron_core.ids import SeededIds
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.fingerprints import registry_fingerprint
 from elytron_http_shell import create_app
-from elytron_http_shell.logs import LogStyle, configure, formatter
+from elytron_http_shell.logs import LogStyle, Sparing, configure, formatter
 
 pytestmark = pytest.mark.anyio
 
@@ -161,6 +161,22 @@ class TestLogs:
             line = formatter(structlog.processors.JSONRenderer()).format(record)
             assert keys.user.rpartition("_")[2] not in line
 
+    def test_what_anybody_can_cause_is_logged_so_often_and_counted(self) -> None:
+        now = 0.0
+        sparing = Sparing(most=2, now=lambda: now)
+
+        def heard(text: str) -> int | None:
+            """Return what was left out before this line, or None where it is left out itself."""
+            record = logging.makeLogRecord({"msg": text})
+            return getattr(record, "left_out", 0) if sparing.filter(record) else None
+
+        assert [heard("no HTTP") for _ in range(5)] == [0, 0, None, None, None]
+        assert heard("another") == 0
+        now = 59.9
+        assert heard("no HTTP") is None
+        now = 60.0
+        assert [heard("no HTTP"), heard("no HTTP"), heard("another")] == [4, 0, 0]
+
     def test_lines_are_json_without_secrets(self, capsys: pytest.CaptureFixture[str]) -> None:
         root = logging.getLogger()
         before, level = root.handlers[:], root.level
@@ -172,6 +188,7 @@ class TestLogs:
                 logging.getLogger("any").error("failed with %s", key, extra={"color_message": "x"}, exc_info=broken)
             configure(LogStyle.JSON, level="debug")
             logging.getLogger("a2a.server").debug("Request body: %s", "what somebody said")
+            logging.getLogger("uvicorn.error").info("/v1/ws?%s", "what somebody said")
         finally:
             root.handlers[:] = before
             root.setLevel(level)

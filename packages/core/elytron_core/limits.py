@@ -272,6 +272,8 @@ BACKLOG_HELD = 64
 BACKLOG_LOOK_S = 0.1
 BACKLOG_HOLD_S = 1.0
 """How long no call is begun while connections are taken up."""
+LOG_LINES_ALIKE = 60
+"""So many lines a minute that anybody could cause and that say the same; the others are counted."""
 IDEMPOTENCY_WAIT_S = 5.0
 """How long a repeat waits for the first call under its key before it is told that this one still runs."""
 ACCESS_KEYS_CACHED = 10_000

@@ -2,16 +2,23 @@
 
 import logging
 import sys
-from collections.abc import MutableMapping
+import time
+from collections.abc import Callable, MutableMapping
 from enum import StrEnum
 from typing import Any
 
 import structlog
 
+from elytron_core import limits
 from elytron_core.policy.secrets import is_suspect, scrub
 
-_DISCREET = ("a2a", "mcp", "sse_starlette", "httpx", "httpcore")
-"""Libraries that log what they are sent, or each call: no log shows a body, so they are heard from warnings on."""
+_SERVER = "uvicorn.error"
+_DISCREET = ("a2a", "mcp", "sse_starlette", "httpx", "httpcore", _SERVER)
+"""Libraries that log what they are sent, or each call: no log shows a body or a query, so they are heard from warnings
+on."""
+_TOLD_ALREADY = "ASGI callable returned without completing handshake."
+"""What the server's library says of every handshake that was refused, which is a request like others."""
+_MINUTE_S = 60.0
 
 
 class LogStyle(StrEnum):
@@ -35,6 +42,34 @@ def configure(style: LogStyle, /, *, level: str) -> None:
     root.setLevel(level.upper())
     for name in _DISCREET:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger(_SERVER).filters[:] = [Sparing()]
+
+
+class Sparing(logging.Filter):
+    """Lets so many equal lines through in a minute: what anybody can cause without a key fills no disk.
+
+    The first line of a later minute says in `left_out` how many there were beyond. Lines are equal by what they say
+    before their arguments, of which a library has a few.
+    """
+
+    def __init__(self, *, most: int = limits.LOG_LINES_ALIKE, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._most = most
+        self._now = now
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a line is let through."""
+        if record.msg == _TOLD_ALREADY:
+            return False
+        now = self._now()
+        began, count = self._seen.get(record.msg, (now, 0))
+        if now - began >= _MINUTE_S:
+            if count > self._most:
+                record.left_out = count - self._most
+            began, count = now, 0
+        self._seen[record.msg] = (began, count + 1)
+        return count < self._most
 
 
 def formatter(renderer: Any, /) -> logging.Formatter:
