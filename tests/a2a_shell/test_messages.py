@@ -166,6 +166,10 @@ async def test_the_plain_route_answers_one_message(server: Served) -> None:
         assert answer.status_code == 200
         assert answer.json()["kind"] == "memory_report"
         assert answer.json()["payload"]["report"]["outcome"] == "empty_space"
+        for key in ("", '""', "k" * (limits.IDEMPOTENCY_KEY_CHARS + 1)):
+            body = {"name": "peer_capability"}
+            keyed = await agent.http.post("/a2a/message", json=body, headers={"Idempotency-Key": key})
+            assert (keyed.status_code, keyed.json()["code"]) == (422, "invalid_input")
         unknown = await agent.post("s3cret", {})
         assert (unknown.status_code, "s3cret" in unknown.text) == (422, False)
         large = await agent.http.post("/a2a/message", content=b" " * (limits.HTTP_BODY_BYTES + 1))
@@ -200,6 +204,22 @@ async def test_what_is_no_message_of_ours_is_invalid_and_not_repeated(server: Se
         assert (await agent.http.post("/a2a", json=[1])).json()["error"]["code"] == -32600
         unknown = await agent.http.post("/a2a", json={"jsonrpc": "2.0", "id": 1, "method": "Dance"})
         assert unknown.json()["error"]["code"] == -32601
+
+
+async def test_what_is_no_request_is_answered_and_nothing_of_it_is_logged(
+    server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    sound = {"jsonrpc": "2.0", "id": 1, "method": "GetTask"}
+    odd: tuple[dict[str, Any], ...] = ({"s3cret": 1}, {"jsonrpc": "s3cret"}, {"method": ["s3cret"]}, {"method": ""})
+    async with peer(server) as agent:
+        for found, request_id in [
+            *(({**sound, **more}, 1) for more in odd),
+            *(({**sound, "id": given}, None) for given in ("s3cret\n", "s3cret" * 100, {"s3cret": 1}, True, 1.5)),
+        ]:
+            error = (await agent.http.post("/a2a", json=found)).json()
+            assert (error["id"], error["error"]["code"]) == (request_id, -32600)
+            assert "s3cret" not in str(error)
+    assert "s3cret" not in caplog.text
 
 
 async def test_there_are_no_tasks_and_nothing_is_pushed(server: Served) -> None:

@@ -167,7 +167,7 @@ class TestLogs:
 
         def heard(text: str) -> int | None:
             """Return what was left out before this line, or None where it is left out itself."""
-            record = logging.makeLogRecord({"msg": text})
+            record = logging.makeLogRecord({"msg": text, "name": "uvicorn.error"})
             return getattr(record, "left_out", 0) if sparing.filter(record) else None
 
         assert [heard("no HTTP") for _ in range(5)] == [0, 0, None, None, None]
@@ -176,6 +176,8 @@ class TestLogs:
         assert heard("no HTTP") is None
         now = 60.0
         assert [heard("no HTTP"), heard("no HTTP"), heard("another")] == [4, 0, 0]
+        own = logging.makeLogRecord({"msg": "request", "name": "elytron.access"})
+        assert all(sparing.filter(own) for _ in range(5))
 
     def test_lines_are_json_without_secrets(self, capsys: pytest.CaptureFixture[str]) -> None:
         root = logging.getLogger()

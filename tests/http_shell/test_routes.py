@@ -16,7 +16,6 @@ from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Queued
 from elytron_adapter.failures import FAILURES, rejection
-from elytron_adapter.policy import anyone
 from elytron_adapter.principals import Development
 from elytron_core import limits
 from elytron_core.errors import MissingExtra, StoreBusy
@@ -79,7 +78,7 @@ async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
 
 
 async def test_a_dispatcher_brings_its_own_policy(runtime: MemoryRuntime) -> None:
-    transport = httpx.ASGITransport(create_app(Dispatcher(runtime, policy=anyone), authenticator=Development()))
+    transport = httpx.ASGITransport(create_app(Dispatcher(runtime, policy=lambda *_: None), authenticator=Development()))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         assert (await client.post("/v1/recover", json={})).status_code == 200
 

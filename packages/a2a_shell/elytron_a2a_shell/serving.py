@@ -1,6 +1,7 @@
 """The ASGI applications of A2A. Loaded when they are asked for: here the SDK and starlette are imported."""
 
 import asyncio
+import re
 from functools import cache, lru_cache
 from typing import Any
 
@@ -21,6 +22,7 @@ from elytron_a2a_shell.handling import Handler, PrincipalContext
 from elytron_a2a_shell.messages import PeerMessage
 from elytron_adapter import codec
 from elytron_adapter.envelope import Rejected
+from elytron_adapter.idempotency import key_in
 from elytron_adapter.principals import Principal
 from elytron_core import limits, strict_json
 from elytron_core.errors import InvalidInput, PayloadTooLarge
@@ -29,6 +31,9 @@ from elytron_core.retelling import error_of
 
 _ADDRESSES_KEPT = 16
 _METHODS: dict[str, Any] = JsonRpcDispatcher.METHOD_TO_MODEL
+_FIELDS = frozenset({"jsonrpc", "id", "method", "params"})
+_ID = re.compile(rf"[ -~]{{0,{limits.NAME_CHARS}}}")
+"""What an id may be, which the SDK logs."""
 _OLDER_MESSAGES = frozenset({"message/send", "message/stream"})
 
 
@@ -78,7 +83,7 @@ def message_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int) -> ASGIApp:
             principal,
             message,
             request_id=scope["state"].get("request_id") or ids.new(),
-            idempotency_key=Headers(scope=scope).get("idempotency-key"),
+            idempotency_key=key_in(Headers(scope=scope).get("idempotency-key")),
         )
         if isinstance(answer.payload, Rejected):
             raise error_of(answer.payload.error_key, answer.payload.reason, answer.payload.details)
@@ -88,16 +93,29 @@ def message_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int) -> ASGIApp:
 
 
 def _refusal(body: strict_json.Json) -> Response | None:
-    """Return the answer to what the SDK could not read and would repeat; None where it can."""
-    if not isinstance(body, dict) or not isinstance(body.get("params", {}), dict):
+    """Return the answer to what the SDK could not read and would repeat, or log; None where it can."""
+    if not isinstance(body, dict):
         return JSONResponse(build_error_response(None, InvalidRequestError()))
+    given = body.get("id")
+    request_id = given if type(given) is int or (isinstance(given, str) and _ID.fullmatch(given)) else None
+    if request_id != given or not _is_request(body):
+        return JSONResponse(build_error_response(request_id, InvalidRequestError()))
     try:
         _read(str(body.get("method")), body)
     except (ParseError, AttributeError, KeyError, TypeError, ValueError):
-        given = body.get("id")
-        request_id = given if isinstance(given, str | int) and not isinstance(given, bool) else None
         return JSONResponse(build_error_response(request_id, InvalidParamsError()))
     return None
+
+
+def _is_request(body: dict[str, strict_json.Json]) -> bool:
+    """Tell whether `body` is a JSON-RPC request, whatever its id."""
+    return (
+        body.keys() <= _FIELDS
+        and body.get("jsonrpc") == "2.0"
+        and bool(body.get("method"))
+        and isinstance(body.get("method"), str)
+        and isinstance(body.get("params", {}), dict)
+    )
 
 
 def _read(method: str, body: Any) -> None:

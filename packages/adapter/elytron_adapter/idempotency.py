@@ -34,6 +34,19 @@ _NEVER = 1 << 40
 Answer = Accepted | Duplicated
 
 
+def key_in(header: str | None, /) -> str | None:
+    """Return the key in the header `Idempotency-Key`, which the standard's draft writes in quotes and others do not.
+
+    Raises InvalidInput for a key that is empty or too long.
+    """
+    if header is None:
+        return None
+    key = header[1:-1] if len(header) >= 2 and header[0] == header[-1] == '"' else header
+    if not 1 <= len(key) <= limits.IDEMPOTENCY_KEY_CHARS:
+        raise InvalidInput(field="idempotency_key", problem=f"has 1 to {limits.IDEMPOTENCY_KEY_CHARS} characters")
+    return key
+
+
 class Repeats:
     """Calls operations of one runtime so that a repeat under the same key is answered and not done again."""
 

@@ -37,19 +37,19 @@ def configure(style: LogStyle, /, *, level: str) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter(renderer))
+    handler.addFilter(Sparing())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     for name in _DISCREET:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
-    logging.getLogger(_SERVER).filters[:] = [Sparing()]
 
 
 class Sparing(logging.Filter):
     """Lets so many equal lines through in a minute: what anybody can cause without a key fills no disk.
 
-    The first line of a later minute says in `left_out` how many there were beyond. Lines are equal by what they say
-    before their arguments, of which a library has a few.
+    That goes for the lines of libraries. The first line of a later minute says in `left_out` how many there were
+    beyond. Lines are equal by what they say before their arguments, of which a library has a few.
     """
 
     def __init__(self, *, most: int = limits.LOG_LINES_ALIKE, now: Callable[[], float] = time.monotonic) -> None:
@@ -59,7 +59,9 @@ class Sparing(logging.Filter):
         self._seen: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a line is let through."""
+        """Tell whether a line is let through; those of other loggers than the libraries' always are."""
+        if not record.name.startswith(_DISCREET):
+            return True
         if record.msg == _TOLD_ALREADY:
             return False
         now = self._now()

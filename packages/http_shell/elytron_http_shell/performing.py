@@ -9,6 +9,7 @@ from elytron.registry import OPERATIONS, AnyOperation, Repeat, Role, family_of
 from elytron.versions import ANY, CHANGES
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
+from elytron_adapter.idempotency import key_in
 from elytron_core import limits
 from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of
@@ -102,8 +103,5 @@ def demanded(headers: Headers, /) -> tuple[str, ...]:
 
 
 def idempotency_key(headers: Headers, /) -> str | None:
-    """Return the key in the header, which the standard's draft writes in quotes and others do not."""
-    given = headers.get("idempotency-key")
-    if given is not None and len(given) >= 2 and given[0] == given[-1] == '"':
-        return given[1:-1]
-    return given
+    """Return the key in the header. Raises InvalidInput for one that is empty or too long."""
+    return key_in(headers.get(IDEMPOTENCY_KEY))
