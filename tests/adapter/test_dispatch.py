@@ -30,6 +30,11 @@ def envelope(operation: str, payload: bytes | Value = b"{}", **fields: Any) -> E
     )
 
 
+def open_to_all(_envelope: Envelope, _operation: AnyOperation, _request: Value, /) -> str | None:
+    """Refuse nothing."""
+    return None
+
+
 def key_of(response: Response) -> str:
     assert isinstance(response, Rejected)
     return response.error_key
@@ -110,7 +115,7 @@ async def test_from_elsewhere_an_operators_fields_are_refused(dispatcher: Dispat
 
 
 async def test_an_open_policy_refuses_nothing(runtime: MemoryRuntime) -> None:
-    answer = await Dispatcher(runtime, policy=lambda *_: None).dispatch(envelope("recover", transport=Transport.HTTP))
+    answer = await Dispatcher(runtime, policy=open_to_all).dispatch(envelope("recover", transport=Transport.HTTP))
     assert isinstance(answer, Accepted)
 
 

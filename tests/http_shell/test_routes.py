@@ -14,11 +14,12 @@ from elytron import MemoryRuntime
 from elytron.registry import OPERATIONS, AnyOperation, Role
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.envelope import Queued
+from elytron_adapter.envelope import Envelope, Queued
 from elytron_adapter.failures import FAILURES, rejection
 from elytron_adapter.principals import Development
 from elytron_core import limits
 from elytron_core.errors import MissingExtra, StoreBusy
+from elytron_core.model import Value
 from elytron_http_shell import create_app
 from elytron_http_shell.subscriptions import Streams
 
@@ -26,6 +27,11 @@ pytestmark = pytest.mark.anyio
 
 CANARY = "s3cret"
 TEA: dict[str, Any] = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}}
+
+
+def open_to_all(_envelope: Envelope, _operation: AnyOperation, _request: Value, /) -> str | None:
+    """Refuse nothing."""
+    return None
 
 
 def told(response: httpx.Response) -> tuple[int, str]:
@@ -78,7 +84,7 @@ async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
 
 
 async def test_a_dispatcher_brings_its_own_policy(runtime: MemoryRuntime) -> None:
-    transport = httpx.ASGITransport(create_app(Dispatcher(runtime, policy=lambda *_: None), authenticator=Development()))
+    transport = httpx.ASGITransport(create_app(Dispatcher(runtime, policy=open_to_all), authenticator=Development()))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         assert (await client.post("/v1/recover", json={})).status_code == 200
 
