@@ -3,8 +3,9 @@
     python -m benchmarks.gateway [--users N] [--memories N] [--searches N]
 
 The users are filled in this process, each in one bulk write of his chat; then a server of its own takes over the store,
-and the same questions of the same users go to it and to a runtime here, in turns. What is compared are medians of warm
-searches: of each user one question is asked before, so that his index is built.
+on the event loop that `elytron serve` takes; the same questions of the same users go to it and to a runtime here, in
+turns. What is compared are medians of warm searches: of each user one question is asked before, so that his index is
+built.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import httpx
+import uvloop
 
 import elytron
 from benchmarks.rigs import tables
@@ -64,7 +66,8 @@ def served(voice: Voice, folder: Path) -> None:
             family = gateway_surfaces(Gateway(memory))
             await serve(memory, Serving(port=0, development=True), started=started, further=(family,))
 
-    asyncio.run(work())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work())
 
 
 async def fill(folder: Path, chance: random.Random, /, *, users: int, memories: int) -> list[User]:

@@ -1,12 +1,12 @@
 """Many spaces on one runtime: the first answer of a space that is not in memory, the next ones, and what memory holds.
 
-    python -m benchmarks.spaces [spaces] [--units 1000] [--index-mb 64] [--plain] [--changed] [--profile]
+    python -m benchmarks.spaces [spaces] [--units 1000] [--index-mb 64] [--plain] [--changed] [--profile] [--keep DIR]
 
 One space is filled through the API, texts with vectors of 384 numbers (`--plain`: without), and its documents, journal
 and checkpoint are put into the others through the store. Then a runtime that holds indexes of so many megabytes is
 asked once in every space, in an order by chance: `cold`; and many times in the last ones: `warm`. With `--changed` a
 turn is written to each space as well, and all are asked again, twice. Resident memory is told above that of a runtime
-that has answered in one space.
+that has answered in one space. With `--keep` the store stays in the folder, and one that is there from before is asked.
 """
 
 import argparse
@@ -34,6 +34,8 @@ from elytron_store import open_store
 CONVERSATION = 25
 WARM = 300
 FIRST = "s0"
+TOGETHER = 16
+"""So many spaces are filled at once, so that they share commits."""
 
 
 async def filled(path: Path, data: Corpus, embedder: Looked | None, /) -> None:
@@ -54,14 +56,17 @@ async def multiplied(path: Path, spaces: int, /) -> None:
     first = SpaceId(FIRST)
     documents, entries = await everything(store, first)
     checkpoint = [chunk async for chunk in store.read_blob(first, CHECKPOINT)]
-    for number in range(1, spaces):
-        space = SpaceId(f"s{number}")
-        step = limits.BATCH_CHANGES // 4
+    step = limits.BATCH_CHANGES // 4
+
+    async def copied(space: SpaceId) -> None:
         for start in range(0, max(len(documents), len(entries)), step):
             puts = tuple(Put(item.ref, item.body, 0) for item in documents[start : start + step])
             told = tuple(Entry(item.action, item.ref, item.digest, item.at) for item in entries[start : start + step])
             await store.commit(Batch(space, entries[0].at, told, puts))
         await store.write_blob(space, CHECKPOINT, given(checkpoint))
+
+    for number in range(1, spaces, TOGETHER):
+        await asyncio.gather(*(copied(SpaceId(f"s{one}")) for one in range(number, min(number + TOGETHER, spaces))))
     await store.close()
 
 
@@ -149,17 +154,19 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--changed", action="store_true")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--keep", type=Path)
     told = parser.parse_args()
     data = corpus(told.units)
     embedder = None if told.plain else Looked(data)
     profiler = cProfile.Profile() if told.profile else None
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "spaces.db"
+        path = (told.keep or Path(folder)) / f"{told.spaces}-{told.units}{'-plain' * told.plain}.db"
         began = time.perf_counter()
-        asyncio.run(filled(path, data, embedder))
-        asyncio.run(multiplied(path, told.spaces))
+        if not path.exists():
+            asyncio.run(filled(path, data, embedder))
+            asyncio.run(multiplied(path, told.spaces))
         print(f"{told.spaces} spaces of {told.units} units, {path.stat().st_size / 1e6:.0f} MB on disk, "
-              f"made in {time.perf_counter() - began:.0f} s")  # fmt: skip
+              f"there after {time.perf_counter() - began:.0f} s")  # fmt: skip
         asyncio.run(
             measured(path, told.spaces, told.index_mb << 20, data, embedder, changed=told.changed, profiler=profiler)
         )

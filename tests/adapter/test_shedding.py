@@ -46,6 +46,29 @@ async def test_who_calls_too_often_is_told_when_to_come_again() -> None:
             pass
 
 
+async def test_what_was_called_a_minute_ago_counts_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 60.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    few = places(calls_per_minute=4)
+
+    async def answered() -> int:
+        for number in range(9):
+            try:
+                async with few.place(ADA):
+                    pass
+            except RateLimited:
+                return number
+        return 9
+
+    assert await answered() == 4
+    now = 119.0
+    assert await answered() == 0
+    now = 150.0
+    assert await answered() == 2, "half of the minute before still counts"
+    now = 400.0
+    assert await answered() == 4, "two minutes later nothing does"
+
+
 async def test_who_waits_is_let_in_when_a_place_is_free() -> None:
     one = places(running=1)
     order: list[str] = []

@@ -10,7 +10,9 @@ from typing import Protocol
 
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core import limits
-from elytron_core.errors import MissingExtra, Overloaded, RateLimited
+from elytron_core.errors import Overloaded, RateLimited
+
+_MINUTE_S = 60.0
 
 
 class Shedding(Protocol):
@@ -105,7 +107,7 @@ class FairPlaces:
     async def take(self, principal: Principal, /) -> None:
         """Wait for a place. Raises RateLimited, Overloaded."""
         if self._rates is not None and principal.kind in {PrincipalKind.USER, PrincipalKind.DEVICE}:
-            self._rates.count(principal.id)
+            self._rates.count(principal.id, asyncio.get_running_loop().time())
         self._count_in_turn()
         if self.waiting == 0 and self._is_free_for(principal.id):
             self._start(principal.id)
@@ -206,19 +208,21 @@ class _Place:
 
 
 class _Rates:
-    """Counts each principal's calls in a sliding minute."""
+    """Counts each principal's calls in a sliding minute: those of this one, and what still counts of the one before."""
 
     def __init__(self, most: int, /) -> None:
-        try:
-            from limits import RateLimitItemPerMinute
-            from limits.storage import MemoryStorage
-            from limits.strategies import SlidingWindowCounterRateLimiter
-        except ImportError as error:
-            raise MissingExtra(extra="server", purpose="a limit of calls per minute") from error
         self._most = most
-        self._item = RateLimitItemPerMinute(most)
-        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+        self._minute = 0
+        self._counts: dict[str, int] = {}
+        self._before: dict[str, int] = {}
 
-    def count(self, name: str) -> None:
-        if not self._limiter.hit(self._item, name):
+    def count(self, name: str, now: float, /) -> None:
+        """Count a call. Raises RateLimited where there were too many."""
+        minute, within = divmod(now / _MINUTE_S, 1.0)
+        if minute != self._minute:
+            self._before = self._counts if minute == self._minute + 1 else {}
+            self._minute, self._counts = int(minute), {}
+        counted = self._counts.get(name, 0)
+        if counted + round(self._before.get(name, 0) * (1.0 - within)) >= self._most:
             raise RateLimited(limit=self._most, retry_after_s=limits.RATE_RETRY_S)
+        self._counts[name] = counted + 1
