@@ -9,7 +9,7 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.recalling import Absence, Diversity, RerankUse
+from elytron_core.contracts.recalling import Absence, Diversity, Doubt, RerankUse
 from elytron_core.errors import InvalidInput, ModelUnavailable
 from elytron_core.ids import SeededIds
 from elytron_core.planes.long_term import Authority, Confidence, Kind
@@ -202,6 +202,53 @@ async def test_a_word_here_and_there_is_nothing_relevant(memory: elytron.MemoryR
     await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."])
     report = await memory.recall("Which vaccine did the equine surgeon leave for the thoroughbred yearlings?")
     assert (report.outcome, report.hits) == (elytron.RecallOutcome.NOTHING_RELEVANT, ())
+
+
+async def told_much(memory: elytron.MemoryRuntime) -> None:
+    """Tell enough that rarity says something."""
+    await memory.add([f"The ferry number {number} was late again this morning." for number in range(40)])
+
+
+async def test_of_what_nobody_ever_spoke_more_has_to_be_found(memory: elytron.MemoryRuntime) -> None:
+    await told_much(memory)
+    await memory.add("We spend the evening in the hotel by the harbour.", speaker="Noor")
+    found = await memory.recall("Where did we spend the evening?")
+    nothing = await memory.recall("Where did we spend our honeymoon?")
+    assert (found.outcome, found.doubts, found.unheard) == (elytron.RecallOutcome.FOUND, (), ())
+    assert (nothing.outcome, nothing.hits) == (elytron.RecallOutcome.NOTHING_RELEVANT, ())
+    assert (nothing.doubts, nothing.unheard) == ((), ("honeymoon",))
+
+
+async def test_a_word_that_nobody_says_is_told_beside_what_was_found(memory: elytron.MemoryRuntime) -> None:
+    await told_much(memory)
+    await memory.add("We put the old sofa into the living room near the window.", speaker="Noor")
+    report = await memory.recall("Who put the Steinway near the window of the living room?")
+    assert report.hits[0].text.startswith("We put the old sofa")
+    assert (report.doubts, report.unheard) == ((Doubt.UNHEARD,), ("Steinway",))
+
+
+async def test_a_word_of_a_title_is_not_unheard(memory: elytron.MemoryRuntime) -> None:
+    await told_much(memory)
+    await believe(memory, "the Steinway", "It was tuned in May.")
+    assert (await memory.recall("When was the Steinway tuned?")).unheard == ()
+
+
+async def test_it_is_said_that_others_spoke_of_what_somebody_is_asked_about(memory: elytron.MemoryRuntime) -> None:
+    await told_much(memory)
+    await memory.add("I bought a red kayak at the boat fair.", speaker="Bob")
+    await memory.add("The fair was crowded this year.", speaker="Ada")
+    of_bob = await memory.recall("What kayak did Bob buy at the boat fair?")
+    of_ada = await memory.recall("What kayak did Ada buy at the boat fair?")
+    assert (of_bob.doubts, of_ada.doubts) == ((), (Doubt.SAID_BY_OTHERS,))
+    assert of_ada.hits[0].speaker == "Bob"
+
+
+async def test_where_nothing_tells_of_the_matter_what_is_to_hold_is_shown_alone(memory: elytron.MemoryRuntime) -> None:
+    await told_much(memory)
+    said = {"role": "user", "content": "Please never use poison in my garden."}
+    await memory.add([said, {"role": "assistant", "content": "Noted."}])
+    report = await memory.recall("There are aphids on the roses, what now?")
+    assert texts(report) == ["Please never use poison in my garden."]
 
 
 async def test_a_slip_of_the_keys_and_a_kindred_word_still_find(memory: elytron.MemoryRuntime) -> None:

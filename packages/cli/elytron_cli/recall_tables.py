@@ -7,6 +7,7 @@ from elytron_cli.output import line, safe
 from elytron_cli.tables import bar, hits, new_table, when
 from elytron_core.contracts.recalling import (
     Absence,
+    Doubt,
     MemoryRecallReport,
     NearbyTurn,
     RecallHit,
@@ -43,6 +44,10 @@ def recalled(console: "Console", report: MemoryRecallReport, /, *, explain: bool
         _explained(console, report)
     else:
         _plain(console, report.hits)
+    if report.unheard:
+        console.print(f"nobody here says anything of: {line(', '.join(report.unheard))}", soft_wrap=True)
+    if Doubt.SAID_BY_OTHERS in report.doubts:
+        console.print("others than the one asked about said what comes nearest")
     for clip in report.clipped:
         console.print(f"{clip.dropped} more {clip.what} left out by {clip.reason.value} {clip.limit}")
     if report.rerank is RerankUse.FAILED:

@@ -53,14 +53,12 @@ def fitting(columns: Columns, traits: Trait, rows: Rows, /) -> Mask:
 
 
 def owned(state: State, owner: Owner, pool: Rows, /) -> Mask | None:
-    """Return which units' words are the owner's; None where not both assistants and others speak in the pool."""
+    """Return which units' words are the owner's; None where no assistant speaks in the whole space."""
     assistants = state.assistants()
     if assistants is None:
         return None
     roles, speakers = assistants
     by_assistant = roles.take(state.columns.role.take(pool)) | speakers.take(state.columns.speaker.take(pool))
-    if by_assistant.all() or not by_assistant.any():
-        return None
     return by_assistant if owner is Owner.ASSISTANT else ~by_assistant
 
 

@@ -9,6 +9,7 @@ from elytron_core.policy.query_types import Owner
 from elytron_core.policy.ranking import STANDARD, Weights
 from elytron_core.ports.store import Ref
 from elytron_core.text.telling import Trait
+from elytron_index.hearing import Unheard
 
 Number = TypeVar("Number")
 
@@ -190,7 +191,7 @@ class Candidates:
 
     `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
     that passed the filters. `name_terms` are the terms that are part of a speaker's name, `named` the speakers whose
-    whole name the query holds.
+    whole name the query holds, `unheard` the words that nobody here says, whatever the filters.
     """
 
     found: tuple[Candidate, ...]
@@ -201,3 +202,4 @@ class Candidates:
     lows: Signals[float]
     pool: int
     searched: int
+    unheard: Unheard

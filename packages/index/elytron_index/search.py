@@ -72,6 +72,7 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
         lows=_one(lows.tolist()),
         pool=len(pool),
         searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
+        unheard=read.said.unheard,
     )
 
 
@@ -135,7 +136,8 @@ def _weigh(
     if shares is not None:
         s.speaker[:] = shares.take(columns.speaker.take(pool))
     if (owned := aims.owned(state, query.owner, pool)) is not None:
-        s.owner[:] = owned
+        if owned.any() and not owned.all():
+            s.owner[:] = owned
         if query.heeds:
             s.standing[:] = owned & aims.fitting(columns, query.heeds, pool)
     at = columns.at.take(pool)

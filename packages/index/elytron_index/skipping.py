@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from elytron_index import texts
 from elytron_index.columns import Mask
 from elytron_index.frequent import Run, Table
+from elytron_index.hearing import Unheard, unheard
 from elytron_index.postings import Field, code_of
 from elytron_index.query import Bm25, IndexQuery
 from elytron_index.selection import edge, highest
@@ -115,6 +116,7 @@ class Skipping:
     name: Sequence[Word]
     title: Sequence[Word]
     label: Sequence[Word]
+    unheard: Unheard
 
     @property
     def is_body_alone(self) -> bool:
@@ -231,6 +233,9 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
     body, name = _gains(state, Field.BODY, query.body, 1.0), _gains(state, Field.BODY, query.body, weights.name)
     title = _gains(state, Field.TITLE, query.title, weights.title)
     label = _gains(state, Field.LABEL, query.label, weights.label)
+    titled = _words(state, terms.every, Field.TITLE, title)
+    labelled = _words(state, terms.words, Field.LABEL, label)
+    spoken = (any(held.living for held in group) for group in groups)
     return Skipping(
         state,
         query,
@@ -239,8 +244,14 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
             for word, group, others in zip(terms.words, groups, related, strict=True)
         ],
         name=_words(state, terms.names, Field.BODY, name),
-        title=_words(state, terms.every, Field.TITLE, title),
-        label=_words(state, terms.words, Field.LABEL, label),
+        title=titled,
+        label=labelled,
+        unheard=unheard(
+            terms.words,
+            terms.every,
+            in_text=[by_text or bool(word.runs) for by_text, word in zip(spoken, labelled, strict=True)],
+            in_title=[bool(word.runs) for word in titled],
+        ),
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index import checkpoint
+from elytron_index import checkpoint, hearing
 from elytron_index.checkpoint import Bytes
 from elytron_index.frozen import Frozen
 from elytron_index.query import Candidates, IndexQuery, UnitView
@@ -64,6 +64,10 @@ class SpaceIndex:
         Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
         """
         return search(self._state, query, self._reading)
+
+    def spelt(self, text: str, terms: Sequence[str], /) -> tuple[str, ...]:
+        """Return the words of `text` that are, or have in them, one of `terms`, as they are written there."""
+        return hearing.spelt(self._state.analyser, text, frozenset(terms))
 
     def units_near(self, unit: UnitView, /, *, before: int, after: int) -> tuple[UnitView, ...]:
         """Return up to `before` units ahead of `unit` in its thread and `after` behind it, in order, without itself."""

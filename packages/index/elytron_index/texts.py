@@ -6,7 +6,7 @@ A row's score is summed in the order of the query's terms, never by where the ro
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from elytron_core.text import stopwords
 from elytron_index import kin, spelling
 from elytron_index.columns import Mask, whole_numbers
+from elytron_index.hearing import Unheard, unheard
 from elytron_index.postings import Field, Found, code_of
 from elytron_index.query import Bm25, IndexQuery, Weights
 from elytron_index.selection import highest
@@ -92,6 +93,7 @@ class Texts:
     held: Held
     hit: Mask
     """Rows with any term in any field."""
+    unheard: Unheard
 
     @property
     def is_body_alone(self) -> bool:
@@ -184,6 +186,9 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     hit[held.rows] = True
     hit[found.rows[body_end:]] = True
     body, name = _bodies(state, query, held, words)
+    counts = whole_numbers(found.counts_of)
+    ends = tuple(accumulate((1 + len(others) for others in related), initial=0))
+    spoken = (any(counts[start:end]) for start, end in pairwise(ends))
     return Texts(
         state,
         query,
@@ -194,6 +199,12 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
         words=words,
         held=held,
         hit=hit,
+        unheard=unheard(
+            terms.words,
+            terms.every,
+            in_text=[by_text or bool(many) for by_text, many in zip(spoken, counts[in_body + every :], strict=True)],
+            in_title=[bool(many) for many in counts[in_body : in_body + every]],
+        ),
     )
 
 

@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, Pressure
     from elytron_core.contracts.recalling import (
         Diversity,
+        Doubt,
         MemoryRecallReport,
         MemoryRecallRequest,
         Plane,
@@ -253,6 +254,7 @@ __all__ = [
     "DerivedMemoryRef",
     "DiagnosticProposal",
     "Diversity",
+    "Doubt",
     "EdgeDraft",
     "ElytronError",
     "EmbeddingOutcome",

@@ -9,12 +9,13 @@ from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.embedding.passing import nudge
 from elytron.hits import skill_hit, with_newer
+from elytron.judging import doubts_of, nearest_of
 from elytron.keeping import kept, text_of, title_of
 from elytron.ranked import Placed, Ranked, favoured, hits_of, placed, ranked_fact, signals_of
 from elytron.units import home_of
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
+from elytron_core.contracts.recalling import Diversity, Doubt, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
 from elytron_core.ids import SkillId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.policy import query_types, ranking, relevance, router, wording
@@ -24,6 +25,7 @@ from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four
 from elytron_core.scope import ConversationKey, Scope
 from elytron_index import Candidate, Candidates, Filters, IndexQuery
+from elytron_index.space import SpaceIndex
 
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
@@ -55,12 +57,15 @@ class Gathered:
     unembedded: int = 0
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     """Whether the scope's chat may stand for a conversation; where not, nothing said is recalled."""
+    doubts: tuple[Doubt, ...] = ()
+    unheard: tuple[str, ...] = ()
 
 
 class _Asked(NamedTuple):
-    """What beliefs are compared with: the query, where and when it was asked."""
+    """What memories are compared with: the query, what it is after, where and when it was asked."""
 
     text: str
+    question: query_types.Question
     chat: str
     now: Instant
 
@@ -111,10 +116,9 @@ async def gather(
         if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)
     }
     route = router.route(query)
-    chat = key.conversation if key is not None else scope.conversation_key.conversation
-    ranked = await _ranked(ctx, scope, _Asked(query, chat, now), found, route=route)
-    hits = await hits_of(ctx, scope, ranked, limit=limit)
-    hits = with_newer(hits) if question.version is query_types.Version.LATEST else hits
+    asked = _Asked(query, question, (key or scope.conversation_key).conversation, now)
+    ranked = await _ranked(ctx, scope, asked, found, route=route)
+    hits = with_newer(question, await hits_of(ctx, scope, ranked, limit=limit))
     return Gathered(
         RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_RELEVANT,
         hits,
@@ -127,6 +131,8 @@ async def gather(
         intent=route.intent,
         vectors=use,
         unembedded=unembedded,
+        doubts=doubts_of(found) if hits else (),
+        unheard=_spelt(index, query, found),
     )
 
 
@@ -163,7 +169,7 @@ async def _ranked(
     for plane, candidates in found.items():
         match plane:
             case Plane.TRANSCRIPT:
-                ranked += _turns(candidates)
+                ranked += _turns(candidates, asked.question)
             case Plane.LONG_TERM:
                 ranked += await _facts(ctx, scope, asked, candidates)
             case Plane.PROCEDURAL:
@@ -227,34 +233,37 @@ def _wanted(plane: Plane, limit: int) -> int:
             return KEPT_SCORED
 
 
-def _turns(found: Candidates) -> list[Ranked]:
+def _spelt(index: SpaceIndex, query: str, found: Mapping[Plane, Candidates]) -> tuple[str, ...]:
+    """Return the words of the query that nobody here says, as they were asked."""
+    terms = next((part.unheard.words for part in found.values()), ())
+    return index.spelt(query, terms) if terms else ()
+
+
+def _turns(found: Candidates, question: query_types.Question) -> list[Ranked]:
     """Return the turns found; the best is worth the share of the query's words it holds, the others in proportion."""
     if not found.found or found.found[0].score <= 0:
         return []
-    if not relevance.is_relevant(_nearest(found)):
+    match relevance.answer_of(nearest_of(found, question)):
+        case relevance.Answer.NONE:
+            return []
+        case relevance.Answer.HEEDED:
+            shown = [item for item in found.found if item.signals.standing]
+            return _in_proportion(shown, relevance.STANDARD.heeded)
+        case relevance.Answer.FULL:
+            best = found.found[0].signals
+            return _in_proportion(found.found, max(best.coverage, best.vector))
+
+
+def _in_proportion(found: Sequence[Candidate], worth: float) -> list[Ranked]:
+    """Return the candidates, the best of which is worth `worth`."""
+    if not found or found[0].score <= 0:
         return []
-    best = found.found[0]
-    worth = max(best.signals.coverage, best.signals.vector) / best.score
+    each = worth / found[0].score
     return [
-        _turn((max(score, 0.0) * worth, unit.at, unit.ref.key, unit.part, item))
-        for item in found.found
+        _turn((max(score, 0.0) * each, unit.at, unit.ref.key, unit.part, item))
+        for item in found
         for unit, _, score in (item,)
     ]
-
-
-def _nearest(found: Candidates) -> relevance.Nearest:
-    highs, lows = found.highs, found.lows
-    return relevance.Nearest(
-        share=highs.context,
-        matched=highs.matched,
-        terms=len(found.terms),
-        names=len(found.name_terms),
-        is_named=bool(highs.speaker or highs.name),
-        is_of_time=highs.date == 1.0,
-        cosine=highs.vector,
-        lowest=lows.vector,
-        searched=found.searched,
-    )
 
 
 async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Candidates) -> list[Ranked]:

@@ -1,11 +1,12 @@
 """How a stored memory looks to a caller."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.ids import TurnId
 from elytron_core.model import Vouched
 from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.policy.query_types import Question, Version
 from elytron_core.rounding import six
 from elytron_core.text.telling import Trait
 from elytron_core.text.telling import read as telling_of
@@ -81,11 +82,13 @@ def skill_hit(
     )
 
 
-def with_newer(hits: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
+def with_newer(question: Question, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
     """Return the hits, each message with the newest one above it, later and by the same speaker, that tells a change.
 
-    Both must hold half of the query's words, counted by rarity.
+    Only where the question asks what holds now. Both must hold half of the query's words, counted by rarity.
     """
+    if question.version is not Version.LATEST:
+        return hits
     telling = [hit for hit in hits if hit.plane is Plane.TRANSCRIPT and hit.signals.get("coverage", 0.0) >= _TELLING]
     changes = [hit for hit in telling if telling_of(hit.text).traits & Trait.CHANGE]
     newer: dict[str, str] = {}

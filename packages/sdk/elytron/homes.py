@@ -51,7 +51,7 @@ HOMES: Final = MappingProxyType(
         ),
         "elytron_core.contracts.projecting": "MemoryProjectionReport MemoryProjectionRequest Pressure",
         "elytron_core.contracts.recalling": (
-            "Diversity MemoryRecallReport MemoryRecallRequest Plane RecallFilters RecallHit RecallOutcome"
+            "Diversity Doubt MemoryRecallReport MemoryRecallRequest Plane RecallFilters RecallHit RecallOutcome"
         ),
         "elytron_core.contracts.skills": (
             "AgentSkillDirAddRequest RuntimeSkillDeleteRequest RuntimeSkillDetailRequest RuntimeSkillEditRequest "

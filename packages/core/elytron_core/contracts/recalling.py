@@ -101,6 +101,15 @@ class RecallOutcome(StrEnum):
     EMPTY_SPACE = "empty_space"
 
 
+class Doubt(StrEnum):
+    """Why what was found may not answer."""
+
+    UNHEARD = "unheard"
+    """The query has words that nothing here says, nor anything alike."""
+    SAID_BY_OTHERS = "said_by_others"
+    """The query names somebody, and what others said holds more of it than anything of his."""
+
+
 class VectorUse(StrEnum):
     """What vectors had to do with a recall."""
 
@@ -199,6 +208,10 @@ class MemoryRecallReport(Value):
     query: str
     outcome: RecallOutcome
     hits: tuple[RecallHit, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    """Why the hits may not answer; signs, no proof."""
+    unheard: tuple[str, ...] = ()
+    """The words of the query that nothing here says, nor anything alike; English words alone, no names of speakers."""
     considered: int = 0
     intent: str = "mixed"
     """What the query was taken to be after: factual, procedural, continuity, evidence or mixed."""

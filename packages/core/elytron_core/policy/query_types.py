@@ -41,6 +41,8 @@ class Question(NamedTuple):
     owner: Owner
     version: Version
     spans: tuple[Span, ...]
+    wants_guess: bool = False
+    """Whether it asks for what may be concluded, which shares few words with what it is concluded from."""
 
 
 class _Opening(NamedTuple):
@@ -103,6 +105,9 @@ _OF_PAST = re.compile(
     r"\b(?:did|said|told|mention\w*|earlier|previous\w*|last time|so far|remind|recall|summar\w+|overview|order)\b"
     r"|说过|总结"
 )
+_GUESS = re.compile(
+    r"^(?:would|might|could)\b(?! you\b)|\b(?:might|likely|probably|be considered|could be)\b|可能|也许|大概|会不会"
+)
 
 
 def read(text: str, now: Instant, /) -> Question:
@@ -129,6 +134,7 @@ def read(text: str, now: Instant, /) -> Question:
         owner,
         _version(lowered),
         spans_in(text, now),
+        _GUESS.search(lowered) is not None,
     )
 
 

@@ -15,6 +15,7 @@ amount ask big certain chat convers current date day decid describ differ discus
 happen kind know long make mani mention name number often old part person place previous purpos reason recal recent
 rememb remind say share someon sort specif take talk tell thing think time type use various way
 """
+_FORMS = "end everyth gener kind list moment order outlin overview recap sequenc step summari summaris term timelin"
 _CHINESE = "什么 怎么 怎样 哪里 哪个 哪些 为什 多少 是谁 是否 是不 不是 我的 你的 他的 她的 了吗 的吗 是什 谁是"
 
 ENGLISH = frozenset(_ENGLISH.split())
@@ -22,3 +23,5 @@ CHINESE = frozenset(_CHINESE.split())
 """Pairs of characters that ask or join; only queries leave them out, for a pair may straddle two real words."""
 ASKING = frozenset(_ASKING.split())
 """Stems with which a query says what kind of thing it wants ("the name of", "how long", "mention"), and little else."""
+FORMS = frozenset(_FORMS.split())
+"""Stems with which it says how it wants to be told ("summarise", "in order", "at the moment")."""

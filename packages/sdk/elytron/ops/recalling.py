@@ -25,13 +25,12 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
     scope = ctx.scope_of(request)
     offset = place_in(request.cursor)
     end = min(offset + request.limit, limits.RECALL_MAX)
-    reads_more = limits.RERANK_HITS if ctx.models.reranker is not None else 0
     gathered = await gather(
         ctx,
         scope,
         request.query,
         request.filters,
-        limit=max(end, reads_more),
+        limit=max(end, limits.RERANK_HITS if ctx.models.reranker is not None else 0),
         diversity=request.diversity,
         depth=limits.RECALL_MAX if request.why_not else 0,
     )
@@ -51,6 +50,8 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         query=request.query,
         outcome=gathered.outcome,
         hits=await with_neighbours(ctx, scope, hits, count=request.neighbours) if request.neighbours else hits,
+        doubts=gathered.doubts,
+        unheard=gathered.unheard,
         considered=gathered.considered,
         intent=gathered.intent.value,
         sequence=gathered.sequence,

@@ -1,0 +1,42 @@
+"""What of a search tells how far its answer is to be trusted."""
+
+from collections.abc import Mapping
+
+from elytron_core.contracts.recalling import Doubt, Plane
+from elytron_core.policy import relevance
+from elytron_core.policy.query_types import Question
+from elytron_index import Candidates
+
+
+def nearest_of(found: Candidates, question: Question, /) -> relevance.Nearest:
+    """Return what the best of all messages weighed come to."""
+    highs, lows = found.highs, found.lows
+    return relevance.Nearest(
+        share=highs.context,
+        matched=highs.matched,
+        terms=len(found.terms),
+        names=len(found.name_terms),
+        is_named=bool(highs.speaker or highs.name),
+        is_of_time=highs.date == 1.0,
+        cosine=highs.vector,
+        lowest=lows.vector,
+        searched=found.searched,
+        unheard=found.unheard.known,
+        is_paired=2 * sum(map(str.isascii, found.terms)) < len(found.terms),
+        wants_guess=question.wants_guess,
+        is_heeded=bool(highs.standing),
+    )
+
+
+def doubts_of(found: Mapping[Plane, Candidates], /) -> tuple[Doubt, ...]:
+    """Return why what was found may not answer."""
+    doubts: list[Doubt] = []
+    if any(part.unheard.words for part in found.values()):
+        doubts.append(Doubt.UNHEARD)
+    turns = found.get(Plane.TRANSCRIPT)
+    if turns is not None and len(turns.named) == 1:
+        his = max((one.signals.coverage for one in turns.found if one.signals.speaker == 1.0), default=0.0)
+        others = max((one.signals.coverage for one in turns.found if one.signals.speaker < 1.0), default=0.0)
+        if relevance.is_said_by_others(his, others):
+            doubts.append(Doubt.SAID_BY_OTHERS)
+    return tuple(doubts)
