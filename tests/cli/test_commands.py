@@ -373,3 +373,10 @@ def test_every_command_has_help(elytron: CommandLine, name: str) -> None:
 def test_the_help_lists_every_command(elytron: CommandLine) -> None:
     shown = elytron("--help").stdout
     assert all(f" {name} " in shown for name in COMMANDS)
+
+
+def test_what_is_hidden_is_listed_where_it_is_asked_for(elytron: CommandLine) -> None:
+    memory = elytron.json("add", "tea")["decisions"][0]["id"]
+    elytron("forget", memory)
+    assert elytron.json("list")["items"] == []
+    assert [item["id"] for item in elytron.json("list", "--hidden")["items"]] == [memory]

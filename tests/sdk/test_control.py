@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 from tests.sdk.told import believe, learn, talk, texts
+from tests.sdk.transcripts import turn as turn_over
 
 import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.control import ControlOutcome
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
+from elytron_core.ids import SpaceId
 from elytron_core.planes.transcript import Role
 
 pytestmark = pytest.mark.anyio
@@ -215,6 +217,21 @@ async def test_mem0s_delete_and_delete_all_erase_what_they_name(memory: elytron.
     with pytest.raises(NotFound):
         await memory.delete(kept)
     assert (await memory.delete_all(agent_id="a")).changed is False
+
+
+async def test_delete_all_also_erases_what_nobody_is_shown(memory: elytron.MemoryRuntime) -> None:
+    (hidden,) = (await memory.add("hidden", run_id="r")).ids
+    (masked,) = (await memory.add("masked", run_id="r")).ids
+    kept = await memory.add("kept", run_id="other")
+    await forget(memory, hidden)
+    scope = elytron.Scope(space=SpaceId("ada"), conversation="r")
+    await turn_over(memory, "mask", masked, scope=scope)
+    assert (await memory.get_all(run_id="r")).items == ()
+    listed = await memory.list(elytron.MemoryListRequest(hidden=elytron.Hidden.LISTED))
+    assert {item.id: item.text for item in listed.items} == {hidden: "hidden", masked: "", kept.ids[0]: "kept"}
+    report = await memory.delete_all(run_id="r")
+    assert {decision.id for decision in report.decisions} == {hidden, masked}
+    assert (await memory.inspect()).documents["turns"] == 1
 
 
 async def test_a_fact_forgotten_and_written_anew_is_current_again(memory: elytron.MemoryRuntime) -> None:

@@ -47,6 +47,27 @@ async def test_pages_together_are_the_whole_list(memory: elytron.MemoryRuntime, 
     assert paged == list(whole)
 
 
+async def test_a_list_of_what_is_hidden_too_tells_of_every_plane(memory: elytron.MemoryRuntime) -> None:
+    shown = (await memory.add(["one", "two"])).ids
+    await believe(memory, "drink", "green tea")
+    await believe(memory, "drink", "coffee")
+    await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.")
+    note = elytron.NotesWrite(notes=(elytron.NoteDraft(period="2026-01-02", text="We had tea"),))
+    await memory.write(elytron.MemoryWriteRequest(write=note))
+    everything = (await memory.list(elytron.MemoryListRequest(hidden=elytron.Hidden.LISTED))).items
+    await memory.forget(elytron.MemoryForgetRequest(ids=tuple(item.id for item in everything)))
+    await memory.delete(shown[1])
+    assert (await memory.list()).items == ()
+    listed = (await memory.list(elytron.MemoryListRequest(hidden=elytron.Hidden.LISTED))).items
+    assert {item.text.partition("\n")[0] for item in listed} >= {"one", "green tea", "coffee", "We had tea"}
+    assert len(listed) == len(everything) - 1
+    drinks = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
+    request = elytron.MemoryListRequest(hidden=elytron.Hidden.LISTED, filters=drinks, limit=1)
+    first = await memory.list(request)
+    rest = await memory.list(request.model_copy(update={"cursor": first.next_cursor}))
+    assert [hit.text for hit in (*first.items, *rest.items)] == ["green tea", "coffee"]
+
+
 @pytest.mark.parametrize("cursor", ["", "x", "9.0.ab", "0.x.ab", "0.9999.ab", "0.0.", "²..a"])
 async def test_a_made_up_list_cursor_is_refused(memory: elytron.MemoryRuntime, cursor: str) -> None:
     await memory.add("I like tea")

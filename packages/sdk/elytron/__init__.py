@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         SnapshotMode,
     )
     from elytron_core.contracts.control import (
+        Hidden,
         MemoryControlReport,
         MemoryCorrectRequest,
         MemoryEraseRequest,
@@ -270,6 +271,7 @@ __all__ = [
     "GardenReport",
     "GardenRequest",
     "GardenWrite",
+    "Hidden",
     "HostOpaqueRef",
     "HostRefRelation",
     "HostRefVisibility",

@@ -5,6 +5,7 @@ from elytron.faces.face import Face
 from elytron_core import limits
 from elytron_core.contracts.control import (
     ControlDecision,
+    Hidden,
     MemoryControlReport,
     MemoryEraseRequest,
     MemoryListReport,
@@ -22,13 +23,13 @@ async def delete_all(
         raise ScopeMissing(operation="delete_all", way_out="name a user_id, agent_id or run_id, or erase a whole space")
     if agent_id is None and run_id is None:
         return await memory.operate(MemoryEraseRequest(scope=scope, whole_space=scope.space), MemoryControlReport)
-    filters = plain.filters_of(None, agent_id=agent_id, run_id=run_id)
+    _, filters = plain.narrowed_by(None, agent_id=agent_id, run_id=run_id)
     decisions: list[ControlDecision] = []
     removed: dict[str, int] = {}
     derived: list[str] = []
     sequence = 0
     while True:
-        listing = MemoryListRequest(scope=scope, limit=limits.WRITES_PER_REQUEST, filters=filters)
+        listing = MemoryListRequest(scope=scope, limit=limits.WRITES_PER_REQUEST, filters=filters, hidden=Hidden.LISTED)
         page = await memory.operate(listing, MemoryListReport)
         if not page.items:
             break

@@ -14,6 +14,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.model import invalid
 
 _WILDCARD: Final = "*"
+_USER: Final = "user_id"
 _TYPED: Final = {
     "agent_id": "agents", "app_id": "apps", "run_id": "conversations", "actor_id": "speakers", "role": "roles",
     "categories": "tags_any",
@@ -23,6 +24,30 @@ _LISTS: Final = frozenset((Comparison.IN, Comparison.NIN))
 
 Nested = Mapping[str, Any]
 _Group = tuple[Condition, ...]
+
+
+def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
+    """Return whose memory `nested` is about, by `user_id` at the top or under AND, and `nested` without it.
+
+    Raises InvalidInput where it names several, or all.
+    """
+    users: set[Any] = set()
+    rest: dict[str, Any] = {}
+    for name, value in nested.items():
+        if name == _USER:
+            users.update(_listed(name, value))
+        elif name == "AND":
+            split = [user_from(item) for item in _items(name, value)]
+            users.update(user for user, _ in split if user is not None)
+            rest[name] = [inner for _, inner in split]
+        else:
+            rest[name] = value
+    if not users:
+        return None, rest
+    user = users.pop()
+    if users or not isinstance(user, str) or user == _WILDCARD:
+        raise InvalidInput(field=f"filters.{_USER}", problem="does not name one user: no call reads two spaces")
+    return user, rest
 
 
 def filters_from(nested: Nested, /) -> RecallFilters:
@@ -108,6 +133,8 @@ def _one(name: str, value: Any) -> list[_Group]:
 
 
 def _tests(name: str, value: Any) -> list[Condition]:
+    if name == _USER:
+        raise InvalidInput(field=f"filters.{name}", problem="names a space: it stands at the top or under AND alone")
     if name in _TYPED or name in _MOMENTS:
         raise InvalidInput(field=f"filters.{name}", problem="cannot stand under OR or NOT: use the filter of its own")
     if value == _WILDCARD:

@@ -31,10 +31,14 @@ def wants(filters: RecallFilters, plane: Plane, /) -> bool:
 
 def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
     """Tell whether a message may be shown under `filters`; forgotten, erased and archived ones never."""
+    return turn.is_recallable(part) and message_is_meant(turn, part, filters)
+
+
+def message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
+    """Tell whether `filters` mean a message, shown or hidden."""
     message = turn.messages[part]
     return (
-        turn.is_recallable(part)
-        and _among(turn.agent, filters.agents)
+        _among(turn.agent, filters.agents)
         and _among(turn.app, filters.apps)
         and _among(turn.project, filters.projects)
         and _among(turn.channel, filters.channels)
@@ -51,11 +55,7 @@ def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) 
 
 def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -> bool:
     """Tell whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
-    if fact.state is long_term.State.FORGOTTEN or not _within(fact.observed_at, filters):
-        return False
-    if not (_among(fact.kind, filters.kinds) and _among(fact.authority, filters.authorities)):
-        return False
-    if not (_among(fact.confidence, filters.confidences) and conditions.hold(filters.where, {})):
+    if fact.state is long_term.State.FORGOTTEN or not fact_is_meant(fact, filters):
         return False
     known_at = filters.known_at
     if known_at is None:
@@ -69,10 +69,26 @@ def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -
     return believed and (fact.valid_from or as_of) <= as_of and (valid_to is None or as_of < valid_to)
 
 
+def fact_is_meant(fact: long_term.Fact, filters: RecallFilters, /) -> bool:
+    """Tell whether `filters` mean a fact, whatever became of it."""
+    return (
+        _within(fact.observed_at, filters)
+        and _among(fact.kind, filters.kinds)
+        and _among(fact.authority, filters.authorities)
+        and _among(fact.confidence, filters.confidences)
+        and conditions.hold(filters.where, {})
+    )
+
+
 def skill_passes(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
     """Tell whether a skill may be shown under `filters`."""
+    return skill.is_recallable and skill_is_meant(skill, filters)
+
+
+def skill_is_meant(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
+    """Tell whether `filters` mean a skill, shown or hidden."""
     known = filters.known_at is None or skill.recorded_at <= filters.known_at
-    return skill.is_recallable and known and conditions.hold(filters.where, {}) and _within(skill.updated_at, filters)
+    return known and conditions.hold(filters.where, {}) and _within(skill.updated_at, filters)
 
 
 def kept_passes(memory: KeptMemory, filters: RecallFilters, /) -> bool:
@@ -81,6 +97,14 @@ def kept_passes(memory: KeptMemory, filters: RecallFilters, /) -> bool:
     if not isinstance(value, KeptRecallable) or is_forgotten(value):
         return False
     if isinstance(value, continuity.ContinuityCapsule) and not value.is_recallable:
+        return False
+    return kept_is_meant(memory, filters)
+
+
+def kept_is_meant(memory: KeptMemory, filters: RecallFilters, /) -> bool:
+    """Tell whether `filters` mean what a conversation keeps, shown or hidden; nothing private ever."""
+    value = memory.value
+    if not isinstance(value, KeptRecallable):
         return False
     known = filters.known_at is None or value.updated_at <= filters.known_at
     is_there = _among(value.channel, filters.channels) and _among(value.conversation, filters.conversations)

@@ -33,7 +33,7 @@ HOMES: Final = MappingProxyType(
         "elytron.remote": "Connecting RemoteMemory SyncRemoteMemory connect",
         "elytron.runtime": "MemoryRuntime",
         "elytron_core.contracts.control": (
-            "MemoryControlReport MemoryCorrectRequest MemoryEraseRequest MemoryForgetRequest MemoryGetRequest "
+            "Hidden MemoryControlReport MemoryCorrectRequest MemoryEraseRequest MemoryForgetRequest MemoryGetRequest "
             "MemoryHistoryReport MemoryHistoryRequest MemoryListReport MemoryListRequest"
         ),
         "elytron_core.contracts.inspecting": (

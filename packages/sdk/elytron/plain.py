@@ -1,12 +1,12 @@
 """Plain values of everyday calls, turned into typed requests: messages, times, mem0's ids."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from pydantic import ValidationError
 
-from elytron.conditions import filters_from
+from elytron.conditions import filters_from, user_from
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.contracts.writing import TurnDraft
@@ -34,7 +34,7 @@ def turns_of(
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[TurnDraft, ...]:
     """Return one turn per message. Raises InvalidInput where a message is not one."""
-    listed = [messages] if isinstance(messages, str | Mapping) else list(messages)
+    listed = _each(messages)
     if not listed:
         raise InvalidInput(field="messages", problem="are missing: give a text or at least one message")
     moment = instant(at, field="at") if at is not None else None
@@ -49,16 +49,31 @@ def turns_of(
         raise invalid(error) from None
 
 
-def filters_of(
-    filters: RecallFilters | Mapping[str, Any] | None, /, *, agent_id: str | None = None, run_id: str | None = None
-) -> RecallFilters:
-    """Return `filters`, typed or nested, narrowed to mem0's agent and run. Raises InvalidInput, LimitExceeded."""
-    narrowed = filters_from(filters) if isinstance(filters, Mapping) else filters or _NO_FILTERS
+def narrowed_by(
+    filters: RecallFilters | Mapping[str, Any] | None,
+    /,
+    *,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+) -> tuple[str | None, RecallFilters]:
+    """Return whose memory is asked for, and `filters`, typed or nested, narrowed to mem0's agent and run.
+
+    Nested filters may name the user, as mem0's do. Raises InvalidInput, LimitExceeded.
+    """
+    if isinstance(filters, Mapping):
+        named, rest = user_from(filters)
+        if None not in {named, user_id} and named != user_id:
+            raise InvalidInput(field="filters.user_id", problem="is another user than user_id names")
+        user_id = user_id if user_id is not None else named
+        narrowed = filters_from(rest)
+    else:
+        narrowed = filters or _NO_FILTERS
     if agent_id is not None:
         narrowed = narrowed.model_copy(update={"agents": (agent_id,)})
     if run_id is not None:
         narrowed = narrowed.model_copy(update={"conversations": (run_id,)})
-    return narrowed
+    return user_id, narrowed
 
 
 def scope_of(
@@ -82,6 +97,17 @@ def scope_of(
         return Scope.model_validate(base | given)
     except ValidationError as error:
         raise invalid(error) from None
+
+
+def _each(messages: object) -> list[str | Mapping[str, Any]]:
+    """Return the messages one by one. Raises InvalidInput for what is none."""
+    if isinstance(messages, Iterable) and not isinstance(messages, str | Mapping):
+        listed = list(cast("Iterable[object]", messages))
+    else:
+        listed = [cast("object", messages)]
+    if not all(isinstance(item, str | Mapping) for item in listed):
+        raise InvalidInput(field="messages", problem="are neither a text, nor a message, nor a list of them")
+    return cast("list[str | Mapping[str, Any]]", listed)
 
 
 def _message(number: int, item: str | Mapping[str, Any], speaker: str | None, at: Instant | None) -> Message:

@@ -8,6 +8,7 @@ from elytron_cli.output import Output
 from elytron_cli.running import filters, run
 from elytron_cli.session import Session
 from elytron_core.contracts.control import (
+    Hidden,
     MemoryGetRequest,
     MemoryHistoryReport,
     MemoryHistoryRequest,
@@ -34,12 +35,14 @@ def get(*, memory: str) -> int | None:
 @command("list")
 @limited("Memories on a page.")
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+@click.option("--hidden", is_flag=True, help="Also what was forgotten, put away, replaced or retired.")
 @filtered
 @common
 def list_memories(
     *,
     limit: int,
     cursor: str | None,
+    hidden: bool,
     speakers: tuple[str, ...],
     conversations: tuple[str, ...],
     tags: tuple[str, ...],
@@ -48,7 +51,8 @@ def list_memories(
 ) -> int | None:
     """List memories in the order in which they were stored."""
     narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until)
-    request = MemoryListRequest(limit=limit, cursor=cursor, filters=narrowed)
+    which = Hidden.LISTED if hidden else Hidden.LEFT_OUT
+    request = MemoryListRequest(limit=limit, cursor=cursor, filters=narrowed, hidden=which)
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemoryListReport)

@@ -21,12 +21,21 @@ class MemoryGetRequest(ScopedRequest):
     id: MemoryId
 
 
+class Hidden(StrEnum):
+    """Whether a list also tells of what recall does not show: forgotten, put away, masked, replaced or retired."""
+
+    LEFT_OUT = "left_out"
+    LISTED = "listed"
+    """Without its text where it may not be read."""
+
+
 class MemoryListRequest(ScopedRequest):
     """Read memories a page at a time: each conversation's messages in their order, then facts, then skills."""
 
     limit: PageLimit = 100
     cursor: Cursor | None = None
     filters: RecallFilters = RecallFilters()
+    hidden: Hidden = Hidden.LEFT_OUT
 
 
 class MemoryListReport(Value):

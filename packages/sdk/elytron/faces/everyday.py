@@ -21,7 +21,6 @@ class EverydayFace(Face):
     async def add(
         self,
         messages: plain.Messages,
-        /,
         *,
         speaker: str | None = None,
         at: plain.When | None = None,
@@ -42,9 +41,9 @@ class EverydayFace(Face):
     async def recall(
         self,
         query: str | recalling.MemoryRecallRequest,
-        /,
         *,
         limit: int = limits.RECALL_DEFAULT,
+        top_k: int | None = None,
         max_tokens: int | None = None,
         filters: recalling.RecallFilters | Mapping[str, Any] | None = None,
         cursor: str | None = None,
@@ -57,15 +56,16 @@ class EverydayFace(Face):
     ) -> recalling.MemoryRecallReport:
         """Find what answers the query, best first, from the whole space or what the filters leave of it.
 
-        `filters` may be nested ones as mem0 takes them.
+        `filters` may be nested ones as mem0 takes them, which may name the user; `top_k` is its word for `limit`.
         """
         if isinstance(query, str):
+            user_id, narrowed = plain.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
             query = recalling.MemoryRecallRequest(
                 scope=plain.scope_of(self.scope, user_id=user_id),
                 query=query,
-                limit=limit,
+                limit=limit if top_k is None else top_k,
                 max_tokens=max_tokens,
-                filters=plain.filters_of(filters, agent_id=agent_id, run_id=run_id),
+                filters=narrowed,
                 cursor=cursor,
                 diversity=diversity,
                 neighbours=neighbours,
@@ -90,12 +90,12 @@ class EverydayFace(Face):
         return await self.operate(query, projecting.MemoryProjectionReport)
 
     async def get(
-        self, memory: str | control.MemoryGetRequest, /, *, user_id: str | None = None
+        self, memory_id: str | control.MemoryGetRequest, *, user_id: str | None = None
     ) -> recalling.RecallHit:
         """Read one memory by its id. Raises NotFound."""
-        if isinstance(memory, str):
-            memory = control.MemoryGetRequest(scope=plain.scope_of(self.scope, user_id=user_id), id=memory)
-        return await self.operate(memory, recalling.RecallHit)
+        if isinstance(memory_id, str):
+            memory_id = control.MemoryGetRequest(scope=plain.scope_of(self.scope, user_id=user_id), id=memory_id)
+        return await self.operate(memory_id, recalling.RecallHit)
 
     async def list(self, request: control.MemoryListRequest | None = None, /) -> control.MemoryListReport:
         """Read memories a page at a time."""
@@ -105,6 +105,7 @@ class EverydayFace(Face):
         self,
         *,
         limit: int = 100,
+        top_k: int | None = None,
         cursor: str | None = None,
         filters: recalling.RecallFilters | Mapping[str, Any] | None = None,
         user_id: str | None = None,
@@ -112,22 +113,18 @@ class EverydayFace(Face):
         run_id: str | None = None,
     ) -> control.MemoryListReport:
         """Read memories a page at a time, by mem0's name."""
-        return await self.list(
-            control.MemoryListRequest(
-                scope=plain.scope_of(self.scope, user_id=user_id),
-                limit=limit,
-                cursor=cursor,
-                filters=plain.filters_of(filters, agent_id=agent_id, run_id=run_id),
-            )
-        )
+        user_id, narrowed = plain.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        scope = plain.scope_of(self.scope, user_id=user_id)
+        most = limit if top_k is None else top_k
+        return await self.list(control.MemoryListRequest(scope=scope, limit=most, cursor=cursor, filters=narrowed))
 
     async def history(
-        self, memory: str | control.MemoryHistoryRequest, /, *, user_id: str | None = None
+        self, memory_id: str | control.MemoryHistoryRequest, *, user_id: str | None = None
     ) -> control.MemoryHistoryReport:
         """Read what happened to a memory, oldest first. Raises NotFound."""
-        if isinstance(memory, str):
-            memory = control.MemoryHistoryRequest(scope=plain.scope_of(self.scope, user_id=user_id), id=memory)
-        return await self.operate(memory, control.MemoryHistoryReport)
+        if isinstance(memory_id, str):
+            memory_id = control.MemoryHistoryRequest(scope=plain.scope_of(self.scope, user_id=user_id), id=memory_id)
+        return await self.operate(memory_id, control.MemoryHistoryReport)
 
     async def forget(self, request: control.MemoryForgetRequest, /) -> control.MemoryControlReport:
         """Hide memories from recall and projection; `undo` brings them back."""
@@ -141,11 +138,11 @@ class EverydayFace(Face):
         """Remove memories, or the whole space, physically. Raises ScopeMissing where nothing is named."""
         return await self.operate(request, control.MemoryControlReport)
 
-    async def delete(self, memory: str, /, *, user_id: str | None = None) -> control.MemoryControlReport:
+    async def delete(self, memory_id: str, *, user_id: str | None = None) -> control.MemoryControlReport:
         """Erase one memory, by mem0's name. Raises NotFound."""
-        await self.get(memory, user_id=user_id)
+        await self.get(memory_id, user_id=user_id)
         scope = plain.scope_of(self.scope, user_id=user_id)
-        return await self.erase(control.MemoryEraseRequest(scope=scope, ids=(memory,)))
+        return await self.erase(control.MemoryEraseRequest(scope=scope, ids=(memory_id,)))
 
     async def delete_all(
         self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None

@@ -4,13 +4,24 @@ from collections.abc import AsyncIterator
 from typing import assert_never
 
 from elytron.context import OperationContext
-from elytron.filtering import fact_passes, kept_passes, message_passes, skill_passes, wants
+from elytron.filtering import (
+    fact_is_meant,
+    fact_passes,
+    kept_is_meant,
+    kept_passes,
+    message_is_meant,
+    message_passes,
+    skill_is_meant,
+    skill_passes,
+    wants,
+)
 from elytron.hits import fact_hit, skill_hit, turn_hit
 from elytron.keeping import KeptMemory, at_of, forgotten_at, kept, text_of
 from elytron.memories import FactMemory, SkillMemory, TurnMemory, must_find, plane_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import (
+    Hidden,
     HistoryEvent,
     HistoryItem,
     MemoryGetRequest,
@@ -61,7 +72,7 @@ async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) ->
     scope = ctx.scope_of(request)
     items: list[RecallHit] = []
     cursors: list[str] = []
-    async for cursor, hit in _walk(ctx, scope.space, request.filters, request.cursor):
+    async for cursor, hit in _walk(ctx, scope.space, request):
         if len(items) == request.limit:
             return MemoryListReport(space=scope.space, items=tuple(items), next_cursor=cursors[-1], has_more=True)
         items.append(hit)
@@ -88,24 +99,35 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
 
 
 async def _walk(
-    ctx: OperationContext, space: SpaceId, filters: RecallFilters, cursor: str | None
+    ctx: OperationContext, space: SpaceId, request: MemoryListRequest
 ) -> AsyncIterator[tuple[str, RecallHit]]:
     """Yield each memory that passes, with the cursor that continues behind it."""
-    started, after, part_after = _parse_cursor(cursor)
+    filters = request.filters
+    started, after, part_after = _parse_cursor(request.cursor)
     now = ctx.clock.now()
+
+    def hits(document: Document, plane: Plane) -> list[tuple[int, RecallHit]]:
+        match request.hidden:
+            case Hidden.LEFT_OUT:
+                return _shown(document, plane, filters, now)
+            case Hidden.LISTED:
+                return _kept(document, plane, filters)
+            case _:
+                assert_never(request.hidden)
+
     for place, (plane, collection) in enumerate(_ORDER):
         if place < started or not wants(filters, plane):
             continue
         key, parts = (after, part_after) if place == started else ("", -1)
         if parts >= 0:
             (document,) = await ctx.store.get(space, (Ref(collection, key),))
-            for part, hit in _hits(document, plane, filters, now) if document is not None else ():
+            for part, hit in hits(document, plane) if document is not None else ():
                 if part > parts:
                     yield f"{place}.{part}.{key}", hit
         while documents := await ctx.store.scan(space, collection, after=key, limit=_PAGE):
             for document in documents:
                 key = document.ref.key
-                for part, hit in _hits(document, plane, filters, now):
+                for part, hit in hits(document, plane):
                     yield f"{place}.{part}.{key}", hit
 
 
@@ -121,7 +143,7 @@ def _parse_cursor(cursor: str | None) -> tuple[int, str, int]:
     return int(place), key, int(part)
 
 
-def _hits(document: Document, plane: Plane, filters: RecallFilters, now: Instant) -> list[tuple[int, RecallHit]]:
+def _shown(document: Document, plane: Plane, filters: RecallFilters, now: Instant) -> list[tuple[int, RecallHit]]:
     match plane:
         case Plane.TRANSCRIPT:
             turn = transcript.Turn.from_bytes(document.body)
@@ -140,6 +162,27 @@ def _hits(document: Document, plane: Plane, filters: RecallFilters, now: Instant
         case _:
             memory = kept(document)
             return [(0, memory.hit)] if kept_passes(memory, filters) else []
+
+
+def _kept(document: Document, plane: Plane, filters: RecallFilters) -> list[tuple[int, RecallHit]]:
+    match plane:
+        case Plane.TRANSCRIPT:
+            turn = transcript.Turn.from_bytes(document.body)
+            turn_id = TurnId(document.ref.key)
+            there = [part for part in range(len(turn.messages)) if part not in turn.erased]
+            hits = [(part, turn_hit(turn_id, turn, part)) for part in there if message_is_meant(turn, part, filters)]
+            return [
+                (part, hit if turn.is_readable(part) else hit.model_copy(update={"text": ""})) for part, hit in hits
+            ]
+        case Plane.LONG_TERM:
+            fact = long_term.Fact.from_bytes(document.body)
+            return [(0, fact_hit(fact))] if fact_is_meant(fact, filters) else []
+        case Plane.PROCEDURAL:
+            skill = procedural.Skill.from_bytes(document.body)
+            return [(0, skill_hit(skill))] if skill_is_meant(skill, filters) else []
+        case _:
+            memory = kept(document)
+            return [(0, memory.hit)] if kept_is_meant(memory, filters) else []
 
 
 def _of_message(memory: str, turn: transcript.Turn, part: int) -> list[HistoryItem]:
