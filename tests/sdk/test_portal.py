@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron_core.errors import StoreClosed, StoreUrlInvalid
+from elytron_core.errors import StoreClosed, StoreUrlInvalid, Unsupported
 
 
 def test_two_calls_are_enough() -> None:
@@ -54,6 +54,44 @@ def test_a_program_that_forgets_to_close_ends_all_the_same(tmp_path: Path) -> No
     assert done.returncode == 0
     with elytron.open(tmp_path / "m.db") as memory:
         assert [item.text for item in memory.get_all().items] == ["kept"]
+
+
+def test_in_a_forked_process_it_is_closed_and_opens_anew(tmp_path: Path) -> None:
+    program = """
+import os, elytron
+from elytron_core.errors import StoreClosed
+memory = elytron.open("m.db").sync()
+memory.add("before")
+if os.fork() == 0:
+    try:
+        memory.add("lost")
+    except StoreClosed:
+        with elytron.open("m.db") as anew:
+            anew.add("in the child")
+    raise SystemExit
+assert os.wait()[1] == 0
+memory.add("after")
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=60, check=True)
+    with elytron.open(tmp_path / "m.db") as memory:
+        assert [item.text for item in memory.get_all().items] == ["before", "in the child", "after"]
+
+
+@pytest.mark.parametrize("url", ["m.db", "folder/"])
+def test_an_asyncio_runtime_writes_in_its_own_event_loop_alone(tmp_path: Path, url: str) -> None:
+    async def opened() -> elytron.MemoryRuntime:
+        memory = await elytron.open(f"{tmp_path}/{url}")
+        await memory.add("kept")
+        return memory
+
+    async def used(memory: elytron.MemoryRuntime) -> list[str]:
+        with pytest.raises(Unsupported, match="event loop that opened it"):
+            await memory.add("elsewhere")
+        await memory.close()
+        async with elytron.open(f"{tmp_path}/{url}") as anew:
+            return [item.text for item in (await anew.get_all()).items]
+
+    assert asyncio.run(used(asyncio.run(opened()))) == ["kept"]
 
 
 def test_a_failed_opening_raises_and_leaves_no_thread() -> None:

@@ -45,6 +45,7 @@ def no_folder(_: Path) -> bool:
         ("store/", StoreAddress("file", Path("store"))),
         ("store.db/", StoreAddress("file", Path("store.db"))),
         ("C:\\m.db", StoreAddress("sqlite", Path("C:\\m.db"))),
+        ("~/m.db", StoreAddress("sqlite", Path.home() / "m.db")),
     ],
 )
 def test_a_url_names_an_engine_and_a_place(url: str, address: StoreAddress) -> None:
@@ -98,6 +99,7 @@ def test_a_path_that_no_system_takes_is_no_address() -> None:
         "",
         "store",
         "store.txt",
+        "~nobody-of-this-name/m.db",
         "a\0.db",
         "file:",
         "file:///",

@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import os
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from threading import Thread
@@ -36,7 +37,7 @@ class BlockingMemory(Generic[FaceT]):
 
     It lives in an event loop on a thread of its own, so the calls work anywhere: in a script, beneath a
     running loop, in a notebook. `with elytron.open(...) as memory` opens and closes it; one that was never closed is
-    closed when the interpreter ends.
+    closed when the interpreter ends. A forked process has no such thread: there it is closed, and is opened anew.
     """
 
     def __init__(self, opening: Coroutine[Any, Any, FaceT], /) -> None:
@@ -44,6 +45,7 @@ class BlockingMemory(Generic[FaceT]):
         self._thread = Thread(target=self._loop.run_forever, name="elytron", daemon=True)
         self._thread.start()
         self._open = True
+        self._process = os.getpid()
         try:
             self.runtime = self.run(opening)
         except BaseException:
@@ -57,8 +59,8 @@ class BlockingMemory(Generic[FaceT]):
         return self.runtime.scope
 
     def run(self, call: Coroutine[Any, Any, R], /) -> R:
-        """Run `call` where the runtime lives and return its result. Raises StoreClosed after `close`."""
-        if not self._open:
+        """Run `call` where the runtime lives and return its result. Raises StoreClosed after `close`, and in a fork."""
+        if not self._open or os.getpid() != self._process:
             call.close()
             raise StoreClosed
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
@@ -127,7 +129,7 @@ class BlockingMemory(Generic[FaceT]):
 
     def close(self) -> None:
         """Finish what was accepted and let go of the store and the thread; a second close does nothing."""
-        if not self._open:
+        if not self._open or os.getpid() != self._process:
             return
         try:
             self._close()

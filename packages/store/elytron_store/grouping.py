@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from elytron_core import limits
-from elytron_core.errors import ElytronError, StoreClosed, StoreFailed
+from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, Unsupported
 from elytron_core.ports.store import Batch, Committed
 
 Outcome = Committed | ElytronError
@@ -55,7 +55,15 @@ class GroupCommitter:
         return self._idle.is_set()
 
     async def commit(self, batch: Batch, /) -> Committed:
-        """Return what became of `batch` once it is durable. Cancelled before its group is formed, it is not applied."""
+        """Return what became of `batch` once it is durable. Cancelled before its group is formed, it is not applied.
+
+        Raises Unsupported in another event loop than the one it was made in.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            raise Unsupported(
+                "a store is written to in the event loop that opened it: open it in this one, or use a blocking memory"
+                " (`with elytron.open(...)`)"
+            )
         while len(self._waiting) >= limits.STORE_QUEUE_BATCHES:
             self._room.clear()
             await self._room.wait()

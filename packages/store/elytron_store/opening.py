@@ -42,7 +42,8 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = Path.is_dir) -
     `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`; `embedded:` in memory or
     `embedded:///folder`; `gateway+http://host:port`, a store that a server shares. Three slashes begin an absolute path
     (a fourth changes nothing), none a relative one, and %-escapes are decoded. A path alone is a database when it ends
-    in .db, .sqlite or .sqlite3, a file store when it is a folder or ends in a slash; nothing in it is decoded.
+    in .db, .sqlite or .sqlite3, a file store when it is a folder or ends in a slash; a ~ before it is your home, and
+    nothing in it is decoded.
     Raises StoreUrlInvalid, which names no part of the URL but an unknown scheme.
     """
     found = _SCHEME.fullmatch(url)
@@ -138,7 +139,10 @@ def _is_nothing(path: Path) -> bool:
 def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddress:
     if not text or "\0" in text:
         raise StoreUrlInvalid(problem="is empty, or no path that a system takes")
-    path = Path(text)
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError:
+        raise StoreUrlInvalid(problem="begins with ~ and names nobody's home") from None
     try:
         in_folder = text.endswith("/") or is_folder(path)
     except OSError as error:
