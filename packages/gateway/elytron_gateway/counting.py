@@ -65,6 +65,16 @@ class Counting:
                 await commit(self._ctx, space, self._shelf.put(KEY, kept.value, expects=0))
         return kept.value
 
+    async def renew(self, space: SpaceId, /) -> Counts:
+        """Write the count of a space anew and return it: every change of it that is under way is planned anew."""
+        kept = await self._kept(space)
+        try:
+            await commit(self._ctx, space, self._shelf.put(KEY, kept.value, expects=kept.revision))
+        except Conflict:
+            # Somebody else has changed it meanwhile, which serves as well.
+            return (await self._kept(space)).value
+        return kept.value
+
     async def change(self, space: SpaceId, plan: Callable[[Counts], Awaitable[Planned[T]]], /) -> T:
         """Do what `plan` makes of what the space holds, as a whole, and return its result.
 

@@ -1,24 +1,24 @@
 """The Memory Gateway: one method per request of its API, whoever carries it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from elytron.runtime import MemoryRuntime
 from elytron_core import limits
 from elytron_core.contracts.control import MemoryEraseRequest
-from elytron_core.errors import LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import Attachment, Counts, Edit, Resource, User
+from elytron_core.planes.gateway import Attachment, Edit, Quantity, Resource, User
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 from elytron_gateway import messages, names, wire
 from elytron_gateway.backlog import Backlog
-from elytron_gateway.counting import Counting, Room
+from elytron_gateway.counting import Counting
 from elytron_gateway.editing import Edits
 from elytron_gateway.external import Allowed, read
 from elytron_gateway.messages import Upload
 from elytron_gateway.names import Owner
+from elytron_gateway.quotas import Quotas
 from elytron_gateway.reporting import ErasedUser, SignedReport, sign
 from elytron_gateway.resources import Given, Resources
 from elytron_gateway.searching import Searching
@@ -34,6 +34,11 @@ class Quota:
 
     messages: int | None = None
     resource_bytes: int | None = None
+
+    def most(self) -> dict[Quantity, int]:
+        """Return the bounds that there are."""
+        told = {Quantity.MESSAGES: self.messages, Quantity.RESOURCE_BYTES: self.resource_bytes}
+        return {of: most for of, most in told.items() if most is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ class Gateway:
         )
         self._searching = Searching(ctx, self._upstream, local, self._edits, self._resources, counting=self._counting)
         self.users = Users(ctx, secret=self._options.secret)
+        self._quotas = Quotas(self.users, self._counting, self._options.quota.most())
 
     async def health(self) -> wire.HealthAnswer:
         """Say whether the gateway and what lies behind it answer; needs no credentials."""
@@ -128,7 +134,7 @@ class Gateway:
         owner = await self._enter(request)
         names.owned(request.session_id, owner)
         parsed = await messages.parse(request.messages, uploads=uploads or {}, key=idempotency_key)
-        room = self._room(owner, "messages of a user", self._options.quota.messages, lambda held: held.messages)
+        room = self._quotas.room(owner, Quantity.MESSAGES)
         await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=room, key=idempotency_key)
         async with AsyncExitStack() as failed:
             # Counted before, so that no quota is passed; under a key, a repeat brings what was counted.
@@ -197,7 +203,9 @@ class Gateway:
     async def upload(self, request: wire.Placed, given: Given, /) -> wire.ResourceAnswer:
         """Take a file in. Raises PayloadTooLarge, UnsupportedMedia, LimitExceeded."""
         owner = await self._enter(request)
-        return _resource(owner, await self._resources.take(owner, given, room=self._room_for_bytes(owner)))
+        return _resource(
+            owner, await self._resources.take(owner, given, room=self._quotas.room(owner, Quantity.RESOURCE_BYTES))
+        )
 
     async def register(self, request: wire.ExternalRequest, /) -> wire.ResourceAnswer:
         """Take in what lies at an address that the operator allows. Raises PermissionRefused, Unreachable."""
@@ -211,7 +219,9 @@ class Gateway:
             description=request.description,
             source=given.source,
         )
-        return _resource(owner, await self._resources.take(owner, named, room=self._room_for_bytes(owner)))
+        return _resource(
+            owner, await self._resources.take(owner, named, room=self._quotas.room(owner, Quantity.RESOURCE_BYTES))
+        )
 
     async def resources(self, request: wire.Placed, /) -> wire.ResourcesAnswer:
         """List the resources of an app and project."""
@@ -281,23 +291,6 @@ class Gateway:
             resource_bytes=sum(counts.resource_bytes for counts in held),
             revoked=user.revoked_at is not None,
         )
-
-    def _room_for_bytes(self, owner: Owner) -> Room:
-        return self._room(
-            owner, "bytes in a user's resources", self._options.quota.resource_bytes, lambda held: held.resource_bytes
-        )
-
-    def _room(self, owner: Owner, what: str, limit: int | None, held: Callable[[Counts], int]) -> Room:
-        """Return what refuses a space to hold more than `limit` with the other spaces of its user."""
-
-        async def room(counts: Counts) -> None:
-            if limit is None:
-                return
-            others = [space for space in (await self.users.find(owner.user)).spaces if space != owner.space]
-            if held(counts) + sum([held(await self._counting.of(SpaceId(space))) for space in others]) > limit:
-                raise LimitExceeded(what=what, limit=limit)
-
-        return room
 
 
 def _attachment(attachment_id: str, record: Attachment) -> wire.AttachmentAnswer:

@@ -2,7 +2,7 @@
 
 import base64
 import hmac
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from elytron.context import OperationContext
 from elytron.racing import Race
@@ -20,7 +20,8 @@ PREFIX = "uk_"
 _DIGITS = 48
 
 
-Change = Callable[[User], dict[str, object]]
+Change = Callable[[User], Awaitable[User]]
+Update = Callable[[User], dict[str, object]]
 
 
 class Users:
@@ -114,17 +115,27 @@ class Users:
         named = (Ref(USERS, kept.key), Ref(KEYS, await self._tag(await self._key(kept.value))), *refs)
         await self._ctx.store.erase(Erasure(space=SPACE, at=self._ctx.clock.now(), refs=named))
 
+    async def _change(self, user_id: str, update: Update) -> User:
+        async def change(user: User) -> User:
+            return user.model_copy(update=update(user))
+
+        return await self.change(user_id, change)
+
     async def _kept(self, user_id: str) -> Kept[User]:
         kept = await self._users.get(SPACE, await self._place(user_id))
         if kept is None:
             raise NotFound(what="user", name=user_id)
         return kept
 
-    async def _change(self, user_id: str, change: Change) -> User:
+    async def change(self, user_id: str, change: Change, /) -> User:
+        """Put what `change` makes of the user in his place, and return it; made anew where another was quicker.
+
+        Raises NotFound.
+        """
         race = Race()
         while True:
             kept = await self._kept(user_id)
-            user = kept.value.model_copy(update=change(kept.value))
+            user = await change(kept.value)
             if user == kept.value:
                 return user
             try:

@@ -28,6 +28,25 @@ WITH_BLOBS = frozenset({RESOURCES, ATTACHMENTS})
 """The collections whose documents may have bytes beside them, in the blob of their key."""
 
 
+class Quantity(StrEnum):
+    """What a user may hold only so much of."""
+
+    MESSAGES = "messages"
+    RESOURCE_BYTES = "resource_bytes"
+
+
+class Allotment(Value):
+    """How much of a quantity one of a user's spaces may hold.
+
+    More is set aside while it may still be taken in by somebody who has not seen that less may be held now.
+    """
+
+    space: str
+    of: Quantity
+    may_hold: int
+    set_aside: int
+
+
 class User(Value):
     """A user of the gateway. His key is derived from `generation` and a secret, and is stored nowhere."""
 
@@ -38,6 +57,8 @@ class User(Value):
     revoked_at: Instant | None = None
     spaces: tuple[str, ...] = ()
     """Every memory space that he has written to."""
+    allotted: tuple[Allotment, ...] = ()
+    """The parts of his quota, all that is set aside together no more than it."""
 
 
 class KeyName(Value):

@@ -1,0 +1,176 @@
+"""A user holds no more than his quota, over all of his apps, whichever of several servers takes it in."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.gateway.test_counting import add, given
+
+import elytron
+from elytron_core.clock import SystemClock
+from elytron_core.errors import LimitExceeded
+from elytron_core.planes.gateway import COUNTS, USERS
+from elytron_core.ports.store import Batch, Committed, Store
+from elytron_gateway import quotas, wire
+from elytron_gateway.service import Gateway, GatewayOptions, Quota
+from elytron_store import open_store
+from elytron_store.passing import PassingStore
+
+pytestmark = pytest.mark.anyio
+
+
+class Pausing(PassingStore):
+    """A store whose next commit that counts in `space` waits for `going_on`."""
+
+    def __init__(self, store: Store, /) -> None:
+        super().__init__(store)
+        self.space = ""
+        self.reached = asyncio.Event()
+        self.going_on = asyncio.Event()
+        self.written: list[str] = []
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        if batch.space == self.space and any(put.ref.collection == COUNTS for put in batch.puts):
+            self.space = ""
+            self.reached.set()
+            await self.going_on.wait()
+        self.written += [put.ref.collection for put in batch.puts]
+        return await super().commit(batch)
+
+
+class Server:
+    """One of several processes over a store: its gateway, and the store as it sees it."""
+
+    def __init__(self, memory: elytron.MemoryRuntime, store: Pausing, most: Quota, /) -> None:
+        self.gateway = Gateway(memory, options=GatewayOptions(quota=most))
+        self.store = store
+
+    async def add(self, who: dict[str, str], app: str, *texts: str) -> None:
+        await self.gateway.add(add(who, *texts, app_id=app))
+
+
+@pytest.fixture
+async def servers(tmp_path: Path) -> AsyncIterator[tuple[Server, Server]]:
+    """Two servers of a quota of 16 messages over one file."""
+    opened: list[Server] = []
+    async with asyncio.timeout(60):
+        stores = [Pausing(await open_store(str(tmp_path / "memory.db"), clock=SystemClock())) for _ in range(2)]
+        async with elytron.open(stores[0], space=None) as one, elytron.open(stores[1], space=None) as other:
+            opened += [Server(one, stores[0], Quota(messages=16)), Server(other, stores[1], Quota(messages=16))]
+            yield opened[0], opened[1]
+        for store in stores:
+            await store.close()
+
+
+@pytest.fixture
+async def ada(servers: tuple[Server, Server]) -> dict[str, str]:
+    return (await servers[0].gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
+
+
+async def messages(server: Server) -> int:
+    return (await server.gateway.usage("ada")).messages
+
+
+async def test_two_servers_that_add_to_two_apps_at_once_fill_a_quota_and_no_more(
+    servers: tuple[Server, Server], ada: dict[str, str]
+) -> None:
+    added = await asyncio.gather(
+        *(servers[number % 2].add(ada, f"app{number % 3}", f"message {number}") for number in range(24)),
+        return_exceptions=True,
+    )
+    refused = [one for one in added if one is not None]
+    assert all(isinstance(one, LimitExceeded) for one in refused)
+    assert (await messages(servers[0]), len(refused)) == (16, 8)
+
+
+async def test_what_is_about_to_be_added_under_a_part_that_was_taken_back_is_refused(
+    servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas, "SHARES", 1)
+    one, other = servers
+    await one.add(ada, "tea", "first")
+    one.store.space = "ada/tea/default"
+    late = asyncio.create_task(one.add(ada, "tea", *("late",) * 8))
+    await one.store.reached.wait()
+    await other.add(ada, "milk", *("early",) * 10)
+    one.store.going_on.set()
+    with pytest.raises(LimitExceeded, match="messages of a user"):
+        await late
+    assert await messages(other) == 11
+    await one.add(ada, "tea", *("then",) * 5)
+    assert await messages(other) == 16
+
+
+async def test_what_was_added_just_before_a_part_is_taken_back_counts(
+    servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas, "SHARES", 1)
+    one, other = servers
+    await one.add(ada, "tea", "first")
+    # The other has made the part of `tea` smaller, and is about to write its count anew.
+    other.store.space = "ada/tea/default"
+    late = asyncio.create_task(other.add(ada, "milk", *("late",) * 10))
+    await other.store.reached.wait()
+    await one.add(ada, "tea", *("early",) * 8)
+    other.store.going_on.set()
+    with pytest.raises(LimitExceeded):
+        await late
+    assert await messages(one) == 9
+
+
+async def test_a_server_that_stopped_in_the_middle_leaves_nothing_set_aside(
+    servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas, "SHARES", 1)
+    one, other = servers
+    await one.add(ada, "tea", "first")
+    other.store.space = "ada/tea/default"
+    stopped = asyncio.create_task(other.add(ada, "milk", "never"))
+    await other.store.reached.wait()
+    stopped.cancel()
+    await asyncio.wait([stopped])
+    await one.add(ada, "milk", *("all",) * 15)
+    assert await messages(one) == 16
+
+
+async def test_a_refusal_writes_nothing_and_a_space_with_room_looks_at_no_other(
+    servers: tuple[Server, Server], ada: dict[str, str]
+) -> None:
+    one, _ = servers
+    for app in ("tea", "milk"):
+        await one.add(ada, app, "one", "two")
+    one.store.written.clear()
+    await one.add(ada, "tea", "three")
+    assert USERS not in one.store.written
+    with pytest.raises(LimitExceeded):
+        await one.add(ada, "milk", *("more",) * 12)
+    one.store.written.clear()
+    with pytest.raises(LimitExceeded):
+        await one.add(ada, "milk", *("more",) * 12)
+    assert one.store.written == []
+
+
+async def test_a_smaller_quota_holds_for_what_was_allotted_under_a_larger_one(memory: elytron.MemoryRuntime) -> None:
+    large, small = (Gateway(memory, options=GatewayOptions(quota=Quota(messages=most))) for most in (64, 8))
+    ada = (await large.create_user(wire.UserRequest(user_id="ada"))).model_dump()
+    for app in ("tea", "milk"):
+        await large.add(add(ada, "one", "two", "three", app_id=app))
+    await small.add(add(ada, "four", app_id="tea"))
+    await small.add(add(ada, "four", app_id="milk"))
+    for app in ("tea", "milk"):
+        with pytest.raises(LimitExceeded):
+            await small.add(add(ada, "five", app_id=app))
+    await large.add(add(ada, "five", app_id="tea"))
+
+
+async def test_bytes_are_allotted_beside_messages(memory: elytron.MemoryRuntime) -> None:
+    gateway = Gateway(memory, options=GatewayOptions(quota=Quota(messages=2, resource_bytes=20)))
+    ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
+    for project in ("tea", "milk"):
+        await gateway.add(add(ada, "one", project_id=project))
+        await gateway.upload(wire.Placed(**ada, project_id=project), given(f"10 of {project:>4}"))
+    with pytest.raises(LimitExceeded, match="bytes in a user's resources"):
+        await gateway.upload(wire.Placed(**ada, project_id="tea"), given("one more"))
+    usage = await gateway.usage("ada")
+    assert (usage.messages, usage.resource_bytes) == (2, 20)
