@@ -1,7 +1,7 @@
 """How near each unit's vector is to a query's: one scan of rough cosines, made exact where it matters.
 
-The scan leaves a whole number per row. Cosines are made of it only for rows that can be among the nearest or the
-lowest, and for those beside them, so that a large space costs little more than the scan itself.
+In a small space a rough cosine is made of every number that the scan left. In a large one this is done only for rows
+that can be among the nearest or the lowest, and for those beside them, so that it costs little more than the scan.
 """
 
 from typing import Final
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from elytron_index.columns import Mask
 from elytron_index.query import IndexQuery
-from elytron_index.selection import highest, likely_edge
+from elytron_index.selection import edge, highest, likely_edge
 from elytron_index.sights import Around, Sight
 from elytron_index.state import State
-from elytron_index.vectors import ROUGH_STEP, ModelVectors, Scanned
+from elytron_index.vectors import ROUGH_STEP, Measured, ModelVectors, Scanned
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -28,13 +28,61 @@ _APART: Final = 2.0
 _SLACK: Final = 1e-6
 """More than a product in single precision is off by, as a share."""
 LARGE: Final = 1 << 14
-"""In spaces with fewer rows cosines are made of all that was scanned at once."""
+"""In spaces with fewer rows rough cosines are made of all,"""
+WHOLE: Final = 1 << 11
+"""with fewer than this exact ones too: to choose would cost more."""
 
 
-class Nearness:
+class SmallNearness:
     """The cosines of one query with every unit that may be seen, above the lowest one of them."""
 
-    __slots__ = ("_above", "_asked", "_compared", "_dots", "_factor", "_kept", "_products", "lowest")
+    __slots__ = ("_compared", "_kept", "_measured", "lowest")
+
+    def __init__(self, kept: ModelVectors, measured: Measured, compared: Mask, /) -> None:
+        self._kept = kept
+        self._measured = measured
+        self._compared = compared
+        self.lowest = self._find_lowest()
+        """The lowest cosine of all, exactly."""
+
+    def nearest(self, asked: Mask, wanted: int, /) -> Rows:
+        """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
+        rows = (asked & self._compared).nonzero()[0]
+        return _nearest(rows, self._measured.rough.take(rows), wanted, self.lowest)
+
+    def above(self, around: Around, /) -> Floats:
+        """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
+
+        It is 0 where there is nothing to compare.
+        """
+        pool = around.lines[0]
+        above = self._measured.rough - self.lowest
+        above[pool] = self._exact(pool) - self.lowest
+        np.maximum(above, 0.0, out=above)
+        above *= self._compared
+        return above.take(around.lines)
+
+    def _find_lowest(self) -> float:
+        values = self._measured.rough
+        least = values.argmin()
+        if not self._compared[least]:
+            values = np.where(self._compared, values, _APART)
+            least = values.argmin()
+        low = (values <= values[least] + _ROUGH).nonzero()[0]
+        low = low[self._compared.take(low)]
+        return float(self._exact(low[highest(-values.take(low), _LOWEST)]).min())
+
+    def _exact(self, rows: NDArray[np.integer]) -> Floats:
+        measured = self._measured
+        if measured.exact is not None:
+            return measured.exact.take(rows)
+        return self._kept.exact(measured.asked, rows, measured.of_coarse.take(rows, axis=1))
+
+
+class LargeNearness:
+    """The same where cosines are not made of all."""
+
+    __slots__ = ("_asked", "_compared", "_dots", "_factor", "_kept", "_products", "lowest")
 
     def __init__(self, kept: ModelVectors, scanned: Scanned, compared: Mask, /) -> None:
         self._kept = kept
@@ -42,24 +90,20 @@ class Nearness:
         self._compared = compared
         self._factor = scanned.asked.peak * ROUGH_STEP
         self._dots, self._products = scanned.dots, scanned.products
-        self._above: Floats | None = None
-        self.lowest = self._find_lowest() if len(compared) >= LARGE else self._find_all()
+        self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
 
     def nearest(self, asked: Mask, wanted: int, /) -> Rows:
         """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
         eligible = asked & self._compared
-        if self._above is not None:
-            rows = eligible.nonzero()[0]
-            return rows[highest(self._above.take(rows), wanted)] if len(rows) > wanted else rows
-        edge = likely_edge(self._products, eligible, wanted)
-        rows = np.flatnonzero(eligible if edge is None else self._products >= edge)
-        if edge is not None:
+        likely = likely_edge(self._products, eligible, wanted)
+        rows = np.flatnonzero(eligible if likely is None else self._products >= likely)
+        if likely is not None:
             rows = rows[eligible[rows]]
-            sure = edge + abs(edge) * _SLACK
-            if edge * self._factor <= self.lowest + _SLACK or np.count_nonzero(self._products[rows] > sure) < wanted:
+            sure = likely + abs(likely) * _SLACK
+            if likely * self._factor <= self.lowest + _SLACK or np.count_nonzero(self._products[rows] > sure) < wanted:
                 rows = np.flatnonzero(eligible)
-        return rows[highest(np.maximum(self._rough(rows) - self.lowest, 0.0), wanted)]
+        return _nearest(rows, self._rough(rows), wanted, self.lowest)
 
     def above(self, around: Around, /) -> Floats:
         """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
@@ -68,11 +112,6 @@ class Nearness:
         """
         pool, lines = around.lines[0], around.lines
         exact = np.maximum(self._kept.exact(self._asked, pool) - self.lowest, 0.0)
-        if self._above is not None:
-            above = self._above.copy()
-            above[pool] = exact
-            above *= self._compared
-            return above.take(lines)
         rows = lines.ravel()
         found = np.maximum(self._rough(rows) - self.lowest, 0.0)
         if len(pool):
@@ -81,18 +120,6 @@ class Nearness:
             found[within] = exact[places[within]]
         found[~self._compared[rows]] = 0.0
         return found.reshape(lines.shape)
-
-    def _find_all(self) -> float:
-        """Note how far each row's cosine is above the lowest, roughly, and return the lowest."""
-        rough = self._dots.astype(np.float64)
-        peaks = self._kept.peaks[: len(rough)]
-        rough[: len(peaks)] *= peaks * self._factor
-        compared = np.where(self._compared, rough, _APART)
-        low = (compared <= compared.min() + _ROUGH).nonzero()[0]
-        lowest = self._lowest_of(low, compared.take(low))
-        rough -= lowest
-        self._above = np.maximum(rough, 0.0, out=rough)
-        return lowest
 
     def _find_lowest(self) -> float:
         values = self._products
@@ -115,6 +142,9 @@ class Nearness:
         return self._dots[rows].astype(np.float64) * self._kept.scaled(rows, self._factor)
 
 
+Nearness = SmallNearness | LargeNearness
+
+
 def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | None:
     """Return how near the units in `sight` are to the vector of `query`; None where there is nothing to compare."""
     if query.vector is None:
@@ -126,6 +156,17 @@ def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | Non
     compared = sight.compared(model, kept) if kept is not None else None
     if kept is None or compared is None:
         return None
-    if scanned is None:
-        scanned = state.scanned = Scanned(query.vector, asked, *kept.scan(asked, state.columns.size))
-    return Nearness(kept, scanned, compared)
+    size = state.columns.size
+    if scanned is None and size < LARGE:
+        scanned = kept.measure(query.vector, asked, size, whole=WHOLE)
+    elif scanned is None:
+        scanned = Scanned(query.vector, asked, *kept.scan(asked, size))
+    state.scanned = scanned
+    return SmallNearness(kept, scanned, compared) if isinstance(scanned, Measured) else LargeNearness(kept, scanned, compared)
+
+
+def _nearest(rows: Rows, rough: Floats, wanted: int, lowest: float) -> Rows:
+    """Return the `wanted` nearest of `rows`, with all that equal the last; those not above the lowest are equal."""
+    if len(rows) <= wanted or (least := edge(rough, wanted)) <= lowest:
+        return rows
+    return rows[rough >= least]

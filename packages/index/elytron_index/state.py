@@ -23,7 +23,7 @@ from elytron_index.refs import Refs
 from elytron_index.sights import Sights
 from elytron_index.threads import Threads
 from elytron_index.units import Change, Embedded, Unit
-from elytron_index.vectors import Coded, Scanned, Vectors
+from elytron_index.vectors import Coded, Measured, Scanned, Vectors
 
 _DAY_MS = 86_400_000
 _FULL_CHARS = 250
@@ -213,7 +213,7 @@ class State:
     def _renew(self) -> None:
         """Forget what was looked up of the units as they were."""
         self.sights = Sights(self.columns, self.names)
-        self.scanned: Scanned | None = None
+        self.scanned: Scanned | Measured | None = None
         self._assistants: tuple[Mask, Mask, bool] | None = None
 
     def _vectors_of(self, ref: Ref) -> dict[tuple[str, int], Coded]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ Integers = NDArray[np.integer[Any]]
 
 _BLOCK = 1 << 14
 """Rows of a block. Blocks grow to this and are copied no more, which bounds the pause of growing."""
-_STEP = 256
+_BITS = 8
+_STEP = 1 << _BITS
 _FULL = 127 * _STEP
 ROUGH_STEP = (_STEP / _FULL) ** 2
 """What one is worth of two coarse bytes' product, under both peaks."""
@@ -60,8 +61,8 @@ def coded(vector: Vector, /) -> Coded:
     """Return `vector` in two bytes a number."""
     peak = float(np.abs(vector).max())
     whole = np.rint(vector.astype(np.float64) * (_FULL / peak)).astype(np.int32)
-    coarse = (whole + _STEP // 2) // _STEP
-    return Coded(coarse.astype(np.int8), (whole - coarse * _STEP).astype(np.int8), peak)
+    coarse = (whole + (_STEP >> 1)) >> _BITS
+    return Coded(coarse.astype(np.int8), (whole - (coarse << _BITS)).astype(np.int8), peak)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,18 @@ class Scanned:
     asked: Coded
     dots: Dots
     products: Dots
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The same in a small space, as `ModelVectors.measure` found it: rough cosines of all rows, or exact ones too."""
+
+    vector: tuple[str, bytes]
+    asked: Coded
+    of_coarse: Floats
+    """Two lines: the dot products of the coarse bytes asked, and of the fine ones, with every row's coarse bytes."""
+    rough: Floats
+    exact: Floats | None
 
 
 class Block:
@@ -153,18 +166,39 @@ class ModelVectors:
             return self.peaks[rows] * factor
         return np.where(rows < len(self.peaks), self.peaks.take(rows, mode="clip") * factor, np.float32(0.0))
 
-    def exact(self, query: Coded, rows: Integers, /) -> Floats:
-        """Return the cosine of each of `rows`; 0 where there is no vector."""
+    def measure(self, vector: tuple[str, bytes], query: Coded, size: int, /, *, whole: int) -> Measured:
+        """Return the rough cosine of each of the first `size` rows, and where these are less than `whole` the exact one.
+
+        They are 0 where there is no vector.
+        """
+        asked = np.array((query.coarse, query.fine))
+        of_coarse, of_fine = np.zeros((2, 2, size))
+        peaks = np.zeros(size, np.float32)
+        peaks[: len(self.peaks)] = self.peaks[:size]
+        for start, block in self._parts(size):
+            end = min(start + len(block.coarse), size)
+            of_coarse[:, start:end] = dots(asked, block.coarse[: end - start])
+            if size < whole:
+                of_fine[:, start:end] = dots(asked, block.fine[: end - start])
+        rough = of_coarse[0] * (peaks * (query.peak * ROUGH_STEP))
+        exact = _cosines(of_coarse, of_fine, peaks, query.peak) if size < whole else None
+        return Measured(vector, query, of_coarse, rough, exact)
+
+    def exact(self, query: Coded, rows: Integers, of_coarse: Floats | None = None, /) -> Floats:
+        """Return the cosine of each of `rows`; 0 where there is no vector.
+
+        `of_coarse` are the dot products of the query's bytes with their coarse ones, where these are known.
+        """
         if rows.max(initial=0) >= len(self.peaks):
             found = np.zeros(len(rows))
             known = np.flatnonzero(rows < len(self.peaks))
-            found[known] = self.exact(query, rows[known]) if len(known) else 0.0
+            if len(known):
+                found[known] = self.exact(query, rows[known], None if of_coarse is None else of_coarse[:, known])
             return found
-        coarse, fine = self._taken(rows)
         asked = np.array((query.coarse, query.fine))
-        of_coarse, of_fine = dots(asked, coarse), dots(asked, fine)
-        whole = (_STEP * _STEP) * of_coarse[0] + _STEP * (of_coarse[1] + of_fine[0]) + of_fine[1]
-        return whole * (self.peaks[rows].astype(np.float64) * (query.peak / (_FULL * _FULL)))
+        if of_coarse is None:
+            of_coarse = dots(asked, self._taken(rows, "coarse"))
+        return _cosines(of_coarse, dots(asked, self._taken(rows, "fine")), self.peaks.take(rows), query.peak)
 
     def renumbered(self, numbers: NDArray[np.int32], /) -> "ModelVectors":
         """Return the vectors of the rows that `numbers` gives a number, at that number."""
@@ -172,7 +206,7 @@ class ModelVectors:
         rows = np.flatnonzero(self.has(len(numbers)) & (numbers > 0))
         if len(rows):
             rows = rows[np.argsort(numbers[rows])]
-            coarse, fine = self._taken(rows)
+            coarse, fine = self._taken(rows, "coarse"), self._taken(rows, "fine")
             places = numbers[rows]
             size = int(places[-1]) + 1
             peaks = np.zeros(size, np.float32)
@@ -219,25 +253,21 @@ class ModelVectors:
             yield start, block
             start += len(block.coarse)
 
-    def _taken(self, rows: Integers) -> tuple[Codes, Codes]:
-        if len(self.blocks) == 1:
-            return self.blocks[0].coarse.take(rows, axis=0), self.blocks[0].fine.take(rows, axis=0)
-        shape = (len(rows), self.dimension)
-        coarse: Codes = np.empty(shape, np.int8)
-        fine: Codes = np.empty(shape, np.int8)
-        numbers, places = np.divmod(rows, _BLOCK)
+    def _taken(self, rows: Integers, part: Literal["coarse", "fine"]) -> Codes:
+        blocks: list[Codes] = [getattr(block, part) for block in self.blocks]
+        if len(blocks) == 1:
+            return blocks[0].take(rows, axis=0)
+        found: Codes = np.empty((len(rows), self.dimension), np.int8)
+        numbers, places = rows // _BLOCK, rows % _BLOCK
         heads = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
-        if len(heads) < len(self.blocks):
+        if len(heads) < len(blocks):
             for start, end in pairwise([0, *whole_numbers(heads), len(rows)]):
-                block = self.blocks[int(numbers[start])]
-                coarse[start:end] = block.coarse[places[start:end]]
-                fine[start:end] = block.fine[places[start:end]]
-            return coarse, fine
+                blocks[int(numbers[start])].take(places[start:end], axis=0, out=found[start:end], mode="clip")
+            return found
         for number in whole_numbers(np.unique(numbers)):
             here = numbers == number
-            coarse[here] = self.blocks[number].coarse[places[here]]
-            fine[here] = self.blocks[number].fine[places[here]]
-        return coarse, fine
+            found[here] = blocks[number].take(places[here], axis=0)
+        return found
 
     def _grow(self) -> None:
         """Double the first block until it is full, then add one full block after the other."""
@@ -254,6 +284,11 @@ class ModelVectors:
         peaks = np.zeros(sum(len(block.coarse) for block in self.blocks), np.float32)
         peaks[: len(self.peaks)] = self.peaks
         self.peaks = peaks
+
+
+def _cosines(of_coarse: Floats, of_fine: Floats, peaks: Vector, peak: float) -> Floats:
+    whole = (_STEP * _STEP) * of_coarse[0] + _STEP * (of_coarse[1] + of_fine[0]) + of_fine[1]
+    return whole * (peaks.astype(np.float64) * (peak / (_FULL * _FULL)))
 
 
 def _fresh(rows: int, dimension: int) -> Block:
