@@ -76,7 +76,7 @@ class SmallNearness:
         measured = self._measured
         if measured.exact is not None:
             return measured.exact.take(rows)
-        return self._kept.exact(measured.asked, rows, measured.of_coarse.take(rows, axis=1))
+        return self._kept.exact(measured.asked, rows)
 
 
 class LargeNearness:

@@ -7,6 +7,7 @@ numbers are a segment. Rows only grow, so that two segments merge by putting one
 from array import array
 from collections.abc import Sequence
 from enum import IntEnum
+from itertools import repeat
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from elytron_index.frequent import Frequent, Run
 
 Packed = NDArray[np.uint64]
-Numbers = NDArray[np.int64]
 
 ROWS_MAX = 1 << 26
 COUNT_MAX = 255
@@ -76,7 +76,7 @@ class Found(NamedTuple):
     terms: NDArray[np.int64]
     rows: NDArray[np.int32]
     counts: NDArray[np.uint8]
-    counts_of: NDArray[np.int64]
+    counts_of: list[int]
     """How many of them belong to each term."""
 
 
@@ -130,28 +130,25 @@ class Postings:
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
         wanted = np.array(codes, np.int32)
-        parts: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]] = []
-        for segment in self._all():
+        slices: list[tuple[int, int, int, int]] = []
+        segments = self._all()
+        for number, segment in enumerate(segments):
             places = segment.codes.searchsorted(wanted)
-            hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
-            if len(hits):
-                places = places.take(hits)
-                starts, behind = segment.starts.take(places), segment.starts.take(places + 1)
-                sizes = behind - starts
-                ends = sizes.cumsum()
-                held = (behind - ends).repeat(sizes) + np.arange(int(ends[-1]))
-                parts.append((hits.repeat(sizes), segment.rows.take(held), segment.counts.take(held)))
-        if not parts:
-            return Found(*_NOTHING, np.zeros(len(codes), np.int64))
-        terms, rows, counts = parts[0]
-        if len(parts) > 1:
-            terms, rows, counts = map(np.concatenate, zip(*parts, strict=True))
-            order = terms.argsort(kind="stable")
-            terms, rows, counts = terms.take(order), rows.take(order), counts.take(order)
+            hits = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
+            places = places.take(hits)
+            starts, ends = segment.starts.take(places).tolist(), segment.starts.take(places + 1).tolist()
+            slices += zip(hits.tolist(), repeat(number), starts, ends)
+        if not slices:
+            return Found(*_NOTHING, [0] * len(codes))
+        if len(segments) > 1:
+            slices.sort()
+        terms = np.repeat([which for which, *_ in slices], [end - start for *_, start, end in slices])
+        rows = np.concatenate([segments[number].rows[start:end] for _, number, start, end in slices])
+        counts = np.concatenate([segments[number].counts[start:end] for _, number, start, end in slices])
         if alive is not None:
             living = alive.take(rows)
             terms, rows, counts = terms[living], rows[living], counts[living]
-        return Found(terms, rows, counts, np.bincount(terms, minlength=len(codes)))
+        return Found(terms, rows, counts, np.bincount(terms, minlength=len(codes)).tolist())
 
     def load(self, terms: Sequence[str], segments: Sequence[Segment], /) -> None:
         """Take over `terms` in the order of their numbers, and the segments."""

@@ -171,7 +171,7 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     """Return what `terms` say of every row."""
     related = [kin_of(state, word, query.weights.kin) for word in terms.words]
     found = _find(state, terms, related)
-    likely = slips(state, terms, related, whole_numbers(found.counts_of)) if query.weights.kin else {}
+    likely = slips(state, terms, related, found.counts_of) if query.weights.kin else {}
     if likely:
         related = [likely.get(word, others) for word, others in zip(terms.words, related, strict=True)]
         found = _find(state, terms, related)
@@ -274,7 +274,7 @@ def _part(found: Found, first: int, terms: int, start: int, end: int) -> Found:
 
 def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]) -> Held:
     """Join each term's rows with those of its kin."""
-    units, holders = state.columns.count, whole_numbers(found.counts_of)
+    units, holders = state.columns.count, found.counts_of
     if not any(related):
         rare = np.array([idf(units, some) for some in holders])
         return Held(found.terms, found.rows, found.counts.astype(np.float64), None, rare)

@@ -22,6 +22,7 @@ from elytron_index.kernel import Codes, Dots, dots, dots_type, scan
 Vector = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
+Part = Literal["coarse", "fine"]
 
 _BLOCK = 1 << 14
 """Rows of a block. Blocks grow to this and are copied no more, which bounds the pause of growing."""
@@ -81,8 +82,6 @@ class Measured:
 
     vector: tuple[str, bytes]
     asked: Coded
-    of_coarse: Floats
-    """Two lines: the dot products of the coarse bytes asked, and of the fine ones, with every row's coarse bytes."""
     rough: Floats
     exact: Floats | None
 
@@ -171,34 +170,30 @@ class ModelVectors:
 
         They are 0 where there is no vector.
         """
-        asked = np.array((query.coarse, query.fine))
-        of_coarse, of_fine = np.zeros((2, 2, size))
-        peaks = np.zeros(size, np.float32)
-        peaks[: len(self.peaks)] = self.peaks[:size]
-        for start, block in self._parts(size):
-            end = min(start + len(block.coarse), size)
-            of_coarse[:, start:end] = dots(asked, block.coarse[: end - start])
-            if size < whole:
-                of_fine[:, start:end] = dots(asked, block.fine[: end - start])
-        rough = of_coarse[0] * (peaks * (query.peak * ROUGH_STEP))
-        exact = _cosines(of_coarse, of_fine, peaks, query.peak) if size < whole else None
-        return Measured(vector, query, of_coarse, rough, exact)
+        peaks = self.peaks[:size]
+        if len(peaks) < size:
+            peaks = np.concatenate((peaks, np.zeros(size - len(peaks), np.float32)))
+        exact: Floats | None = None
+        if size < whole:
+            asked = np.array((query.coarse, query.fine))
+            of_coarse = self._dots(asked, "coarse", size)
+            exact = _cosines(of_coarse, self._dots(asked, "fine", size), peaks, query.peak)
+            rough = of_coarse[0]
+        else:
+            rough = self.scan(query, size)[0].astype(np.float64)
+        rough *= peaks * (query.peak * ROUGH_STEP)
+        return Measured(vector, query, rough, exact)
 
-    def exact(self, query: Coded, rows: Integers, of_coarse: Floats | None = None, /) -> Floats:
-        """Return the cosine of each of `rows`; 0 where there is no vector.
-
-        `of_coarse` are the dot products of the query's bytes with their coarse ones, where these are known.
-        """
+    def exact(self, query: Coded, rows: Integers, /) -> Floats:
+        """Return the cosine of each of `rows`; 0 where there is no vector."""
         if rows.max(initial=0) >= len(self.peaks):
             found = np.zeros(len(rows))
             known = np.flatnonzero(rows < len(self.peaks))
-            if len(known):
-                found[known] = self.exact(query, rows[known], None if of_coarse is None else of_coarse[:, known])
+            found[known] = self.exact(query, rows[known]) if len(known) else 0.0
             return found
         asked = np.array((query.coarse, query.fine))
-        if of_coarse is None:
-            of_coarse = dots(asked, self._taken(rows, "coarse"))
-        return _cosines(of_coarse, dots(asked, self._taken(rows, "fine")), self.peaks.take(rows), query.peak)
+        of_coarse, of_fine = dots(asked, self._taken(rows, "coarse")), dots(asked, self._taken(rows, "fine"))
+        return _cosines(of_coarse, of_fine, self.peaks.take(rows), query.peak)
 
     def renumbered(self, numbers: NDArray[np.int32], /) -> "ModelVectors":
         """Return the vectors of the rows that `numbers` gives a number, at that number."""
@@ -253,7 +248,17 @@ class ModelVectors:
             yield start, block
             start += len(block.coarse)
 
-    def _taken(self, rows: Integers, part: Literal["coarse", "fine"]) -> Codes:
+    def _dots(self, asked: Codes, part: Part, size: int) -> Floats:
+        """Return the dot products of each of `asked` with a part of each of the first `size` rows."""
+        if len(self.blocks) == 1 and size <= len(self.peaks):
+            return dots(asked, getattr(self.blocks[0], part)[:size])
+        found = np.zeros((len(asked), size))
+        for start, block in self._parts(size):
+            end = min(start + len(block.coarse), size)
+            found[:, start:end] = dots(asked, getattr(block, part)[: end - start])
+        return found
+
+    def _taken(self, rows: Integers, part: Part) -> Codes:
         blocks: list[Codes] = [getattr(block, part) for block in self.blocks]
         if len(blocks) == 1:
             return blocks[0].take(rows, axis=0)
