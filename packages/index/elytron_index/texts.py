@@ -59,7 +59,7 @@ class Spread(NamedTuple):
     """What each unit of a pool holds of the query, term by term."""
 
     window: Floats
-    matched: Floats
+    matched: NDArray[np.integer[Any]] | Floats
     coverage: Floats
     context: Floats
 
@@ -91,8 +91,8 @@ class Texts:
     words: int
     """So many of the terms held are words, those after them names."""
     held: Held
-    hit: Mask
-    """Rows with any term in any field."""
+    others: NDArray[np.int32]
+    """Rows with a term in a title or label."""
     unheard: Unheard
 
     @property
@@ -109,7 +109,10 @@ class Texts:
 
     def telling(self, asked: Mask, wanted: int, /) -> Rows:
         """Return the rows of `asked` best by all fields together, with all that equal the last of them."""
-        rows = (self.hit & asked).nonzero()[0]
+        hit = np.zeros(self.state.columns.size, np.bool_)
+        hit[self.held.rows] = True
+        hit[self.others] = True
+        rows = (hit & asked).nonzero()[0]
         return rows[highest(self._total(rows), wanted)] if len(rows) > wanted else rows
 
     def local(self, around: Around, /) -> Local:
@@ -129,30 +132,33 @@ class Texts:
     def _spread(self, around: Around) -> Spread:
         """Return what the units themselves hold, and for the window what all lines hold together."""
         held, words, lines = self.held, self.words, around.lines
-        window, matched, coverage, context = np.zeros((4, lines.shape[1]))
         if not len(held.rows) or not lines.shape[1]:
-            return Spread(window, matched, coverage, context)
-        itself = np.bincount(
-            held.rows if held.exact is None else held.rows[held.exact], minlength=self.state.columns.size
-        )
-        matched[:] = itself.take(lines[0])
+            return Spread(*np.zeros((4, lines.shape[1])))
+        itself = held.rows if held.exact is None else held.rows[held.exact]
+        matched = np.bincount(itself, minlength=self.state.columns.size).take(lines[0])
         table, lines = _table(self.state.columns.size, held, lines)
         k1, norm = self.query.body.k1, window_norm(self.state, self.query, around)
-        rarity = held.idf.tolist()
+        rarity = held.idf[:, None, None]
+        worth = np.concatenate((rarity * (k1 + 1.0), rarity, rarity), axis=1)
+        worth[words:, :2] = 0.0
         at_once = max(1, _AT_ONCE // lines.size)
-        for first in range(0, len(rarity), at_once):
+        sums = np.zeros((3, lines.shape[1]))
+        for first in range(0, len(table), at_once):
             together = table[first : first + at_once].take(lines, axis=1)
+            # What was added up so far comes first, so that the order of the terms is kept.
+            gains = np.empty((1 + len(together), *sums.shape))
+            gains[0] = sums
             total = np.add.reduce(together, axis=1)
-            gains = total / (total + norm)
-            most = np.minimum(np.maximum.reduce(together, axis=1), 1.0)
-            own = np.minimum(together[:, 0], 1.0)
-            for place, idf in enumerate(rarity[first : first + at_once]):
-                coverage += idf * own[place]
-                if first + place < words:
-                    context += idf * most[place]
-                    window += (idf * (k1 + 1.0)) * gains[place]
-        of_words = sum(rarity[:words])
-        return Spread(window, matched, coverage / (of_words + sum(rarity[words:])), context / (of_words or 1.0))
+            np.divide(total, total + norm, out=gains[1:, 0])
+            np.maximum.reduce(together, axis=1, out=gains[1:, 1])
+            gains[1:, 2] = together[:, 0]
+            np.minimum(gains[1:, 1:], 1.0, out=gains[1:, 1:])
+            gains[1:] *= worth[first : first + at_once]
+            np.add.reduce(gains, axis=0, out=sums)
+        window, context, coverage = sums
+        rare: list[float] = held.idf.tolist()
+        of_words = sum(rare[:words])
+        return Spread(window, matched, coverage / (of_words + sum(rare[words:])), context / (of_words or 1.0))
 
 
 def at(scores: Floats | None, rows: NDArray[np.integer[Any]], /) -> Floats:
@@ -177,35 +183,28 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
         found = _find(state, terms, related)
     words, every = len(terms.words), len(terms.every)
     in_body = every + sum(map(len, related))
-    body_end, title_end = found.terms.searchsorted((in_body, in_body + every)).tolist()
-    in_text, in_title = _part(found, 0, in_body, 0, body_end), _part(found, in_body, every, body_end, title_end)
-    in_label = _part(found, in_body + every, words, title_end, len(found.rows))
-    held = _with_kin(state, in_text, (*related, *({} for _ in terms.names)))
+    ends = list(accumulate(found.counts_of, initial=0))
+    body_end, title_end = ends[in_body], ends[in_body + every]
+    held = _with_kin(state, _part(found, 0, in_body, 0, body_end), (*related, *({} for _ in terms.names)))
     held.idf[:words] *= [weight_of(word, query.weights) for word in terms.words]
-    hit = np.zeros(state.columns.size, np.bool_)
-    hit[held.rows] = True
-    hit[found.rows[body_end:]] = True
     body, name = _bodies(state, query, held, words)
-    counts = whole_numbers(found.counts_of)
-    ends = tuple(accumulate((1 + len(others) for others in related), initial=0))
-    spoken = (any(counts[start:end]) for start, end in pairwise(ends))
-    return Texts(
-        state,
-        query,
-        body=body,
-        title=_bm25(state, in_title, Field.TITLE, query.title) if len(in_title.rows) else None,
-        label=_bm25(state, in_label, Field.LABEL, query.label) if len(in_label.rows) else None,
-        name=name,
-        words=words,
-        held=held,
-        hit=hit,
-        unheard=unheard(
-            terms.words,
-            terms.every,
-            in_text=[by_text or bool(many) for by_text, many in zip(spoken, counts[in_body + every :], strict=True)],
-            in_title=[bool(many) for many in counts[in_body : in_body + every]],
-        ),
+    title = label = None
+    if title_end > body_end:
+        in_title = _part(found, in_body, every, body_end, title_end)
+        title = _bm25(state, in_title, Field.TITLE, query.title)
+    if ends[-1] > title_end:
+        in_label = _part(found, in_body + every, words, title_end, ends[-1])
+        label = _bm25(state, in_label, Field.LABEL, query.label)
+    counts = found.counts_of
+    groups = pairwise(accumulate((1 + len(others) for others in related), initial=0))
+    spoken = (any(counts[start:end]) for start, end in groups)
+    silent = unheard(
+        terms.words,
+        terms.every,
+        in_text=[by_text or bool(many) for by_text, many in zip(spoken, counts[in_body + every :], strict=True)],
+        in_title=[bool(many) for many in counts[in_body : in_body + every]],
     )
+    return Texts(state, query, body, title, label, name, words, held, found.rows[body_end:], silent)
 
 
 def window_norm(state: State, query: IndexQuery, around: Around, /) -> Floats:
@@ -220,8 +219,12 @@ def kin_of(state: State, word: str, weight: float, /) -> Mapping[str, float]:
     kindred = kin.of(word) if weight else None
     if not kindred:
         return {}
-    known = state.postings.vocabulary
-    return {other: weight * alike for other, alike in kindred.items() if other in known and not _is_name(state, other)}
+    known, speakers = state.postings.vocabulary, state.speakers_of
+    return {
+        other: weight * alike
+        for other, alike in kindred.items()
+        if other in known and (other not in speakers or not _is_name(state, other))
+    }
 
 
 def slips(
@@ -251,19 +254,18 @@ def _is_name(state: State, term: str) -> bool:
 def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> Found:
     """Return the postings of the words, each before its kin, and of the names, in texts; then of all terms in titles;
     then of the words in labels."""
-    number = state.postings.vocabulary.get
+    number, units = state.postings.vocabulary.get, state.field_units
     spoken = (word for word, others in zip(terms.words, related, strict=True) for word in (word, *others))
-    groups = (
-        (chain(spoken, terms.names), Field.BODY),
-        (terms.every, Field.TITLE),
-        (terms.words, Field.LABEL),
-    )
-    codes = [code_of(number(term, -1), field) for group, field in groups for term in group]
+    codes = [code_of(number(term, -1), Field.BODY) for term in chain(spoken, terms.names)]
+    for asked, field in ((terms.every, Field.TITLE), (terms.words, Field.LABEL)):
+        codes += [code_of(number(term, -1), field) for term in asked] if units[field] else [-1] * len(asked)
     return state.postings.find(codes, state.columns.alive if state.columns.dead else None)
 
 
 def _part(found: Found, first: int, terms: int, start: int, end: int) -> Found:
     """Return what was found of `terms` terms from the `first` on, which stands from `start` to `end`."""
+    if not first and end == len(found.rows):
+        return Found(found.terms, found.rows, found.counts, found.counts_of[:terms])
     return Found(
         found.terms[start:end] - first,
         found.rows[start:end],
@@ -318,9 +320,18 @@ def _joined(state: State, found: Found, words: NDArray[np.int64], counted: Float
     if not many:
         return Held(found.terms, found.rows, np.zeros(0), None, rarity)
     terms, share = words.take(found.terms), counted.take(found.terms)
+    size, every = state.columns.size, len(rarity) * state.columns.size
+    places = terms * size + found.rows
+    if every <= _AT_ONCE:
+        summed = np.bincount(places, share * found.counts, every)
+        is_exact = np.zeros(every, np.bool_)
+        is_exact[places[share == 1.0]] = True
+        places = summed.nonzero()[0]
+        terms = places // size
+        return Held(terms, places - terms * size, summed.take(places), is_exact.take(places), rarity)
     # The numbers behind the places keep in the order of the terms what is to be added up.
     bits = many.bit_length()
-    keys = ((terms * state.columns.size + found.rows) << bits) | np.arange(many)
+    keys = (places << bits) | np.arange(many)
     keys.sort()
     order, places = keys & ((1 << bits) - 1), keys >> bits
     heads = np.ones(many, np.bool_)
@@ -356,6 +367,8 @@ def _table(size: int, held: Held, lines: Lines) -> tuple[Floats, Lines]:
 def _bodies(state: State, query: IndexQuery, held: Held, words: int) -> tuple[Floats | None, Floats | None]:
     """Return each row's score for the words, and for the names."""
     gains = _gains(state, held, Field.BODY, query.body)
+    if words == len(held.idf):
+        return _summed(state, held.rows, gains), None
     end = int(held.terms.searchsorted(words))
     return _summed(state, held.rows[:end], gains[:end]), _summed(state, held.rows[end:], gains[end:])
 

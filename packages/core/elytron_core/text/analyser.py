@@ -90,11 +90,15 @@ class Analyser:
         As `terms`, but a run of Chinese, Japanese or Korean is asked by its pairs; a character alone by itself.
         """
         found: list[str] = []
+        kept, is_plain = self._kept, text.isascii()
         for token in _tokens(text):
-            if _PAIRED_RUN.fullmatch(token):
-                found += _pairs(token)
+            if is_plain or not _PAIRED_RUN.fullmatch(token):
+                terms = kept.get(token)
+                found += self._learn(token) if terms is None else terms
             else:
-                found += self._kept.get(token) or self._learn(token)
+                found += _pairs(token)
+        if is_plain and found:
+            return list(dict.fromkeys(found))[: limits.QUERY_TERMS]
         asked = [term for term in found if term not in stopwords.CHINESE] or found or self._bare(text)
         return list(dict.fromkeys(asked))[: limits.QUERY_TERMS]
 
