@@ -64,10 +64,10 @@ class SmallNearness:
 
     def _find_lowest(self) -> float:
         values = self._measured.rough
-        least = values.argmin()
+        least = int(values.argmin())
         if not self._compared[least]:
-            values = np.where(self._compared, values, _APART)
-            least = values.argmin()
+            values: Floats = np.where(self._compared, values, _APART)
+            least = int(values.argmin())
         low = (values <= values[least] + _ROUGH).nonzero()[0]
         low = low[self._compared.take(low)]
         return float(self._exact(low[highest(-values.take(low), _LOWEST)]).min())
@@ -162,7 +162,11 @@ def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | Non
     elif scanned is None:
         scanned = Scanned(query.vector, asked, *kept.scan(asked, size))
     state.scanned = scanned
-    return SmallNearness(kept, scanned, compared) if isinstance(scanned, Measured) else LargeNearness(kept, scanned, compared)
+    return (
+        SmallNearness(kept, scanned, compared)
+        if isinstance(scanned, Measured)
+        else LargeNearness(kept, scanned, compared)
+    )
 
 
 def _nearest(rows: Rows, rough: Floats, wanted: int, lowest: float) -> Rows:

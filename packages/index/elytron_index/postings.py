@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from elytron_index.frequent import Frequent, Run
 
 Packed = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
 
 ROWS_MAX = 1 << 26
 COUNT_MAX = 255
@@ -79,17 +80,6 @@ class Found(NamedTuple):
     """How many of them belong to each term."""
 
 
-class _Part(NamedTuple):
-    """Where a segment has which of the terms asked: those of `hits[i]` stand from `starts[i]` to `ends[i]`."""
-
-    segment: Segment
-    hits: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-
-_FEW: Final = 24
-"""Up to so many runs of postings are joined one by one."""
 _NOTHING: Final = (np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8))
 
 
@@ -140,17 +130,24 @@ class Postings:
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
         wanted = np.array(codes, np.int32)
-        parts: list[_Part] = []
+        parts: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]] = []
         for segment in self._all():
             places = segment.codes.searchsorted(wanted)
-            hits = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
+            hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
             if len(hits):
                 places = places.take(hits)
-                parts.append(_Part(segment, hits, segment.starts.take(places), segment.starts.take(places + 1)))
+                starts, behind = segment.starts.take(places), segment.starts.take(places + 1)
+                sizes = behind - starts
+                ends = sizes.cumsum()
+                held = (behind - ends).repeat(sizes) + np.arange(int(ends[-1]))
+                parts.append((hits.repeat(sizes), segment.rows.take(held), segment.counts.take(held)))
         if not parts:
             return Found(*_NOTHING, [0] * len(codes))
-        few = sum(len(part.hits) for part in parts) <= _FEW
-        terms, rows, counts = _sliced(parts) if few else _gathered(parts)
+        terms, rows, counts = parts[0]
+        if len(parts) > 1:
+            terms, rows, counts = map(np.concatenate, zip(*parts, strict=True))
+            order = terms.argsort(kind="stable")
+            terms, rows, counts = terms.take(order), rows.take(order), counts.take(order)
         if alive is not None:
             living = alive.take(rows)
             terms, rows, counts = terms[living], rows[living], counts[living]
@@ -186,36 +183,6 @@ class Postings:
 
     def _sealed(self) -> Segment:
         return segment_of(np.sort(np.frombuffer(self._live, np.uint64)))
-
-
-def _sliced(parts: Sequence[_Part]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:
-    """Return the postings of all parts by term, one run after the other."""
-    runs = [
-        (hit, number, start, end)
-        for number, part in enumerate(parts)
-        for hit, start, end in zip(part.hits.tolist(), part.starts.tolist(), part.ends.tolist(), strict=True)
-    ]
-    if len(parts) > 1:
-        runs.sort()
-    terms = np.repeat([hit for hit, *_ in runs], [end - start for *_, start, end in runs])
-    rows = np.concatenate([parts[number].segment.rows[start:end] for _, number, start, end in runs])
-    counts = np.concatenate([parts[number].segment.counts[start:end] for _, number, start, end in runs])
-    return terms, rows, counts
-
-
-def _gathered(parts: Sequence[_Part]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:
-    """Return the same, each part's postings at once."""
-    found: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]] = []
-    for segment, hits, starts, ends in parts:
-        sizes = ends - starts
-        behind = sizes.cumsum()
-        held = (ends - behind).repeat(sizes) + np.arange(int(behind[-1]))
-        found.append((hits.repeat(sizes), segment.rows.take(held), segment.counts.take(held)))
-    if len(found) == 1:
-        return found[0]
-    terms, rows, counts = map(np.concatenate, zip(*found, strict=True))
-    order = terms.argsort(kind="stable")
-    return terms.take(order), rows.take(order), counts.take(order)
 
 
 def merged(segments: Sequence[Segment], alive: NDArray[np.bool_], /) -> list[Segment]:

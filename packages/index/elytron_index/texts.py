@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from elytron_core.text import stopwords
 from elytron_index import kin, spelling
-from elytron_index.columns import Mask, whole_numbers
+from elytron_index.columns import Mask
 from elytron_index.hearing import Unheard, unheard
 from elytron_index.postings import Field, Found, code_of
 from elytron_index.query import Bm25, IndexQuery, Weights
@@ -24,6 +24,7 @@ from elytron_index.state import State
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
 
 _KIN_POSTINGS: Final = 1 << 15
 """So many rows of a word and its kin are joined; in a space that holds more, the word speaks for itself."""
@@ -47,7 +48,7 @@ class Held(NamedTuple):
     """Which rows hold which of some terms, by term, and how much of it: kin counts a share, the term itself in full."""
 
     terms: NDArray[np.int64]
-    rows: NDArray[np.integer[Any]]
+    rows: Integers
     counts: Floats
     exact: Mask | None
     """Where the term itself is there, or what it is most likely a slip of; None where it is everywhere."""
@@ -59,7 +60,7 @@ class Spread(NamedTuple):
     """What each unit of a pool holds of the query, term by term."""
 
     window: Floats
-    matched: NDArray[np.integer[Any]] | Floats
+    matched: Floats
     coverage: Floats
     context: Floats
 
@@ -121,7 +122,7 @@ class Texts:
         body = np.zeros(lines.shape) if self.body is None else self.body.take(lines)
         return Local(body, at(self.title, pool), at(self.label, pool), at(self.name, pool), self._spread(around))
 
-    def _total(self, rows: NDArray[np.integer[Any]]) -> Floats:
+    def _total(self, rows: Integers) -> Floats:
         weights = self.query.weights
         total = at(self.body, rows)
         for scores, weight in ((self.title, weights.title), (self.label, weights.label), (self.name, weights.name)):
@@ -132,36 +133,31 @@ class Texts:
     def _spread(self, around: Around) -> Spread:
         """Return what the units themselves hold, and for the window what all lines hold together."""
         held, words, lines = self.held, self.words, around.lines
+        window, coverage, context = np.zeros((3, lines.shape[1]))
         if not len(held.rows) or not lines.shape[1]:
-            return Spread(*np.zeros((4, lines.shape[1])))
-        itself = held.rows if held.exact is None else held.rows[held.exact]
-        matched = np.bincount(itself, minlength=self.state.columns.size).take(lines[0])
+            return Spread(window, context, coverage, context)
+        itself: Integers = held.rows if held.exact is None else held.rows[held.exact]
+        matched = _floats(np.bincount(itself, minlength=self.state.columns.size)).take(lines[0])
         table, lines = _table(self.state.columns.size, held, lines)
         k1, norm = self.query.body.k1, window_norm(self.state, self.query, around)
-        rarity = held.idf[:, None, None]
-        worth = np.concatenate((rarity * (k1 + 1.0), rarity, rarity), axis=1)
-        worth[words:, :2] = 0.0
+        rarity = held.idf.tolist()
         at_once = max(1, _AT_ONCE // lines.size)
-        sums = np.zeros((3, lines.shape[1]))
-        for first in range(0, len(table), at_once):
+        for first in range(0, len(rarity), at_once):
             together = table[first : first + at_once].take(lines, axis=1)
-            # What was added up so far comes first, so that the order of the terms is kept.
-            gains = np.empty((1 + len(together), *sums.shape))
-            gains[0] = sums
             total = np.add.reduce(together, axis=1)
-            np.divide(total, total + norm, out=gains[1:, 0])
-            np.maximum.reduce(together, axis=1, out=gains[1:, 1])
-            gains[1:, 2] = together[:, 0]
-            np.minimum(gains[1:, 1:], 1.0, out=gains[1:, 1:])
-            gains[1:] *= worth[first : first + at_once]
-            np.add.reduce(gains, axis=0, out=sums)
-        window, context, coverage = sums
-        rare: list[float] = held.idf.tolist()
-        of_words = sum(rare[:words])
-        return Spread(window, matched, coverage / (of_words + sum(rare[words:])), context / (of_words or 1.0))
+            gains = total / (total + norm)
+            most = np.minimum(np.maximum.reduce(together, axis=1), 1.0)
+            own = np.minimum(together[:, 0], 1.0)
+            for place, idf in enumerate(rarity[first : first + at_once]):
+                coverage += idf * own[place]
+                if first + place < words:
+                    context += idf * most[place]
+                    window += (idf * (k1 + 1.0)) * gains[place]
+        of_words = sum(rarity[:words])
+        return Spread(window, matched, coverage / (of_words + sum(rarity[words:])), context / (of_words or 1.0))
 
 
-def at(scores: Floats | None, rows: NDArray[np.integer[Any]], /) -> Floats:
+def at(scores: Floats | None, rows: Integers, /) -> Floats:
     """Return the scores of `rows`."""
     return np.zeros(len(rows)) if scores is None else scores.take(rows)
 
@@ -323,7 +319,7 @@ def _joined(state: State, found: Found, words: NDArray[np.int64], counted: Float
     size, every = state.columns.size, len(rarity) * state.columns.size
     places = terms * size + found.rows
     if every <= _AT_ONCE:
-        summed = np.bincount(places, share * found.counts, every)
+        summed = _floats(np.bincount(places, share * found.counts, every))
         is_exact = np.zeros(every, np.bool_)
         is_exact[places[share == 1.0]] = True
         places = summed.nonzero()[0]
@@ -387,7 +383,7 @@ def _gains(state: State, held: Held, field: Field, parameters: Bm25) -> Floats:
     return (held.idf * (k1 + 1.0)).take(held.terms) * (held.counts / (held.counts + norm))
 
 
-def _summed(state: State, rows: NDArray[np.integer[Any]], gains: Floats) -> Floats | None:
+def _summed(state: State, rows: Integers, gains: Floats) -> Floats | None:
     return _floats(np.bincount(rows, gains, state.columns.size)) if len(rows) else None
 
 

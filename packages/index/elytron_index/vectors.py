@@ -166,7 +166,7 @@ class ModelVectors:
         return np.where(rows < len(self.peaks), self.peaks.take(rows, mode="clip") * factor, np.float32(0.0))
 
     def measure(self, vector: tuple[str, bytes], query: Coded, size: int, /, *, whole: int) -> Measured:
-        """Return the rough cosine of each of the first `size` rows, and where these are less than `whole` the exact one.
+        """Return the rough cosines of the first `size` rows, and the exact ones too where these are less than `whole`.
 
         They are 0 where there is no vector.
         """
