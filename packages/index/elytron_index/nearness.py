@@ -63,12 +63,12 @@ class SmallNearness:
         return above.take(around.lines)
 
     def _find_lowest(self) -> float:
-        values = self._measured.rough
+        values: Floats = self._measured.rough
         least = int(values.argmin())
         if not self._compared[least]:
-            values: Floats = np.where(self._compared, values, _APART)
+            values = np.where(self._compared, values, _APART)
             least = int(values.argmin())
-        low = (values <= values[least] + _ROUGH).nonzero()[0]
+        low: Rows = (values <= values[least] + _ROUGH).nonzero()[0]
         low = low[self._compared.take(low)]
         return float(self._exact(low[highest(-values.take(low), _LOWEST)]).min())
 

@@ -136,8 +136,10 @@ class Texts:
         window, coverage, context = np.zeros((3, lines.shape[1]))
         if not len(held.rows) or not lines.shape[1]:
             return Spread(window, context, coverage, context)
-        itself: Integers = held.rows if held.exact is None else held.rows[held.exact]
-        matched = _floats(np.bincount(itself, minlength=self.state.columns.size)).take(lines[0])
+        itself: Any = np.bincount(
+            held.rows if held.exact is None else held.rows[held.exact], minlength=self.state.columns.size
+        )
+        matched: Floats = itself.take(lines[0])
         table, lines = _table(self.state.columns.size, held, lines)
         k1, norm = self.query.body.k1, window_norm(self.state, self.query, around)
         rarity = held.idf.tolist()
