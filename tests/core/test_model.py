@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Request, Value, Vouched, invalid
@@ -59,6 +59,15 @@ def test_a_vouched_value_is_what_its_class_makes_of_the_same_fields() -> None:
     assert again == checked.model_copy(update={"labels": {"c": "d"}})
     assert (again.model_fields_set, again.tags) == (checked.model_fields_set, {})
     assert again.tags is not made.tags
+
+
+def test_a_copy_is_what_pydantic_makes_of_it() -> None:
+    order = Order(drinks=(Tea(cups=2),))
+    for update in ({"table": "2"}, {"drinks": (), "day": "3"}, {}, None):
+        copied, theirs = order.model_copy(update=update), BaseModel.model_copy(order, update=update)
+        assert (copied, repr(copied), copied.model_fields_set) == (theirs, repr(theirs), theirs.model_fields_set)
+        assert copied.model_fields_set is not order.model_fields_set
+    assert order.model_copy(deep=True).drinks[0] is not order.drinks[0]
 
 
 @given(st.builds(Tea, cups=st.integers(1, 2**60)))

@@ -1,6 +1,5 @@
 """Who calls, as a credential proves it, and what his kind may do."""
 
-import contextlib
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -62,6 +61,8 @@ class AnyOf:
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return who the first that knows the credential says it is. Raises Unauthorized."""
         for authenticator in self._authenticators:
-            with contextlib.suppress(Unauthorized):
+            try:
                 return await authenticator.authenticate(authorization)
+            except Unauthorized:
+                continue
         raise Unauthorized

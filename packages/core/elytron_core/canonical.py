@@ -43,8 +43,8 @@ def tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> str:
 
     Equal parts give equal tags; the tag of a short or guessable name tells an outsider nothing.
     """
-    encoded = [part.encode("utf-8") for part in (purpose, *parts)]
-    message = b"".join(len(part).to_bytes(8, "big") + part for part in encoded)
+    encoded = [part.encode() for part in (purpose, *parts)]
+    message = b"".join([piece for part in encoded for piece in (len(part).to_bytes(8, "big"), part)])
     return hashlib.blake2b(message, key=secret, digest_size=size // 2).hexdigest()
 
 

@@ -1,6 +1,6 @@
 """The one flavour of value: frozen, strict about unknown fields, silent about what a wrong value was."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -8,11 +8,20 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from elytron_core.errors import InvalidInput
 from elytron_core.text.names import NAME_PATTERN
 
+_blank = object.__new__
+_put = object.__setattr__
+
 
 class Value(BaseModel):
     """A frozen value. Unknown fields are errors; validation errors name fields and never echo what was given."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return the same value with what `update` says; as pydantic does it, in fewer steps."""
+        if deep or not update or self.__pydantic_private__ is not None:
+            return super().model_copy(update=update, deep=deep)
+        return _made(type(self), self.__dict__ | update, self.__pydantic_fields_set__ | update.keys())
 
     def to_bytes(self) -> bytes:
         """Return the bytes to store: JSON in field order, defaults left out; equal values give equal bytes."""
@@ -29,10 +38,18 @@ class Value(BaseModel):
 
 ValueT = TypeVar("ValueT", bound=Value)
 
-_blank = object.__new__
-_put = object.__setattr__
 _SHARED = (str, int, float, tuple, Value, type(None))
 """Defaults of these types are immutable, so that values may share them."""
+
+
+def _made(kind: type[ValueT], values: dict[str, Any], given: set[str]) -> ValueT:
+    """Return the value of these fields, which nothing checks."""
+    made = _blank(kind)
+    _put(made, "__dict__", values)
+    _put(made, "__pydantic_fields_set__", given)
+    _put(made, "__pydantic_extra__", None)
+    _put(made, "__pydantic_private__", None)
+    return made
 
 
 class Vouched(Generic[ValueT]):
@@ -65,12 +82,7 @@ class Vouched(Generic[ValueT]):
     def _made(self, values: dict[str, Any]) -> ValueT:
         for name in self._dicts:
             values[name] = {}
-        made = _blank(self._kind)
-        _put(made, "__dict__", values)
-        _put(made, "__pydantic_fields_set__", set(self._given))
-        _put(made, "__pydantic_extra__", None)
-        _put(made, "__pydantic_private__", None)
-        return made
+        return _made(self._kind, values, set(self._given))
 
 
 class Request(Value):

@@ -1,6 +1,5 @@
 """Reading what was sent, within its bounds of size and time."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from starlette.datastructures import Headers
@@ -8,9 +7,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elytron.waiting import within
 from elytron_core import limits, strict_json
 from elytron_core.errors import PayloadTooLarge
 from elytron_core.strict_json import Json
+from elytron_http_shell.heads import heads_of
 
 
 async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
@@ -19,18 +20,21 @@ async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
     Raises PayloadTooLarge, and HTTPException for a body that takes too long.
     """
     require_length(scope, limit=limit)
-    whole = bytearray()
     try:
-        async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
-            while True:
-                message = await _next(receive)
-                whole += message.get("body", b"")
-                if len(whole) > limit:
-                    raise PayloadTooLarge(limit=limit)
-                if not message.get("more_body", False):
-                    return bytes(whole)
+        return await within(limits.HTTP_BODY_WAIT_S, _whole(receive, limit=limit))
     except TimeoutError:
         raise HTTPException(408) from None
+
+
+async def _whole(receive: Receive, *, limit: int) -> bytes:
+    whole = bytearray()
+    while True:
+        message = await _next(receive)
+        whole += message.get("body", b"")
+        if len(whole) > limit:
+            raise PayloadTooLarge(limit=limit)
+        if not message.get("more_body", False):
+            return bytes(whole)
 
 
 async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncIterator[bytes]:
@@ -39,8 +43,7 @@ async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncItera
     size, more = 0, True
     while more:
         try:
-            async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
-                message = await _next(receive)
+            message = await within(limits.HTTP_BODY_WAIT_S, _next(receive))
         except TimeoutError:
             raise HTTPException(408) from None
         piece: bytes = message.get("body", b"")
@@ -58,7 +61,7 @@ def strictly(app: ASGIApp, /, *, limit: int, require: Callable[[Json], None]) ->
     """
 
     async def read(scope: Scope, receive: Receive, send: Send) -> None:
-        require_json(Headers(scope=scope))
+        require_json(heads_of(scope))
         unread = [await body(scope, receive, limit=limit)]
         require(strict_json.parse(unread[0], limit=limit))
 
@@ -74,7 +77,7 @@ def strictly(app: ASGIApp, /, *, limit: int, require: Callable[[Json], None]) ->
 
 def require_length(scope: Scope, /, *, limit: int) -> None:
     """Raise PayloadTooLarge where the declared length is beyond `limit`, or is none."""
-    declared = Headers(scope=scope).get("content-length", "0")
+    declared = heads_of(scope).get("content-length", "0")
     if not declared.isascii() or not declared.isdecimal() or len(declared) > 18 or int(declared) > limit:
         raise PayloadTooLarge(limit=limit)
 

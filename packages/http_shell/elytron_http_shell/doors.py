@@ -17,6 +17,7 @@ from elytron_adapter.failures import rejection
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
 from elytron_core.model import Value
+from elytron_http_shell.heads import heads_of
 from elytron_http_shell.responses import turn_away
 
 _UNAUTHORIZED = 401
@@ -167,7 +168,7 @@ class Door:
         return RateLimited(limit=attempts.most, retry_after_s=wait_s, what="wrong credentials")
 
     async def _admitted(self, scope: Scope) -> Principal:
-        credential = self._credential(Headers(scope=scope))
+        credential = self._credential(heads_of(scope))
         try:
             principal = await self._entrance.authenticate(credential)
         except Unauthorized:

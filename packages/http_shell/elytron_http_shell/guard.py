@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -12,6 +13,7 @@ from elytron_adapter.failures import HEADERS_TOO_LARGE, rejection
 from elytron_core import limits
 from elytron_core.errors import PermissionRefused
 from elytron_core.ids import Ids
+from elytron_http_shell.heads import heads_of
 from elytron_http_shell.responses import turn_away
 
 REQUEST_ID = "X-Request-ID"
@@ -36,9 +38,9 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        given = headers.get(REQUEST_ID, "")
-        request_id = given if _TOKEN.fullmatch(given) else self._ids.new()
+        headers = heads_of(scope)
+        given = headers.get(REQUEST_ID)
+        request_id = given if given is not None and _TOKEN.fullmatch(given) else self._ids.new()
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def answer(message: Message) -> None:
@@ -54,7 +56,7 @@ class Guard:
         await self._app(scope, receive, answer)
 
     def _refusal(self, headers: Headers, request_id: str) -> Rejected | None:
-        if sum(len(name) + len(value) for name, value in headers.raw) > limits.HTTP_HEADER_BYTES:
+        if sum([len(name) + len(value) for name, value in headers.raw]) > limits.HTTP_HEADER_BYTES:
             reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
             return Rejected(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
         if not self._is_ours(headers):
@@ -66,8 +68,8 @@ class Guard:
         if ANY_HOST in self._hosts:
             return True
         origin = headers.get("origin")
-        named = [f"//{headers.get('host', '')}"] if origin is None else [f"//{headers.get('host', '')}", origin]
-        return all(_host(address) in self._hosts for address in named)
+        is_host_ours = _host(f"//{headers.get('host', '')}") in self._hosts
+        return is_host_ours and (origin is None or _host(origin) in self._hosts)
 
 
 def standing(request_id: str, /) -> dict[str, str]:
@@ -79,6 +81,7 @@ def _others(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
     return [(name, value) for name, value in headers if name.lower() not in _OURS]
 
 
+@lru_cache(64)
 def _host(address: str) -> str | None:
     try:
         host = urlsplit(address).hostname

@@ -13,7 +13,8 @@ from elytron_adapter.idempotency import key_in
 from elytron_core import limits
 from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of
-from elytron_http_shell.responses import rendered
+from elytron_http_shell.heads import heads_of
+from elytron_http_shell.responses import give
 
 AUDIT_ID = "X-Audit-ID"
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -80,7 +81,7 @@ class Performing:
         self._body_bytes = body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
+        headers = heads_of(scope)
         require_json(headers)
         answer = await self._entrance.call(
             principal_of(scope),
@@ -92,14 +93,17 @@ class Performing:
             audit_id=headers.get(AUDIT_ID),
             versions=demanded(headers),
         )
-        await rendered(answer)(scope, receive, send)
+        await give(answer, scope, receive, send)
 
 
 def demanded(headers: Headers, /) -> tuple[str, ...]:
     """Return the versions in `If-Match`. Weak ones match nothing, and so do those beyond the bound."""
-    given = [part.strip() for part in headers.get("if-match", "").split(",")]
+    told = headers.get("if-match")
+    if told is None:
+        return ()
+    given = [part.strip() for part in told.split(",")]
     found = [part if part == ANY else part[1:-1] for part in given if part == ANY or _STRONG.fullmatch(part)]
-    return tuple(found[: limits.TAGS]) or (("",) if "if-match" in headers else ())
+    return tuple(found[: limits.TAGS]) or ("",)
 
 
 def idempotency_key(headers: Headers, /) -> str | None:

@@ -16,6 +16,7 @@ from elytron_core import strict_json
 from elytron_core.errors import InvalidInput
 from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Surface, Told, principal_of, request_id_of
+from elytron_http_shell.heads import heads_of
 from elytron_http_shell.performing import (
     AUDIT_ID,
     access_of,
@@ -91,7 +92,7 @@ class _Naming:
         self._body_bytes = body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
+        headers = heads_of(scope)
         asked: dict[str, Any] = {}
         space = QueryParams(scope["query_string"]).get("space")
         if space is not None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elytron_http_shell.heads import heads_of
 from elytron_http_shell.metrics import Metrics
 
 logger = logging.getLogger("elytron.access")
@@ -59,7 +60,7 @@ class Watch:
         self._metrics.began()
         started = time.perf_counter()
         method = scope.get("method", "WEBSOCKET")
-        headers = Headers(scope=scope)
+        headers = heads_of(scope)
         span = self._spans.open(method, headers) if self._spans is not None else nullcontext(_unseen)
         try:
             with span as seen:
