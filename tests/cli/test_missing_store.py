@@ -1,5 +1,7 @@
 """Where no store is: what reads says so and leaves nothing there, what stores something new makes one."""
 
+import json
+
 import pytest
 from tests.cli.conftest import CommandLine
 
@@ -43,6 +45,20 @@ def test_the_usual_place_gets_no_folder_before_something_is_stored(
 
 def test_a_store_in_memory_is_none_that_could_be_missing(elytron: CommandLine) -> None:
     assert elytron.json("recall", "tea", "--store", "memory:")["outcome"] == "empty_space"
+
+
+@pytest.mark.parametrize("store", ["m.db", "m/", "no/such/folder/m.db"])
+def test_a_dry_run_tells_what_would_be_stored_and_makes_no_store(elytron: CommandLine, store: str) -> None:
+    where = ("--dry-run", "--store", store)
+    said = elytron.folder / "said.json"
+    said.write_text(json.dumps([{"role": "user", "content": "Ada likes tea."}]))
+    assert elytron.json("import", str(said), *where)["messages"] == 1
+    skill = elytron.folder / "tea.md"
+    skill.write_text(
+        "---\nname: brew\ntopic: tea\ntitle: Brew tea\nsummary: How\ncitations: t1 t2\n---\n1. Boil.\n2. Pour.\n"
+    )
+    elytron("skills", "import", str(skill), *where)
+    assert {path.name for path in elytron.folder.iterdir()} == {"said.json", "tea.md"}
 
 
 @pytest.mark.parametrize(

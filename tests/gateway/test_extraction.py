@@ -96,6 +96,35 @@ def test_a_text_that_is_said_to_be_a_picture_or_a_sound_is_refused(declared: str
         media_type(b"<svg><script>x()</script></svg>", name="a.svg", declared=declared)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<svg><script>x()</script></svg>",
+        b"\xef\xbb\xbf\n<SVG xmlns='http://www.w3.org/2000/svg'/>",
+        b"<?xml version='1.0'?>\n<!-- <html> -->\n<!DOCTYPE svg [<!ENTITY a 'b'>]>\n<s:svg/>",
+    ],
+)
+@pytest.mark.parametrize("name", ["", "a.svg", "a.txt", "a.html"])
+def test_a_picture_in_text_is_none_whatever_it_is_called(data: bytes, name: str) -> None:
+    with pytest.raises(UnsupportedMedia):
+        media_type(data, name=name, declared="text/plain")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<html><svg/></html>",
+        b"An <svg> is a picture.",
+        b"<svgs>",
+        b"<!-- never closed <svg>",
+        b"<!---->" * 9_000,
+        b"<!DOCTYPE [" * 6_000,
+    ],
+)
+def test_a_text_with_a_picture_in_it_is_a_text(data: bytes) -> None:
+    assert media_type(data) == "text/plain"
+
+
 HTML = b"<html><head><title>T</title></head><body><script>x()</script><h1>Big</h1><p>Hello</p></body></html>"
 
 

@@ -40,6 +40,11 @@ def run(
     return asyncio.run(whole())
 
 
+def storing(*, dry_run: bool) -> WhenMissing:
+    """Return what a command does that stores something, where no store is yet: a dry run leaves none there."""
+    return WhenMissing.PRETEND if dry_run else WhenMissing.MAKE
+
+
 def filters(
     *,
     speakers: tuple[str, ...],

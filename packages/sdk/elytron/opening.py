@@ -172,8 +172,8 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     `gateway+http://host:port` keeps everything in the store that a server shares, under `api_key`, and computes here.
     Calls that name no scope use `scope`, else the space `space`; with `space=None` every call must name one. `keys`
     opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite
-    store may lose the last acknowledged writes in a power cut. With `WhenMissing.REFUSE` a path without a store is an
-    error. A Store that is handed in is closed with the runtime. With an `embedder` recall also compares meanings;
+    store may lose the last acknowledged writes in a power cut. `when_missing` says what a path without a store
+    becomes. A Store that is handed in is closed with the runtime. With an `embedder` recall also compares meanings;
     `former_embedder` made the vectors compared until a switch to `embedder` is complete; a text names a model added by
     `elytron model add`, a folder with one, or a server. `agent_skill_dirs` are directories of SKILL.md files that
     recall and projection point to; they are only read. `agent_tool_registries` are registered in the runtime's own

@@ -21,10 +21,15 @@ _DATABASE_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 
 
 class WhenMissing(StrEnum):
-    """What opening a place does that holds no store yet. MAKE: an empty one is made. REFUSE: nothing is left there."""
+    """What opening a place does that holds no store yet.
+
+    MAKE: an empty one is made. REFUSE: that is an error. PRETEND: one in memory stands in for it. Only MAKE leaves
+    anything there.
+    """
 
     MAKE = "make"
     REFUSE = "refuse"
+    PRETEND = "pretend"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +87,17 @@ async def open_store(
 ) -> Store:
     """Open the store that `url` names (see `parse_url`); with `keys`, sealed under them.
 
-    Where nothing is, a store is made or refused, as `when_missing` says: an empty file or folder is nothing yet.
+    Where nothing is, `when_missing` says what happens: an empty file or folder is nothing yet.
     `api_key` is shown to a server that shares its store. A sealed store opens with keys only, any other one without
     them only. `profile` must be the one the store was made for. A file store is always as durable as FULL. An embedded
     store is one in memory or in a folder; what bounds it is laid over it by its opener (see `QuotaStore`). Raises
     StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable, StoreBusy, and with `keys` SealError.
     """
     address = parse_url(url)
-    if when_missing is WhenMissing.REFUSE and address.path is not None and _is_nothing(address.path):
-        raise StoreMissing(place=str(address.path.absolute()))
+    if when_missing is not WhenMissing.MAKE and address.path is not None and _is_nothing(address.path):
+        if when_missing is WhenMissing.REFUSE:
+            raise StoreMissing(place=str(address.path.absolute()))
+        address = StoreAddress("memory")
     if address.url is not None:
         from elytron_store.gateway.store import GatewayStore
 

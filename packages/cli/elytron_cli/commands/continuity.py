@@ -10,7 +10,7 @@ from elytron_cli.commands.writing import conversation_scope
 from elytron_cli.files import read_value, write_file
 from elytron_cli.options import common, in_conversation
 from elytron_cli.output import Output, json_text
-from elytron_cli.running import run
+from elytron_cli.running import run, storing
 from elytron_cli.session import Session
 from elytron_cli.values import valid
 from elytron_core.contracts.continuity import (
@@ -102,7 +102,7 @@ def import_snapshot(
         report = await session.call(request, ContinuityImportReport)
         out.report(report, lambda console: plane_tables.snapshot_taken(console, report))
 
-    return run(work, when_missing=WhenMissing.MAKE)
+    return run(work, when_missing=storing(dry_run=dry_run))
 
 
 def write_plane(write: PlaneWrite, conversation: str | None, channel: str | None, /) -> int | None:

@@ -13,7 +13,7 @@ from elytron_cli.files import as_file
 from elytron_cli.options import command, common
 from elytron_cli.output import Output
 from elytron_cli.progress import Bar
-from elytron_cli.running import run
+from elytron_cli.running import run, storing
 from elytron_cli.session import Session
 from elytron_core.contracts.moving import (
     ImportMode,
@@ -24,7 +24,6 @@ from elytron_core.contracts.moving import (
     MemorySpaceExportReport,
     MemorySpaceExportRequest,
 )
-from elytron_store import WhenMissing
 
 
 @command("import")
@@ -58,7 +57,7 @@ def import_file(*, file: Path, conversation: str | None, mode: str, dry_run: boo
                 report = await import_transcript(session, read, scope=scope, progress=bar.at, dry_run=dry_run)
             out.report(report, lambda console: tables.pairs(console, _read(report)))
 
-        return run(work, when_missing=WhenMissing.MAKE)
+        return run(work, when_missing=storing(dry_run=dry_run))
 
 
 @command("export")

@@ -10,7 +10,7 @@ from elytron_cli import skill_tables
 from elytron_cli.files import read_file
 from elytron_cli.options import common, limited
 from elytron_cli.output import Output
-from elytron_cli.running import run
+from elytron_cli.running import run, storing
 from elytron_cli.session import Session
 from elytron_cli.skill_files import skill_writes
 from elytron_cli.values import valid
@@ -32,7 +32,6 @@ from elytron_core.contracts.skills import (
 from elytron_core.contracts.writing import MemoryWriteRequest, Procedural
 from elytron_core.model import Request
 from elytron_core.planes.procedural import ReuseOutcome, SkillSource, full_name
-from elytron_store import WhenMissing
 
 REFUSED = 2
 
@@ -150,7 +149,7 @@ def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
         report = await session.write(request)
         out.report(report, lambda console: skill_tables.written(console, report))
 
-    return run(work, when_missing=WhenMissing.MAKE)
+    return run(work, when_missing=storing(dry_run=dry_run))
 
 
 @skills.command("outcome", cls=RichCommand)

@@ -9,7 +9,7 @@ from elytron_cli import tool_tables
 from elytron_cli.files import read_value
 from elytron_cli.options import common
 from elytron_cli.output import Output
-from elytron_cli.running import output, run
+from elytron_cli.running import output, run, storing
 from elytron_cli.session import Session
 from elytron_core import limits
 from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest
@@ -119,7 +119,7 @@ def feedback(*, file: Path, dry_run: bool) -> int | None:
         out.report(report, lambda console: tool_tables.judged(console, report))
         return REFUSED if report.count(Outcome.REJECTED) else None
 
-    return run(work, when_missing=WhenMissing.MAKE)
+    return run(work, when_missing=storing(dry_run=dry_run))
 
 
 @tools.command("hints", cls=RichCommand)

@@ -1,5 +1,6 @@
 """What a file is: told by its bytes, its name only choosing between kinds of text."""
 
+import re
 from pathlib import PurePosixPath
 
 from elytron_core.errors import UnsupportedMedia
@@ -19,18 +20,23 @@ ALLOWED = frozenset({*_TEXTS.values(), "application/pdf", DOCX})
 """The kinds of files whose text is taken in."""
 _TEXTLESS = frozenset({"image", "audio", "video", "font"})
 _HEAD = 64 * 1024
+_SVG = re.compile(
+    rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*+(?:\[.*?\]\s*+)?+>)*+<(?:[\w.-]++:)?+svg[\s/>]",
+    re.DOTALL | re.IGNORECASE,
+)
+"""How an SVG begins: behind declarations and comments stands its element, perhaps with a prefix."""
 
 
 def media_type(data: bytes, /, *, name: str = "", declared: str = "") -> str:
     """Return the media type of a file. Raises UnsupportedMedia for one that is not in `ALLOWED`.
 
-    The bytes decide. A text is what its name's ending says, else what was declared, where that is a kind of text; none
-    is what was declared to be a picture, such as an SVG, or a sound.
+    The bytes decide. A text is what its name's ending says, else what was declared, where that is a kind of text; an
+    SVG, and what was declared to be a picture or a sound, is none.
     """
     if b"\0" not in data[:_HEAD] and _is_text(data):
         ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
         said = declared.partition(";")[0].strip().lower()
-        if said.partition("/")[0] in _TEXTLESS:
+        if said.partition("/")[0] in _TEXTLESS or _SVG.match(data[:_HEAD]):
             raise UnsupportedMedia(allowed=tuple(sorted(ALLOWED)))
         found = ending or (said if said in _TEXTS.values() else "text/plain")
         if not data[:5].startswith(b"%PDF-"):
