@@ -97,7 +97,15 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         InvalidInput,
         "scope.space is not valid: string should have at most 200 characters",
     ),
-    "a write of an unknown kind": (WRITE, body(write={"kind": "s3cret"}), InvalidInput, "write is of no known kind"),
+    "a write of an unknown kind": (
+        WRITE,
+        body(write={"kind": "s3cret"}),
+        InvalidInput,
+        (
+            "write is of no known kind: there are transcript, long_term, procedural, "
+            "agent_tool_usage_feedback, candidates, capsules, execution, summary, notes, garden, subjects"
+        ),
+    ),
     "NaN": (RECALL, b'{"query": "s3cret", "limit": NaN}', InvalidJson, "the JSON has NaN, which is no JSON number"),
     "no JSON": (RECALL, b"s3cret", InvalidJson, "the JSON cannot be parsed at line 1, column 1"),
     "too many bytes": (RECALL, b" " * (limits.JSON_BYTES + 1), PayloadTooLarge, "bytes: at most 16777216"),

@@ -59,7 +59,14 @@ def test_a_projection_names_all_memories_in_its_block() -> None:
             {"user_query": "q", "system_max_len": -1},
             "system_max_len is not valid: input should be greater than or equal to 0",
         ),
-        (writing.MemoryWriteRequest, {"write": {"kind": "hunter2"}}, "write is of no known kind"),
+        (
+            writing.MemoryWriteRequest,
+            {"write": {"kind": "hunter2"}},
+            (
+                "write is of no known kind: there are transcript, long_term, procedural, "
+                "agent_tool_usage_feedback, candidates, capsules, execution, summary, notes, garden, subjects"
+            ),
+        ),
         (
             writing.MemoryWriteRequest,
             {"write": {"kind": "transcript", "turns": []}},

@@ -63,7 +63,8 @@ async def test_a_space_that_is_not_there_is_not_found(server: httpx.AsyncClient,
 
 async def test_what_is_no_archive_is_refused(server: httpx.AsyncClient, keys: Keys, temporary: Path) -> None:
     user = bearer(keys.user)
-    assert (await server.put("/v1/archive", content=b"PK", headers=user)).status_code == 415
+    unsaid = await server.put("/v1/archive", content=b"PK", headers=user)
+    assert (unsaid.status_code, unsaid.headers["accept"]) == (415, "application/zip")
     wrong = await server.put("/v1/archive", content=b"no archive", headers=user | ZIP)
     assert (wrong.status_code, wrong.json()["code"]) == (422, "unreadable_file")
     assert str(temporary) not in wrong.text

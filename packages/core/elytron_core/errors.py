@@ -215,8 +215,8 @@ class Overloaded(ElytronError):
 class Unauthorized(ElytronError):
     key = "unauthorized"
 
-    def __init__(self) -> None:
-        super().__init__("no credential that is known here: send `Authorization: Bearer <key>`")
+    def __init__(self, way_out: str = "send `Authorization: Bearer <key>`") -> None:
+        super().__init__(f"no credential that is known here: {way_out}")
 
 
 class PermissionRefused(ElytronError):

@@ -112,7 +112,8 @@ def invalid(error: ValidationError, /, *, known: Container[str] | None = None) -
             named = "has control characters or outer white space"
             problem = named if pattern == NAME_PATTERN else f"has not the form {pattern}"
         case "union_tag_invalid":
-            problem = "is of no known kind"
+            kinds = first.get("ctx", {}).get("expected_tags", "")
+            problem = f"is of no known kind: there are {kinds}".replace("'", "")
         case "extra_forbidden":
             problem = "has an unknown field" if known is not None else "is not a field"
         case _:

@@ -89,7 +89,7 @@ class _Archives:
     async def send(self, request: Request) -> Response:
         """Take the archive in, to a file beside, and import that."""
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
-            raise HTTPException(415)
+            raise HTTPException(415, headers={"Accept": MEDIA_TYPE})
         require_length(request.scope, limit=self._archive_bytes)
         if principal_of(request.scope).kind is PrincipalKind.DEVICE:
             raise PermissionRefused("a device does not replace its user's space: use the user's own key")

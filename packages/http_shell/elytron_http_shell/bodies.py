@@ -13,6 +13,8 @@ from elytron_core.errors import PayloadTooLarge
 from elytron_core.strict_json import Json
 from elytron_http_shell.heads import heads_of
 
+_JSON = "application/json"
+
 
 async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
     """Return the body, or stop reading at its bound; what the client says of its length is not trusted.
@@ -84,8 +86,8 @@ def require_length(scope: Scope, /, *, limit: int) -> None:
 
 def require_json(headers: Headers, /) -> None:
     """Raise HTTPException unless the body is said to be JSON."""
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415)
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+        raise HTTPException(415, headers={"Accept": _JSON})
 
 
 async def _next(receive: Receive) -> Message:

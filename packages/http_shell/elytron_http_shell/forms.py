@@ -15,6 +15,7 @@ from elytron_core.errors import InvalidInput, PayloadTooLarge
 from elytron_gateway.messages import Upload
 from elytron_http_shell.bodies import require_length
 
+_FORM = "multipart/form-data"
 _FIELDS = 64
 _ROOM = 1024 * 1024
 """Bytes of a form beside its files."""
@@ -36,8 +37,8 @@ class Form:
     async def __aenter__(self) -> Self:
         require_length(self._request.scope, limit=self._limit)
         self._until = asyncio.get_running_loop().time() + limits.HTTP_UPLOAD_WAIT_S
-        if not self._request.headers.get("content-type", "").startswith("multipart/form-data"):
-            raise HTTPException(415)
+        if not self._request.headers.get("content-type", "").startswith(_FORM):
+            raise HTTPException(415, headers={"Accept": _FORM})
         bounded = Request(self._request.scope, self._receive)
         try:
             self._form = await bounded.form(

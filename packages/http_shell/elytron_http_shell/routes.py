@@ -55,7 +55,7 @@ _WAYS_OUT = {
     "not_found": "there is nothing at this path: /docs shows, and /openapi.json tells, what there is",
     METHOD_NOT_ALLOWED: "this path takes other methods: the header `Allow` names them",
     REQUEST_TIMEOUT: "the body took too long to arrive: send it without pauses",
-    UNSUPPORTED_MEDIA_TYPE: "the body is of another media type than this path takes: say which with `Content-Type`",
+    UNSUPPORTED_MEDIA_TYPE: "this path takes another `Content-Type`: the header `Accept` names it",
 }
 
 

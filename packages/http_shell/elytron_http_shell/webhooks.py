@@ -33,6 +33,7 @@ ID = "Webhook-Id"
 TIMESTAMP = "Webhook-Timestamp"
 SIGNATURE = "Webhook-Signature"
 _VERSION = "v1,"
+_WAY_OUT = f"sign as `{KEY}` says, over `{ID}`, `{TIMESTAMP}` (now, in seconds) and the body"
 _REPORTS = frozenset({"transcript"})
 _WRITE = by_name("write")
 
@@ -59,8 +60,11 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
     async def _delivered(request: Request, *, is_report: bool) -> Response:
         require_json(request.headers)
         sent = await body(request.scope, request.receive, limit=body_bytes)
-        principal, secret = await keys.signer(request.headers.get(KEY, ""))
-        message_id = verified(request.headers, sent, secret=secret, clock=clock)
+        try:
+            principal, secret = await keys.signer(request.headers.get(KEY, ""))
+            message_id = verified(request.headers, sent, secret=secret, clock=clock)
+        except Unauthorized:
+            raise Unauthorized(_WAY_OUT) from None
         request.state.principal = principal
         await keys.used(principal.id)
         write = codec.decode(_WRITE, sent)
