@@ -1,11 +1,12 @@
 """Make the table of word kin anew, from the sentence encoder in a folder (`elytron model add minilm` makes one).
 
-    python -m benchmarks.kin FOLDER --output kin.npz
+    python -m benchmarks.kin [FOLDER] --output kin.npz
 
 `benchmarks/kinds.txt` adds what no vectors of single words tell: things of a kind, by the words for the kind. The
 words are the whole words of the encoder's vocabulary, which stands in the order of their frequency; the mean of all
 vectors is taken off before they are compared. A stem has the vector of its most frequent word. Prints how far the table
-agrees with the one that ships, which was made with the encoder's weights before they were cut to 8 bits.
+agrees with the one that ships, which was made with the encoder's weights before they were cut to 8 bits. Without a
+folder the kinds are added to the table that ships.
 """
 
 import argparse
@@ -29,16 +30,18 @@ OF_KIND = 0.74
 """How like a word for a kind a thing of that kind is at the least."""
 
 Floats = NDArray[np.float32]
+Table = tuple[list[str], list[int], list[int], list[int]]
+"""Stems, where each one's others begin, the others, and how like they are."""
 
 
 def main() -> int:
     """Read the arguments, make the table, say how it compares."""
     parser = argparse.ArgumentParser(description="make the table of word kin")
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
-    stems, vectors = asyncio.run(_stems(given.folder))
-    starts, others, likeness = _with_kinds(stems, *_likest(vectors))
+    stems, starts, others, likeness = _shipped() if given.folder is None else asyncio.run(_made(given.folder))
+    starts, others, likeness = _with_kinds(stems, starts, others, likeness)
     np.savez_compressed(
         given.output,
         words=np.frombuffer("\n".join(stems).encode("ascii"), np.uint8),
@@ -49,6 +52,17 @@ def main() -> int:
     agreeing = _agreement(stems, starts, others)
     print(f"{len(stems)} stems, {len(others)} pairs; {agreeing:.1%} of their first three stand in the table that ships")
     return 0
+
+
+def _shipped() -> Table:
+    with np.load(Path(kin.__file__).with_name("kin.npz")) as arrays:
+        stems = arrays["words"].tobytes().decode("ascii").split("\n")
+        return stems, arrays["starts"].tolist(), arrays["others"].tolist(), arrays["likeness"].tolist()
+
+
+async def _made(folder: Path) -> Table:
+    stems, vectors = await _stems(folder)
+    return stems, *_likest(vectors)
 
 
 async def _stems(folder: Path) -> tuple[list[str], Floats]:

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from elytron_core.clock import instant
 from elytron_core.contracts.recalling import Diversity
 from elytron_core.policy.query_types import read
-from elytron_core.policy.ranking import HALF_STRENGTH, LATER, SEVERAL, STANDARD, WIDE, common_scale, weights_for
+from elytron_core.policy.ranking import (
+    HALF_STRENGTH,
+    LATER,
+    RETOLD,
+    SEVERAL,
+    STANDARD,
+    WIDE,
+    common_scale,
+    weights_for,
+)
 
 POINTS = st.floats(0, 1e6)
 
@@ -31,3 +40,9 @@ def test_a_question_is_weighed_by_how_many_things_it_wants_and_of_when() -> None
     assert weights_for(several, Diversity.AUTO) == SEVERAL
     assert weights_for(one, Diversity.WIDE) == WIDE
     assert weights_for(latest, Diversity.AUTO) == replace(STANDARD, later=LATER)
+
+
+def test_what_is_told_again_stands_for_itself_in_as_many_pieces_as_there_are() -> None:
+    weights = weights_for(read("Summarise the work on the roof", instant("2026-03-10")), Diversity.AUTO)
+    assert (weights.window, weights.told, weights.owner) == (RETOLD.window, RETOLD.told, RETOLD.owner)
+    assert weights.again == SEVERAL.again

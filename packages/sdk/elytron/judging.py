@@ -25,6 +25,7 @@ def nearest_of(found: Candidates, question: Question, /) -> relevance.Nearest:
         is_paired=2 * sum(map(str.isascii, found.terms)) < len(found.terms),
         wants_guess=question.wants_guess,
         is_heeded=bool(highs.standing),
+        is_retold=question.retells,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
 from elytron_core.policy.dates_asked import Span, spans_in, without_relative
+from elytron_core.policy.retelling import retells, without_asking
 from elytron_core.text.telling import Trait
 
 
@@ -31,7 +32,8 @@ class Question(NamedTuple):
     """A question as far as its words say what it wants."""
 
     text: str
-    """What is to be looked for: the question without times told from where the asker stands, where more is in it."""
+    """What is to be looked for: the question without times told from where the asker stands, and without the words that
+    ask for the telling, where more is in it."""
     fits: Trait
     """What the answer is likely to have in it; nothing where any text will do."""
     heeds: Trait
@@ -43,6 +45,8 @@ class Question(NamedTuple):
     spans: tuple[Span, ...]
     wants_guess: bool = False
     """Whether it asks for what may be concluded, which shares few words with what it is concluded from."""
+    retells: bool = False
+    """Whether what was said is to be told again: a summary, an order, how something went."""
 
 
 class _Opening(NamedTuple):
@@ -105,6 +109,7 @@ _OF_PAST = re.compile(
     r"\b(?:did|said|told|mention\w*|earlier|previous\w*|last time|so far|remind|recall|summar\w+|overview|order)\b"
     r"|说过|总结"
 )
+_NO_WORD: Final = " ?!.,:;？！。，"
 _GUESS = re.compile(
     r"^(?:would|might|could)\b(?! you\b)|\b(?:might|likely|probably|be considered|could be)\b|可能|也许|大概|会不会"
 )
@@ -125,9 +130,8 @@ def read(text: str, now: Instant, /) -> Question:
         fits |= Trait.QUOTE
     is_to_somebody = "you" in lowered or "你" in lowered
     owner = Owner.ASSISTANT if is_to_somebody and _OF_ASSISTANT.search(lowered) else Owner.USER
-    bare = without_relative(text)
     return Question(
-        bare if bare.strip(" ?!.,？！。，") else text,
+        _looked_for(text, lowered),
         fits,
         Trait.STANDING if _REQUEST.search(lowered) and not _OF_PAST.search(lowered) else Trait.NOTHING,
         several,
@@ -135,7 +139,14 @@ def read(text: str, now: Instant, /) -> Question:
         _version(lowered),
         spans_in(text, now),
         _GUESS.search(lowered) is not None,
+        retells(lowered),
     )
+
+
+def _looked_for(text: str, lowered: str) -> str:
+    """Return `text` without what says only how, or from where, it is asked; as it is where nothing else is in it."""
+    told = without_asking(text, lowered)
+    return next((bare for bare in (without_relative(told), told) if bare.strip(_NO_WORD)), text)
 
 
 def _version(lowered: str) -> Version:

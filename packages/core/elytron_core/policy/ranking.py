@@ -55,6 +55,8 @@ STANDARD: Final = Weights()
 SEVERAL: Final = Weights(again=0.2)
 """For questions whose answer stands in several conversations."""
 WIDE: Final = Weights(again=0.4)
+RETOLD: Final = Weights(window=0.4, told=1.4, owner=1.2)
+"""For what is to be told again: each piece stands for itself, what was said beside it is not the answer."""
 LATER: Final = 0.6
 """What the last word on a matter is worth where the query asks what holds now."""
 
@@ -70,6 +72,8 @@ def weights_for(question: Question, diversity: Diversity, /) -> Weights:
             weights = WIDE
         case _:
             assert_never(diversity)
+    if question.retells:
+        weights = replace(weights, window=RETOLD.window, told=RETOLD.told, owner=RETOLD.owner)
     later = {Version.LATEST: LATER, Version.FIRST: -LATER}.get(question.version)
     return replace(weights, later=later) if later is not None else weights
 

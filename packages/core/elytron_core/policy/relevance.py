@@ -41,6 +41,8 @@ class Nearest(NamedTuple):
     """Whether the query asks for what may be concluded."""
     is_heeded: bool = False
     """Whether the query heeds what is to hold from now on, and somebody said such a thing."""
+    is_retold: bool = False
+    """Whether the query wants told again what was said."""
 
 
 class Answer(StrEnum):
@@ -72,6 +74,8 @@ class Relevance(Value):
     likeness: float = 0.63
     """With vectors, likeness, half of the share and `likeness_matched` for each term must come to this,"""
     likeness_matched: float = 0.05
+    share_retold: float = 0.15
+    """Who asks for a summary knows that there is something; few of its words are those that it was said in."""
     share_alone: float = 0.8
     """or the share alone to this: a text may have no vector yet."""
     cosine: float = 0.45
@@ -114,6 +118,8 @@ def _is_relevant(nearest: Nearest, bounds: Relevance) -> bool:
     if nearest.is_named and nearest.terms == nearest.names:
         return True
     if nearest.is_of_time and nearest.matched:
+        return True
+    if nearest.is_retold and nearest.share >= bounds.share_retold:
         return True
     is_few = nearest.searched < bounds.few
     if is_few and nearest.terms and nearest.matched / nearest.terms >= bounds.counted:

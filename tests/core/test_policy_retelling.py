@@ -1,0 +1,51 @@
+"""Questions that want what was said to be told again, and the words that only ask for it."""
+
+import pytest
+
+from elytron_core.clock import instant
+from elytron_core.policy.query_types import read
+
+NOW = instant("2026-03-10T12:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("text", "looked_for"),
+    [
+        ("Can you summarise what I told you about Leif?", "Leif?"),
+        ("Walk me through how my tents changed over time.", "how my tents changed ."),
+        ("In which order did I mention the roof and the well?", "the roof and the well?"),
+        ("Please give me a short overview of the garden throughout our conversations.", "the garden ."),
+        ("Recap everything we've discussed about tea", "tea"),
+        ("List the tools in order", "the tools"),
+    ],
+)
+def test_words_that_ask_for_the_telling_are_not_looked_for(text: str, looked_for: str) -> None:
+    question = read(text, NOW)
+    assert (" ".join(question.text.split()), question.retells) == (looked_for, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "looked_for"),
+    [
+        ("How many of us have I mentioned?", "How many of us ?"),
+        ("Did I say where the key is?", "where the key is?"),
+        ("Tell me about last spring", "last spring"),
+        ("Remind me of the plan", "of the plan"),
+        ("Who told the waiter?", "Who told the waiter?"),
+        ("Where is the order of the day?", "Where is the order of the day?"),
+        ("How did you know?", "How did you know?"),
+    ],
+)
+def test_what_is_asked_for_itself_is_not_told_again(text: str, looked_for: str) -> None:
+    question = read(text, NOW)
+    assert (" ".join(question.text.split()), question.retells) == (looked_for, False)
+
+
+@pytest.mark.parametrize("text", ["Summarise", "Recap what I told you.", "In which order?"])
+def test_where_nothing_else_is_asked_the_question_stays_as_it_is(text: str) -> None:
+    assert read(text, NOW).text == text
+
+
+@pytest.mark.parametrize("text", ["How has the garden changed?", "How did the talks go?", "总结一下会议"])
+def test_how_something_went_is_told_again(text: str) -> None:
+    assert read(text, NOW).retells
