@@ -1,7 +1,5 @@
 """What a space's index tells of its units, and what it refuses."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,12 +58,12 @@ def test_a_view_tells_all_but_the_text() -> None:
 
 def test_what_is_told_of_all_units_follows_each_change() -> None:
     index = SpaceIndex(ANALYSER)
-    index.apply([Change(REF, (replace(unit(), role="user"),))], watermark=1)
+    index.apply([Change(REF, (unit()._replace(role="user"),))], watermark=1)
     assert index.planes() == {"transcript": 1}
     assert index.search(IndexQuery(text="tea", limit=5)).highs.owner == 0.0
 
     other = Ref("turn", "bb")
-    index.apply([Change(other, (replace(unit(ref=other), plane="notes", role="assistant"),))], watermark=2)
+    index.apply([Change(other, (unit(ref=other)._replace(plane="notes", role="assistant"),))], watermark=2)
     assert index.planes() == {"notes": 1, "transcript": 1}
     assert index.search(IndexQuery(text="tea", limit=5)).highs.owner == 1.0
 

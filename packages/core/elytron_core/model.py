@@ -62,6 +62,7 @@ class Vouched(Generic[ValueT]):
     def __init__(self, kind: type[ValueT], /, *given: str) -> None:
         self._kind = kind
         self._given = frozenset(given)
+        self._set = set(given)
         defaults = {name: field.default for name, field in kind.model_fields.items() if name not in self._given}
         self._dicts = tuple(name for name, default in defaults.items() if default == {})
         # In the order of the class, which is that of its JSON.
@@ -82,7 +83,8 @@ class Vouched(Generic[ValueT]):
     def _made(self, values: dict[str, Any]) -> ValueT:
         for name in self._dicts:
             values[name] = {}
-        return _made(self._kind, values, set(self._given))
+        # One set for all: a copy of a value gets a set of its own, and nothing else changes it.
+        return _made(self._kind, values, self._set)
 
 
 class Request(Value):

@@ -84,12 +84,14 @@ class Refs:
             rows = self._kept.rows(ref)
         return rows or default
 
-    def append(self, ref: Ref, /) -> None:
-        """Give the next row to `ref`."""
-        rows = self.get(ref)
-        self.documents += not rows
-        self._rows[ref] = (*rows, len(self))
-        self._fresh.append(ref)
+    def extend(self, refs: Sequence[Ref], /) -> None:
+        """Give the next rows to `refs`, one each."""
+        rows_of = self._rows
+        for row, ref in enumerate(refs, len(self)):
+            rows = self.get(ref)
+            self.documents += not rows
+            rows_of[ref] = (*rows, row)
+        self._fresh += refs
 
     def forget(self, ref: Ref, /) -> tuple[int, ...]:
         """Take all rows from `ref` and return them; they keep its name until they are gone."""

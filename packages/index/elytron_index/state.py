@@ -241,8 +241,7 @@ class State:
         for row in rows:
             self.threads.remove(row)
             columns.bury(row)
-            self.speaker_units[columns.speaker[row]] -= 1
-            self._count(row, -1)
+            self._count(slice(row, row + 1), -1)
 
     def _add(self, units: Sequence[Unit], vectors: Sequence[Coded | None]) -> None:
         terms, postings = self.analyser.terms, self.postings
@@ -256,12 +255,12 @@ class State:
             if label:
                 postings.add(row, Field.LABEL, label)
             records.append(self._record(unit, len(body), len(title), len(label)))
-            self.refs.append(unit.ref)
+        self.refs.extend([unit.ref for unit in units])
         first = self.columns.append(records)
-        for row, (unit, vector) in enumerate(zip(units, vectors, strict=True), first):
+        rows = range(first, self.columns.size)
+        self._count(slice(first, self.columns.size), 1)
+        for row, unit, vector in zip(rows, units, vectors, strict=True):
             self.threads.insert(row)
-            self.speaker_units[self.columns.speaker[row]] += 1
-            self._count(row, 1)
             if unit.vector is not None and vector is not None:
                 self.vectors.put(row, unit.vector[0], vector)
 
@@ -278,14 +277,16 @@ class State:
             len(unit.text), _informative(unit.text), body, title, label, unit.check, *telling.read(unit.text),
         )  # fmt: skip
 
-    def _count(self, row: int, sign: int) -> None:
+    def _count(self, rows: slice, sign: int) -> None:
+        """Count the units at `rows` in, or out."""
         columns = self.columns
-        self.embeddable += sign * bool(columns.check[row])
-        lengths = (columns.body_terms[row], columns.title_terms[row], columns.label_terms[row])
-        for field, length in zip(Field, lengths, strict=True):
-            if length:
-                self.field_terms[field] += sign * int(length)
-                self.field_units[field] += sign
+        self.embeddable += sign * int(np.count_nonzero(columns.check[rows]))
+        for speaker in whole_numbers(columns.speaker[rows]):
+            self.speaker_units[speaker] += sign
+        for field in Field:
+            lengths = columns.lengths(field)[rows]
+            self.field_terms[field] += sign * int(lengths.sum(dtype=np.int64))
+            self.field_units[field] += sign * int(np.count_nonzero(lengths))
 
     def _learn_name(self, code: int, speaker: str) -> None:
         terms = () if is_role_name(speaker) else tuple(dict.fromkeys(self.analyser.terms(speaker)))

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from elytron_core.ports.store import Ref
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """One recallable piece of a document. Times are milliseconds, 0 where unknown or open.
 
     `ref` and `part` name it. `title` is a topic or keywords, weighted apart from `text`. `thread` is the conversation's

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
+from elytron.collecting import Uncollected
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
 from elytron.readings import Readings
 from elytron.units import INDEXED, Recallable, embedded_of, embedded_of_value, units_of, units_of_value
@@ -129,6 +130,10 @@ class Folds:
 
     def _drain(self, space: SpaceId, held: _Held) -> None:
         """Fold what was fed and joins on to what is held."""
+        with Uncollected():
+            self._fold_fed(space, held)
+
+    def _fold_fed(self, space: SpaceId, held: _Held) -> None:
         for fed in self._fed.pop(space, ()):
             if fed.first == (held.mark.sequence + 1 if held.mark is not None else 1):
                 changes: list[Change] = []

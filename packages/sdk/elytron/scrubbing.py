@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from elytron_core.contracts.writing import MemoryWrite, TranscriptWrite, TurnDraft
 from elytron_core.model import Value
-from elytron_core.policy.provenance import strip_own_output
+from elytron_core.policy.provenance import is_own_output, strip_own_output
 from elytron_core.policy.secrets import is_suspect, scrub
 
 OWN_OUTPUT = "recalled_memory"
@@ -95,10 +95,11 @@ def _beside(turn: TurnDraft, found: Counter[str]) -> TurnDraft:
 
 def _told(text: str, found: Counter[str]) -> str:
     """Return what was said, without what memory had shown."""
+    if not is_own_output(text):
+        return text
     told, blocks = strip_own_output(text)
-    if blocks:
-        found[OWN_OUTPUT] += blocks
-    return told if blocks else text
+    found[OWN_OUTPUT] += blocks
+    return told
 
 
 def _text(text: str, found: Counter[str]) -> str:

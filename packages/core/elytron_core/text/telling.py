@@ -62,6 +62,10 @@ totally wow yeah yep yes
 _TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _STANDING_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS = (
     frozenset(words.split()) for words in (_TIMES, _NUMBERS, _CHANGES, _STANDINGS, _SELF, _YOU, _REPLIES)
 )
+_SIGNS: Final = frozenset[str]().union(
+    _TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _STANDING_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS
+)
+"""The words that tell anything; of most texts only a few are looked at any further."""
 _WORD = re.compile(r"[a-z0-9][a-z0-9']*")
 _NAME = re.compile(r" (?<=[a-z] )[A-Z][a-z]+(?![a-z]*[!,?])")
 """A capital inside a sentence; not who is called: "Hey Ada,". It begins with what can be looked for fast, a space."""
@@ -101,41 +105,51 @@ _ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE, _STANDI
 )  # fmt: skip
 
 
+def _told_by(traits: int) -> float:
+    told = TOLD_BY_TIME * bool(traits & _TIME) + TOLD_BY_ASKING * bool(traits & _ASKS)
+    return told + sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
+
+
+_TRAITS: Final = tuple((Trait(traits), _told_by(traits)) for traits in range(2 * max(Trait)))
+"""By the sum of the traits: those traits, and what they add to what a text tells."""
+
+
 def read(text: str, /) -> Telling:
     """Return what `text` tells; the same text gives the same in every process."""
     head = text[:READ_CHARS]
-    plain = head.replace("’", "'")
+    is_ascii = head.isascii()
+    plain = head if is_ascii else head.replace("’", "'")
     words = _WORD.findall(plain.lower())
-    known = set(words)
+    known = _SIGNS.intersection(words)
     traits = 0
     if "?" in head or "？" in head:
         traits |= _ASKS
     if text.rstrip().endswith(("?", "？")):
         traits |= _ENDS_ASKING
     has_digit = _DIGIT.search(head) is not None
-    if has_digit or not known.isdisjoint(_NUMBER_WORDS):
-        traits |= _NUMBER
-    if not known.isdisjoint(_TIME_WORDS) or (has_digit and _YEAR.search(head)):
-        traits |= _TIME
-    if not known.isdisjoint(_CHANGE_WORDS):
-        traits |= _CHANGE
+    if has_digit:
+        traits |= _NUMBER | (_TIME if _YEAR.search(head) else 0)
+    if known:
+        traits |= _NUMBER * (not known.isdisjoint(_NUMBER_WORDS))
+        traits |= _TIME * (not known.isdisjoint(_TIME_WORDS))
+        traits |= _CHANGE * (not known.isdisjoint(_CHANGE_WORDS))
     if _NAME.search(head):
         traits |= _NAME_TRAIT
-    if (not known.isdisjoint(_STANDING_WORDS) or not head.isascii()) and _STANDING.search(plain):
+    if (not is_ascii or not known.isdisjoint(_STANDING_WORDS)) and _STANDING.search(plain):
         traits |= _STANDING_TRAIT
-    if _QUOTE.search(head):
+    if (not is_ascii or '"' in head) and _QUOTE.search(head):
         traits |= _QUOTE_TRAIT
-    if not head.isascii():
+    if not is_ascii:
         traits |= _TIME if _CHINESE_TIME.search(head) else 0
         traits |= _NUMBER if _CHINESE_NUMBER.search(head) else 0
         traits |= _CHANGE if _CHINESE_CHANGE.search(head) else 0
-    told = TOLD_BY_TIME * bool(traits & _TIME) + TOLD_BY_ASKING * bool(traits & _ASKS)
-    told += sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
-    told += TOLD_BY_SELF * _share(words, known, _SELF_WORDS) + TOLD_BY_YOU * _share(words, known, _YOU_WORDS)
-    told += TOLD_BY_REPLY * bool(words and words[0] in _REPLY_WORDS)
-    return Telling(Trait(traits), told * min(1.0, FULL_CHARS / max(len(text), 1)))
+    trait, told = _TRAITS[traits]
+    if known:
+        told += TOLD_BY_SELF * _share(words, known, _SELF_WORDS) + TOLD_BY_YOU * _share(words, known, _YOU_WORDS)
+        told += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
+    return Telling(trait, told * min(1.0, FULL_CHARS / max(len(text), 1)))
 
 
-def _share(words: list[str], known: set[str], wanted: frozenset[str]) -> float:
-    """Return how often `words`, which are those `known`, has one of `wanted`; four times count as much as it can."""
+def _share(words: list[str], known: frozenset[str], wanted: frozenset[str]) -> float:
+    """Return how often `words`, whose signs are `known`, has one of `wanted`; four times count as much as it can."""
     return 0.0 if known.isdisjoint(wanted) else min(sum(map(wanted.__contains__, words)), 4) / 4

@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from elytron.aliases import home
+from elytron.collecting import Uncollected
 from elytron.context import OperationContext
 from elytron.profiling import require_within
 from elytron.scrubbing import scrub_write
@@ -35,7 +36,8 @@ async def write(ctx: OperationContext, request: MemoryWriteRequest, /) -> Memory
     """Black out secrets, admit what the request holds and commit it as one batch."""
     scope = await home(ctx, ctx.scope_of(request))
     require_within(ctx.profile, request.write)
-    write, scrubbed = scrub_write(request.write)
+    with Uncollected():
+        write, scrubbed = scrub_write(request.write)
     match write:
         case TranscriptWrite():
             report = await write_turns(ctx, scope, request, write)

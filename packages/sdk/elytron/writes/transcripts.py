@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import partial
 
 from elytron.aliases import put_alias, read_alias
+from elytron.collecting import Uncollected
 from elytron.context import OperationContext
 from elytron.heads import GrownHead
 from elytron.records import Changes
@@ -23,6 +24,7 @@ from elytron_core.contracts.writing import (
 )
 from elytron_core.errors import Conflict, InvalidInput, TurnConflict
 from elytron_core.ids import TurnId
+from elytron_core.model import Vouched
 from elytron_core.planes import transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute, attribute_key
 from elytron_core.planes.space import SpaceRecord
@@ -30,6 +32,14 @@ from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
 SPEAKERS_KEPT = 32
+
+# Made by the hundred, of what the drafts hold.
+_TURNS = Vouched(
+    transcript.Turn, "sequence", "channel", "conversation", "messages", "recorded_at", "host_id", "delivery", "origin",
+    "agent", "app", "project", "tags", "metadata", "forgotten", "source", "actor", "tool_observations", "host_refs",
+    "external_content_used", "candidate_ids",
+)  # fmt: skip
+_DECISIONS = Vouched(WriteDecision, "plane", "id", "outcome", "verdict", "reason", "name")
 
 
 class ChangedTurn(StrEnum):
@@ -83,42 +93,43 @@ async def _plan(
     alias = await read_alias(ctx, scope, record)
     head, revision, line, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
-    now = ctx.clock.now()
-    changes = Changes(record)
-    decisions: list[WriteDecision] = []
-    sequence = head.next_sequence
-    stored: list[transcript.Turn] = []
-    for draft in write.turns:
-        messages = transcript.evidence_of(draft.messages, draft.delivery)
-        if not messages:
-            reason = f"delivery {draft.delivery.value} leaves no evidence"
-            decisions.append(_decision(Outcome.SKIPPED, None, draft, reason, Verdict.REJECT))
-            continue
-        digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
-        name = known.get(draft.host_id) if draft.host_id is not None else None
-        if name is not None:
-            decisions.append(_known_turn(name, digest, draft, rules.changed))
-            continue
-        if not stored and rules.sequence not in {None, sequence}:
-            raise Conflict(what="the conversation's next turn", expected=rules.sequence or 0, found=sequence)
-        turn_id = transcript.turn_id(tag, sequence)
-        turn = _turn(scope, draft, messages, sequence=sequence, now=now, origin=write.origin)
-        changes.put(Ref(transcript.TURNS, turn_id), turn, expects=0, action=Action.WRITE)
-        _put_attributes(changes, record, turn_id, turn, draft)
-        if draft.host_id is not None:
-            known[draft.host_id] = transcript.TurnName(turn=turn_id, digest=digest)
-            changes.put(names[draft.host_id], known[draft.host_id], expects=0, action=None)
-        decisions.append(_decision(Outcome.STORED, turn_id, draft))
-        stored.append(turn)
-        sequence += 1
-    about = Ref(transcript.CONVERSATIONS, tag)
-    if not stored:
-        return Planned(changes, tuple(decisions), about)
-    grown = _grown(head, stored, scope, write)
-    changes.put(about, grown, expects=revision, action=None)
-    if alias is not None:
-        put_alias(changes, record, *alias)
-    return Planned(changes, tuple(decisions), about, requires, GrownHead(tag, grown, revision + 1, line))
+    with Uncollected():
+        now = ctx.clock.now()
+        changes = Changes(record)
+        decisions: list[WriteDecision] = []
+        sequence = head.next_sequence
+        stored: list[transcript.Turn] = []
+        for draft in write.turns:
+            messages = transcript.evidence_of(draft.messages, draft.delivery)
+            if not messages:
+                reason = f"delivery {draft.delivery.value} leaves no evidence"
+                decisions.append(_decision(Outcome.SKIPPED, None, draft, reason, Verdict.REJECT))
+                continue
+            digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
+            name = known.get(draft.host_id) if draft.host_id is not None else None
+            if name is not None:
+                decisions.append(_known_turn(name, digest, draft, rules.changed))
+                continue
+            if not stored and rules.sequence not in {None, sequence}:
+                raise Conflict(what="the conversation's next turn", expected=rules.sequence or 0, found=sequence)
+            turn_id = transcript.turn_id(tag, sequence)
+            turn = _turn(scope, draft, messages, sequence=sequence, now=now, origin=write.origin)
+            changes.put(Ref(transcript.TURNS, turn_id), turn, expects=0, action=Action.WRITE)
+            _put_attributes(changes, record, turn_id, turn, draft)
+            if draft.host_id is not None:
+                known[draft.host_id] = transcript.TurnName(turn=turn_id, digest=digest)
+                changes.put(names[draft.host_id], known[draft.host_id], expects=0, action=None)
+            decisions.append(_decision(Outcome.STORED, turn_id, draft))
+            stored.append(turn)
+            sequence += 1
+        about = Ref(transcript.CONVERSATIONS, tag)
+        if not stored:
+            return Planned(changes, tuple(decisions), about)
+        grown = _grown(head, stored, scope, write)
+        changes.put(about, grown, expects=revision, action=None)
+        if alias is not None:
+            put_alias(changes, record, *alias)
+        return Planned(changes, tuple(decisions), about, requires, GrownHead(tag, grown, revision + 1, line))
 
 
 def _put_attributes(
@@ -176,7 +187,7 @@ def _turn(
     origin: transcript.Origin,
 ) -> transcript.Turn:
     channel, conversation = scope.conversation_key
-    return transcript.Turn(
+    return _TURNS.make(
         sequence=sequence,
         channel=channel,
         conversation=conversation,
@@ -189,7 +200,7 @@ def _turn(
         app=scope.app,
         project=scope.project,
         tags=draft.tags,
-        metadata=draft.metadata,
+        metadata=dict(draft.metadata),
         forgotten={},
         source=draft.source,
         actor=draft.actor,
@@ -207,9 +218,8 @@ def _decision(
     reason: str = "",
     verdict: Verdict = Verdict.ACCEPT,
 ) -> WriteDecision:
-    return WriteDecision(
-        plane=Plane.TRANSCRIPT, id=turn, outcome=outcome, verdict=verdict, reason=reason, name=draft.host_id
-    )
+    plane = Plane.TRANSCRIPT.value
+    return _DECISIONS.make(plane=plane, id=turn, outcome=outcome, verdict=verdict, reason=reason, name=draft.host_id)
 
 
 def _grown(
