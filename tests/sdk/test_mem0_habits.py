@@ -60,6 +60,12 @@ async def test_filters_that_mean_more_than_one_user_are_refused(filters: dict[st
             await memory.search("tea", user_id="ada", filters=filters)
 
 
+async def test_more_messages_than_a_write_takes_are_refused() -> None:
+    async with elytron.open("memory:") as memory:
+        with pytest.raises(InvalidInput, match="turns is not valid"):
+            await memory.add(["tea"] * 1_001)
+
+
 @pytest.mark.parametrize("messages", [None, 7, [None], [7], b"tea"])
 async def test_what_is_no_message_is_refused(messages: object) -> None:
     async with elytron.open("memory:") as memory:

@@ -303,3 +303,19 @@ class _Arriving(type(Path())):
 def test_a_store_that_another_process_makes_meanwhile_is_no_foreign_folder(tmp_path: Path) -> None:
     prepare(Places(_Arriving(tmp_path)), at=AT, profile=None, sealed=False, busy_wait_s=1.0)
     assert {path.name for path in tmp_path.iterdir()} >= {"manifest.json", "spaces"}
+
+
+@pytest.mark.anyio
+async def test_a_folder_that_was_taken_away_is_no_empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = await FileStore.open(Path("store"), clock=FrozenClock())
+    monkeypatch.chdir("/")
+    await put(store, fact(1))
+    (tmp_path / "store").rename(tmp_path / "moved")
+    with pytest.raises(StoreUnavailable, match="moved or removed"):
+        await store.get(SpaceId("bob"), (fact(1),))
+    with pytest.raises(StoreError):
+        await put(store, fact(2))
+    (tmp_path / "moved").rename(tmp_path / "store")
+    assert await one(store, fact(1)) is not None
+    await store.close()

@@ -359,3 +359,28 @@ async def test_a_blob_above_the_bound_is_refused(store: SqliteStore, monkeypatch
     monkeypatch.setattr(limits, "BLOB_BYTES", 10)
     with pytest.raises(ElytronError, match="bytes in a blob"):
         await store.write_blob(ADA, "aa", source([b"12345", b"123456"]))
+
+
+@pytest.mark.parametrize("becomes", ["nothing", "another"])
+async def test_what_went_to_a_file_that_was_taken_away_is_not_acknowledged(tmp_path: Path, becomes: str) -> None:
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
+    await put(store, fact(1))
+    await asyncio.to_thread(os.rename, tmp_path / "m.db", tmp_path / "moved.db")
+    if becomes == "another":
+        other = await SqliteStore.open(tmp_path / "other.db", clock=CLOCK)
+        await other.close()
+        await asyncio.to_thread(os.rename, tmp_path / "other.db", tmp_path / "m.db")
+    for number in (2, 3):
+        with pytest.raises(StoreFailed, match=r"its file 'm.db' was moved or replaced"):
+            await put(store, fact(number))
+    await store.close()
+
+
+async def test_a_store_opened_by_a_relative_name_stays_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = await SqliteStore.open(Path("m.db"), clock=CLOCK)
+    monkeypatch.chdir("/")
+    await put(store, fact(1))
+    await store.close()

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from elytron.conditions import filters_from, user_from
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.recalling import RecallFilters
-from elytron_core.contracts.writing import TurnDraft
+from elytron_core.contracts.writing import TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.model import invalid
 from elytron_core.planes.transcript import Message, Role
@@ -24,7 +24,7 @@ _FIELDS = frozenset({"role", "content", "name", "timestamp"})
 _NO_FILTERS = RecallFilters()
 
 
-def turns_of(
+def transcript_of(
     messages: Messages,
     /,
     *,
@@ -32,19 +32,20 @@ def turns_of(
     at: When | None = None,
     tags: Sequence[str] = (),
     metadata: Mapping[str, Any] | None = None,
-) -> tuple[TurnDraft, ...]:
-    """Return one turn per message. Raises InvalidInput where a message is not one."""
+) -> TranscriptWrite:
+    """Return a write of one turn per message. Raises InvalidInput where a message is not one, or there are too many."""
     listed = _each(messages)
     if not listed:
         raise InvalidInput(field="messages", problem="are missing: give a text or at least one message")
     moment = instant(at, field="at") if at is not None else None
     try:
-        return tuple(
+        turns = tuple(
             TurnDraft(
                 messages=(_message(number, item, speaker, moment),), tags=tuple(tags), metadata=dict(metadata or {})
             )
             for number, item in enumerate(listed)
         )
+        return TranscriptWrite(turns=turns)
     except ValidationError as error:
         raise invalid(error) from None
 

@@ -33,9 +33,8 @@ class EverydayFace(Face):
         run_id: str | None = None,
     ) -> writing.MemoryWriteReport:
         """Store a text or messages as evidence, each message a turn of its own; it can be recalled at once."""
-        turns = plain.turns_of(messages, speaker=speaker, at=at, tags=tags, metadata=metadata)
+        write = plain.transcript_of(messages, speaker=speaker, at=at, tags=tags, metadata=metadata)
         scope = plain.scope_of(self.scope, user_id=user_id, agent_id=agent_id, run_id=run_id, conversation=conversation)
-        write = writing.TranscriptWrite(turns=turns)
         return await self.write(writing.MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key))
 
     async def recall(

@@ -6,7 +6,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Self
 
-from elytron_core.errors import StoreCorrupt
+from elytron_core.errors import StoreCorrupt, StoreUnavailable
 from elytron_core.ports.store import Ref
 from elytron_store.file import frame
 from elytron_store.file.failures import while_reading
@@ -46,6 +46,10 @@ class Log:
             try:
                 file = FileIO(path, "r")
             except FileNotFoundError:
+                if not path.parent.parent.is_dir():
+                    raise StoreUnavailable(
+                        "the folder of this file store was moved or removed: put it back, or open it where it is"
+                    ) from None
                 return None
             header = _read_header(file)
         if header is None:

@@ -29,7 +29,8 @@ class Places:
     """The paths of one store."""
 
     def __init__(self, root: Path, /) -> None:
-        self.root = root
+        # Whole, so that a program may change its folder while the store is open.
+        self.root = root = root.absolute()
         self.manifest = root / "manifest.json"
         self.locks = root / "locks"
         self.spaces = root / "spaces"

@@ -68,11 +68,17 @@ class Connection(aiosqlite.Connection):
 
 @contextmanager
 def transaction(raw: Raw, access: Access, /) -> Generator[None]:
-    """Hold the write lock for the body, then commit; roll back when it raises. Raises StoreBusy, StoreUnavailable."""
+    """Hold the write lock for the body, then commit; roll back when it raises.
+
+    Raises StoreBusy, StoreUnavailable, and StoreFailed where the file was taken away meanwhile.
+    """
     begin(raw, access)
     try:
         yield
         patiently(lambda: raw.execute("COMMIT"), wait_s=access.busy_wait_s)
+        if access.place is not None:
+            # SQLite goes on writing to a file that nobody will find again: that is not to be acknowledged.
+            access.place.require_same()
     except BaseException:
         roll_back(raw)
         raise

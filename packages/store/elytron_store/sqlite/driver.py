@@ -8,8 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import ModuleType
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
 from elytron_core import limits
 from elytron_core.errors import (
@@ -61,11 +62,39 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A file under its name, as it was when it was opened."""
+
+    path: Path
+    device: int
+    number: int
+
+    @classmethod
+    def of(cls, path: Path, /) -> Self:
+        """Return the place of the file that is at `path` now."""
+        whole = path.absolute()
+        found = whole.stat()
+        return cls(whole, found.st_dev, found.st_ino)
+
+    def require_same(self) -> None:
+        """Raise StoreFailed where the name means another file by now, or none: what was written lies in no store."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != (self.device, self.number):
+            raise StoreFailed(
+                engine="sqlite", doing=f"committing, as its file {self.path.name!r} was moved or replaced"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
-    """How a handle uses its file: in which journal mode, and how long it waits for others."""
+    """How a handle uses its file: in which journal mode, how long it waits for others, and where it is."""
 
     mode: JournalMode
     busy_wait_s: float = limits.STORE_BUSY_WAIT_S
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from elytron_store.durability import Durability
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_match
 from elytron_store.sqlite import blobs
 from elytron_store.sqlite.connection import transaction
-from elytron_store.sqlite.driver import Access, JournalMode, Library, Raw, patiently
+from elytron_store.sqlite.driver import Access, JournalMode, Library, Place, Raw, patiently
 from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate, page_bytes, recognise
 
 _CACHE_KIB = 16_384
@@ -66,7 +66,7 @@ def prepare(raw: Raw, wanted: Wanted, /) -> Access:
     """
     patiently(lambda: recognise(raw, known=len(wanted.steps)), wait_s=wanted.busy_wait_s)
     raw.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-    access = Access(_set_journal_mode(raw, wanted), wanted.busy_wait_s)
+    access = Access(_set_journal_mode(raw, wanted), wanted.busy_wait_s, Place.of(wanted.path))
     # Without a WAL only EXTRA makes the removal of the journal file, which is the commit, survive a power cut.
     full = "FULL" if access.mode == "wal" else "EXTRA"
     raw.execute(f"PRAGMA synchronous = {full if wanted.durability is Durability.FULL else 'NORMAL'}")
