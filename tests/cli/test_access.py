@@ -52,6 +52,11 @@ def test_a_server_that_anybody_could_reach_is_not_started(elytron: CommandLine, 
     assert told["key"] == "permission_refused"
 
 
+def _limits(process: int) -> list[str]:
+    """Return what the system lets a process have."""
+    return Path(f"/proc/{process}/limits").read_text().splitlines()
+
+
 async def _served(folder: Path, *options: str) -> tuple[str, int, bytes]:
     """Return what a server prints when it listens, its exit code after SIGTERM, and its log."""
     process = await asyncio.create_subprocess_exec(
@@ -67,6 +72,9 @@ async def _served(folder: Path, *options: str) -> tuple[str, int, bytes]:
                 line = (await process.stdout.readline()).decode()
                 assert line, "it ended before it listened"
                 told += line
+            if sys.platform == "linux":
+                (core,) = [line for line in _limits(process.pid) if line.startswith("Max core file size")]
+                assert core.split()[4] == "0", "a crash would write keys and content to a disk"
             process.send_signal(signal.SIGTERM)
             _, log = await process.communicate()
     finally:

@@ -144,6 +144,8 @@ def model_of(settings: Settings, /) -> "OpenAIModel | None":
 
 def keys_of(settings: Settings, /) -> KeyProvider | None:
     """Return the keys that the settings name, or None. Raises KeyMissing, PermissionRefused, InvalidInput."""
+    if settings.key_file is not None or settings.keys is not None:
+        without_core_dumps()
     if settings.key_file is not None:
         from elytron_store.sealed.providers import FileKeys
 
@@ -153,6 +155,15 @@ def keys_of(settings: Settings, /) -> KeyProvider | None:
 
         return EnvironmentKeys.from_text(settings.keys.value)
     return None
+
+
+def without_core_dumps() -> None:
+    """Have a crash of this process leave no copy of its memory, keys and content included, on a disk."""
+    try:
+        import resource
+    except ImportError:  # Windows keeps none by itself
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def skill_dirs_of(settings: Settings, /) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from elytron_cli.beside import Wanted, beside
 from elytron_cli.options import command, common
 from elytron_cli.output import Output
 from elytron_cli.running import output, settings
-from elytron_cli.session import opened
+from elytron_cli.session import opened, without_core_dumps
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
@@ -180,6 +180,7 @@ def serve(
     from elytron_http_shell.serving import serve as served
 
     _log(style, log_level)
+    without_core_dumps()
     found, out = settings(), output()
     serving = Serving(
         host=host,
