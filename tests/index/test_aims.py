@@ -7,9 +7,10 @@ from tests.index.test_search import ANALYSER, fresh
 
 from elytron_core.policy.dates_asked import Span
 from elytron_core.policy.query_types import Owner
+from elytron_core.policy.ranking import Weights
 from elytron_core.ports.store import Ref
 from elytron_core.text.telling import Trait
-from elytron_index import Bm25, Candidate, IndexQuery, Unit, Weights, kin, spelling
+from elytron_index import Bm25, Candidate, IndexQuery, Unit, kin, spelling
 
 DAY = 86_400_000
 

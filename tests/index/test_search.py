@@ -12,9 +12,10 @@ from tests.index.corpora import HISTORIES, QUERIES, living
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.policy.ranking import Weights
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index import Change, IndexQuery, Unit, Weights, postings, state
+from elytron_index import Change, IndexQuery, Unit, postings, state
 from elytron_index.space import SpaceIndex
 
 ANALYSER = Analyser()
@@ -168,7 +169,7 @@ def test_a_role_can_be_preferred() -> None:
 
     found = built([changes]).search(IndexQuery("tea", limit=2, weights=weights)).found
 
-    assert [each.unit.role for each in found] == ["user", "assistant"]
+    assert [each.unit.ref.key for each in found] == ["01", "00"]
 
 
 def test_what_may_not_be_seen_lends_nothing_to_its_neighbours() -> None:
@@ -191,11 +192,7 @@ def test_a_speaker_is_named_by_the_query() -> None:
 
     assert found.named == ("Ada",)
     assert found.terms == ("tea", "ada", "like", "miller", "user")
-    assert {each.unit.speaker: each.signals.speaker for each in found.found} == {
-        "Ada": 1.0,
-        "Ben Miller": 0.5,
-        "user": 0.0,
-    }
+    assert {each.unit.ref.key: each.signals.speaker for each in found.found} == {"00": 1.0, "01": 0.5, "02": 0.0}
     assert index.speakers() == ("Ada", "Ben Miller", "user")
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.index.corpora import FILTERS, HISTORIES, MOMENTS, QUERIES, living
 from tests.index.test_search import ANALYSER, fresh
 
+from elytron_core.policy.ranking import Weights
 from elytron_core.ports.store import Ref
 from elytron_index import (
     Candidates,
@@ -18,7 +19,6 @@ from elytron_index import (
     Filters,
     IndexQuery,
     Unit,
-    Weights,
     nearness,
     sights,
     state,
@@ -59,8 +59,8 @@ def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
         patch.setattr(sights, "_ROWS_KEPT", data.draw(st.sampled_from([0, 1 << 15]), label="rows"))
         patch.setattr(state, "_COMPACT_DEAD", data.draw(st.sampled_from([0, 1_000]), label="dead"))
         patch.setattr(nearness, "LARGE", data.draw(st.sampled_from([0, 1 << 14]), label="large"))
-        patch.setattr(texts, "_AT_ONCE", data.draw(st.sampled_from([1, 20, 1 << 18]), label="at once"))
-        patch.setattr(texts, "_SMALL", data.draw(st.sampled_from([0, 1 << 12]), label="small"))
+        patch.setattr(nearness, "WHOLE", data.draw(st.sampled_from([0, 1 << 11]), label="whole"))
+        patch.setattr(texts, "_TABLE", data.draw(st.sampled_from([0, 60, 1 << 18]), label="table"))
         asked = SpaceIndex(ANALYSER)
         for sequence, batch in enumerate(history, 1):
             asked.apply(batch, watermark=sequence)
@@ -146,7 +146,7 @@ def test_an_assistant_that_joins_is_told_apart() -> None:
 
     index.apply([Change(ref, (Unit(ref, 0, "transcript", "tea", role="assistant"),))], watermark=2)
 
-    assert {each.unit.role: each.signals.owner for each in index.search(ASKED).found} == {"": 1.0, "assistant": 0.0}
+    assert {each.unit.ref.key: each.signals.owner for each in index.search(ASKED).found} == {"00": 1.0, "01": 0.0}
 
 
 def test_what_is_kept_counts_before_it_is_looked_up_and_stays_within_that() -> None:
@@ -158,6 +158,6 @@ def test_what_is_kept_counts_before_it_is_looked_up_and_stays_within_that() -> N
 
     sight = index._state.sights.of(one)  # pyright: ignore[reportPrivateUsage]
     around = sight.around(np.arange(1, 501))
-    kept = (sight.mask, around.lines, around.reach, around.terms, around.answering)
+    kept = (sight.mask, around.numbers, around.telling)
     assert index.size_bytes == expected
     assert sum(array.nbytes for array in kept) <= index._state.sights.size_bytes  # pyright: ignore[reportPrivateUsage]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from tests.index.corpora import HISTORIES, QUERIES
 
+from elytron_core.policy.ranking import Weights
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import (
@@ -15,7 +16,6 @@ from elytron_index import (
     Filters,
     IndexQuery,
     Unit,
-    Weights,
     frequent,
     kin,
     nearness,

@@ -1,6 +1,5 @@
 """Search inside one memory space: a fold over its journal. `elytron_index.space` holds the index itself."""
 
-from elytron_core.policy.ranking import Weights
 from elytron_index.query import (
     METADATA,
     Bm25,
@@ -9,6 +8,7 @@ from elytron_index.query import (
     Context,
     Filters,
     IndexQuery,
+    Place,
     Signals,
     UnitView,
 )
@@ -24,8 +24,8 @@ __all__ = [
     "Embedded",
     "Filters",
     "IndexQuery",
+    "Place",
     "Signals",
     "Unit",
     "UnitView",
-    "Weights",
 ]

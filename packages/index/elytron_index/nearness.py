@@ -23,8 +23,6 @@ _ROUGH: Final = 0.03
 """Two cosines that are further apart than this, roughly, are so exactly."""
 _LOWEST: Final = 256
 """So many of the roughly lowest cosines, at the most, are made exact to find the lowest."""
-_APART: Final = 2.0
-"""More than any cosine."""
 _SLACK: Final = 1e-6
 """More than a product in single precision is off by, as a share."""
 LARGE: Final = 1 << 14
@@ -36,18 +34,19 @@ WHOLE: Final = 1 << 11
 class SmallNearness:
     """The cosines of one query with every unit that may be seen, above the lowest one of them."""
 
-    __slots__ = ("_compared", "_kept", "_measured", "lowest")
+    __slots__ = ("_compared", "_kept", "_measured", "_rows", "lowest")
 
     def __init__(self, kept: ModelVectors, measured: Measured, compared: Mask, /) -> None:
         self._kept = kept
         self._measured = measured
         self._compared = compared
+        self._rows: Rows = compared.nonzero()[0]
         self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
 
     def nearest(self, asked: Mask, wanted: int, /) -> Rows:
         """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
-        rows = (asked & self._compared).nonzero()[0]
+        rows: Rows = (asked & self._compared).nonzero()[0]
         return _nearest(rows, self._measured.rough.take(rows), wanted, self.lowest)
 
     def above(self, around: Around, /) -> Floats:
@@ -63,14 +62,13 @@ class SmallNearness:
         return above.take(around.lines)
 
     def _find_lowest(self) -> float:
-        values: Floats = self._measured.rough
-        least = int(values.argmin())
-        if not self._compared[least]:
-            values = np.where(self._compared, values, _APART)
-            least = int(values.argmin())
-        low: Rows = (values <= values[least] + _ROUGH).nonzero()[0]
-        low = low[self._compared.take(low)]
-        return float(self._exact(low[highest(-values.take(low), _LOWEST)]).min())
+        measured, rows = self._measured, self._rows
+        if measured.exact is not None:
+            return float(np.minimum.reduce(measured.exact.take(rows)))
+        rough = measured.rough.take(rows)
+        low: Rows = (rough <= np.minimum.reduce(rough) + _ROUGH).nonzero()[0]
+        low = low[highest(-rough.take(low), _LOWEST)]
+        return float(np.minimum.reduce(self._kept.exact(measured.asked, rows.take(low))))
 
     def _exact(self, rows: NDArray[np.integer]) -> Floats:
         measured = self._measured

@@ -177,10 +177,19 @@ class Signals(NamedTuple, Generic[Number]):
     """The share of the query's words, names aside, that the unit and two neighbours on each side hold."""
 
 
+class Place(NamedTuple):
+    """Where a unit that was found stands; the index tells the rest of it when asked."""
+
+    ref: Ref
+    part: int
+    order: int
+    at: int
+
+
 class Candidate(NamedTuple):
     """A unit that left the index, with its signals and the sum that chose it."""
 
-    unit: UnitView
+    unit: Place
     signals: Signals[float]
     score: float
 

@@ -67,8 +67,10 @@ class Refs:
     def of(self, rows: NDArray[np.integer[Any]], /) -> list[Ref]:
         """Return the refs of `rows`, in that order."""
         places = whole_numbers(rows)
-        kept = self._kept
-        if kept is None or not places or min(places) < 1 or max(places) >= self._first:
+        kept, first = self._kept, self._first
+        if not places or min(places) >= first:
+            return [self._fresh[row - first] for row in places]
+        if kept is None or min(places) < 1 or max(places) >= first:
             return [self[row] for row in places]
         collections, at = kept.collections, rows - 1
         pairs = zip(whole_numbers(kept.kinds[at]), kept.keys[at].tolist(), strict=True)

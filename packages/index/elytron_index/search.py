@@ -15,7 +15,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_index import aims, masks
 from elytron_index.columns import Mask
 from elytron_index.nearness import Nearness, nearness
-from elytron_index.query import Candidate, Candidates, IndexQuery, Signals, UnitView
+from elytron_index.query import Candidate, Candidates, IndexQuery, Place, Signals
 from elytron_index.reading import Reading
 from elytron_index.selection import best, best_three
 from elytron_index.sights import Around
@@ -32,7 +32,7 @@ _STANDING: Final = 64
 
 _new: Callable[..., Any] = tuple[Any, ...].__new__
 _one: Callable[[list[float]], Signals[float]] = partial(_new, Signals)
-_candidate: Callable[[tuple[UnitView, Signals[float], float]], Candidate] = partial(_new, Candidate)
+_candidate: Callable[[tuple[Place, Signals[float], float]], Candidate] = partial(_new, Candidate)
 
 
 def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
@@ -60,11 +60,11 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     _weigh(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
     score = _score(state, query, pool, signals, text)
     chosen = best(state, pool, score, query.limit)
-    views = state.views(pool.take(chosen))
+    places = state.places(pool.take(chosen))
     weighed = map(_one, table.take(chosen, axis=1).T.tolist())
-    highs, lows = (table.max(axis=1), table.min(axis=1)) if len(pool) else np.zeros((2, len(table)))
+    highs, lows = _extremes(table)
     return Candidates(
-        found=tuple(map(_candidate, zip(views, weighed, score.take(chosen).tolist(), strict=True))),
+        found=tuple(map(_candidate, zip(places, weighed, score.take(chosen).tolist(), strict=True))),
         terms=terms.every,
         name_terms=terms.names,
         named=named,
@@ -88,8 +88,7 @@ def _pool(
     if len(speaking):
         before, after = state.columns.before, state.columns.after
         previous, following = before.take(speaking), after.take(speaking)
-        for beside in (previous, following, before.take(previous), after.take(following)):
-            mark[beside] = True
+        mark[np.concatenate((previous, following, before.take(previous), after.take(following)))] = True
     is_one = said.is_body_alone and (asked is seen or np.array_equal(asked, seen))
     mark[speaking if is_one else said.telling(asked, wanted)] = True
     if near is not None:
@@ -132,7 +131,7 @@ def _weigh(
     columns = state.columns
     s.title[:], s.label[:], s.name[:] = local.title, local.label, local.name
     s.window[:], s.matched[:], s.coverage[:], s.context[:] = local.spread
-    _weigh_neighbours(state, query, s, local.body, near, around=around, pool=pool)
+    _weigh_neighbours(query, s, local.body, near, around)
     if shares is not None:
         s.speaker[:] = shares.take(columns.speaker.take(pool))
     if (owned := aims.owned(state, query.owner, pool)) is not None:
@@ -145,8 +144,7 @@ def _weigh(
         s.date[:] = aims.dates(query.spans, at)
     if query.fits:
         s.fits[:] = aims.fitting(columns, query.fits, pool)
-    s.told[:] = columns.told.take(pool)
-    s.informative[:] = columns.informative.take(pool)
+    s.told[:], s.informative[:] = around.telling
     if query.weights.later:
         s.later[:] = aims.later(text, at)
     if query.now:
@@ -155,19 +153,11 @@ def _weigh(
 
 
 def _weigh_neighbours(
-    state: State,
-    query: IndexQuery,
-    s: Signals[Floats],
-    bodies: Floats,
-    near: Nearness | None,
-    /,
-    *,
-    around: Around,
-    pool: Rows,
+    query: IndexQuery, s: Signals[Floats], bodies: Floats, near: Nearness | None, around: Around, /
 ) -> None:
     """Put into `s` the pool's own bodies and cosines, what their neighbours lend, and the best three of threads."""
-    columns, context = state.columns, query.context
-    take = 1.0 / (1.0 + (columns.chars.take(pool) / context.chars) ** 2)
+    context = query.context
+    take = 1.0 / (1.0 + (around.chars / context.chars) ** 2)
     lent = np.array((context.before, context.after, context.second_before, context.second_after))[:, None]
     np.multiply(np.add.reduce(bodies[1:] * lent, axis=0), take, out=s.near)
     np.multiply(bodies[1], around.answering, out=s.answer)
@@ -178,7 +168,7 @@ def _weigh_neighbours(
         np.add(above[0], near.lowest, out=s.vector)
         own = np.array((bodies[0], above[0]))
     s.body[:] = bodies[0]
-    sessions = best_three(own, columns.thread.take(pool), around.reach)
+    sessions = best_three(own, around.threads, around.reach)
     s.session[:] = sessions[0]
     if near is not None:
         s.vector_session[:] = sessions[1]
@@ -192,7 +182,7 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
     score += (weights.window / _scale(s.window)) * s.window
     matters = said
     if query.vector is not None:
-        above = s.vector - s.vector.min(initial=1.0)
+        above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
         span = _scale(above)
         meant = (above + weights.near * s.vector_near) / span
         score += weights.vector * (meant + (weights.session / span) * s.vector_session)
@@ -213,5 +203,11 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
     return aims.spread_out(state.columns, pool, score, weights.again) if weights.again else score
 
 
+def _extremes(table: Floats) -> tuple[Floats, Floats]:
+    if not table.shape[1]:
+        return table.sum(axis=1), table.sum(axis=1)
+    return np.maximum.reduce(table, axis=1), np.minimum.reduce(table, axis=1)
+
+
 def _scale(values: Floats) -> float:
-    return float(values.max(initial=0.0)) or 1.0
+    return float(np.maximum.reduce(values, initial=0.0)) or 1.0

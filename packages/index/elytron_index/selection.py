@@ -54,7 +54,7 @@ def _best_of_equals(state: State, pool: Rows, score: Floats, limit: int) -> Rows
     return chosen[[key[3] for key in ordered[:limit]]]
 
 
-def best_three(values: Floats, threads: NDArray[np.int32], sizes: NDArray[np.int8], /) -> Floats:
+def best_three(values: Floats, threads: NDArray[np.int32], sizes: NDArray[np.int32], /) -> Floats:
     """Return for each line of `values`, one a unit, the mean of its thread's three best, none below 0.
 
     `sizes` is how many units its thread has, at most 3. A unit without a thread stands for itself.

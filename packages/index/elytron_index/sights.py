@@ -31,30 +31,55 @@ _ROWS_KEPT: Final = 1 << 15
 """In a larger space nobody's neighbours are kept: few of the rows are ever weighed."""
 _PART_KEPT: Final = 4
 """Nor where fewer than one in so many rows may be seen."""
-_ROW_BYTES: Final = 28
+_ROW_BYTES: Final = 48
 _FOREVER: Final = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Some rows in five lines: the rows themselves, one before, one after, two before, two after.
+    """Some rows with those beside them, and what of them does not depend on the question.
 
-    0 stands for nobody, for those who may not be seen, and for those far off in time: they lend nothing.
+    They are two tables with a column for each row, so that some rows of all are taken at two strokes.
     """
 
-    lines: Lines
-    reach: NDArray[np.int8]
-    """How many of the five there are, at most three."""
-    terms: NDArray[np.int32]
-    """How many terms their texts have together."""
-    answering: Mask
-    """Where the one before asks and this one does not end in a question."""
+    numbers: NDArray[np.int32]
+    telling: NDArray[np.float32]
+    """How much the rows' texts tell, and how informative they are."""
+
+    @property
+    def lines(self) -> Lines:
+        """The rows themselves, one before, one after, two before, two after.
+
+        0 stands for nobody, for those who may not be seen, and for those far off in time: they lend nothing.
+        """
+        return self.numbers[:5]
+
+    @property
+    def reach(self) -> NDArray[np.int32]:
+        """How many of the five there are, at most three."""
+        return self.numbers[5]
+
+    @property
+    def terms(self) -> NDArray[np.int32]:
+        """How many terms their texts have together."""
+        return self.numbers[6]
+
+    @property
+    def answering(self) -> NDArray[np.int32]:
+        """1 where the one before asks and this one does not end in a question."""
+        return self.numbers[7]
+
+    @property
+    def threads(self) -> NDArray[np.int32]:
+        return self.numbers[8]
+
+    @property
+    def chars(self) -> NDArray[np.int32]:
+        return self.numbers[9]
 
     def of(self, rows: Rows, /) -> "Around":
         """Return the same of some of the rows alone, where these are all."""
-        return Around(
-            self.lines.take(rows, axis=1), self.reach.take(rows), self.terms.take(rows), self.answering.take(rows)
-        )
+        return Around(self.numbers.take(rows, axis=1), self.telling.take(rows, axis=1))
 
 
 class Sight:
@@ -125,8 +150,9 @@ def _span(columns: Columns, moment: int) -> tuple[int, int]:
 
 
 def _around(columns: Columns, seen: Mask, rows: Rows) -> Around:
-    before, after = columns.before, columns.after
-    lines: Lines = np.empty((5, len(rows)), np.int32)
+    before, after, traits = columns.before, columns.after, columns.traits
+    numbers = np.empty((10, len(rows)), np.int32)
+    lines: Lines = numbers[:5]
     lines[0] = rows
     lines[1], lines[2] = before.take(rows), after.take(rows)
     lines[3], lines[4] = before.take(lines[1]), after.take(lines[2])
@@ -134,6 +160,8 @@ def _around(columns: Columns, seen: Mask, rows: Rows) -> Around:
     at = columns.at.take(lines)
     # A talk that was taken up again much later is another talk.
     lines *= (np.abs(at - at[0]) <= _TALK_MS) | (at == 0) | (at[0] == 0)
-    reach = np.minimum(np.add.reduce(lines != 0, axis=0, dtype=np.int8), _REACH_MOST)
-    answering = ((columns.traits[lines[1]] & _ASKS) != 0) & ((columns.traits[lines[0]] & _ENDS_ASKING) == 0)
-    return Around(lines, reach, np.add.reduce(columns.body_terms.take(lines), axis=0, dtype=np.int32), answering)
+    np.minimum(np.count_nonzero(lines, axis=0), _REACH_MOST, out=numbers[5], casting="unsafe")
+    np.add.reduce(columns.body_terms.take(lines), axis=0, out=numbers[6])
+    numbers[7] = ((traits.take(lines[1]) & _ASKS) != 0) & ((traits.take(lines[0]) & _ENDS_ASKING) == 0)
+    numbers[8], numbers[9] = columns.thread.take(rows), columns.chars.take(rows)
+    return Around(numbers, np.array((columns.told.take(rows), columns.informative.take(rows))))

@@ -18,7 +18,7 @@ from elytron_index.columns import Columns, Mask, whole_numbers
 from elytron_index.frozen import Frozen, frozen_models
 from elytron_index.masks import Names
 from elytron_index.postings import ROWS_MAX, Field, Postings
-from elytron_index.query import UnitView
+from elytron_index.query import Place, UnitView
 from elytron_index.refs import Refs
 from elytron_index.sights import Sights
 from elytron_index.threads import Threads
@@ -32,6 +32,7 @@ _COMPACT_DEAD = 1_024
 _OVERGROWN = 3
 _new: Callable[..., Any] = tuple[Any, ...].__new__
 _view: Callable[[tuple[Any, ...]], UnitView] = partial(_new, UnitView)
+_place: Callable[[tuple[Any, ...]], Place] = partial(_new, Place)
 _READ_BYTES = 40
 """About what is kept of a unit between the searches of one recall."""
 _ASSISTANTS = frozenset(("assistant", "model", "ai", "agent"))
@@ -163,6 +164,12 @@ class State:
             columns.chars.take(rows).tolist(),
         )
         return list(map(_view, zip(*fields, strict=True)))
+
+    def places(self, rows: NDArray[np.integer[Any]], /) -> list[Place]:
+        """Return where the units at `rows` stand, in that order."""
+        columns = self.columns
+        numbers = (column.take(rows).tolist() for column in (columns.part, columns.order, columns.at))
+        return list(map(_place, zip(self.refs.of(rows), *numbers, strict=True)))
 
     def assistants(self) -> tuple[Mask, Mask] | None:
         """Return which roles, and which speakers, by code, are an assistant's; None where nobody is."""

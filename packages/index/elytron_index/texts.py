@@ -12,12 +12,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_core.policy.ranking import Weights
 from elytron_core.text import stopwords
 from elytron_index import kin, spelling
 from elytron_index.columns import Mask
 from elytron_index.hearing import Unheard, unheard
 from elytron_index.postings import Field, Found, code_of
-from elytron_index.query import Bm25, IndexQuery, Weights
+from elytron_index.query import Bm25, IndexQuery
 from elytron_index.selection import highest
 from elytron_index.sights import Around, Lines
 from elytron_index.state import State
@@ -28,11 +29,8 @@ Integers = NDArray[np.integer[Any]]
 
 _KIN_POSTINGS: Final = 1 << 15
 """So many rows of a word and its kin are joined; in a space that holds more, the word speaks for itself."""
-_SMALL: Final = 1 << 12
-"""Rows of a larger space are numbered anew where only some of them matter, so that a table of them stays small."""
-
-_AT_ONCE: Final = 1 << 18
-"""So many numbers, at the most, are looked up of several terms together."""
+_TABLE: Final = 1 << 18
+"""So many numbers has a table of terms and rows at the most; beyond that only rows that matter have a place in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +140,16 @@ class Texts:
         matched: Floats = itself.take(lines[0])
         table, lines = _table(self.state.columns.size, held, lines)
         k1, norm = self.query.body.k1, window_norm(self.state, self.query, around)
-        rarity = held.idf.tolist()
-        at_once = max(1, _AT_ONCE // lines.size)
-        for first in range(0, len(rarity), at_once):
-            together = table[first : first + at_once].take(lines, axis=1)
-            total = np.add.reduce(together, axis=1)
-            gains = total / (total + norm)
-            most = np.minimum(np.maximum.reduce(together, axis=1), 1.0)
-            own = np.minimum(together[:, 0], 1.0)
-            for place, idf in enumerate(rarity[first : first + at_once]):
-                coverage += idf * own[place]
-                if first + place < words:
-                    context += idf * most[place]
-                    window += (idf * (k1 + 1.0)) * gains[place]
+        rarity: list[float] = held.idf.tolist()
+        for place, idf in enumerate(rarity):
+            together = table[place].take(lines)
+            coverage += idf * np.minimum(together[0], 1.0)
+            if place < words:
+                total = np.add.reduce(together, axis=0)
+                window += (idf * (k1 + 1.0)) * (total / (total + norm))
+                # Where nothing is counted in part, one of them holds it as soon as all together do.
+                most = total if held.exact is None else np.maximum.reduce(together, axis=0)
+                context += idf * np.minimum(most, 1.0)
         of_words = sum(rarity[:words])
         return Spread(window, matched, coverage / (of_words + sum(rarity[words:])), context / (of_words or 1.0))
 
@@ -320,7 +315,7 @@ def _joined(state: State, found: Found, words: NDArray[np.int64], counted: Float
     terms, share = words.take(found.terms), counted.take(found.terms)
     size, every = state.columns.size, len(rarity) * state.columns.size
     places = terms * size + found.rows
-    if every <= _AT_ONCE:
+    if every <= _TABLE:
         summed = _floats(np.bincount(places, share * found.counts, every))
         is_exact = np.zeros(every, np.bool_)
         is_exact[places[share == 1.0]] = True
@@ -345,10 +340,10 @@ def _joined(state: State, found: Found, words: NDArray[np.int64], counted: Float
 def _table(size: int, held: Held, lines: Lines) -> tuple[Floats, Lines]:
     """Return how much each row (0: none) holds of each term, and `lines` as rows of that table.
 
-    In a large space only the rows of `lines` have a place in it.
+    Where it would be too large only the rows of `lines` have a place in it.
     """
     terms, rows, counts = held.terms, held.rows, held.counts
-    if size > _SMALL:
+    if len(held.idf) * size > _TABLE:
         numbers = np.zeros(size, np.int32)
         numbers[lines] = 1
         numbers[0] = 0

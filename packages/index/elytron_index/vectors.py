@@ -26,9 +26,9 @@ Part = Literal["coarse", "fine"]
 
 _BLOCK = 1 << 14
 """Rows of a block. Blocks grow to this and are copied no more, which bounds the pause of growing."""
-_BITS = 8
-_STEP = 1 << _BITS
+_STEP = 256
 _FULL = 127 * _STEP
+_WORTH_COARSE, _WORTH_FINE = np.array(((_STEP * _STEP, _STEP), (_STEP, 1.0)))
 ROUGH_STEP = (_STEP / _FULL) ** 2
 """What one is worth of two coarse bytes' product, under both peaks."""
 
@@ -51,19 +51,27 @@ def unit_vector(data: bytes, /, *, field: str) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A vector as two bytes a number: `peak` is its largest number, `coarse` and `fine` are shares of it."""
+    """A vector as two bytes a number: `peak` is its largest number, the coarse and the fine line are shares of it."""
 
-    coarse: Codes
-    fine: Codes
+    both: Codes
     peak: float
+
+    @property
+    def coarse(self) -> Codes:
+        return self.both[0]
+
+    @property
+    def fine(self) -> Codes:
+        return self.both[1]
 
 
 def coded(vector: Vector, /) -> Coded:
     """Return `vector` in two bytes a number."""
-    peak = float(np.abs(vector).max())
-    whole = np.rint(vector.astype(np.float64) * (_FULL / peak)).astype(np.int32)
-    coarse = (whole + (_STEP >> 1)) >> _BITS
-    return Coded(coarse.astype(np.int8), (whole - (coarse << _BITS)).astype(np.int8), peak)
+    peak = float(np.maximum.reduce(np.abs(vector)))
+    whole = np.rint(vector.astype(np.float64) * (_FULL / peak)).astype("<i2")
+    # Rounded to the nearest step, the upper byte is the coarse one, and what is left of the lower one is the fine one.
+    coarse, fine = (whole + np.int16(_STEP >> 1)).view(np.int8)[1::2], whole.view(np.int8)[::2]
+    return Coded(np.array((coarse, fine)), peak)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +144,7 @@ class ModelVectors:
             return None
         number, place = divmod(row, _BLOCK)
         block = self.blocks[number]
-        return Coded(block.coarse[place].copy(), block.fine[place].copy(), float(self.peaks[row]))
+        return Coded(np.array((block.coarse[place], block.fine[place])), float(self.peaks[row]))
 
     def has(self, size: int, /) -> NDArray[np.bool_]:
         """Return which of the first `size` rows have a vector."""
@@ -175,9 +183,8 @@ class ModelVectors:
             peaks = np.concatenate((peaks, np.zeros(size - len(peaks), np.float32)))
         exact: Floats | None = None
         if size < whole:
-            asked = np.array((query.coarse, query.fine))
-            of_coarse = self._dots(asked, "coarse", size)
-            exact = _cosines(of_coarse, self._dots(asked, "fine", size), peaks, query.peak)
+            of_coarse = self._dots(query.both, "coarse", size)
+            exact = _cosines(of_coarse, self._dots(query.both, "fine", size), peaks, query.peak)
             rough = of_coarse[0]
         else:
             rough = self.scan(query, size)[0].astype(np.float64)
@@ -191,8 +198,7 @@ class ModelVectors:
             known = np.flatnonzero(rows < len(self.peaks))
             found[known] = self.exact(query, rows[known]) if len(known) else 0.0
             return found
-        asked = np.array((query.coarse, query.fine))
-        of_coarse, of_fine = dots(asked, self._taken(rows, "coarse")), dots(asked, self._taken(rows, "fine"))
+        of_coarse, of_fine = dots(query.both, self._taken(rows, "coarse")), dots(query.both, self._taken(rows, "fine"))
         return _cosines(of_coarse, of_fine, self.peaks.take(rows), query.peak)
 
     def renumbered(self, numbers: NDArray[np.int32], /) -> "ModelVectors":
@@ -292,7 +298,8 @@ class ModelVectors:
 
 
 def _cosines(of_coarse: Floats, of_fine: Floats, peaks: Vector, peak: float) -> Floats:
-    whole = (_STEP * _STEP) * of_coarse[0] + _STEP * (of_coarse[1] + of_fine[0]) + of_fine[1]
+    # Whole numbers below 2^53: no order of adding up changes their sum.
+    whole = _WORTH_COARSE @ of_coarse + _WORTH_FINE @ of_fine
     return whole * (peaks.astype(np.float64) * (peak / (_FULL * _FULL)))
 
 
