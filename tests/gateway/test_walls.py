@@ -56,7 +56,7 @@ def test_a_session_id_is_refused_or_means_itself(text: str) -> None:
     assert (parsed.user is None) is (parsed.kind is SessionKind.CHAT)
 
 
-@given(user=IDS, other=IDS, key=st.from_regex(r"r_[0-9a-f]{32}", fullmatch=True))
+@given(user=IDS, other=IDS, key=st.from_regex(r"r_[A-Za-z0-9_-]{1,64}", fullmatch=True))
 def test_a_session_that_names_a_user_is_his_alone(user: str, other: str, key: str) -> None:
     for session in (names.resource(user, key), names.memory_edit(user)):
         assert names.owned(session, Owner(user)).user == user

@@ -20,6 +20,8 @@ DEFAULT = "default"
 FOREIGN = "this session is not owned by the user"
 _ID = re.compile(ID_PATTERN)
 _RESOURCE_ID = re.compile(r"r_[0-9a-f]{32}")
+_RESOURCE_NAME = re.compile(r"r_[A-Za-z0-9_-]{1,64}")
+"""What may stand for a resource in a session's id: whose it is, is asked before whether there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def parse(session_id: str, /) -> SessionName:
     match kind:
         case "chat" if rest:
             return SessionName(SessionKind.CHAT, rest)
-        case "resource" if _ID.fullmatch(user) and _RESOURCE_ID.fullmatch(name):
+        case "resource" if _ID.fullmatch(user) and _RESOURCE_NAME.fullmatch(name):
             return SessionName(SessionKind.RESOURCE, name, user)
         case "memory_edit" if _ID.fullmatch(rest):
             return SessionName(SessionKind.MEMORY_EDIT, user=rest)
