@@ -66,6 +66,17 @@ class TestUsers:
             told.add(refused.value.message)
         assert len(told) == 1
 
+    async def test_who_has_proven_himself_is_asked_no_more_and_others_still_are(
+        self, gateway: Gateway, ada: dict[str, str], bob: dict[str, str]
+    ) -> None:
+        served = gateway.of(await gateway.users.authenticate(ada["user_id"], ada["user_key"]))
+        assert (await served.edits(wire.Placed(user_id="ada"))).edits == ()
+        with pytest.raises(Unauthorized):
+            await served.edits(wire.Placed(user_id="bob"))
+        assert (await served.edits(wire.Placed(**bob))).edits == ()
+        with pytest.raises(Unauthorized):
+            await gateway.edits(wire.Placed(user_id="ada"))
+
     async def test_a_rotated_key_ends_the_old_one_and_keeps_the_memory(
         self, gateway: Gateway, ada: dict[str, str]
     ) -> None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from copy import copy
 from dataclasses import dataclass, field
+from typing import Self
 
 from elytron.runtime import MemoryRuntime
 from elytron_core import limits
@@ -87,6 +89,14 @@ class Gateway:
         self._searching = Searching(ctx, self._upstream, local, self._edits, self._resources, counting=self._counting)
         self.users = Users(ctx, secret=self._options.secret)
         self._quotas = Quotas(self.users, self._counting, self._options.quota.most())
+        self.proven: User | None = None
+        """Whose requests alone it takes as proven."""
+
+    def of(self, user: User, /) -> Self:
+        """Return this gateway for a user who has just proven himself: his requests are not asked for it again."""
+        served = copy(self)
+        served.proven = user
+        return served
 
     async def health(self) -> wire.HealthAnswer:
         """Say whether the gateway and what lies behind it answer; needs no credentials."""
@@ -270,13 +280,18 @@ class Gateway:
     async def _secret(self) -> bytes:
         return self._options.secret or bytes.fromhex((await record_of(self._runtime.context, SPACE)).secret)
 
+    async def _user(self, request: wire.Placed) -> User:
+        if self.proven is not None and self.proven.user_id == request.user_id:
+            return self.proven
+        return await self.users.authenticate(request.user_id, request.user_key)
+
     async def _owner(self, request: wire.Placed) -> Owner:
-        user = await self.users.authenticate(request.user_id, request.user_key)
+        user = await self._user(request)
         return Owner(user.user_id, request.app_id, request.project_id)
 
     async def _enter(self, request: wire.Placed) -> Owner:
         """Return who writes, and remember where."""
-        user = await self.users.authenticate(request.user_id, request.user_key)
+        user = await self._user(request)
         owner = Owner(user.user_id, request.app_id, request.project_id)
         await self.users.enters(user, owner.space)
         return owner

@@ -39,6 +39,8 @@ _PROVISIONERS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
 
 PlacedT = TypeVar("PlacedT", bound=wire.Credentials)
 Handler = Callable[[Request], Awaitable[Value]]
+Call = Callable[[Gateway, Any], Awaitable[Value]]
+"""A request of the gateway's API, for whoever was let in."""
 
 
 def gateway_surfaces(given: Gateway | None = None, /) -> Callable[[Entrance], Iterable[Surface]]:
@@ -47,7 +49,7 @@ def gateway_surfaces(given: Gateway | None = None, /) -> Callable[[Entrance], It
     def family(entrance: Entrance) -> Iterable[Surface]:
         gateway = given or Gateway(entrance.dispatcher.runtime)
         places = Places(gateway, entrance)
-        return [*_bodies(gateway, places), *_resources(gateway, places), *_operators(gateway, places)]
+        return [*_bodies(gateway, places), *_resources(places), *_operators(gateway, places)]
 
     return family
 
@@ -60,11 +62,14 @@ class Places:
         self._entrance = entrance
 
     @asynccontextmanager
-    async def of_user(self, placed: wire.Credentials, /) -> AsyncGenerator[None]:
-        """Hold the place of the user who proves himself. Raises Unauthorized, RateLimited, Overloaded."""
+    async def of_user(self, placed: wire.Credentials, /) -> AsyncGenerator[Gateway]:
+        """Hold the place of the user who proves himself, and give the gateway for him.
+
+        Raises Unauthorized, RateLimited, Overloaded.
+        """
         user = await self._gateway.users.authenticate(placed.user_id, placed.user_key)
         async with self._entrance.shedding.place(principal_of(user)):
-            yield
+            yield self._gateway.of(user)
 
     @asynccontextmanager
     async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
@@ -90,11 +95,11 @@ def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
 
     async def add(request: Request) -> Value:
         sent = await _decoded(request, wire.AddRequest)
-        async with places.of_user(sent):
-            return await gateway.add(sent, idempotency_key=idempotency_key(request.headers))
+        async with places.of_user(sent) as served:
+            return await served.add(sent, idempotency_key=idempotency_key(request.headers))
 
     async def add_multipart(request: Request) -> Value:
-        return await _add_form(gateway, request, places)
+        return await _add_form(request, places)
 
     told = Told("gateway_health", "Say whether the gateway answers.", given=wire.HealthAnswer)
     yield _surface("GET", "/health", health, told)
@@ -103,44 +108,44 @@ def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
     yield _surface("POST", "/memories/add", add, Told("add_memories", "Add messages.", wire.AddRequest, wire.AddAnswer))
     told = Told("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer)
     yield _surface("POST", "/memories/add/multipart", add_multipart, told)
-    rows: tuple[tuple[str, type[wire.Placed], type[Value], Callable[[Any], Awaitable[Value]], str, str], ...] = (
-        ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, gateway.flush, "flush_memories", "Extract."),
-        ("/memories/search", wire.SearchRequest, wire.SearchAnswer, gateway.search, "search_memories", "Search."),
-        ("/memories/override", wire.OverrideRequest, wire.EditAnswer, gateway.override, "override_memory", "Override."),
-        ("/memories/delete", wire.DeleteRequest, wire.EditAnswer, gateway.delete, "delete_memory", "Hide or erase."),
-        ("/memories/edits", wire.Placed, wire.EditsAnswer, gateway.edits, "list_edits", "List edits."),
-        ("/memories/undo", wire.EditRequest, wire.EditAnswer, gateway.undo, "undo_edit", "Take an edit off."),
-        ("/resources/external", wire.ExternalRequest, wire.ResourceAnswer, gateway.register, "register_resource",
+    rows: tuple[tuple[str, type[wire.Placed], type[Value], Call, str, str], ...] = (
+        ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, Gateway.flush, "flush_memories", "Extract."),
+        ("/memories/search", wire.SearchRequest, wire.SearchAnswer, Gateway.search, "search_memories", "Search."),
+        ("/memories/override", wire.OverrideRequest, wire.EditAnswer, Gateway.override, "override_memory", "Override."),
+        ("/memories/delete", wire.DeleteRequest, wire.EditAnswer, Gateway.delete, "delete_memory", "Hide or erase."),
+        ("/memories/edits", wire.Placed, wire.EditsAnswer, Gateway.edits, "list_edits", "List edits."),
+        ("/memories/undo", wire.EditRequest, wire.EditAnswer, Gateway.undo, "undo_edit", "Take an edit off."),
+        ("/resources/external", wire.ExternalRequest, wire.ResourceAnswer, Gateway.register, "register_resource",
          "Take in a resource from an address."),
     )  # fmt: skip
     for path, taken, given, call, name, summary in rows:
         yield _surface("POST", path, _calling(call, taken, places), Told(name, summary, taken, given))
 
 
-def _resources(gateway: Gateway, places: Places) -> Iterable[Surface]:
+def _resources(places: Places) -> Iterable[Surface]:
     """Yield the routes of uploaded resources."""
 
     async def upload(request: Request) -> Value:
-        return await _upload(gateway, request, places)
+        return await _upload(request, places)
 
     async def listed(request: Request) -> Value:
-        async with places.of_user(placed := _placed(request)):
-            return await gateway.resources(placed)
+        async with places.of_user(placed := _placed(request)) as served:
+            return await served.resources(placed)
 
     async def one(request: Request) -> Value:
-        async with places.of_user(placed := _placed(request)):
-            return await gateway.resource(placed, request.path_params["resource_id"])
+        async with places.of_user(placed := _placed(request)) as served:
+            return await served.resource(placed, request.path_params["resource_id"])
 
     async def retry(request: Request) -> Value:
-        async with places.of_user(placed := await _decoded(request, wire.Placed)):
-            return await gateway.retry_resource(placed, request.path_params["resource_id"])
+        async with places.of_user(placed := await _decoded(request, wire.Placed)) as served:
+            return await served.retry_resource(placed, request.path_params["resource_id"])
 
     async def delete(request: Request) -> Value:
         # A client may send its credentials in a body here too, as everywhere else.
         has_body = request.headers.get("content-length", "0") != "0"
         placed = await _decoded(request, wire.Placed) if has_body else _placed(request)
-        async with places.of_user(placed):
-            return await gateway.delete_resource(placed, request.path_params["resource_id"])
+        async with places.of_user(placed) as served:
+            return await served.delete_resource(placed, request.path_params["resource_id"])
 
     place = "/resources/{resource_id}"
     one_told = Told("get_resource", "Show a resource.", given=wire.ResourcesAnswer)
@@ -209,10 +214,10 @@ def _surface(
     return shown(path, answered, access=access, methods=(method,), told=replace(told, group="gateway"))
 
 
-def _calling(call: Callable[[Any], Awaitable[Value]], taken: type[wire.Placed], places: Places) -> Handler:
+def _calling(call: Call, taken: type[wire.Placed], places: Places) -> Handler:
     async def handler(request: Request) -> Value:
-        async with places.of_user(sent := await _decoded(request, taken)):
-            return await call(sent)
+        async with places.of_user(sent := await _decoded(request, taken)) as served:
+            return await call(served, sent)
 
     return handler
 
@@ -245,13 +250,13 @@ def _placed(request: Request) -> wire.Placed:
     return _with_credentials(wire.Placed(**known), request.headers)
 
 
-async def _upload(gateway: Gateway, request: Request, places: Places) -> Value:
+async def _upload(request: Request, places: Places) -> Value:
     async with Form(request) as form:
         file = form.file("file")
         fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
         titles = {name: fields.pop(name, "") for name in ("title", "description")}
         placed = _with_credentials(wire.Placed(**fields), request.headers)
-        async with places.of_user(placed):
+        async with places.of_user(placed) as served:
             given = Given(
                 await file.read(),
                 file_name=_base_name(file.filename or ""),
@@ -259,7 +264,7 @@ async def _upload(gateway: Gateway, request: Request, places: Places) -> Value:
                 title=titles["title"][: limits.TOPIC_CHARS],
                 description=titles["description"][: limits.FACT_CHARS],
             )
-            return await gateway.upload(placed, given)
+            return await served.upload(placed, given)
 
 
 def _base_name(name: str) -> str:
@@ -267,13 +272,13 @@ def _base_name(name: str) -> str:
     return name.replace("\\", "/").rpartition("/")[2]
 
 
-async def _add_form(gateway: Gateway, request: Request, places: Places) -> Value:
+async def _add_form(request: Request, places: Places) -> Value:
     async with Form(request) as form:
         fields: dict[str, Any] = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
         text = fields.pop("messages", "")
         messages = parse(text.encode(), limit=limits.JSON_BYTES)
         sent = _with_credentials(wire.AddRequest.model_validate(fields | {"messages": messages}), request.headers)
-        async with places.of_user(sent):
-            return await gateway.add(
+        async with places.of_user(sent) as served:
+            return await served.add(
                 sent, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
             )
