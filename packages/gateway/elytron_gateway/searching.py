@@ -41,8 +41,9 @@ class Searching:
     async def search(self, owner: Owner, request: SearchRequest, /) -> SearchAnswer:
         """Return the best `top_k` of all scopes; a memory that several scopes found stands once, under its first."""
         merged: dict[str, SearchResult] = {}
+        scopes = [self._in_scope(owner, request, scope) for scope in request.scopes]
         # At once, so that an upstream that is slow is waited for as long as for one scope.
-        for found in await asyncio.gather(*(self._in_scope(owner, request, scope) for scope in request.scopes)):
+        for found in await asyncio.gather(*scopes) if len(scopes) > 1 else [await scopes[0]]:
             for result in found:
                 merged.setdefault(result.id, result)
         best = sorted(merged.values(), key=lambda result: (-result.score, result.id))

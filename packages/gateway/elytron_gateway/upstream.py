@@ -160,7 +160,9 @@ class EmbeddedUpstream:
             tags_any=(where.tag,) if where.tag is not None else (),
         )
         request = MemoryRecallRequest(scope=Scope(space=owner.space), query=query, limit=limit, filters=filters)
-        return [_found(owner, hit) for hit in (await self._runtime.recall(request)).hits]
+        hits = (await self._runtime.recall(request)).hits
+        sessions = {name: _session(owner, name) for name in {hit.conversation for hit in hits}}
+        return [_found(hit, sessions[hit.conversation]) for hit in hits]
 
     async def session_of(self, owner: Owner, memory_id: str, /) -> str | None:
         hit = await self._runtime.get(MemoryGetRequest(scope=Scope(space=owner.space), id=memory_id))
@@ -227,6 +229,6 @@ def _session(owner: Owner, conversation: str | None) -> str:
         return names.memory_edit(owner.user)
 
 
-def _found(owner: Owner, hit: RecallHit) -> Found:
+def _found(hit: RecallHit, session: str) -> Found:
     raw = hit.model_dump(mode="json", exclude_defaults=True)
-    return Found(hit.id, _session(owner, hit.conversation), hit.text, hit.score, hit.metadata, raw)
+    return Found(hit.id, session, hit.text, hit.score, hit.metadata, raw)
