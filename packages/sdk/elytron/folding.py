@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from elytron.collecting import Uncollected
@@ -52,6 +52,14 @@ class Fed:
     written: Mapping[Ref, Recallable | VectorSet | EmbeddingChoice]
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """What was fed of a space and is not folded yet, in its order, and how many documents that are."""
+
+    fed: list[Fed] = field(default_factory=list[Fed])
+    documents: int = 0
+
+
 class Folds:
     """The indexes of a runtime: read at need, caught up before each use, held within bounds of bytes and spaces.
 
@@ -66,7 +74,7 @@ class Folds:
         self._analyser = Analyser()
         self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
         self._held: dict[SpaceId, _Held] = {}
-        self._fed: dict[SpaceId, list[Fed]] = {}
+        self._fed: dict[SpaceId, _Waiting] = {}
         self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
         self._leaving: dict[SpaceId, _Held] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,13 +112,16 @@ class Folds:
         folded at once, so that little waits.
         """
         held = self._held.get(space)
-        waiting = self._fed.get(space, [])
-        newest = waiting[-1].mark if waiting else held.mark if held is not None else None
+        waiting = self._fed.get(space)
+        newest = waiting.fed[-1].mark if waiting is not None else held.mark if held is not None else None
         if fed.first != (newest.sequence + 1 if newest is not None else 1):
             self._fed.pop(space, None)
             return
-        self._fed[space] = [*waiting, fed]
-        if sum(len(one.written) for one in self._fed[space]) < FED_AT_ONCE or self._is_locked(space):
+        if waiting is None:
+            waiting = self._fed[space] = _Waiting()
+        waiting.fed.append(fed)
+        waiting.documents += len(fed.written)
+        if waiting.documents < FED_AT_ONCE or self._is_locked(space):
             return
         held = held or _Held(SpaceIndex(self._analyser))
         self._drain(space, held)
@@ -134,7 +145,8 @@ class Folds:
             self._fold_fed(space, held)
 
     def _fold_fed(self, space: SpaceId, held: _Held) -> None:
-        for fed in self._fed.pop(space, ()):
+        waiting = self._fed.pop(space, None)
+        for fed in waiting.fed if waiting is not None else ():
             if fed.first == (held.mark.sequence + 1 if held.mark is not None else 1):
                 changes: list[Change] = []
                 embedded: list[Embedded] = []
