@@ -70,7 +70,8 @@ def _apply_alone(raw: Raw, access: Access, batch: Batch, /) -> Sequence[Outcome]
 class _Stretch:
     """Batches that follow each other and stand apart: none changes, asks for or answers under what another does."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most: int) -> None:
+        self._most = most
         self.batches: list[Batch] = []
         self.inserts: list[tuple[str, str, str, bytes, bytes]] = []
         self.updates: list[tuple[int, bytes, bytes, str, str, str, int]] = []
@@ -79,14 +80,9 @@ class _Stretch:
 
     def take(self, batch: Batch, /) -> bool:
         """Take `batch` up, unless it touches what is changed here already; return whether it was taken."""
-        space = batch.space
-        touched: set[tuple[str, Ref | str]] = {(space, put.ref) for put in batch.puts}
-        touched.update((space, delete.ref) for delete in batch.deletes)
-        if batch.idempotency is not None:
-            touched.add((space, batch.idempotency.key))
-        if not self._touched.isdisjoint(touched) or any((space, ask.ref) in self._touched for ask in batch.requires):
+        if not self._stands_apart(batch):
             return False
-        self._touched |= touched
+        space = batch.space
         self.batches.append(batch)
         for put in batch.puts:
             if put.expects:
@@ -96,6 +92,20 @@ class _Stretch:
         for delete in batch.deletes:
             collection, key = delete.ref
             self.deletes.append((space, collection, key, delete.expects))
+        return True
+
+    def _stands_apart(self, batch: Batch) -> bool:
+        """Tell whether nothing taken up so far has to do with `batch`, and take note of what it touches."""
+        if self._most == 1:
+            return True
+        space = batch.space
+        touched: set[tuple[str, Ref | str]] = {(space, put.ref) for put in batch.puts}
+        touched.update((space, delete.ref) for delete in batch.deletes)
+        if batch.idempotency is not None:
+            touched.add((space, batch.idempotency.key))
+        if not self._touched.isdisjoint(touched) or any((space, ask.ref) in self._touched for ask in batch.requires):
+            return False
+        self._touched |= touched
         return True
 
     def write(self, raw: Raw, appending: Appending, /) -> Sequence[Committed]:
@@ -112,10 +122,10 @@ class _Stretch:
 
 
 def _stretches(batches: Sequence[Batch]) -> Sequence[_Stretch]:
-    found = [_Stretch()]
+    found = [_Stretch(most=len(batches))]
     for batch in batches:
         if not found[-1].take(batch):
-            found.append(_Stretch())
+            found.append(_Stretch(most=len(batches)))
             found[-1].take(batch)
     return found
 
