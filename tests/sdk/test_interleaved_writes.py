@@ -8,6 +8,7 @@ import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict
 from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.planes import transcript
 from elytron_core.ports.store import Batch, Committed
 from elytron_store.memory import MemoryStore
 
@@ -100,3 +101,22 @@ async def test_a_head_counts_every_turn_where_an_erasure_went_first() -> None:
         await theirs.erase(elytron.MemoryEraseRequest(ids=going))
         await grouping.apply()
     assert await ledger(theirs) == (3, [1, 3, 4], {"begun", "one", "two"})
+
+
+async def test_a_head_knows_who_spoke_where_another_process_wrote_as_much_first() -> None:
+    ours, theirs, grouping = await runtimes()
+    said_at = FrozenClock().now()
+    message = elytron.Message(text="five", speaker="Bob", at=said_at)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ours.write(turns("one")))
+        group.create_task(ours.write(turns("two")))
+        await grouping.gather(2)
+        await theirs.write(
+            elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(message,)),)))
+        )
+        # The first is refused, and the second is taken for one behind the other process's turn.
+        await grouping.apply()
+    assert await ledger(theirs) == (4, [1, 2, 3, 4], {"begun", "five", "two", "one"})
+    (head,) = await theirs.context.store.scan(SPACE, transcript.CONVERSATIONS, limit=2)
+    conversation = transcript.Conversation.from_bytes(head.body)
+    assert (conversation.turns, conversation.speakers, conversation.first_at) == (4, ("Bob",), said_at)

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from typing import NamedTuple
 
+from elytron_core import limits
 from elytron_core.ids import ConversationTag, SpaceId
 from elytron_core.planes import transcript
 from elytron_core.ports.store import Ref, Require, Store
@@ -25,11 +26,12 @@ class KnownHead(NamedTuple):
 
 
 class GrownHead(NamedTuple):
-    """What a batch will make of a head, at the revision that it will have."""
+    """What a batch will make of a head, at the revision that it will have. Its turns begin at sequence `first`."""
 
     tag: ConversationTag
     head: transcript.Conversation
     revision: int
+    first: int
     line: Line
 
 
@@ -41,11 +43,17 @@ class Heads:
     of them has begun since. The revision alone does not tell: where the write before was refused, another's may stand
     at the revision it would have had. So a batch also demands the last turn of the head it builds on. It is what lets
     many writers append to one conversation in one group of commits.
+
+    Another's turns may even be as many as those of the refused write. Then what was built on that one is taken for
+    built on the other's: numbered well, but without a look at who speaks there and when. So whoever reads a head behind
+    a broken line that went on looks through the turns from there, until a head that was made so is committed.
     """
 
     def __init__(self, store: Store, /) -> None:
         self._store = store
         self._kept: OrderedDict[tuple[SpaceId, ConversationTag], KnownHead] = OrderedDict()
+        self._unmet: dict[tuple[SpaceId, ConversationTag], int] = {}
+        """Of broken lines that went on: from which sequence on turns may not be in the stored head."""
 
     async def of(self, space: SpaceId, tag: ConversationTag, key: ConversationKey, /) -> KnownHead:
         """Return the head of a conversation and its revision; a fresh one at revision 0 where there is none."""
@@ -53,6 +61,8 @@ class Heads:
         if kept is not None:
             return kept
         found = await read_head(self._store, space, tag)
+        if found is not None:
+            found = await self._whole(space, tag, found[0]), found[1]
         # Another writer may have gone ahead while this one was reading.
         kept = self._kept.get((space, tag))
         if kept is not None:
@@ -61,9 +71,22 @@ class Heads:
             return KnownHead(transcript.Conversation(channel=key.channel, conversation=key.conversation), 0, Line())
         return KnownHead(*found, Line())
 
+    async def _whole(
+        self, space: SpaceId, tag: ConversationTag, head: transcript.Conversation
+    ) -> transcript.Conversation:
+        """Return `head` with all turns met."""
+        first = self._unmet.get((space, tag), head.next_sequence)
+        for start in range(first, head.next_sequence, limits.SCAN_MAX):
+            page = range(start, min(start + limits.SCAN_MAX, head.next_sequence))
+            refs = [Ref(transcript.TURNS, transcript.turn_id(tag, sequence)) for sequence in page]
+            found = await self._store.get(space, refs)
+            turns = [transcript.Turn.from_bytes(document.body) for document in found if document is not None]
+            head = transcript.met(head, turns)
+        return head
+
     def expect(self, space: SpaceId, grown: GrownHead, /) -> None:
         """Take `grown` as what will stand, and build on it."""
-        tag, head, revision, line = grown
+        tag, head, revision, _, line = grown
         last = Ref(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
         self._kept[space, tag] = KnownHead(head, revision, line, (Require(last, 1),))
         self._kept.move_to_end((space, tag))
@@ -72,14 +95,24 @@ class Heads:
 
     def drop(self, space: SpaceId, grown: GrownHead, /) -> None:
         """Build no more on what `grown` was to be: read the conversation's head again at next use."""
-        kept = self._kept.get((space, grown.tag))
+        place = space, grown.tag
+        kept = self._kept.get(place)
         if kept is not None and kept.line is grown.line:
-            del self._kept[space, grown.tag]
+            del self._kept[place]
+            if kept.revision > grown.revision:
+                self._unmet[place] = min(self._unmet.get(place, grown.first), grown.first)
+
+    def confirm(self, space: SpaceId, grown: GrownHead, /) -> None:
+        """Take note that `grown` was committed: where its line is unbroken, all turns are in it."""
+        place = space, grown.tag
+        if place in self._unmet and (kept := self._kept.get(place)) is not None and kept.line is grown.line:
+            del self._unmet[place]
 
     def drop_space(self, space: SpaceId, /) -> None:
         """Read every head of `space` again at next use."""
-        for key in [key for key in self._kept if key[0] == space]:
-            del self._kept[key]
+        for kept in (self._kept, self._unmet):
+            for key in [key for key in kept if key[0] == space]:
+                del kept[key]
 
 
 async def read_head(

@@ -1,5 +1,6 @@
 """The transcript plane: what was said, by whom and when. Evidence, never silently a belief."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, assert_never
 
@@ -20,6 +21,7 @@ CONVERSATIONS = "conversations"
 TURN_NAMES = "turn_names"
 CHAT_ALIASES = "chat_aliases"
 SEQUENCE_DIGITS = 12
+SPEAKERS_KEPT = 32
 
 MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 At = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
@@ -233,6 +235,20 @@ def sequence_of(turn: TurnId, /) -> int:
 def said_at(turn: Turn, message: Message, /) -> Instant:
     """Return when a message was said: its host's word, else when the turn was recorded."""
     return message.at if message.at is not None else turn.recorded_at
+
+
+def met(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
+    """Return `head` with the times and the speakers of `turns` taken in; their number is another matter."""
+    times = [said_at(turn, message) for turn in turns for message in turn.messages]
+    speakers = dict.fromkeys(head.speakers)
+    speakers |= dict.fromkeys(m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
+    return head.model_copy(
+        update={
+            "first_at": min(times if head.first_at is None else [head.first_at, *times], default=None),
+            "last_at": max(times if head.last_at is None else [head.last_at, *times], default=None),
+            "speakers": tuple(speakers)[:SPEAKERS_KEPT],
+        }
+    )
 
 
 def evidence_of(messages: tuple[Message, ...], delivery: Delivery, /) -> tuple[Message, ...]:

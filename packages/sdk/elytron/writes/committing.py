@@ -86,8 +86,7 @@ async def _committed(ctx: OperationContext, batch: Batch, grown: GrownHead | Non
     except BaseException:
         ctx.heads.drop(batch.space, grown)
         raise
-    if committed.replayed:
-        ctx.heads.drop(batch.space, grown)
+    (ctx.heads.drop if committed.replayed else ctx.heads.confirm)(batch.space, grown)
     return committed
 
 

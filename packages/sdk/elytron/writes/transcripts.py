@@ -31,8 +31,6 @@ from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
-SPEAKERS_KEPT = 32
-
 # Made by the hundred, of what the drafts hold.
 _TURNS = Vouched(
     transcript.Turn, "sequence", "channel", "conversation", "messages", "recorded_at", "host_id", "delivery", "origin",
@@ -129,7 +127,9 @@ async def _plan(
         changes.put(about, grown, expects=revision, action=None)
         if alias is not None:
             put_alias(changes, record, *alias)
-        return Planned(changes, tuple(decisions), about, requires, GrownHead(tag, grown, revision + 1, line))
+        return Planned(
+            changes, tuple(decisions), about, requires, GrownHead(tag, grown, revision + 1, head.next_sequence, line)
+        )
 
 
 def _put_attributes(
@@ -226,16 +226,10 @@ def _grown(
     head: transcript.Conversation, turns: Sequence[transcript.Turn], scope: Scope, write: TranscriptWrite
 ) -> transcript.Conversation:
     """Return `head` with `turns` counted in."""
-    times = [transcript.said_at(turn, message) for turn in turns for message in turn.messages]
-    speakers = dict.fromkeys(head.speakers)
-    speakers |= dict.fromkeys(m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
-    return head.model_copy(
+    return transcript.met(head, turns).model_copy(
         update={
             "turns": head.turns + len(turns),
             "next_sequence": head.next_sequence + len(turns),
-            "first_at": min(times if head.first_at is None else [head.first_at, *times]),
-            "last_at": max(times if head.last_at is None else [head.last_at, *times]),
-            "speakers": tuple(speakers)[:SPEAKERS_KEPT],
             "chat": scope.chat or head.chat,
             "title": write.title or head.title,
         }
