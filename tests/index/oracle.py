@@ -104,7 +104,7 @@ def kindred(units: Sequence[Unit], words: Sequence[str], query: IndexQuery) -> d
             other: query.weights.kin * share for other, share in alike if other in said and other not in spoken
         }
         if word not in said and not found[word] and not kin.knows(word):
-            found[word] = dict.fromkeys(spelling.near(word, said), 1.0)
+            found[word] = dict.fromkeys(spelling.near(word, said.intersection), 1.0)
     return found
 
 

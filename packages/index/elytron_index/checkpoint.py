@@ -25,10 +25,11 @@ from elytron_index.postings import Segment
 from elytron_index.refs import Kept, Refs
 from elytron_index.state import State
 from elytron_index.vectors import ModelVectors
+from elytron_index.vocabulary import KEPT_DTYPES, KeptTerms, Vocabulary
 
 Bytes = bytes | bytearray | mmap
 
-FORMAT = 6
+FORMAT = 7
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"
@@ -48,6 +49,7 @@ def dump(frozen: Frozen, watermark: int, /) -> Iterator[bytes]:
     arrays = [_Array.of(values[: columns.size], dtype) for values, dtype in kept]
     arrays += [_Array.of(values, "<i4") for values in (refs.kinds, refs.order)]
     arrays += [_Array.of(refs.keys, refs.keys.dtype.str), _Array.of(frozen.threaded, "<i4")]
+    arrays += [_Array.of(values, dtype) for values, dtype in zip(frozen.vocabulary.kept(), KEPT_DTYPES, strict=True)]
     for segment in frozen.segments:
         arrays += [_Array.of(getattr(segment, name), dtype) for name, dtype in _SEGMENT]
     models = sorted(frozen.models.items())
@@ -63,7 +65,6 @@ def dump(frozen: Frozen, watermark: int, /) -> Iterator[bytes]:
         "models": [(model, vectors.dimension) for model, vectors in models],
         "collections": list(refs.collections),
         "documents": frozen.refs.documents,
-        "terms": frozen.terms,
         "planes": names.plane.values,
         "speakers": names.speaker.values,
         "roles": names.role.values,
@@ -117,13 +118,14 @@ def load(data: Bytes, analyser: Analyser, /) -> tuple[State, int] | None:
     kinds, order, keys = arrays.next(), arrays.next(), arrays.next()
     refs = Refs(Kept(told["collections"], kinds, keys, order), told["documents"])
     threaded = arrays.next()
+    vocabulary = Vocabulary(KeptTerms(*(arrays.next() for _ in KEPT_DTYPES)))
     segments = [Segment(*(arrays.next() for _ in _SEGMENT)) for _ in range(told["segments"])]
     models: dict[str, ModelVectors] = {}
     for model, dimension in told["models"]:
         vectors = models[model] = ModelVectors(dimension)
         coarse, fine = arrays.next(), arrays.next()
         vectors.load(coarse, fine, arrays.next())
-    frozen = Frozen(columns, names, refs, threaded, told["terms"], segments, models, told["compared"])
+    frozen = Frozen(columns, names, refs, threaded, vocabulary, segments, models, told["compared"])
     return State.of(frozen, analyser), told["watermark"]
 
 

@@ -14,6 +14,7 @@ from elytron_index.masks import NAMED, Names
 from elytron_index.postings import Segment, merged, renumbered
 from elytron_index.refs import Refs
 from elytron_index.vectors import ModelVectors
+from elytron_index.vocabulary import Vocabulary, kept_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,7 @@ class Frozen:
     refs: Refs
     threaded: Rows
     """The living rows of the threads, thread after thread, each in order."""
-    terms: list[str]
-    """In the order of their numbers."""
+    vocabulary: Vocabulary
     segments: list[Segment]
     models: dict[str, ModelVectors]
     compared: str
@@ -44,17 +44,18 @@ class Frozen:
         for name in NAMED:
             column = getattr(columns, name)
             column[:] = getattr(names, name).shrink(column)
-        terms, segment = renumbered(self.terms, self.segments, numbers)
+        terms, segment = renumbered(self.vocabulary.terms(), self.segments, numbers)
         moved = {model: vectors.renumbered(numbers) for model, vectors in self.models.items()}
         models = {model: vectors for model, vectors in moved.items() if vectors.count}
         refs = self.refs.taken(rows)
-        return Frozen(columns, names, refs, numbers[self.threaded], terms, [segment], models, self.compared)
+        vocabulary = Vocabulary(kept_terms(terms))
+        return Frozen(columns, names, refs, numbers[self.threaded], vocabulary, [segment], models, self.compared)
 
     def settled(self) -> "Frozen":
         """Return the same with small segments of postings joined."""
         segments = merged(self.segments, self.columns.alive)
         return Frozen(
-            self.columns, self.names, self.refs, self.threaded, self.terms, segments, self.models, self.compared
+            self.columns, self.names, self.refs, self.threaded, self.vocabulary, segments, self.models, self.compared
         )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elytron_index.frequent import Frequent, Run
+from elytron_index.vocabulary import Vocabulary
 
 Packed = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -87,7 +88,7 @@ class Postings:
     """The terms of a space and where they stand."""
 
     def __init__(self) -> None:
-        self.vocabulary: dict[str, int] = {}
+        self.vocabulary = Vocabulary()
         self.frequent = Frequent()
         self._live = array("Q")
         self._live_segment: Segment | None = None
@@ -100,12 +101,12 @@ class Postings:
             counts[term] = counts.get(term, 0) + 1
         if len(terms) > COUNT_MAX:
             counts = {term: min(count, COUNT_MAX) for term, count in counts.items()}
-        vocabulary, append = self.vocabulary, self._live.append
+        known, append = self.vocabulary.known, self._live.append
         place = field << _CODE_SHIFT | row << _ROW_SHIFT
         for term, count in counts.items():
-            number = vocabulary.get(term)
+            number = known.get(term)
             if number is None:
-                number = vocabulary[term] = len(vocabulary)
+                number = self.vocabulary.number_of(term)
             append(number << _TERM_SHIFT | place | count)
         self._live_segment = None
 
@@ -153,9 +154,9 @@ class Postings:
             terms, rows, counts = terms[living], rows[living], counts[living]
         return Found(terms, rows, counts, np.bincount(terms, minlength=len(codes)).tolist())
 
-    def load(self, terms: Sequence[str], segments: Sequence[Segment], /) -> None:
-        """Take over `terms` in the order of their numbers, and the segments."""
-        self.vocabulary = {term: number for number, term in enumerate(terms)}
+    def load(self, vocabulary: Vocabulary, segments: Sequence[Segment], /) -> None:
+        """Take over the vocabulary and the segments."""
+        self.vocabulary = vocabulary
         self.frequent.clear()
         self._take(segments)
 
@@ -167,7 +168,7 @@ class Postings:
     @property
     def size_bytes(self) -> int:
         arrays = sum(segment.size_bytes for segment in self._segments)
-        return arrays + self.frequent.size_bytes + 8 * len(self._live) + 160 * len(self.vocabulary)
+        return arrays + self.frequent.size_bytes + 8 * len(self._live) + self.vocabulary.size_bytes
 
     def _all(self) -> list[Segment]:
         if not self._live:

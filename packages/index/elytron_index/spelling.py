@@ -1,6 +1,6 @@
 """Words one slip of the keys away: a letter too many, missing, wrong, or two exchanged."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from string import ascii_lowercase
 from typing import Final
 
@@ -9,11 +9,11 @@ LEAST_CHARS: Final = 5
 MOST_CHARS: Final = 20
 
 
-def near(term: str, known: Container[str], /) -> tuple[str, ...]:
-    """Return the terms of `known` that are one slip away from `term`, which is a word of plain letters, in order."""
+def near(term: str, among: Callable[[Iterable[str]], Iterable[str]], /) -> tuple[str, ...]:
+    """Return the known terms one slip away from `term`, a word of plain letters, in order; `among` tells which are."""
     if not LEAST_CHARS <= len(term) <= MOST_CHARS or not (term.isascii() and term.isalpha()):
         return ()
-    return tuple(sorted({other for other in _slips(term) if other in known and other != term}))
+    return tuple(sorted({*among(_slips(term))} - {term}))
 
 
 def _slips(term: str) -> Iterator[str]:

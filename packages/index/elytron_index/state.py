@@ -110,10 +110,10 @@ class State:
     def freeze(self) -> Frozen:
         """Return everything as it stands, for another thread to work on."""
         models = frozen_models(self.vectors.models.items())
-        terms, segments = list(self.postings.vocabulary), list(self.postings.segments)
+        vocabulary, segments = self.postings.vocabulary.frozen(), list(self.postings.segments)
         return Frozen(
             self.columns.frozen(), self.names.copy(), self.refs.frozen(), self.threads.all_rows(),
-            terms, segments, models, self.compared,
+            vocabulary, segments, models, self.compared,
         )  # fmt: skip
 
     @classmethod
@@ -122,7 +122,7 @@ class State:
         state = cls(analyser)
         columns = state.columns = frozen.columns
         state.names, state.refs, state.compared = frozen.names, frozen.refs, frozen.compared
-        state.postings.load(frozen.terms, frozen.segments)
+        state.postings.load(frozen.vocabulary, frozen.segments)
         state.vectors.models = frozen.models
         state.threads = Threads(columns, state.refs)
         state.threads.load(frozen.threaded)

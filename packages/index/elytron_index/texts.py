@@ -232,7 +232,7 @@ def slips(
     for word, others in zip(terms.words, related, strict=True):
         end = start + 1 + len(others)
         if not any(counts[start:end]) and not kin.knows(word):
-            near = spelling.near(word, state.postings.vocabulary)
+            near = spelling.near(word, state.postings.vocabulary.among)
             if near:
                 found[word] = dict.fromkeys(near, 1.0)
         start = end

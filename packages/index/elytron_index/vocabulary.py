@@ -1,0 +1,142 @@
+"""The terms of a space and their numbers.
+
+What came with a checkpoint stays as it was read: the terms as bytes in the order of their numbers, and their checksums
+in order, by which they are found, so that opening makes no object per term. What came since, or was asked for, is in a
+dictionary.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple, overload
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+TERM_BYTES = 160
+"""About what a term takes in the dictionary."""
+_CODEC = ("utf-8", "surrogatepass")
+
+
+class KeptTerms(NamedTuple):
+    """Terms as a checkpoint holds them: number `n` is `text` from `bounds[n]` to `bounds[n + 1]`.
+
+    `checks` are the terms' checksums, ascending, and `order` the number of each one's term.
+    """
+
+    text: NDArray[np.uint8]
+    bounds: NDArray[np.uint32]
+    checks: NDArray[np.uint32]
+    order: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def terms(self) -> list[str]:
+        """Return the terms in the order of their numbers."""
+        text, bounds = self.text.tobytes(), self.bounds.tolist()
+        return [text[start:end].decode(*_CODEC) for start, end in pairwise(bounds)]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.text.nbytes + self.bounds.nbytes + self.checks.nbytes + self.order.nbytes
+
+
+KEPT_DTYPES = ("|u1", "<u4", "<u4", "<i4")
+
+
+def kept_terms(terms: Sequence[str], /) -> KeptTerms:
+    """Return `terms`, all different, in the order of their numbers."""
+    encoded = [term.encode(*_CODEC) for term in terms]
+    bounds = np.fromiter(accumulate(map(len, encoded), initial=0), np.uint32, len(terms) + 1)
+    checks = np.fromiter(map(crc32, encoded), np.uint32, len(terms))
+    order = checks.argsort(kind="stable").astype(np.int32)
+    return KeptTerms(np.frombuffer(b"".join(encoded), np.uint8), bounds, checks[order], order)
+
+
+class Vocabulary:
+    """The number of every term, ascending from 0 in the order in which they came."""
+
+    def __init__(self, kept: KeptTerms | None = None, /) -> None:
+        self._kept = kept
+        self._fresh: list[str] = []
+        self.known: dict[str, int] = {}
+        """Terms with their numbers, not all of them: those that came lately and those that were asked for."""
+        if kept is not None:
+            self._text = kept.text.data
+            self._bounds = kept.bounds.data
+            self._checks = kept.checks.data
+            self._order = kept.order.data
+
+    def __len__(self) -> int:
+        return len(self._fresh) + (len(self._kept) if self._kept is not None else 0)
+
+    def __contains__(self, term: object, /) -> bool:
+        return isinstance(term, str) and self.get(term) is not None
+
+    @overload
+    def get(self, term: str, /) -> int | None: ...
+
+    @overload
+    def get(self, term: str, default: int, /) -> int: ...
+
+    def get(self, term: str, default: int | None = None, /) -> int | None:
+        """Return the number of `term`, or `default`."""
+        number = self.known.get(term)
+        if number is None and self._kept is not None:
+            number = self._look_up(term)
+            if number is not None:
+                self.known[term] = number
+        return default if number is None else number
+
+    def among(self, terms: Iterable[str], /) -> list[str]:
+        """Return those of `terms` that have a number, many of which have none."""
+        if self._kept is None:
+            return [term for term in terms if term in self.known]
+        asked = list(terms)
+        checks = np.fromiter((crc32(term.encode(*_CODEC)) for term in asked), np.uint32, len(asked))
+        places = self._kept.checks.searchsorted(checks)
+        likely = np.append(self._kept.checks, 0).take(places) == checks
+        return [term for term, is_likely in zip(asked, likely.tolist(), strict=True)
+                if term in self.known or (is_likely and term in self)]  # fmt: skip
+
+    def number_of(self, term: str, /) -> int:
+        """Return the number of `term`, a new one where it had none."""
+        number = self.get(term)
+        if number is None:
+            number = self.known[term] = len(self)
+            self._fresh.append(term)
+        return number
+
+    def terms(self) -> list[str]:
+        """Return all terms in the order of their numbers."""
+        return [*self._kept.terms(), *self._fresh] if self._kept is not None else self._fresh.copy()
+
+    def kept(self) -> KeptTerms:
+        """Return all terms as a checkpoint holds them."""
+        return self._kept if self._kept is not None and not self._fresh else kept_terms(self.terms())
+
+    def frozen(self) -> "Vocabulary":
+        """Return the terms as they stand; their numbers are not asked of it."""
+        frozen = Vocabulary(self._kept)
+        frozen._fresh = self._fresh.copy()
+        return frozen
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        return TERM_BYTES * len(self.known) + (self._kept.size_bytes if self._kept is not None else 0)
+
+    def _look_up(self, term: str) -> int | None:
+        """Return the number of one of the kept terms."""
+        data = term.encode(*_CODEC)
+        check = crc32(data)
+        bounds, checks, order = self._bounds, self._checks, self._order
+        place = bisect_left(checks, check)
+        while place < len(checks) and checks[place] == check:
+            number = order[place]
+            if self._text[bounds[number] : bounds[number + 1]].tobytes() == data:
+                return number
+            place += 1
+        return None

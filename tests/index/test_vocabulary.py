@@ -1,0 +1,60 @@
+"""Terms keep their numbers, whether they came with a checkpoint or since."""
+
+from zlib import crc32
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elytron_index.vocabulary import TERM_BYTES, Vocabulary, kept_terms
+
+TERMS = st.lists(st.text(max_size=6), unique=True, max_size=40)
+
+
+@given(TERMS, TERMS)
+def test_kept_and_fresh_terms_are_found_under_their_numbers(first: list[str], more: list[str]) -> None:
+    vocabulary = Vocabulary(kept_terms(first))
+    numbers = {term: number for number, term in enumerate(dict.fromkeys((*first, *more)))}
+    assert {term: vocabulary.number_of(term) for term in (*more, *first)} == numbers
+    assert {term: vocabulary.get(term) for term in numbers} == numbers
+    assert Vocabulary(kept_terms(first)).among((*first, *more)) == [*first, *(term for term in more if term in first)]
+    assert vocabulary.terms() == vocabulary.kept().terms() == list(numbers)
+    assert len(vocabulary) == len(numbers)
+
+
+@given(TERMS, st.text(max_size=6))
+def test_a_term_that_never_came_has_no_number(terms: list[str], other: str) -> None:
+    for vocabulary in (Vocabulary(), Vocabulary(kept_terms(terms))):
+        assert (other in vocabulary) == (len(vocabulary) > 0 and other in terms)
+        assert vocabulary.get("a term longer than any of these") is None
+        assert vocabulary.among([other, "a term longer than any of these"]) == [other] * (other in vocabulary)
+
+
+def test_terms_of_one_checksum_are_told_apart() -> None:
+    alike = ["plumless", "buckeroo"]
+    assert crc32(alike[0].encode()) == crc32(alike[1].encode())
+    vocabulary = Vocabulary(kept_terms([*alike, "tea"]))
+    assert [vocabulary.get(term) for term in (*alike, "tea", "milk")] == [0, 1, 2, None]
+    assert Vocabulary(kept_terms(alike[:1])).among(alike) == alike[:1]
+
+
+def test_half_a_pair_of_surrogates_is_a_term_like_others() -> None:
+    kept = kept_terms(["tea", "\ud800", "\udfff"])
+    assert Vocabulary(kept).get("\udfff") == 2
+    assert kept.terms() == ["tea", "\ud800", "\udfff"]
+
+
+def test_what_is_frozen_sees_nothing_of_what_comes_later() -> None:
+    vocabulary = Vocabulary(kept_terms(["tea"]))
+    vocabulary.number_of("milk")
+    frozen = vocabulary.frozen()
+    vocabulary.number_of("honey")
+    assert frozen.terms() == ["tea", "milk"]
+    assert vocabulary.terms() == ["tea", "milk", "honey"]
+
+
+def test_terms_that_are_only_kept_take_no_room_in_the_dictionary() -> None:
+    kept = kept_terms([f"term{number}" for number in range(100)])
+    vocabulary = Vocabulary(kept)
+    assert vocabulary.size_bytes == kept.size_bytes < 100 * TERM_BYTES / 3
+    vocabulary.get("term7")
+    assert vocabulary.size_bytes == kept.size_bytes + TERM_BYTES
