@@ -2,6 +2,7 @@
 
 from zlib import crc32
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,15 @@ def test_half_a_pair_of_surrogates_is_a_term_like_others() -> None:
     kept = kept_terms(["tea", "\ud800", "\udfff"])
     assert Vocabulary(kept).get("\udfff") == 2
     assert kept.terms() == ["tea", "\ud800", "\udfff"]
+
+
+def test_a_term_that_was_asked_for_in_vain_is_found_once_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron_index.vocabulary._MISSED_MOST", 2)
+    kept = Vocabulary(kept_terms(["tea"]))
+    for _ in range(2):
+        assert [kept.get(term, -1) for term in ("milk", "honey", "sugar", "tea")] == [-1, -1, -1, 0]
+    assert kept.number_of("honey") == 1
+    assert ("honey" in kept, "milk" in kept) == (True, False)
 
 
 def test_what_is_frozen_sees_nothing_of_what_comes_later() -> None:

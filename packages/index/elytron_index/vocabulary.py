@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 TERM_BYTES = 160
 """About what a term takes in the dictionary."""
+_MISSED_MOST = 1_024
 _CODEC = ("utf-8", "surrogatepass")
 
 
@@ -63,6 +64,7 @@ class Vocabulary:
         self._fresh: list[str] = []
         self.known: dict[str, int] = {}
         """Terms with their numbers, not all of them: those that came lately and those that were asked for."""
+        self._missed: set[str] = set()
         if kept is not None:
             self._text = kept.text.data
             self._bounds = kept.bounds.data
@@ -72,8 +74,8 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self._fresh) + (len(self._kept) if self._kept is not None else 0)
 
-    def __contains__(self, term: object, /) -> bool:
-        return isinstance(term, str) and self.get(term) is not None
+    def __contains__(self, term: str, /) -> bool:
+        return term in self.known or self.get(term) is not None
 
     @overload
     def get(self, term: str, /) -> int | None: ...
@@ -84,10 +86,12 @@ class Vocabulary:
     def get(self, term: str, default: int | None = None, /) -> int | None:
         """Return the number of `term`, or `default`."""
         number = self.known.get(term)
-        if number is None and self._kept is not None:
+        if number is None and self._kept is not None and term not in self._missed:
             number = self._look_up(term)
             if number is not None:
                 self.known[term] = number
+            else:
+                self._miss(term)
         return default if number is None else number
 
     def among(self, terms: Iterable[str], /) -> list[str]:
@@ -126,7 +130,15 @@ class Vocabulary:
     @property
     def size_bytes(self) -> int:
         """About how much memory it takes."""
-        return TERM_BYTES * len(self.known) + (self._kept.size_bytes if self._kept is not None else 0)
+        return TERM_BYTES * (len(self.known) + len(self._missed)) + (
+            self._kept.size_bytes if self._kept is not None else 0
+        )
+
+    def _miss(self, term: str) -> None:
+        """Remember that `term` is none of the kept terms: the same words are asked for again and again."""
+        if len(self._missed) >= _MISSED_MOST:
+            self._missed.clear()
+        self._missed.add(term)
 
     def _look_up(self, term: str) -> int | None:
         """Return the number of one of the kept terms."""
