@@ -2,7 +2,8 @@
 
     python -m benchmarks.quality_times
 
-Everything is told at its own moment and asked at one later; a question is met when its answer comes first.
+Everything is told at its own moment and asked at one later. A question is met when its answer comes first; where a time
+is told by what happened then, when it comes before what was said of the same matter at another time.
 """
 
 import asyncio
@@ -41,11 +42,15 @@ async def told(life: dict[str, Any], clock: FrozenClock, /) -> elytron.MemoryRun
 async def met(memory: elytron.MemoryRuntime, life: dict[str, Any], /) -> dict[str, list[str]]:
     """Return the questions whose answer does not come first, by what was asked of."""
     turns = elytron.RecallFilters(planes=(elytron.Plane.TRANSCRIPT,))
-    missed: dict[str, list[str]] = {"asked_of_words": [], "asked_of_times": []}
+    missed: dict[str, list[str]] = {"asked_of_words": [], "asked_of_anchors": [], "asked_of_times": []}
     for query, answer in life["asked_of_words"]:
         hits = (await memory.recall(query, filters=turns)).hits
         if not hits or hits[0].text != answer:
             missed["asked_of_words"].append(query)
+    for query, answer, other in life["asked_of_anchors"]:
+        found = [hit.text for hit in (await memory.recall(query, filters=turns)).hits]
+        if answer not in found or other in found[: found.index(answer)]:
+            missed["asked_of_anchors"].append(query)
     for query, as_of, known_at, answer in life["asked_of_times"]:
         facts = elytron.RecallFilters(
             planes=(elytron.Plane.LONG_TERM,), as_of=_moment(as_of), known_at=_moment(known_at)
@@ -58,13 +63,13 @@ async def met(memory: elytron.MemoryRuntime, life: dict[str, Any], /) -> dict[st
 
 
 async def run() -> None:
-    """Print how many answers came first, and which did not."""
+    """Print how many questions are met, and which are not."""
     life = json.loads(LIFE.read_text("utf-8"))
     memory = await told(life, FrozenClock())
     missed = await met(memory, life)
     await memory.close()
     for asked, questions in missed.items():
-        print(f"{asked.replace('_', ' '):<16} {len(life[asked]) - len(questions):>3} of {len(life[asked])} come first")
+        print(f"{asked.replace('_', ' '):<16} {len(life[asked]) - len(questions):>3} of {len(life[asked])} are met")
         for question in questions:
             print(f"    not: {question}")
 

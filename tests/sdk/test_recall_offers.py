@@ -198,6 +198,17 @@ async def test_the_last_word_comes_first_where_the_query_asks_what_holds_now(mem
     assert [(hit.id, hit.newer) for hit in first] == [(old, None), (new, None)]
 
 
+async def test_a_time_told_by_what_happened_then_is_looked_up(memory: elytron.MemoryRuntime) -> None:
+    early, moved, late = "I swam in the old pool.", "Today we moved to the mill.", "I swam in the mill's pond."
+    for at, text in (("2025-03-01", early), ("2025-07-04", moved), ("2025-08-01", late)):
+        await memory.add(text, at=at)
+    before = [text for text in texts(await memory.recall("Where did I swim before we moved?")) if text != moved]
+    after = [text for text in texts(await memory.recall("Where did I swim after we moved?")) if text != moved]
+    assert (before, after) == ([early, late], [late, early])
+    unknown = await memory.recall("Where did I swim before the harvest festival?")
+    assert not any(hit.signals.get("date") for hit in unknown.hits)
+
+
 async def test_a_word_here_and_there_is_nothing_relevant(memory: elytron.MemoryRuntime) -> None:
     await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."])
     report = await memory.recall("Which vaccine did the equine surgeon leave for the thoroughbred yearlings?")

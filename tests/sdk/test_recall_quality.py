@@ -24,10 +24,10 @@ async def test_what_answers_is_found_in_every_style_of_talk() -> None:
     assert statistics.fmean(measured.false) <= 0.4
 
 
-async def test_what_was_meant_by_a_time_comes_first() -> None:
+async def test_what_was_meant_by_a_time_is_found() -> None:
     life = json.loads(LIFE.read_text("utf-8"))
     memory = await told(life, FrozenClock())
-    assert await met(memory, life) == {"asked_of_words": [], "asked_of_times": []}
+    assert await met(memory, life) == {"asked_of_words": [], "asked_of_anchors": [], "asked_of_times": []}
     await memory.close()
 
 

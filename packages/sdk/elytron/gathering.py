@@ -18,7 +18,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Diversity, Doubt, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
 from elytron_core.ids import SkillId
 from elytron_core.planes import long_term, procedural, transcript
-from elytron_core.policy import query_types, ranking, relevance, router, wording
+from elytron_core.policy import anchoring, query_types, ranking, relevance, router, wording
 from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.ports.store import Document, Ref
@@ -101,6 +101,7 @@ async def gather(
         nudge(ctx, scope.space)
     held = index.planes()
     key = conversation.key if conversation.is_trusted else None
+    question = _anchored(index, question, filters, now, key)
     found = {
         plane: index.search(
             _asked_of_index(
@@ -134,6 +135,20 @@ async def gather(
         doubts=doubts_of(found) if hits else (),
         unheard=_spelt(index, query, found),
     )
+
+
+def _anchored(
+    index: SpaceIndex, question: query_types.Question, filters: RecallFilters, now: Instant, key: ConversationKey | None
+) -> query_types.Question:
+    """Return `question` with the time that its anchor tells; as it is where it has none, or nobody spoke of that."""
+    anchor = question.anchor
+    if anchor is None or key is None or Plane.TRANSCRIPT not in index.planes():
+        return question
+    told = index_filters(filters, Plane.TRANSCRIPT, now, key)
+    found = index.search(IndexQuery(text=anchor.text, limit=1, filters=told, owner=question.owner)).found
+    if not found or not found[0].unit.at or found[0].signals.coverage < anchoring.LEAST_COVERED:
+        return question
+    return question._replace(spans=anchoring.spans_of(anchor, Instant(found[0].unit.at)))
 
 
 def _asked_of_index(

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
+from elytron_core.policy.anchoring import Anchor, anchor_in
 from elytron_core.policy.dates_asked import Span, spans_in, without_relative
 from elytron_core.policy.retelling import retells, without_asking
 from elytron_core.text.telling import Trait
@@ -47,6 +48,8 @@ class Question(NamedTuple):
     """Whether it asks for what may be concluded, which shares few words with what it is concluded from."""
     retells: bool = False
     """Whether what was said is to be told again: a summary, an order, how something went."""
+    anchor: Anchor | None = None
+    """What the time that it speaks of is told by, where no date says it."""
 
 
 class _Opening(NamedTuple):
@@ -130,16 +133,19 @@ def read(text: str, now: Instant, /) -> Question:
         fits |= Trait.QUOTE
     is_to_somebody = "you" in lowered or "你" in lowered
     owner = Owner.ASSISTANT if is_to_somebody and _OF_ASSISTANT.search(lowered) else Owner.USER
+    heeds = Trait.STANDING if _REQUEST.search(lowered) and not _OF_PAST.search(lowered) else Trait.NOTHING
+    spans = spans_in(text, now)
     return Question(
         _looked_for(text, lowered),
         fits,
-        Trait.STANDING if _REQUEST.search(lowered) and not _OF_PAST.search(lowered) else Trait.NOTHING,
+        heeds,
         several,
         owner,
         _version(lowered),
-        spans_in(text, now),
+        spans,
         _GUESS.search(lowered) is not None,
         retells(lowered),
+        None if spans or heeds else anchor_in(text, lowered),
     )
 
 

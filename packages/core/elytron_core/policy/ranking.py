@@ -32,7 +32,7 @@ class Weights:
     asking: float = 0.7
     """What a word that questions are made with counts beside others as rare."""
     near: float = 0.7
-    window: float = 1.0
+    window: float = 0.75
     session: float = 0.25
     answer: float = 0.5
     vector: float = 1.0

@@ -1,0 +1,55 @@
+"""Times that are told by what happened then."""
+
+import pytest
+
+from elytron_core.clock import Instant, instant
+from elytron_core.policy.anchoring import Side, anchor_in, spans_of
+from elytron_core.policy.query_types import read
+
+NOW = instant("2026-03-10T12:00:00Z")
+DAY = 86_400_000
+USUAL = 90 * DAY
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "side", "reach"),
+    [
+        ("What did we plant before we moved?", "we moved", Side.BEFORE, USUAL),
+        ("Where did I swim after the roof was repaired, and when?", "the roof was repaired", Side.AFTER, USUAL),
+        ("How is she doing since the accident?", "the accident", Side.AFTER, USUAL),
+        ("Prior to the wedding, who called?", "the wedding", Side.BEFORE, USUAL),
+        ("What broke two weeks after the wedding?", "the wedding", Side.AFTER, USUAL),
+        ("What did I sell a year before the flood?", "the flood", Side.BEFORE, 366 * DAY * 3 // 2),
+        ("What did I read 9999 years before the flood?", "the flood", Side.BEFORE, 1_000 * 366 * DAY * 3 // 2),
+    ],
+)
+def test_what_a_time_is_told_by_is_read_from_the_question(text: str, what: str, side: Side, reach: int) -> None:
+    assert anchor_in(text, text.lower()) == (what, side, reach)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Who called?", "What did I do after all?", "Until when was it there?", "What happened before?", "My aftershave?"],
+)
+def test_where_nothing_is_named_there_is_no_anchor(text: str) -> None:
+    assert anchor_in(text, text.lower()) is None
+
+
+@pytest.mark.parametrize("text", ["What did I do before 4 May 2025?", "Suggest a meal after a long ride"])
+def test_dates_need_no_anchor_nor_does_advice(text: str) -> None:
+    assert read(text, NOW).anchor is None
+
+
+def test_what_lies_near_the_anchor_on_its_side_is_the_likelier_answer() -> None:
+    before, after = (read(f"What broke {side} we moved?", NOW).anchor for side in ("before", "after"))
+    assert before is not None
+    assert after is not None
+    moved = Instant(instant("2025-07-04"))
+    near, far = spans_of(before, moved)
+    assert near.start < moved - 80 * DAY
+    assert far.start < near.start
+    assert moved < near.end == far.end < moved + DAY
+    assert near.worth > far.worth > 0
+    near, far = spans_of(after, moved)
+    assert moved - DAY < near.start == far.start < moved
+    assert moved + 80 * DAY < near.end < far.end
