@@ -94,14 +94,13 @@ async def gather(
         return Gathered(RecallOutcome.EMPTY_QUERY, sequence=index.watermark)
     now = ctx.clock.now()
     conversation = await meant(ctx, scope)
-    question = query_types.read(query, now)
+    key = conversation.key if conversation.is_trusted else None
+    question = _anchored(index, query_types.read(query, now), filters, now, key)
     use, vector = await ctx.encoders.asked(record, index, question.text)
     unembedded = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
     if unembedded:
         nudge(ctx, scope.space)
     held = index.planes()
-    key = conversation.key if conversation.is_trusted else None
-    question = _anchored(index, question, filters, now, key)
     found = {
         plane: index.search(
             _asked_of_index(
