@@ -94,10 +94,10 @@ class IndexQuery:
     vector: tuple[str, bytes] | None = None
     filters: Filters = field(default_factory=Filters)
     weights: Weights = STANDARD
-    body: Bm25 = field(default_factory=Bm25)
-    title: Bm25 = field(default_factory=Bm25)
-    label: Bm25 = field(default_factory=lambda: Bm25(k1=0.9, b=0.0))
-    context: Context = field(default_factory=Context)
+    body: Bm25 = Bm25()
+    title: Bm25 = Bm25()
+    label: Bm25 = Bm25(k1=0.9, b=0.0)
+    context: Context = Context()
     spans: tuple[Span, ...] = ()
     fits: Trait = Trait.NOTHING
     heeds: Trait = Trait.NOTHING

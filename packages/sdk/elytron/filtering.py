@@ -36,6 +36,8 @@ def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) 
 
 def message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
     """Tell whether `filters` mean a message, shown or hidden."""
+    if not filters.model_fields_set:
+        return True
     message = turn.messages[part]
     return (
         _among(turn.agent, filters.agents)

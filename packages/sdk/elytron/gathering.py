@@ -123,7 +123,7 @@ async def gather(
         RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_RELEVANT,
         hits,
         order=tuple(map(placed, ranked)) if depth else (),
-        scores=tuple(item.score for item in ranked),
+        scores=tuple([item.score for item in ranked]),
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),

@@ -124,11 +124,22 @@ async def _walk(
             for part, hit in hits(document, plane) if document is not None else ():
                 if part > parts:
                     yield f"{place}.{part}.{key}", hit
-        while documents := await ctx.store.scan(space, collection, after=key, limit=_PAGE):
-            for document in documents:
-                key = document.ref.key
-                for part, hit in hits(document, plane):
-                    yield f"{place}.{part}.{key}", hit
+        async for document in _documents(ctx, space, collection, after=key, most_often=request.limit + 1):
+            for part, hit in hits(document, plane):
+                yield f"{place}.{part}.{document.ref.key}", hit
+
+
+async def _documents(
+    ctx: OperationContext, space: SpaceId, collection: str, *, after: str, most_often: int
+) -> AsyncIterator[Document]:
+    """Yield the documents behind `after`. The first page is of what is `most_often` all that is looked at."""
+    size = min(most_often, _PAGE)
+    while documents := await ctx.store.scan(space, collection, after=after, limit=size):
+        for document in documents:
+            yield document
+        if len(documents) < size:
+            return
+        after, size = documents[-1].ref.key, _PAGE
 
 
 def _parse_cursor(cursor: str | None) -> tuple[int, str, int]:
