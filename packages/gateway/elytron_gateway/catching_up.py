@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from elytron.background import Background
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_gateway.service import Gateway
@@ -16,23 +17,15 @@ class CatchingUp:
     def __init__(self, gateway: Gateway, /, *, pause_s: float = limits.GATEWAY_CATCH_UP_S) -> None:
         self._gateway = gateway
         self._pause_s = pause_s
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(self._work, name="elytron-gateway-catching-up")
 
     def start(self) -> None:
         """Begin to look."""
-        assert self._task is None
-        self._task = asyncio.get_running_loop().create_task(self._work(), name="elytron-gateway-catching-up")
+        self._background.start()
 
     async def stop(self) -> None:
         """End; what is just being told is told again later, under the same key."""
-        task, self._task = self._task, None
-        if task is None:
-            return
-        task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            return
+        await self._background.stop()
 
     async def _work(self) -> None:
         while True:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from elytron.background import Background
 from elytron.context import OperationContext
 from elytron.flows.working import run_next
 from elytron.queueing import read_queue
@@ -23,24 +24,16 @@ class Worker:
         self._ctx = ctx
         self._pause_s = pause_s
         self._stopping = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background(self._work, name="elytron-worker")
 
     def start(self) -> None:
         """Begin to work."""
-        assert self._task is None
-        self._task = asyncio.get_running_loop().create_task(self._work(), name="elytron-worker")
+        self._background.start()
 
     async def stop(self) -> None:
         """End after the step under way; the job it belongs to goes back to the queue."""
         self._stopping.set()
-        task, self._task = self._task, None
-        if task is None:
-            return
-        task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            return
+        await self._background.stop()
 
     async def _work(self) -> None:
         rounds = 0
