@@ -12,7 +12,14 @@ from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.planes import long_term, transcript
 from elytron_core.policy import blocks, projection
-from elytron_core.policy.projection import ProjectionInputs, RecalledItem, RecentMessage, StandingFact, StandingSkill
+from elytron_core.policy.projection import (
+    ProjectionInputs,
+    RecalledItem,
+    RecentMessage,
+    StandingFact,
+    StandingSkill,
+    WishItem,
+)
 
 MARK = "7f3a9c"
 AT = instant("2025-03-02T14:05:33Z")
@@ -360,3 +367,29 @@ def test_recall_and_messages_share_a_short_room() -> None:
     long_talk = tuple(message(f"m{at}", "y" * 100) for at in range(40))
     made = build(ProjectionInputs(system_max_len=4_000, recalled=many, recent=long_talk))
     assert len(section(made, SectionName.RECALLED).included) > len(section(made, SectionName.RECENT).included) > 4
+
+
+def test_what_is_to_hold_stands_first_inside_the_fence_and_is_recalled_again_only_where_more_was_said() -> None:
+    wishes = (
+        WishItem(id="r1", text="Never suggest pork.", speaker="Mina", at=AT),
+        WishItem(id="r2", text="I prefer aisle seats.", is_whole=False, at=AT),
+    )
+    items = (recalled("r1", "Never suggest pork."), recalled("r2", "My flight is on Monday. I prefer aisle seats."))
+    made = build(ProjectionInputs(system_max_len=4_000, wishes=wishes, recalled=items))
+    fence = made.block.split("\n")[1:]
+    assert fence[1:4] == [
+        "Lasting wishes and tastes that people told, latest first:",
+        "- [2025-03-02 14:05 Mina] Never suggest pork.",
+        "- [2025-03-02 14:05 user] I prefer aisle seats.",
+    ]
+    assert section(made, SectionName.RECALLED).included == ("r2",)
+
+
+def test_what_speaks_against_what_was_recalled_is_said_above_it_and_cannot_leave_its_line() -> None:
+    note = "nobody here says anything of: </memory-x>\nhoneymoon"
+    made = build(ProjectionInputs(system_max_len=4_000, recalled=(recalled(),), recall_note=note))
+    assert (
+        "\nRecalled for this turn, best first (nobody here says anything of: \u2039/memory-x> honeymoon):\n"
+        in made.block
+    )
+    assert made.checks.fence_closed

@@ -232,3 +232,78 @@ async def test_of_a_kind_only_its_budget_stands_and_the_rest_answers_when_asked(
     assert "Rex0" in report.system_memory_block
     assert recalled.included
     assert set(report.selected_ids) <= set(report.candidate_ids)
+
+
+async def chatted(memory: elytron.MemoryRuntime, *said: str) -> None:
+    """Let a user say each, and an assistant answer."""
+    for text in said:
+        await memory.add([{"role": "user", "content": text}, {"role": "assistant", "content": "Always a pleasure!"}])
+
+
+def wishes_in(report: elytron.MemoryProjectionReport) -> list[str]:
+    lines = report.system_memory_block.split("\n")
+    starts = [place for place, line in enumerate(lines) if line.startswith("Lasting wishes")]
+    if not starts:
+        return []
+    told = (line for line in lines[starts[0] + 1 :])
+    found: list[str] = []
+    for line in told:
+        if not line.startswith("- "):
+            break
+        found.append(line.partition("] ")[2])
+    return found
+
+
+async def test_what_the_user_wished_to_hold_is_shown_whatever_is_asked(memory: elytron.MemoryRuntime) -> None:
+    await chatted(memory, "Always answer in metric units.", "Never suggest pork.", "请不要推荐海鲜。", "It rains.")
+    await chatted(memory, *(f"The ferry number {number} was late." for number in range(60)))
+    report = await memory.project("How far is it to the lighthouse?")
+    assert wishes_in(report) == ["请不要推荐海鲜。", "Never suggest pork.", "Always answer in metric units."]
+
+
+async def test_what_the_user_took_back_is_shown_no_more(memory: elytron.MemoryRuntime) -> None:
+    await chatted(
+        memory, "I never eat pork.", "以后都用英文回答我。", "Actually, pork is fine now.", "以后请用中文回答。"
+    )
+    assert wishes_in(await memory.project("What shall I cook?")) == ["以后请用中文回答。"]
+
+
+async def test_what_people_wish_of_each_other_and_what_was_forgotten_is_no_wish(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("Never suggest pork.", speaker="Ada")
+    await memory.add("Always call first.", speaker="Bob")
+    assert wishes_in(await memory.project("What shall I cook?")) == []
+    async with elytron.open("memory:", space="cy") as alone:
+        (wish,) = (await alone.add("Never suggest pork.")).ids
+        assert wishes_in(await alone.project("What shall I cook?")) == ["Never suggest pork."]
+        await alone.forget(elytron.MemoryForgetRequest(ids=(wish,)))
+        assert wishes_in(await alone.project("What shall I cook?")) == []
+        assert wishes_in(await memory.project("anything", user_id="nobody")) == []
+
+
+async def test_a_block_is_filled_with_what_was_recalled(memory: elytron.MemoryRuntime) -> None:
+    said = [f"Lantern {number} was lit at the pier, and it burned for {number} hours." for number in range(200)]
+    await memory.add(said, conversation="lanterns")
+    report = await memory.project("Which lanterns were lit at the pier?", max_chars=8_000)
+    assert report.budget - len(report.system_memory_block) < 100
+    (shown,) = [part for part in report.sections if part.name is SectionName.RECALLED]
+    assert len(shown.included) > 50
+    assert 0 < len(shown.dropped) < 60
+
+
+async def test_of_a_long_answer_the_sentences_are_shown_that_tell(memory: elytron.MemoryRuntime) -> None:
+    filling = "Most people underestimate how long the planning takes. " * 40
+    answer = f"Great question! {filling}Pick the rider with the fewest open parcels. {filling}"
+    await memory.add([{"role": "user", "content": "Which rider?"}, {"role": "assistant", "content": answer}])
+    report = await memory.project("Which rider did you say gets the next of the parcels?", max_chars=2_000)
+    assert "Pick the rider with the fewest open parcels." in report.system_memory_block
+    assert report.checks.faithful
+
+
+async def test_the_block_says_what_nobody_spoke_of(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(["We put the old sofa near the window of the living room.", "It rained."], conversation="home")
+    block = (await memory.project("Who put the Steinway near the window?")).system_memory_block
+    assert "best first (nobody here says anything of: Steinway):" in block
+    await memory.add("I bought a red kayak at the boat fair.", speaker="Bob", conversation="home")
+    await memory.add("The fair was crowded this year.", speaker="Ada", conversation="home")
+    block = (await memory.project("What kayak did Ada buy at the boat fair?")).system_memory_block
+    assert "(others than the one asked about said what comes nearest):" in block

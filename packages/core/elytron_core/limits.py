@@ -60,6 +60,8 @@ RERANK_TEXT_CHARS = 4_000
 RERANK_WAIT_S = 10.0
 PROJECTION_CHARS_MAX = 1_000_000
 PROJECTION_CHARS_DEFAULT = 4_096
+WISHES_READ = 48
+"""So many of the last messages that say what is to hold are read for a block, and as many that speak of a change."""
 RECENT_MESSAGES_MAX = 200
 RECENT_MESSAGES_DEFAULT = 8
 

@@ -6,10 +6,12 @@ import numpy as np
 
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
+from elytron_core.text.telling import Trait
 from elytron_index import checkpoint, hearing
 from elytron_index.checkpoint import Bytes
 from elytron_index.frozen import Frozen
-from elytron_index.query import Candidates, IndexQuery, UnitView
+from elytron_index.latest import latest
+from elytron_index.query import Candidates, Filters, IndexQuery, UnitView
 from elytron_index.reading import Reading
 from elytron_index.search import search
 from elytron_index.state import State
@@ -68,6 +70,13 @@ class SpaceIndex:
     def spelt(self, text: str, terms: Sequence[str], /) -> tuple[str, ...]:
         """Return the words of `text` that are, or have in them, one of `terms`, as they are written there."""
         return hearing.spelt(self._state.analyser, text, frozenset(terms))
+
+    def latest(self, filters: Filters, traits: Trait, /, *, limit: int) -> tuple[UnitView, ...]:
+        """Return the last units that pass and have one of `traits`, latest first, those of assistants left out.
+
+        Nothing where several speak and none of them is an assistant: people tell each other what is not meant for it.
+        """
+        return latest(self._state, filters, traits, limit=limit)
 
     def units_near(self, unit: UnitView, /, *, before: int, after: int) -> tuple[UnitView, ...]:
         """Return up to `before` units ahead of `unit` in its thread and `after` behind it, in order, without itself."""

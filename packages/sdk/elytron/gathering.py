@@ -9,13 +9,13 @@ from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.embedding.passing import nudge
 from elytron.hits import skill_hit, with_newer
-from elytron.judging import doubts_of, nearest_of
+from elytron.judging import UNJUDGED, Judged, judged, nearest_of
 from elytron.keeping import kept, text_of, title_of
 from elytron.ranked import Placed, Ranked, favoured, hits_of, placed, ranked_fact, signals_of
 from elytron.units import home_of
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Diversity, Doubt, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
+from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
 from elytron_core.ids import SkillId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.policy import anchoring, query_types, ranking, relevance, router, wording
@@ -25,7 +25,6 @@ from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four
 from elytron_core.scope import ConversationKey, Scope
 from elytron_index import Candidate, Candidates, Filters, IndexQuery
-from elytron_index.space import SpaceIndex
 
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
@@ -57,8 +56,7 @@ class Gathered:
     unembedded: int = 0
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     """Whether the scope's chat may stand for a conversation; where not, nothing said is recalled."""
-    doubts: tuple[Doubt, ...] = ()
-    unheard: tuple[str, ...] = ()
+    judged: Judged = UNJUDGED
 
 
 class _Asked(NamedTuple):
@@ -131,8 +129,7 @@ async def gather(
         intent=route.intent,
         vectors=use,
         unembedded=unembedded,
-        doubts=doubts_of(found) if hits else (),
-        unheard=_spelt(index, query, found),
+        judged=judged(index, query, found, has_hits=bool(hits)),
     )
 
 
@@ -245,12 +242,6 @@ def _wanted(plane: Plane, limit: int) -> int:
             return SKILLS_SCORED
         case _:
             return KEPT_SCORED
-
-
-def _spelt(index: SpaceIndex, query: str, found: Mapping[Plane, Candidates]) -> tuple[str, ...]:
-    """Return the words of the query that nobody here says, as they were asked."""
-    terms = next((part.unheard.words for part in found.values()), ())
-    return index.spelt(query, terms) if terms else ()
 
 
 def _turns(found: Candidates, question: query_types.Question) -> list[Ranked]:

@@ -1,11 +1,35 @@
 """What of a search tells how far its answer is to be trusted."""
 
 from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from elytron_core.contracts.recalling import Doubt, Plane
 from elytron_core.policy import relevance
 from elytron_core.policy.query_types import Question
 from elytron_index import Candidates
+from elytron_index.space import SpaceIndex
+
+
+class Judged(NamedTuple):
+    """What is to be told of a query beside the hits."""
+
+    terms: tuple[str, ...] = ()
+    """What it was looked for by."""
+    unheard: tuple[str, ...] = ()
+    """Its words that nobody here says, nor anything alike, as they were asked."""
+    doubts: tuple[Doubt, ...] = ()
+
+
+UNJUDGED: Final = Judged()
+
+
+def judged(index: SpaceIndex, query: str, found: Mapping[Plane, Candidates], /, *, has_hits: bool) -> Judged:
+    """Return what is to be told of `query`, whose search in each plane came to `found`."""
+    of_any = next(iter(found.values()), None)
+    if of_any is None:
+        return UNJUDGED
+    unheard = index.spelt(query, of_any.unheard.words) if of_any.unheard.words else ()
+    return Judged(of_any.terms, unheard, _doubts(found) if has_hits else ())
 
 
 def nearest_of(found: Candidates, question: Question, /) -> relevance.Nearest:
@@ -29,7 +53,7 @@ def nearest_of(found: Candidates, question: Question, /) -> relevance.Nearest:
     )
 
 
-def doubts_of(found: Mapping[Plane, Candidates], /) -> tuple[Doubt, ...]:
+def _doubts(found: Mapping[Plane, Candidates], /) -> tuple[Doubt, ...]:
     """Return why what was found may not answer."""
     doubts: list[Doubt] = []
     if any(part.unheard.words for part in found.values()):

@@ -29,7 +29,8 @@ class MemoryProjectionRequest(ScopedRequest):
     user_query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
     system_max_len: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] = limits.PROJECTION_CHARS_DEFAULT
     recent_messages_limit: Annotated[int, Field(ge=0, le=limits.RECENT_MESSAGES_MAX)] = limits.RECENT_MESSAGES_DEFAULT
-    recall_limit: Annotated[int, Field(ge=0, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
+    recall_limit: Annotated[int, Field(ge=0, le=limits.RECALL_MAX)] | None = None
+    """How many recalled memories are shown at most; without it, as many as there is room for."""
     pressure: Pressure = Pressure.NORMAL
     filters: RecallFilters = RecallFilters()
     provider_max_len: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] | None = None
@@ -56,6 +57,8 @@ class SectionName(StrEnum):
     PRIVATE = "private"
     FACTS = "facts"
     SKILLS = "skills"
+    WISHES = "wishes"
+    """What people said is to hold from now on: wishes for answers, tastes, what they cannot have, latest first."""
     CONTINUITY = "continuity"
     """Where the conversation's work stands, its summary, its capsules."""
     AGENT_SKILLS = "agent_skills"

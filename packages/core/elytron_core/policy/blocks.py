@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -16,6 +16,7 @@ HEADINGS: Final = MappingProxyType(
         SectionName.PRIVATE: "Private context:",
         SectionName.FACTS: "Known facts:",
         SectionName.SKILLS: "Known procedures:",
+        SectionName.WISHES: "Lasting wishes and tastes that people told, latest first:",
         SectionName.CONTINUITY: "Where things stand:",
         SectionName.AGENT_SKILLS: "Skills in the host's directories (the host reads and runs them):",
         SectionName.AGENT_TOOLS: (
@@ -34,6 +35,7 @@ LAYERS: Final = MappingProxyType(
         SectionName.PRIVATE: ProjectionLayer.L3,
         SectionName.FACTS: ProjectionLayer.L2,
         SectionName.SKILLS: ProjectionLayer.L2,
+        SectionName.WISHES: ProjectionLayer.L2,
         SectionName.CONTINUITY: ProjectionLayer.L2,
         SectionName.AGENT_SKILLS: ProjectionLayer.L2,
         SectionName.AGENT_TOOLS: ProjectionLayer.L2,
@@ -45,6 +47,11 @@ LAYERS: Final = MappingProxyType(
 
 ITEM_CHARS_MAX: Final = 1_200
 """The longest text of one memory; what is longer is clipped however much room there is."""
+RECALLED_CHARS_MIN: Final = 500
+RECALLED_CHARS_MAX: Final = 4_800
+"""A recalled message is shown in so many characters at least, and at the most, where it has them."""
+BEST_SHARE: Final = 4
+"""The best of them has one part in so many of the block, the second half of that, and so on."""
 ITEM_CHARS_MIN: Final = 40
 """A clipped text is never shorter than this."""
 LABEL_CHARS: Final = 48
@@ -68,12 +75,17 @@ class Line:
     clipped: bool
     source: str
     """The whole text that it was made of."""
+    in_parts: bool = False
+    """Whether the text is made of parts of it, with a mark where something was left out."""
 
     @property
     def is_faithful(self) -> bool:
         """Whether the line says what its memory says: its beginning, where it was clipped, and nothing else."""
         told = self.text.removesuffix(_ELLIPSIS) if self.clipped else self.text
-        return escape(self.source[: 8 * ITEM_CHARS_MAX]).startswith(told)
+        if not self.in_parts:
+            return escape(self.source[: 8 * ITEM_CHARS_MAX]).startswith(told)
+        source = _bare(escape(self.source))
+        return all(_bare(part).strip() in source for part in told.split(_ELLIPSIS))
 
     def fitted(self, room: int) -> "Line | None":
         """Return the line in at most `room` characters: whole, clipped to no less than a text may have, or none."""
@@ -82,7 +94,7 @@ class Line:
             return self
         if left < ITEM_CHARS_MIN:
             return None
-        return Line(self.id, self.head, clip(self.text, left), clipped=True, source=self.source)
+        return replace(self, text=clip(self.text, left), clipped=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +127,11 @@ class Filled:
         )
 
 
-def fill(name: SectionName, lines: Sequence[Line], *, room: int) -> Filled:
-    """Return the section with what fits into `room`, its heading paid by the first line."""
+def fill(name: SectionName, lines: Sequence[Line], *, room: int, note: str = "") -> Filled:
+    """Return the section with what fits into `room`, its heading, `note` included, paid by the first line."""
     latest_first = name is SectionName.RECENT
-    left = room - len(HEADINGS[name]) - 1
+    heading = f"{HEADINGS[name].removesuffix(':')} ({note}):" if note else HEADINGS[name]
+    left = room - len(heading) - 1
     kept: list[Line] = []
     dropped: list[str] = []
     for line in reversed(lines) if latest_first else lines:
@@ -134,28 +147,48 @@ def fill(name: SectionName, lines: Sequence[Line], *, room: int) -> Filled:
     return Filled(
         name=name,
         room=room,
-        text="".join(f"\n{part}" for part in (HEADINGS[name], *(line.head + line.text for line in kept)))
-        if kept
-        else "",
+        text="".join(f"\n{part}" for part in (heading, *(line.head + line.text for line in kept))) if kept else "",
         included=tuple(line.id for line in kept),
         dropped=tuple(dropped),
         lines=tuple(kept),
     )
 
 
-def line_of(memory: str, labels: Sequence[str], text: str) -> Line:
-    """Return a memory as one line, its text escaped and clipped to the longest a line may have."""
+def line_of(
+    memory: str, labels: Sequence[str], text: str, *, parts: Sequence[tuple[int, int]] = (), most: int = ITEM_CHARS_MAX
+) -> Line:
+    """Return a memory as one line, its text, or `parts` of it, escaped and clipped to the longest a line may have."""
     label = " ".join(part for part in labels if part)
+    source = text
+    if parts:
+        text = excerpt(text, parts)
     # White space and invisible characters go before the length counts, so more than the longest text is looked at.
     shown = escape(text[: 4 * ITEM_CHARS_MAX])
-    is_clipped = len(shown) > ITEM_CHARS_MAX or len(text) > 4 * ITEM_CHARS_MAX
+    is_clipped = len(shown) > most or len(text) > 4 * ITEM_CHARS_MAX
     return Line(
         id=memory,
         head=f"- [{label}] " if label else "- ",
-        text=clip(shown, ITEM_CHARS_MAX) if is_clipped else shown,
+        text=clip(shown, most) if is_clipped else shown,
         clipped=is_clipped,
-        source=text,
+        source=source,
+        in_parts=bool(parts),
     )
+
+
+def excerpt(text: str, parts: Sequence[tuple[int, int]], /) -> str:
+    """Return the parts of a text, with a mark wherever something is left out."""
+    told = f" {_ELLIPSIS} ".join(text[start:end].strip() for start, end in parts)
+    before = f"{_ELLIPSIS} " if parts[0][0] else ""
+    return f"{before}{told} {_ELLIPSIS}" if parts[-1][1] < len(text) else before + told
+
+
+def recalled_chars(place: int, budget: int, /) -> int:
+    """Return the longest that the recalled message at `place`, from 1 on, is shown in a block of `budget` characters.
+
+    What answers stands in a few sentences, so that many messages are shown in part rather than one whole; the better a
+    message is, the more of it.
+    """
+    return max(RECALLED_CHARS_MIN, min(RECALLED_CHARS_MAX, budget // (BEST_SHARE * place)))
 
 
 def minute(at: Instant | None) -> str:
@@ -173,12 +206,17 @@ def escape(text: str, /) -> str:
 
     Nor is a Markdown image left in it: what shows a model's answer would fetch one from wherever the text says.
     """
+    text = " ".join(text.split())
     if not text.isprintable():
-        text = "".join(
-            char for char in text if char.isspace() or char in _JOINERS or unicodedata.category(char) not in _UNSEEN
-        )
-    shown = _FENCE.sub("\u2039", " ".join(text.split()))
+        kept = (char for char in text if char in _JOINERS or unicodedata.category(char) not in _UNSEEN)
+        text = " ".join("".join(kept).split())
+    shown = _FENCE.sub("\u2039", text)
     return shown.replace("![", "! [") if "](" in shown else shown
+
+
+def _bare(text: str) -> str:
+    """Return an escaped text without what escaping makes of the text beside."""
+    return text.replace("<", "\u2039").replace("\uff1c", "\u2039").replace("\ufe64", "\u2039").replace("! [", "![")
 
 
 def clip(text: str, size: int) -> str:

@@ -80,7 +80,9 @@ _STANDING = re.compile(
     r"|\bwhen (?:i (?:ask|mention)|you (?:show|give|compare|write|explain|answer|talk|suggest|recommend))\b"
     r"|\b(?:from now on|whenever|my preference|my favou?rite|leave out|(?:can't|cannot) (?:stand|eat|bear))\b"
     r"|\b(?:am|i'm|is) (?:allergic|vegetarian|vegan|intolerant)\b"
-    r"|请(?:总是|不要|别|用)|以后都|我(?:更?喜欢|讨厌|不吃|过敏)",
+    r"|请(?:总是|始终|一律|务必|不要|别|用|叫我)|以后(?:都|请|一律|不要|别|用)|(?:永远|千万|一律)(?:不要|别|用)|(?:总是|始终)用"
+    r"|不要再?给我|我(?:更|最|很|不|一直)?喜欢|我(?:讨厌|不爱|吃素|过敏|只[吃喝用])|我对.{1,12}过敏"
+    r"|我(?:从来?)?(?:不|不能|不可以)[吃喝]",
     re.IGNORECASE,
 )
 """How people say what is to hold from now on: wishes for answers, tastes, what they cannot have."""

@@ -3,11 +3,13 @@
 from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.filtering import message_passes, wants
-from elytron.gathering import gather
+from elytron.gathering import Gathered, gather
 from elytron.hinting import hint_of_skill, hint_of_tool, hints_beside
 from elytron.profiling import rendered_chars
 from elytron.standing import Private, Work, mount_of, private_of, standing_facts, standing_skills, work_of
+from elytron.wishing import wishes_of
 from elytron.writes.reuse import touch_skills
+from elytron_core import limits
 from elytron_core.contracts.modes import ModeAction, ModeInput
 from elytron_core.contracts.projecting import (
     MemoryProjectionReport,
@@ -16,14 +18,18 @@ from elytron_core.contracts.projecting import (
     PrivateGate,
     SectionName,
 )
-from elytron_core.contracts.recalling import Plane, RecallHit, RecallOutcome
+from elytron_core.contracts.recalling import Doubt, Plane, RecallOutcome
 from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.policy import modes, projection
+from elytron_core.policy.blocks import RECALLED_CHARS_MIN, recalled_chars
+from elytron_core.policy.passages import passages_of
 from elytron_core.scope import Scope
 
 MARK_BYTES = 12
+SHORT_CHARS = 80
+"""A short message with who said it when."""
 
 
 async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) -> MemoryProjectionReport:
@@ -36,15 +42,14 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
 
 
 async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
-    mode = request.mode_input
-    conversation = await meant(ctx, scope)
-    facts = await standing_facts(ctx, scope, request, conversation.key if conversation.is_trusted else None)
-    # What stands in the block already is not recalled twice, so more is gathered than will be shown.
-    limit = max(request.recall_limit, 1) + request.recent_messages_limit + len(facts)
+    mode, conversation = request.mode_input, await meant(ctx, scope)
+    key = conversation.key if conversation.is_trusted else None
+    facts = await standing_facts(ctx, scope, request, key)
+    max_len, by_bound = _bound(ctx, request)
+    wanted = request.recall_limit if request.recall_limit is not None else _fitting(max_len)
+    limit = _gathered(wanted, request.recent_messages_limit + len(facts))
     gathered = await gather(ctx, scope, request.user_query, request.filters, limit=limit)
     within = conversation.within(scope)
-    recent = await _recent(ctx, within, request) if conversation.is_trusted else ()
-    max_len, by_bound = _bound(ctx, request)
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
     work = await work_of(ctx, within, request) if conversation.is_trusted else Work()
@@ -57,15 +62,17 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
             mount=await mount_of(ctx, scope, request),
             private=private.items,
             withheld=private.withheld,
+            wishes=await wishes_of(ctx, scope, request, key),
             standing=work.items,
             has_work=work.has_work,
             facts=facts,
             skills=await standing_skills(ctx, scope, request),
             agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
             agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
-            recent=recent,
-            recalled=tuple(_recalled(hit) for hit in gathered.hits),
-            recall_limit=request.recall_limit,
+            recent=await _recent(ctx, within, request) if conversation.is_trusted else (),
+            recalled=_recalled(gathered, room=max_len),
+            recall_note=_note(gathered),
+            recall_limit=wanted,
             space_is_empty=gathered.outcome is RecallOutcome.EMPTY_SPACE,
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
@@ -132,10 +139,48 @@ def _not_admitted(
     )
 
 
-def _recalled(hit: RecallHit) -> projection.RecalledItem:
-    return projection.RecalledItem(
-        id=hit.id, plane=hit.plane, text=hit.text, speaker=hit.speaker or hit.role, at=hit.at, score=hit.score
+def _note(gathered: Gathered) -> str:
+    """Return what speaks against what was recalled, in a few words."""
+    doubts, words = gathered.judged.doubts, ", ".join(gathered.judged.unheard)
+    notes = (
+        f"nobody here says anything of: {words}" if Doubt.UNHEARD in doubts else "",
+        "others than the one asked about said what comes nearest" if Doubt.SAID_BY_OTHERS in doubts else "",
     )
+    return "; ".join(filter(None, notes))
+
+
+def _gathered(wanted: int, standing: int) -> int:
+    """Return how many are gathered: what stands in the block already is not recalled twice."""
+    return min(max(wanted, 1) + standing, limits.RECALL_MAX)
+
+
+def _fitting(max_len: int) -> int:
+    """Return how many memories there may be room for."""
+    return min(max(max_len // SHORT_CHARS, limits.RECALL_DEFAULT), limits.RECALL_MAX)
+
+
+def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.RecalledItem, ...]:
+    """Return the hits that there may be room for, and a few more; of long messages the passage that answers best."""
+    items: list[projection.RecalledItem] = []
+    budget = room
+    for place, hit in enumerate(gathered.hits, 1):
+        most = recalled_chars(place, budget)
+        is_long = hit.plane is Plane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
+        items.append(
+            projection.RecalledItem(
+                id=hit.id,
+                plane=hit.plane,
+                text=hit.text,
+                speaker=hit.speaker or hit.role,
+                at=hit.at,
+                score=hit.score,
+                parts=passages_of(hit.text, gathered.judged.terms, most) if is_long else (),
+            )
+        )
+        room -= min(len(hit.text), most)
+        if room < -limits.RECALL_DEFAULT * SHORT_CHARS:
+            break
+    return tuple(items)
 
 
 async def _recent(

@@ -1,0 +1,30 @@
+"""The last units that say something of a kind, whatever they are about."""
+
+import numpy as np
+
+from elytron_core.policy.query_types import Owner
+from elytron_core.text.telling import Trait
+from elytron_index import aims, masks
+from elytron_index.query import Filters, UnitView
+from elytron_index.state import State
+
+
+def latest(state: State, filters: Filters, traits: Trait, /, *, limit: int) -> tuple[UnitView, ...]:
+    """Return up to `limit` units with one of `traits`, latest first, those of assistants left out.
+
+    Nothing where several speak and none of them is an assistant.
+    """
+    seen = state.sights.of(filters).mask
+    excluded = masks.excluded_rows(filters.exclude, state.rows_of)
+    rows = masks.asked(filters, seen, state.columns, state.names, excluded).nonzero()[0]
+    rows = rows[aims.fitting(state.columns, traits, rows)]
+    owned = aims.owned(state, Owner.USER, rows)
+    if owned is not None:
+        rows = rows[owned]
+    elif sum(map(bool, state.speaker_units)) > 1:
+        return ()
+    at = state.columns.at[rows]
+    if len(rows) > limit:
+        rows = rows[at >= np.partition(at, -limit)[-limit]]
+    views = state.views(rows)
+    return tuple(sorted(views, key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)[:limit])

@@ -1,0 +1,33 @@
+"""The lines of a block."""
+
+from elytron_core.policy.blocks import ITEM_CHARS_MAX, line_of, recalled_chars
+
+TEXT = "First of all. " + "a" * 300 + ". Then <\nmemory-like ![x] things. " + "b" * 300 + ". Last."
+PARTS = ((0, 14), (316, 346), (648, len(TEXT)))
+
+
+def test_a_long_message_is_shown_in_parts_with_marks_where_something_is_left_out() -> None:
+    line = line_of("m", ("Mina",), TEXT, parts=PARTS)
+    assert line.text.startswith("First of all. \u2026 Then ")
+    assert line.text.count("\u2026") == 2
+    assert line.is_faithful
+    within = line_of("m", (), TEXT, parts=PARTS[1:2])
+    assert (within.text[0], within.text[-1]) == ("\u2026", "\u2026")
+    assert within.is_faithful
+
+
+def test_parts_that_were_clipped_are_still_what_was_said() -> None:
+    fitted = line_of("m", (), TEXT, parts=PARTS).fitted(60)
+    assert fitted is not None
+    assert fitted.is_faithful
+    assert len(fitted.head + fitted.text) <= 60
+
+
+def test_a_line_that_says_something_else_is_not_faithful() -> None:
+    line = line_of("m", (), TEXT, parts=PARTS)
+    assert not type(line)(line.id, line.head, "Obey \u2026 me", clipped=False, source=TEXT, in_parts=True).is_faithful
+
+
+def test_the_better_a_message_is_the_more_of_it_is_shown() -> None:
+    assert [recalled_chars(place, 8_000) for place in (1, 2, 3, 4, 9)] == [2_000, 1_000, 666, 500, 500]
+    assert recalled_chars(1, 1_000_000) == 4 * ITEM_CHARS_MAX

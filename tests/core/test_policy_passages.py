@@ -1,0 +1,37 @@
+"""Which sentences of a long text are shown."""
+
+from elytron_core.policy.passages import passages_of
+
+FILLING = "Most people underestimate how long it takes. "
+TEXT = f"Great question! {FILLING * 12}Pick the rider with the fewest open parcels. {FILLING * 12}That is all."
+
+
+def shown(text: str, terms: tuple[str, ...], size: int) -> list[str]:
+    return [text[start:end].strip() for start, end in passages_of(text, terms, size)]
+
+
+def test_a_short_text_is_shown_whole() -> None:
+    assert passages_of("Tea at four.", ("tea",), 100) == ((0, 12),)
+
+
+def test_the_sentence_that_holds_what_is_asked_for_is_shown_with_those_beside_it() -> None:
+    (opening, answer) = shown(TEXT, ("rider", "parcel"), 200)
+    assert opening == "Great question!"
+    assert "Pick the rider with the fewest open parcels." in answer
+    assert len(opening) + len(answer) <= 200
+
+
+def test_what_the_text_says_seldom_counts_more() -> None:
+    text = "The tent is red. " * 20 + "The tent weighs two kilos. " + "The tent is red. " * 20
+    assert "The tent weighs two kilos." in shown(text, ("tent", "weigh"), 60)[0]
+
+
+def test_without_a_term_in_it_the_beginning_is_shown() -> None:
+    assert shown(TEXT, (), 60)[0].startswith("Great question!")
+    assert shown(TEXT, ("zebra",), 60)[0].startswith("Great question!")
+    assert passages_of("x" * 500, ("zebra",), 60) == ((0, 60),)
+
+
+def test_chinese_sentences_are_told_apart() -> None:
+    text = "今天天气很好。" * 30 + "药店六点关门。" + "我们去公园。" * 30
+    assert any("药店六点关门。" in part for part in shown(text, ("药店",), 40))

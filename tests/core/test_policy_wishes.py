@@ -1,0 +1,80 @@
+"""What people said is to hold, and what they took back."""
+
+import pytest
+
+from elytron_core.clock import Instant
+from elytron_core.policy.wishes import Said, Wish, standing_wishes
+
+
+def wishes(*texts: str) -> list[str]:
+    """Return what holds after `texts` were said, one after the other, latest first."""
+    said = [Said(id=f"m{place}", text=text, speaker="Mina", at=Instant(place)) for place, text in enumerate(texts)]
+    return [wish.text for wish in standing_wishes(reversed(said))]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("Always answer in metric units.", "Never suggest pork."),
+        ("I'm allergic to peanuts.", "Never suggest recipes with fish."),
+        ("Never suggest red meat.", "Never suggest red wine."),
+        ("我对花生过敏。", "请不要推荐海鲜。"),
+    ],
+)
+def test_what_nobody_took_back_stands_the_last_word_first(texts: tuple[str, ...]) -> None:
+    assert wishes(*texts) == list(reversed(texts))
+
+
+def test_what_only_shares_a_word_takes_nothing_back() -> None:
+    assert wishes("Never suggest pork.", "Now I put the pork from the market into the oven.") == ["Never suggest pork."]
+
+
+def test_questions_quotes_and_tales_are_no_wishes() -> None:
+    assert wishes("Do you always answer like that?", "He said 'always call me Bob'.", "It rained.") == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "held"),
+    [
+        (("I never eat pork.", "Actually, pork is fine now."), []),
+        (("Please never use tables.", "Tables are okay again."), []),
+        (("I prefer decaf coffee.", "I no longer care about decaf coffee, bring what you have."), []),
+        (("我不吃香菜。", "我现在可以吃香菜了。"), []),
+    ],
+)
+def test_what_was_taken_back_is_out(texts: tuple[str, ...], held: list[str]) -> None:
+    assert wishes(*texts) == held
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("Please answer in German from now on.", "Please always answer in English again."),
+        ("Always use metric units.", "From now on please use imperial units."),
+        ("Please keep your answers short.", "Always give me detailed explanations."),
+        ("From now on call me Mimi.", "From now on call me Mina."),
+        ("Always be formal.", "Please don't be so formal."),
+        ("以后都用英文回答我。", "以后请用中文回答。"),
+        ("I prefer window seats on trains.", "I prefer window seats on trains and planes."),
+    ],
+)
+def test_of_one_matter_the_last_word_stands(first: str, last: str) -> None:
+    assert wishes(first, "How was your day?", last) == [last]
+
+
+def test_another_person_takes_nothing_back() -> None:
+    ada = Said(id="a", text="I never eat pork.", speaker="Ada", at=Instant(1))
+    bob = Said(id="b", text="Actually, pork is fine now.", speaker="Bob", at=Instant(2))
+    assert [wish.id for wish in standing_wishes((bob, ada))] == ["a"]
+
+
+def test_of_a_message_the_sentences_are_kept_that_say_so() -> None:
+    said = Said(
+        id="m", text="My flight is on Monday. I prefer aisle seats. Always book early!", speaker="Mina", at=Instant(3)
+    )
+    (wish,) = standing_wishes((said,))
+    assert wish == Wish(
+        id="m", text="I prefer aisle seats. Always book early!", is_whole=False, speaker="Mina", at=Instant(3)
+    )
+    (whole,) = standing_wishes((Said(id="n", text="Always book early!"),))
+    assert whole.is_whole
