@@ -25,6 +25,7 @@ from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four
 from elytron_core.scope import ConversationKey, Scope
 from elytron_index import Candidate, Candidates, Filters, IndexQuery
+from elytron_index.space import SpaceIndex
 
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
