@@ -130,28 +130,34 @@ class Texts:
 
     def _spread(self, around: Around) -> Spread:
         """Return what the units themselves hold, and for the window what all lines hold together."""
-        held, words, lines = self.held, self.words, around.lines
-        window, coverage, context = np.zeros((3, lines.shape[1]))
+        held, words, lines, size = self.held, self.words, around.lines, self.state.columns.size
+        window, context = np.zeros((2, lines.shape[1]))
         if not len(held.rows) or not lines.shape[1]:
-            return Spread(window, context, coverage, context)
-        itself: Any = np.bincount(
-            held.rows if held.exact is None else held.rows[held.exact], minlength=self.state.columns.size
-        )
-        matched: Floats = itself.take(lines[0])
-        table, lines = _table(self.state.columns.size, held, lines)
-        k1, norm = self.query.body.k1, window_norm(self.state, self.query, around)
-        rarity: list[float] = held.idf.tolist()
-        for place, idf in enumerate(rarity):
+            return Spread(window, context, window, context)
+        rare = held.idf.take(held.terms)
+        itself = held.rows if held.exact is None else held.rows[held.exact]
+        share = rare if held.exact is None else rare * np.minimum(held.counts, 1.0)
+        matched = at(_floats(np.bincount(itself, minlength=size)), lines[0])
+        coverage = at(_floats(np.bincount(held.rows, share, size)), lines[0])
+        table, lines = _table(size, held, words, lines)
+        total = np.empty((words, lines.shape[1]))
+        # Where nothing is counted in part, one of them holds a term as soon as all together do.
+        most = total if held.exact is None else np.empty_like(total)
+        for place in range(words):
             together = table[place].take(lines)
-            coverage += idf * np.minimum(together[0], 1.0)
-            if place < words:
-                total = np.add.reduce(together, axis=0)
-                window += (idf * (k1 + 1.0)) * (total / (total + norm))
-                # Where nothing is counted in part, one of them holds it as soon as all together do.
-                most = total if held.exact is None else np.maximum.reduce(together, axis=0)
-                context += idf * np.minimum(most, 1.0)
-        of_words = sum(rarity[:words])
-        return Spread(window, matched, coverage / (of_words + sum(rarity[words:])), context / (of_words or 1.0))
+            np.add.reduce(together, axis=0, out=total[place])
+            if held.exact is not None:
+                np.maximum.reduce(together, axis=0, out=most[place])
+        k1, rarity = self.query.body.k1, held.idf[:words, None]
+        gains = total / (total + window_norm(self.state, self.query, around))
+        gains *= rarity * (k1 + 1.0)
+        shares = np.minimum(most, 1.0) * rarity
+        for gain, part in zip(gains, shares, strict=True):
+            window += gain
+            context += part
+        idf: list[float] = held.idf.tolist()
+        of_words = sum(idf[:words])
+        return Spread(window, matched, coverage / (of_words + sum(idf[words:])), context / (of_words or 1.0))
 
 
 def at(scores: Floats | None, rows: Integers, /) -> Floats:
@@ -337,13 +343,16 @@ def _joined(state: State, found: Found, words: NDArray[np.int64], counted: Float
     return Held(terms.take(firsts), found.rows.take(firsts), _floats(counts), exact, rarity)
 
 
-def _table(size: int, held: Held, lines: Lines) -> tuple[Floats, Lines]:
-    """Return how much each row (0: none) holds of each term, and `lines` as rows of that table.
+def _table(size: int, held: Held, words: int, lines: Lines) -> tuple[Floats, Lines]:
+    """Return how much each row (0: none) holds of each of the first `words` terms, and `lines` as rows of that table.
 
     Where it would be too large only the rows of `lines` have a place in it.
     """
     terms, rows, counts = held.terms, held.rows, held.counts
-    if len(held.idf) * size > _TABLE:
+    if words < len(held.idf):
+        end = int(terms.searchsorted(words))
+        terms, rows, counts = terms[:end], rows[:end], counts[:end]
+    if words * size > _TABLE:
         numbers = np.zeros(size, np.int32)
         numbers[lines] = 1
         numbers[0] = 0
@@ -352,7 +361,7 @@ def _table(size: int, held: Held, lines: Lines) -> tuple[Floats, Lines]:
         rows, lines, size = numbers.take(rows), numbers.take(lines), len(used) + 1
         within = rows.nonzero()[0]
         terms, rows, counts = terms.take(within), rows.take(within), counts.take(within)
-    table = np.zeros((len(held.idf), size))
+    table = np.zeros((words, size))
     table.reshape(-1)[terms * size + rows] = counts
     return table, lines
 
