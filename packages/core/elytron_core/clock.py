@@ -60,7 +60,11 @@ def instant(value: datetime | int | str, /, *, field: str = "timestamp") -> Inst
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         value = round(aware.timestamp() * 1000)
-    if not limits.EARLIEST_MS <= value <= limits.LATEST_MS:
+    try:
+        is_near = limits.EARLIEST_MS <= value <= limits.LATEST_MS
+    except TypeError:
+        raise InvalidInput(field=field, problem="is neither a datetime, nor milliseconds, nor ISO 8601 text") from None
+    if not is_near:
         raise InvalidInput(field=field, problem="lies outside the years 1900 to 2999")
     return Instant(value)
 

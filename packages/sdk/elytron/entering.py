@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Generator
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from elytron.faces import MemoryFace
 from elytron.portal import BlockingMemory
@@ -26,6 +26,13 @@ class Entering(ABC, Generic[FaceT, BlockingT]):
     @abstractmethod
     def sync(self) -> BlockingT:
         """Open the memory behind blocking calls; the caller closes it."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"{name!r} is of an open memory: `with ... as memory` or .sync() opens this one, or `async with` or await",
+            name=name,
+            obj=self,
+        )
 
     def __await__(self) -> Generator[Any, None, FaceT]:
         return self._open().__await__()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from os import PathLike, fspath
 
-from elytron import plain
+from elytron import given, plain
 from elytron.announcing import AnnouncingStore
 from elytron.context import Models, OperationContext
 from elytron.embedding.encoders import Encoders
@@ -183,8 +183,8 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     space, while it is open. Raises StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable,
     Unsupported, PermissionRefused, or InvalidInput.
     """
-    if scope is None and space is not None:
-        scope = plain.scope_of(None, user_id=space)
+    given.require(store, keys=keys, language_model=language_model, index_bytes=index_bytes)
+    scope = scope or plain.scope_of(None, user_id=space)
     return Opening(
         store,
         scope=scope,
@@ -192,23 +192,23 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         clock=clock,
         ids=ids,
         index_bytes=index_bytes,
-        durability=durability,
-        when_missing=when_missing,
+        durability=given.word(Durability, durability, field="durability"),
+        when_missing=given.word(WhenMissing, when_missing, field="when_missing"),
         models=Models(language_model, _embedder(embedder), _embedder(former_embedder), reranker),
-        agent_skill_dirs=agent_skill_dirs,
+        agent_skill_dirs=given.paths(agent_skill_dirs),
         agent_tool_registries=agent_tool_registries,
         profile=profile,
-        capability_policy=capability_policy,
+        capability_policy=given.word(CapabilityPolicy, capability_policy, field="capability_policy"),
         budget=budget,
         work=work,
         api_key=api_key,
     )
 
 
-def _embedder(given: Embedder | str | None) -> Embedder | None:
+def _embedder(wanted: Embedder | str | None) -> Embedder | None:
     """Return the embedder that was given, or that a text names. Raises NotFound, UnreadableFile, InvalidInput."""
-    if not isinstance(given, str):
-        return given
+    if not isinstance(wanted, str):
+        return wanted
     from elytron.embedding.naming import embedder_of
 
-    return embedder_of(given)
+    return embedder_of(wanted)

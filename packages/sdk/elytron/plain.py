@@ -7,6 +7,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from elytron.conditions import filters_from, user_from
+from elytron.given import texts
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.contracts.writing import TranscriptWrite, TurnDraft
@@ -38,11 +39,10 @@ def transcript_of(
     if not listed:
         raise InvalidInput(field="messages", problem="are missing: give a text or at least one message")
     moment = instant(at, field="at") if at is not None else None
+    labels, fields = texts(tags, field="tags"), _fields(metadata)
     try:
         turns = tuple(
-            TurnDraft(
-                messages=(_message(number, item, speaker, moment),), tags=tuple(tags), metadata=dict(metadata or {})
-            )
+            TurnDraft(messages=(_message(number, item, speaker, moment),), tags=labels, metadata=fields)
             for number, item in enumerate(listed)
         )
         return TranscriptWrite(turns=turns)
@@ -98,6 +98,12 @@ def scope_of(
         return Scope.model_validate(base | given)
     except ValidationError as error:
         raise invalid(error) from None
+
+
+def _fields(metadata: object) -> dict[str, Any]:
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise InvalidInput(field="metadata", problem="is no mapping of names to values")
+    return dict(cast("Mapping[str, Any]", metadata or {}))
 
 
 def _each(messages: object) -> list[str | Mapping[str, Any]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from elytron import plain
+from elytron import given, plain
 from elytron.clearing import delete_all
 from elytron.faces.face import Face
 from elytron_core import limits
@@ -68,7 +68,7 @@ class EverydayFace(Face):
                 cursor=cursor,
                 diversity=diversity,
                 neighbours=neighbours,
-                why_not=tuple(why_not),
+                why_not=given.texts(why_not, field="why_not"),
             )
         return await self.operate(query, recalling.MemoryRecallReport)
 

@@ -1,0 +1,52 @@
+"""What is given to calls, looked at once: mistakes that would be found late, or would quietly change what holds."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from os import PathLike
+from typing import TypeVar
+
+from elytron_core.errors import InvalidInput, StoreUrlInvalid
+from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.models import LanguageModel
+from elytron_core.ports.store import Store
+
+WordT = TypeVar("WordT", bound=StrEnum)
+
+
+def word(kind: type[WordT], value: WordT, /, *, field: str) -> WordT:
+    """Return the member of `kind` that `value` is, or names as a plain text. Raises InvalidInput."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidInput(field=field, problem=f"is none of {', '.join(kind)}") from None
+
+
+def require(
+    store: str | PathLike[str] | Store,
+    /,
+    *,
+    keys: KeyProvider | None,
+    language_model: LanguageModel | None,
+    index_bytes: int,
+) -> None:
+    """Raise StoreUrlInvalid for what is no store, and InvalidInput for names in the place of things."""
+    if not isinstance(store, str | PathLike) and not hasattr(store, "commit"):
+        raise StoreUrlInvalid(problem="is neither a text, nor a path, nor a Store")
+    if isinstance(keys, str | PathLike):
+        raise InvalidInput(field="keys", problem="is a name: give elytron_store.sealed.providers.FileKeys of it")
+    if isinstance(language_model, str):
+        raise InvalidInput(field="language_model", problem="is a name: give elytron.models.OpenAIModel of it")
+    if index_bytes < 0:
+        raise InvalidInput(field="index_bytes", problem="is negative")
+
+
+def paths(given: Sequence[str | PathLike[str]] | str | PathLike[str], /) -> Sequence[str | PathLike[str]]:
+    """Return the paths; one that stands alone is one, and not as many as it has letters."""
+    return (given,) if isinstance(given, str | PathLike) else given
+
+
+def texts(given: Sequence[str], /, *, field: str) -> tuple[str, ...]:
+    """Return the texts of a list. Raises InvalidInput for a single text, which would be read letter by letter."""
+    if isinstance(given, str):
+        raise InvalidInput(field=field, problem="is a text: give a list of them")
+    return tuple(given)

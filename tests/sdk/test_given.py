@@ -1,0 +1,72 @@
+"""Mistakes in what is given are told where it is given."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import elytron
+from elytron_core.errors import InvalidInput, StoreUrlInvalid
+from elytron_store import Durability
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"durability": "nope"}, "durability is none of full, normal"),
+        ({"when_missing": "nope"}, "when_missing is none of make, refuse"),
+        ({"capability_policy": "nope"}, "capability_policy is none of open, strict"),
+        ({"keys": "keys.json"}, "FileKeys"),
+        ({"language_model": "a-model"}, "OpenAIModel"),
+        ({"index_bytes": -1}, "index_bytes is negative"),
+    ],
+)
+def test_what_open_cannot_use_is_refused_by_its_name(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        elytron.open("memory:", **given)
+
+
+@pytest.mark.parametrize("store", [None, 7, b"m.db"])
+def test_what_is_no_store_is_refused(store: Any) -> None:
+    with pytest.raises(StoreUrlInvalid, match="nor a Store"):
+        elytron.open(store)
+
+
+def test_a_word_means_what_its_member_means(tmp_path: Path) -> None:
+    words: dict[str, Any] = {"durability": "normal", "when_missing": "refuse", "capability_policy": "strict"}
+    with elytron.open(tmp_path / "m.db") as memory:
+        memory.add("tea")
+    with elytron.open(tmp_path / "m.db", **words) as memory:
+        assert not memory.capabilities().adapter.http.visible
+        assert memory.recall("tea").hits[0].text == "tea"
+    full: Any = "full"
+    assert elytron.open("memory:", durability=full)._durability is Durability.FULL  # pyright: ignore[reportPrivateUsage]
+
+
+def test_one_directory_of_skills_may_stand_alone(tmp_path: Path) -> None:
+    with elytron.open("memory:", agent_skill_dirs=str(tmp_path)) as memory:
+        assert memory.runtime.context.skill_dirs.has_any
+        assert memory.inspect().agent_skills.directories == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"tags": "travel"}, "tags is a text"),
+        ({"metadata": [1]}, "metadata is no mapping"),
+        ({"at": date(2026, 5, 9)}, "at is neither a datetime"),
+    ],
+)
+def test_what_add_would_read_otherwise_is_refused(given: dict[str, Any], problem: str) -> None:
+    with elytron.open("memory:") as memory:
+        with pytest.raises(InvalidInput, match=problem):
+            memory.add("tea", **given)
+        with pytest.raises(InvalidInput, match="why_not is a text"):
+            memory.recall("tea", why_not="an id")
+
+
+def test_a_memory_that_nobody_opened_says_how_to() -> None:
+    unopened: Any = elytron.open("memory:")
+    with pytest.raises(AttributeError, match=r"'add' is of an open memory: `with"):
+        unopened.add("tea")
