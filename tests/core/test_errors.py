@@ -138,6 +138,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         {"place": "/data/m.db"},
     ),
     (errors.StoreUnavailable("cannot be opened"), "cannot be opened", {}),
+    (errors.StoreReadOnly("can only be read here"), "can only be read here", {}),
     (
         errors.StoreBusy(engine="sqlite", waited_s=30.4),
         "the sqlite store was held by others for 30 s: try again",

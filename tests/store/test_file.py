@@ -162,6 +162,18 @@ class TestFolder:
         with pytest.raises(PermissionRefused, match="choose another or change its owner"):
             await FileStore.open(root, clock=FrozenClock())
 
+    async def test_a_medium_that_nobody_can_write_is_told_with_the_way_out(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await (await FileStore.open(root, clock=FrozenClock())).close()
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr(os, "open", refuse)
+        with pytest.raises(StoreUnavailable, match="copy it"):
+            await FileStore.open(root, clock=FrozenClock())
+
     async def test_erased_bytes_are_in_no_file(self, store: FileStore, root: Path) -> None:
         await store.commit(batch(Put(fact(1), b"SECRET one", 0), Put(fact(2), b"kept", 0)))
         await put(store, fact(1), b"SECRET two", expects=1)

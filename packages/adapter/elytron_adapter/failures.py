@@ -51,6 +51,7 @@ FAILURES: dict[str, Failure] = {
     "store_missing": Failure(404, -32025, 3, "No such store"),
     "store_unavailable": Failure(503, -32051, 9, "Store unavailable"),
     "store_busy": Failure(503, -32052, 9, "Store busy"),
+    "store_read_only": Failure(403, -32044, 5, "Store read-only"),
     "store_full": Failure(507, -32053, 10, "Store full"),
     "store_budget_exceeded": Failure(507, -32059, 10, "Store budget exceeded"),
     "store_failed": Failure(503, -32054, 11, "Store failed"),

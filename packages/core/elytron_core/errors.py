@@ -25,6 +25,7 @@
     │   ├── StoreMissing          store_missing              there is no store, and none was to be made
     │   ├── StoreUnavailable      store_unavailable          cannot be opened, read or written now (retryable)
     │   │   └── StoreBusy         store_busy                 others held it longer than the wait allows
+    │   ├── StoreReadOnly         store_read_only            a change of a store that can only be read here
     │   ├── StoreFull             store_full                 no space left on the device
     │   ├── StoreBudgetExceeded   store_budget_exceeded      more than the store's profile lets it hold
     │   ├── StoreFailed           store_failed               a write or fsync failed; the handle takes no more
@@ -93,10 +94,8 @@ class StoreUrlInvalid(InvalidInput):
     key = "store_url_invalid"
 
     def __init__(self, *, problem: str) -> None:
-        super().__init__(
-            field="store",
-            problem=f"{problem}; use memory:, file:///folder, sqlite:///path.db, or a path that ends in .db",
-        )
+        forms = "memory:, file:///folder, sqlite:///path.db, or a path that ends in .db"
+        super().__init__(field="store", problem=f"{problem}; use {forms}")
 
 
 class UnreadableFile(InvalidInput):
@@ -274,6 +273,10 @@ class StoreBusy(StoreUnavailable):
 
     def __init__(self, *, engine: str, waited_s: float) -> None:
         super().__init__(f"the {engine} store was held by others for {waited_s:.0f} s: try again")
+
+
+class StoreReadOnly(StoreError):
+    key = "store_read_only"
 
 
 class StoreFull(StoreError):

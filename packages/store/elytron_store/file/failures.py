@@ -12,7 +12,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextmanager
 def while_writing(doing: str, /) -> Generator[None]:
-    """Raise StoreFull where the device has no room, PermissionRefused, or StoreFailed for any other failure."""
+    """Raise StoreFull where the device has no room, PermissionRefused, StoreUnavailable, or StoreFailed for others."""
     try:
         yield
     except PermissionError as error:
@@ -22,6 +22,10 @@ def while_writing(doing: str, /) -> Generator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise StoreFull(engine=ENGINE) from error
+        if error.errno == errno.EROFS:
+            raise StoreUnavailable(
+                "a file store writes its locks, and lies where nothing can be written: copy it"
+            ) from error
         raise StoreFailed(engine=ENGINE, doing=doing) from error
 
 

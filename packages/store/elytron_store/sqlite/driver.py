@@ -1,6 +1,7 @@
 """Which SQLite library is used, what it may be trusted with, and what its errors mean."""
 
 import importlib
+import os
 import random
 import sqlite3
 import time
@@ -34,6 +35,7 @@ WAL_SAFE_FROM = (3, 51, 3)
 
 _STRICT_TABLES_FROM = (3, 37, 0)
 _BUSY = 5
+_WAL_AT = 19
 _FIRST_PAUSE_S = 0.000_5
 _LONGEST_PAUSE_S = 0.01
 
@@ -55,8 +57,28 @@ class Library:
 
     def connect(self, path: str, /, *, wait_s: float) -> Raw:
         """Open `path` in autocommit; statements wait up to `wait_s` for a lock. The caller creates the file."""
+        return self._connect(path, wait_s=wait_s)
+
+    def connect_reading(self, path: Path, /, *, wait_s: float) -> Raw:
+        """Open a file that cannot be written here. Raises StoreUnavailable where others' writes could not be seen.
+
+        Others are seen by the files beside a WAL; where there are none, SQLite would make them, and shut the file's
+        owner out. On a medium that nobody can write there are no others.
+        """
+        if _stands_still(path):
+            mode = "immutable=1"
+        elif _has_wal_mode(path) and not _beside(path, "shm").exists():
+            place = str(path)
+            raise StoreUnavailable(
+                f"the store at {place!r} is another's, and not open: copy it, or have its owner open it"
+            )
+        else:
+            mode = "mode=ro"
+        return self._connect(f"{path.absolute().as_uri()}?{mode}", wait_s=wait_s, uri=True)
+
+    def _connect(self, name: str, *, wait_s: float, uri: bool = False) -> Raw:
         opened: Raw = self.module.connect(
-            path, timeout=wait_s, isolation_level=None, check_same_thread=False, cached_statements=256
+            name, timeout=wait_s, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri
         )
         return opened
 
@@ -187,6 +209,29 @@ def translate(error: Exception, /, *, doing: str) -> ElytronError:
             return StoreCorrupt(what="a text in the sqlite file")
         case _:
             return StoreFailed(engine="sqlite", doing=doing)
+
+
+def _stands_still(path: Path) -> bool:
+    """Tell whether nobody can write `path`, and nothing that was written waits beside it."""
+    wal = _beside(path, "wal")
+    try:
+        is_closed = not wal.exists() or wal.stat().st_size == 0
+        return is_closed and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except (OSError, AttributeError):  # a system that does not tell
+        return False
+
+
+def _has_wal_mode(path: Path) -> bool:
+    """Tell whether the header says that a WAL is used. Raises StoreUnavailable for a file that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_WAL_AT + 1)[_WAL_AT:] == b"\x02"
+    except OSError as error:
+        raise StoreUnavailable(f"the store at {str(path)!r} cannot be read: {error.strerror}") from error
+
+
+def _beside(path: Path, kind: str) -> Path:
+    return path.with_name(f"{path.name}-{kind}")
 
 
 def _code(error: Exception, /) -> int:

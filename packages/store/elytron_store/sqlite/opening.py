@@ -8,7 +8,7 @@ from pathlib import Path
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.errors import StoreBusy, StoreForeign, StoreUnavailable
+from elytron_core.errors import StoreBusy, StoreForeign, StoreReadOnly, StoreUnavailable
 from elytron_store.durability import Durability
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_match
 from elytron_store.sqlite import blobs
@@ -47,6 +47,16 @@ def create_file(path: Path, /) -> None:
         raise StoreUnavailable(f"{str(path)[:200]!r} cannot be created: {error.strerror}") from error
 
 
+def is_read_only(path: Path, /) -> bool:
+    """Tell whether `path` is a file that this process may not write: another user's, or on such a medium."""
+    return path.is_file() and not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def refusal() -> StoreReadOnly:
+    """Return what is said to who would change a file that may not be written; he may be far away, and gets no path."""
+    return StoreReadOnly("this store can only be read here: have its file and folder made writable, or copy it")
+
+
 def connect_writer(library: Library, path: Path, /) -> Raw:
     """Return a connection that does not wait in SQLite: `patiently` does, without a whole second's sleep."""
     return library.connect(str(path), wait_s=0.0)
@@ -54,9 +64,29 @@ def connect_writer(library: Library, path: Path, /) -> Raw:
 
 def connect_reader(library: Library, path: Path, busy_wait_s: float, /) -> Raw:
     """Return a connection that cannot write, and waits for a lock as long as it may."""
-    raw = library.connect(str(path), wait_s=busy_wait_s)
+    if is_read_only(path):
+        raw = library.connect_reading(path, wait_s=busy_wait_s)
+    else:
+        raw = library.connect(str(path), wait_s=busy_wait_s)
     raw.execute("PRAGMA query_only = ON")
     return raw
+
+
+def prepare_reading(raw: Raw, wanted: Wanted, /) -> Access:
+    """Look whether the file is a store that matches, and change nothing; return how it is used from now on.
+
+    Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable, and StoreReadOnly for a file without a store yet.
+    """
+    version = patiently(lambda: recognise(raw, known=len(wanted.steps)), wait_s=wanted.busy_wait_s)
+    if not version:
+        raise refusal()
+    if version != len(wanted.steps):
+        raise StoreUnavailable(f"the store at {str(wanted.path)!r} is older: open it once where it can be written")
+    row = raw.execute("SELECT body FROM manifest WHERE name = 'store'").fetchone()
+    if row is None:
+        raise StoreForeign("this store has lost its manifest: restore it from a backup")
+    require_match(read(row[0]), engine="sqlite", profile=wanted.profile, sealed=wanted.sealed)
+    return Access("delete", wanted.busy_wait_s)
 
 
 def prepare(raw: Raw, wanted: Wanted, /) -> Access:

@@ -3,12 +3,13 @@
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar, TypeVarTuple
 
 from elytron_core import limits
 from elytron_core.clock import Clock
-from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, StoreUnavailable
+from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
@@ -64,7 +65,7 @@ class SqliteStore:
         self._process = os.getpid()
         self._answers = 0
         self._closed = False
-        self._failed: StoreFailed | None = None
+        self._failed: StoreFailed | StoreReadOnly | None = None
         self._group = GroupCommitter(self._apply, engine=_ENGINE, submit=writer.give, between=self._between)
 
     @classmethod
@@ -83,20 +84,22 @@ class SqliteStore:
     ) -> Self:
         """Open the store at `path`, which is created with an empty store if its folder is there.
 
+        A file that this process may not write is read, and changes of it raise StoreReadOnly.
         `library` and `steps` are what this build brings along, unless a test says otherwise; `busy_wait_s` bounds how
         long a write waits for other processes. Raises StoreForeign, StoreNewer, StoreCorrupt, StoreBusy,
         StoreUnavailable.
         """
         used = library or default_library()
-        opening.create_file(path)
+        reads_only = opening.is_read_only(path)
+        if not reads_only:
+            opening.create_file(path)
         wanted = opening.Wanted(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s)
         opened: list[Connection] = []
         try:
-            writer = await _connect(opened, lambda: opening.connect_writer(used, path))
-            access = await writer.run(opening.prepare, wanted)
-            readers = [
-                await _connect(opened, lambda: opening.connect_reader(used, path, busy_wait_s)) for _ in range(_READERS)
-            ]
+            read = partial(opening.connect_reader, used, path, busy_wait_s)
+            writer = await _connect(opened, read if reads_only else partial(opening.connect_writer, used, path))
+            access = await writer.run(opening.prepare_reading if reads_only else opening.prepare, wanted)
+            readers = [await _connect(opened, read) for _ in range(_READERS)]
             # Without a WAL every question would lock the file.
             memo = Memo(opening.connect_reader(used, path, 0.0)) if access.mode == "wal" else None
         except BaseException as error:
@@ -105,7 +108,10 @@ class SqliteStore:
             if isinstance(error, ERRORS):
                 raise translate(error, doing=f"opening {str(path)!r}") from error
             raise
-        return cls(writer, readers, memo, clock=clock, access=access)
+        store = cls(writer, readers, memo, clock=clock, access=access)
+        if reads_only:
+            store._failed = opening.refusal()
+        return store
 
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()
