@@ -55,6 +55,7 @@ def test_one_directory_of_skills_may_stand_alone(tmp_path: Path) -> None:
     [
         ({"tags": "travel"}, "tags is a text"),
         ({"metadata": [1]}, "metadata is no mapping"),
+        ({"metadata": {"tags": ["a"]}}, r"metadata\.tags is neither a text, nor a number"),
         ({"at": date(2026, 5, 9)}, "at is neither a datetime"),
     ],
 )

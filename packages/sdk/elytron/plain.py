@@ -103,7 +103,11 @@ def scope_of(
 def _fields(metadata: object) -> dict[str, Any]:
     if metadata is not None and not isinstance(metadata, Mapping):
         raise InvalidInput(field="metadata", problem="is no mapping of names to values")
-    return dict(cast("Mapping[str, Any]", metadata or {}))
+    fields = dict(cast("Mapping[str, Any]", metadata or {}))
+    for name, value in fields.items():
+        if value is not None and not isinstance(value, str | int | float):
+            raise InvalidInput(field=f"metadata.{name}", problem="is neither a text, nor a number, true, false or None")
+    return fields
 
 
 def _each(messages: object) -> list[str | Mapping[str, Any]]:
