@@ -71,7 +71,7 @@ async def peer(
 ) -> AsyncGenerator[Peer]:
     """Connect an agent that knows one version of the protocol."""
     headers = {"Authorization": f"Bearer {await server.key(kind, space)}"}
-    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=60) as http:
         card = await A2ACardResolver(http, server.url).get_agent_card()
         known = [spoken for spoken in card.supported_interfaces if spoken.protocol_version == version]
         del card.supported_interfaces[:]
@@ -81,7 +81,7 @@ async def peer(
 
 
 async def test_the_card_tells_a_stranger_where_and_how_and_nothing_of_a_memory(server: Served) -> None:
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as stranger:
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as stranger:
         answer = await stranger.get("/.well-known/agent-card.json")
         card = answer.json()
         again = await stranger.get("/.well-known/agent-card.json", headers={"If-None-Match": answer.headers["ETag"]})
@@ -254,7 +254,7 @@ class TestOlderClients:
     """Agents that speak version 0.3 of the protocol find and use the same memory."""
 
     async def test_the_card_tells_them_where_at_their_own_places(self, server: Served) -> None:
-        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as stranger:
+        async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as stranger:
             card = (await stranger.get("/.well-known/agent-card.json")).json()
         assert (card["protocolVersion"], card["preferredTransport"]) == ("0.3", "JSONRPC")
         assert card["url"] == f"{server.url}/a2a"

@@ -36,7 +36,7 @@ def live(doormen: Doormen) -> Iterator[Live]:
 @pytest.fixture
 async def client(live: Live) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": "Bearer ada"}
-    async with httpx.AsyncClient(base_url=live.url, headers=headers, trust_env=False) as connected:
+    async with httpx.AsyncClient(base_url=live.url, headers=headers, trust_env=False, timeout=60) as connected:
         await connected.post("/v1/erase", json={"whole_space": "ada"})
         yield connected
 
@@ -183,7 +183,7 @@ class TestSessions:
 
     async def test_a_session_ends_with_its_key(self, live: Live, client: httpx.AsyncClient, doormen: Doormen) -> None:
         token = (await client.post("/v1/events/session")).cookies[COOKIE]
-        async with httpx.AsyncClient(base_url=live.url, cookies={COOKIE: token}, trust_env=False) as page:
+        async with httpx.AsyncClient(base_url=live.url, cookies={COOKIE: token}, trust_env=False, timeout=60) as page:
             doormen.revoked.add("ada")
             try:
                 assert (await page.get("/v1/events")).status_code == 401
@@ -191,7 +191,9 @@ class TestSessions:
                 doormen.revoked.clear()
 
     async def test_a_made_up_one_opens_nothing(self, live: Live) -> None:
-        async with httpx.AsyncClient(base_url=live.url, cookies={COOKIE: "0" * 64}, trust_env=False) as page:
+        async with httpx.AsyncClient(
+            base_url=live.url, cookies={COOKIE: "0" * 64}, trust_env=False, timeout=60
+        ) as page:
             assert (await page.get("/v1/events")).status_code == 401
 
     async def test_the_oldest_makes_room(
@@ -200,12 +202,12 @@ class TestSessions:
         monkeypatch.setattr(limits, "EVENT_SESSIONS", 1)
         first = (await client.post("/v1/events/session")).cookies[COOKIE]
         await client.post("/v1/events/session")
-        async with httpx.AsyncClient(base_url=live.url, cookies={COOKIE: first}, trust_env=False) as page:
+        async with httpx.AsyncClient(base_url=live.url, cookies={COOKIE: first}, trust_env=False, timeout=60) as page:
             assert (await page.get("/v1/events")).status_code == 401
 
     async def test_where_no_key_is_asked_for_none_is_made(self) -> None:
         with Live() as open_server:
-            async with httpx.AsyncClient(base_url=open_server.url, trust_env=False) as page:
+            async with httpx.AsyncClient(base_url=open_server.url, trust_env=False, timeout=60) as page:
                 given = await page.post("/v1/events/session")
                 assert (given.status_code, dict(given.cookies)) == (204, {})
                 async with reading(page) as events:
@@ -214,7 +216,10 @@ class TestSessions:
 
 async def test_a_server_that_ends_lets_its_readers_go() -> None:
     with Live() as live:
-        async with httpx.AsyncClient(base_url=live.url, trust_env=False) as client, reading(client) as events:
+        async with (
+            httpx.AsyncClient(base_url=live.url, trust_env=False, timeout=60) as client,
+            reading(client) as events,
+        ):
             await anext(events)
             await asyncio.to_thread(live.end)
             assert [event async for event in events if "data" in event] == []

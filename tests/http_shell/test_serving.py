@@ -53,7 +53,7 @@ async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
     async with running(runtime, Serving(port=0, development=True)) as started:
         assert started.address.startswith("http://127.0.0.1:")
         assert "development" in started.mode
-        async with httpx.AsyncClient(base_url=started.address) as client:
+        async with httpx.AsyncClient(base_url=started.address, timeout=60) as client:
             assert (await client.post("/v1/write", json=SAID)).status_code == 200
             assert "server" not in (await client.get("/livez")).headers
     assert len((await runtime.list()).items) == 1, "the runtime is its opener's, and still open"
@@ -66,7 +66,7 @@ async def test_wrong_credentials_are_bounded_as_its_operator_says(
     bounds = Bounds(wrong_credentials_per_minute=most)
     async with (
         running(runtime, Serving(port=0, operator_key=True, bounds=bounds)) as started,
-        httpx.AsyncClient(base_url=started.address, headers=bearer("ely_user_x_y")) as client,
+        httpx.AsyncClient(base_url=started.address, headers=bearer("ely_user_x_y"), timeout=60) as client,
     ):
         assert [(await client.post("/v1/list", json={})).status_code for _ in told] == told
 
@@ -96,7 +96,7 @@ def test_in_another_thread_signals_are_left_alone() -> None:
 async def test_the_first_operators_key_is_made_once(runtime: MemoryRuntime) -> None:
     async with running(runtime, Serving(port=0, operator_key=True)) as started:
         assert started.operator_key is not None
-        async with httpx.AsyncClient(base_url=started.address) as client:
+        async with httpx.AsyncClient(base_url=started.address, timeout=60) as client:
             assert (await client.post("/v1/write", json=SAID)).status_code == 401
             listed = await client.get("/v1/access", headers=bearer(started.operator_key))
             assert [item["kind"] for item in listed.json()["items"]] == ["operator"]
@@ -122,7 +122,7 @@ async def test_with_a_key_it_is_served_under_its_names_alone(runtime: MemoryRunt
     serving = Serving(host="0.0.0.0", port=0, names=frozenset({"Memory.example"}))
     async with running(runtime, serving) as started:
         port = started.address.rpartition(":")[2]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=bearer(key)) as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=bearer(key), timeout=60) as client:
             for host, status in (("memory.example", 200), ("evil.example", 403), ("127.0.0.1", 200)):
                 response = await client.post("/v1/list", json={}, headers={"Host": host})
                 assert response.status_code == status
@@ -142,7 +142,7 @@ async def test_what_was_accepted_is_finished_before_it_ends(runtime: MemoryRunti
         reader, writer = await asyncio.open_connection(host, int(port))
         head = "POST /v1/write HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:10])
-        async with httpx.AsyncClient(base_url=started.address) as client:
+        async with httpx.AsyncClient(base_url=started.address, timeout=60) as client:
             await client.get("/livez")  # by now the first half was read
         asyncio.get_running_loop().call_later(0.05, writer.write, body[10:])
     assert b" 200 " in await reader.readline()

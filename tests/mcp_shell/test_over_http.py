@@ -64,7 +64,10 @@ async def test_tools_are_those_that_the_server_was_told_to_show() -> None:
 
 
 async def test_without_a_key_or_from_a_foreign_page_nothing_is_answered() -> None:
-    async with served(Wanted()) as server, httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+    async with (
+        served(Wanted()) as server,
+        httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client,
+    ):
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         assert (await client.post("/mcp", json=asked)).status_code == 401
         key = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
