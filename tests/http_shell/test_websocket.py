@@ -164,6 +164,7 @@ async def test_a_wrong_frame_is_told_without_repeating_it_and_the_socket_stays(l
         await socket.send(frame)
         event = await told(socket)
         assert (event["type"], event["error"]["code"]) == ("event.error", code)
+        assert event["id"] == ("" if code == "invalid_json" or case == "an id with spaces" else "1")
         assert "s3cret" not in json.dumps(event)
         await socket.send(frame.encode())
         assert (await told(socket))["error"]["code"] == code

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, assert_never
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -25,6 +25,7 @@ from elytron_core.contracts.streaming import (
     CloseCode,
     ErrorEvent,
     FrameError,
+    FrameId,
     Gap,
     InFrame,
     LifecycleEvent,
@@ -44,6 +45,7 @@ PATH = "/v1/ws"
 COMMAND = "command."
 SUBSCRIBE = "subscribe."
 UNSUBSCRIBE = "unsubscribe"
+_ID: TypeAdapter[str] = TypeAdapter(FrameId)
 
 
 def surface(streams: Streams, /) -> Surface:
@@ -130,7 +132,7 @@ class Connection:
                 return CloseCode.FRAME_TOO_BIG
             except ElytronError as error:
                 self._places.release()
-                await self._say(_error("", rejection(error, request_id=self._request_id)))
+                await self._say(_error(_id_of(given), rejection(error, request_id=self._request_id)))
                 continue
             self._commands.add(task)
             task.add_done_callback(self._finished)
@@ -319,6 +321,15 @@ def _frame(data: bytes, *, limit: int) -> InFrame:
         return InFrame.__pydantic_validator__.validate_json(data, strict=True)
     except ValidationError as error:
         raise invalid(error, known=InFrame.model_fields) from None
+
+
+def _id_of(data: bytes) -> str:
+    """Return the id of what is no frame, so that its sender knows which; empty where it has none."""
+    try:
+        parsed = strict_json.parse(data, depth=limits.FRAME_DEPTH)
+        return _ID.validate_python(parsed["id"]) if isinstance(parsed, dict) else ""
+    except (ElytronError, ValidationError, KeyError):
+        return ""
 
 
 def _error(frame_id: str, rejected: Rejected) -> ErrorEvent:
