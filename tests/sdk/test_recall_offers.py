@@ -198,6 +198,24 @@ async def test_the_last_word_comes_first_where_the_query_asks_what_holds_now(mem
     assert [(hit.id, hit.newer) for hit in first] == [(old, None), (new, None)]
 
 
+async def test_the_last_word_comes_first_where_the_query_asks_how_things_are(memory: elytron.MemoryRuntime) -> None:
+    (old,) = (await memory.add("The lab extension is 4417, the lab extension!", speaker="Mina", at="2025-02-06")).ids
+    (new,) = (await memory.add("The lab extension was changed to 4430.", speaker="Mina", at="2025-06-08")).ids
+    one = await memory.recall("What is the lab extension?", limit=1)
+    both = (await memory.recall("What is the lab extension?", limit=2)).hits
+    assert [hit.id for hit in one.hits] == [new]
+    assert [(hit.id, hit.newer) for hit in both] == [(new, None), (old, new)]
+    assert both[0].score >= both[1].score
+    block = await memory.project(elytron.MemoryProjectionRequest(user_query="lab extension?", recent_messages_limit=0))
+    assert "(overtaken)" not in block.system_memory_block
+    asked = elytron.MemoryProjectionRequest(user_query="What is the lab extension?", recent_messages_limit=0)
+    lines = (await memory.project(asked)).system_memory_block.split("\n")
+    assert [line for line in lines if line.startswith("- ")] == [
+        "- [2025-06-08 00:00 Mina] The lab extension was changed to 4430.",
+        "- [2025-02-06 00:00 Mina (overtaken)] The lab extension is 4417, the lab extension!",
+    ]
+
+
 async def test_a_time_told_by_what_happened_then_is_looked_up(memory: elytron.MemoryRuntime) -> None:
     early, moved, late = "I swam in the old pool.", "Today we moved to the mill.", "I swam in the mill's pond."
     for at, text in (("2025-03-01", early), ("2025-07-04", moved), ("2025-08-01", late)):

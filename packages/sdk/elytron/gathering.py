@@ -21,6 +21,7 @@ from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.policy import anchoring, query_types, ranking, relevance, router, wording
 from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
+from elytron_core.policy.succession import WINDOW
 from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four
 from elytron_core.scope import ConversationKey, Scope
@@ -117,7 +118,7 @@ async def gather(
     route = router.route(query)
     asked = _Asked(query, question, (key or scope.conversation_key).conversation, now)
     ranked = await _ranked(ctx, scope, asked, found, route=route)
-    hits = with_newer(question, await hits_of(ctx, scope, ranked, limit=limit))
+    hits = with_newer(question, query, await hits_of(ctx, scope, ranked, limit=max(limit, WINDOW)))[:limit]
     return Gathered(
         RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_RELEVANT,
         hits,

@@ -7,11 +7,9 @@ from elytron_core.ids import TurnId
 from elytron_core.model import Vouched
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.policy.query_types import Question, Version
+from elytron_core.policy.succession import WINDOW, Told, asks_how_things_are, in_succession, last_words
 from elytron_core.rounding import six
-from elytron_core.text.telling import Trait
-from elytron_core.text.telling import read as telling_of
 
-_TELLING = 0.5
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
 _TURN_HITS = Vouched(RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "tags", "metadata")
 _FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach")
@@ -82,23 +80,27 @@ def skill_hit(
     )
 
 
-def with_newer(question: Question, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
-    """Return the hits, each message with the newest one above it, later and by the same speaker, that tells a change.
+def with_newer(question: Question, query: str, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
+    """Return the hits, where the question asks how things are with the last word on a matter before what it overtook.
 
-    Only where the question asks what holds now. Both must hold half of the query's words, counted by rarity.
+    What was overtaken names it; scores stay with the places.
     """
-    if question.version is not Version.LATEST:
+    if question.version is Version.FIRST or (question.version is Version.ANY and not asks_how_things_are(query)):
         return hits
-    telling = [hit for hit in hits if hit.plane is Plane.TRANSCRIPT and hit.signals.get("coverage", 0.0) >= _TELLING]
-    changes = [hit for hit in telling if telling_of(hit.text).traits & Trait.CHANGE]
-    newer: dict[str, str] = {}
-    for place, hit in enumerate(telling):
-        above = {better.id for better in telling[:place]}
-        later = [
-            change
-            for change in changes
-            if change.id in above and change.speaker == hit.speaker and (change.at or 0) > (hit.at or 0)
-        ]
-        if later:
-            newer[hit.id] = max(later, key=lambda change: (change.at or 0, change.id)).id
-    return tuple(hit.model_copy(update={"newer": newer[hit.id]}) if hit.id in newer else hit for hit in hits)
+    best = hits[:WINDOW]
+    overtaken = last_words([_told(hit) for hit in best])
+    if not overtaken:
+        return hits
+    marked = [
+        hit.model_copy(update={"newer": best[overtaken[place]].id}) if place in overtaken else hit
+        for place, hit in enumerate(best)
+    ]
+    ordered = [marked[place] for place in in_succession(len(best), overtaken)]
+    kept = zip(ordered, best, strict=True)
+    return (*(hit.model_copy(update={"score": place.score}) for hit, place in kept), *hits[WINDOW:])
+
+
+def _told(hit: RecallHit) -> Told | None:
+    if hit.plane is not Plane.TRANSCRIPT or hit.at is None or hit.role is transcript.Role.ASSISTANT:
+        return None
+    return Told(hit.speaker, hit.role, hit.at, hit.signals.get("coverage", 0.0), hit.text)

@@ -86,5 +86,7 @@ class RecalledItem(Value):
     speaker: str | None = None
     at: Instant | None = None
     score: float = 0.0
+    is_overtaken: bool = False
+    """Whether a later word on the same matter stands above it."""
     parts: tuple[tuple[int, int], ...] = ()
     """What of the text is shown, from where to where, where it is too long to be shown whole; without any, all."""

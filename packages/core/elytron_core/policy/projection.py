@@ -80,6 +80,8 @@ RULES_SHARE: Final = 4
 STABLE: Final = frozenset({SectionName.SUBJECT, SectionName.PRIVATE, SectionName.FACTS, SectionName.SKILLS})
 """The sections that stand before the fence."""
 PLANE_WORDS: Final = {Plane.TRANSCRIPT: "", Plane.LONG_TERM: "fact", Plane.PROCEDURAL: "procedure"}
+OVERTAKEN: Final = "(overtaken)"
+"""Stands behind the name where a later word on the same matter stands above."""
 PRESSURE_PERCENT: Final = {Pressure.NORMAL: 100, Pressure.CAUTIOUS: 60, Pressure.CRITICAL: 35}
 
 
@@ -308,9 +310,10 @@ def _recent_line(message: RecentMessage) -> Line:
 
 def _recalled_line(item: RecalledItem) -> Line:
     who = item.speaker or PLANE_WORDS.get(item.plane, item.plane.value)
+    mark = OVERTAKEN if item.is_overtaken else ""
     return line_of(
         item.id,
-        (minute(item.at), label_of(who)),
+        (minute(item.at), label_of(who), mark),
         item.text,
         parts=item.parts,
         most=RECALLED_CHARS_MAX if item.parts else ITEM_CHARS_MAX,

@@ -174,6 +174,7 @@ def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.RecalledItem
                 speaker=hit.speaker or hit.role,
                 at=hit.at,
                 score=hit.score,
+                is_overtaken=hit.newer is not None,
                 parts=passages_of(hit.text, gathered.judged.terms, most) if is_long else (),
             )
         )

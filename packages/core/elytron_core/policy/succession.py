@@ -1,0 +1,103 @@
+"""Which message of several on one matter is the last word on it, where a question asks how things are.
+
+Signs, not understanding: the question is in the present, both messages hold much of its words and are of the same
+speaker, and the later one speaks of a change. Then the later one goes before the older, and the older is marked;
+neither is left out, so that who reads both sees what was said when.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from elytron_core.clock import Instant
+
+WINDOW: Final = 10
+"""So many of the best are looked at, whatever the limit, so that a page goes on where the one before it ended."""
+HELD: Final = 0.5
+"""Both hold so much of the query's words, counted by rarity."""
+
+_PRESENT: Final = re.compile(
+    r"^(?:(?:am|are|is|do|does) "
+    r"|(?:what|where|who|whom|which|when|how)\b[^?]*?(?:\b(?:am|are|is|do|does|has to|have to|can|lives?)\b|'s\b|s\b))"
+)
+_PAST: Final = re.compile(
+    r"\b(?:did|was|were|had|been|ever|used to|first|original\w*|initial\w*|before|earlier|previous\w*|so far|history"
+    r"|said|told|mention\w*|recommend\w*|suggest\w*|summar\w+|order|list|over time|develop\w*)\b"
+    r"|以前|原来|最初|曾经|说过|总结"
+)
+_CHINESE_STATE: Final = re.compile(r"是|在|叫|多少|哪|几|什么|谁")
+_CHANGE: Final = re.compile(
+    r"\b(?:now|nowadays|these days|no longer|no more|any ?more|instead|after all|correction|corrected"
+    r"|(?:has|have|had|was|were|been|we|i|they) (?:changed|moved|switched|raised|lowered|reduced|increased|extended"
+    r"|shortened|renamed|replaced|rescheduled|postponed|cancell?ed|updated|rewritten|sold)"
+    r"|(?:changed|moved|switched|raised|lowered|reduced|increased|extended|shortened|postponed|cut)\b.{0,40}\b(?:to|from|by)"
+    r"|(?:got|brought|went|cut)\b.{0,30}\b(?:up|down)(?: to)?|are gone|is gone|has agreed|from \w+ on|alone again)\b"
+    r"|改成|改为|换成|换了|变成|不再|更新|现在|搬到|取消|推迟|提前|涨到|降到",
+    re.IGNORECASE,
+)
+
+
+_TELLS: Final = re.compile(r"[^.!?。！？\s][^.!?。！？]*(?:[.!。！]|\Z)")
+"""A sentence that is no question."""
+
+
+class Told(NamedTuple):
+    """A message among the best: whose it is, when it was said, and the share of the query's words that it holds."""
+
+    speaker: str | None
+    role: str | None
+    at: Instant
+    coverage: float
+    text: str
+
+
+def asks_how_things_are(query: str, /) -> bool:
+    """Tell whether a question is about what is, not about what was or is to be told in full."""
+    lowered = " ".join(query.lower().split())
+    if _PAST.search(lowered):
+        return False
+    if not lowered.isascii() and _CHINESE_STATE.search(lowered):
+        return True
+    return _PRESENT.search(lowered) is not None
+
+
+def last_words(told: Sequence[Told | None], /) -> dict[int, int]:
+    """Return for the places of messages that were overtaken the place of the last word on their matter."""
+    overtaken: dict[int, int] = {}
+    changes = [place for place, each in enumerate(told) if each is not None and _CHANGE.search(each.text)]
+    for place, older in enumerate(told):
+        if older is None or not _TELLS.search(older.text):
+            continue
+        later = [other for other in changes if _overtakes(told[other], older)]
+        if later:
+            overtaken[place] = max(later, key=lambda other: (_coverage(told[other]), -other))
+    return {place: _last(place, overtaken) for place in overtaken}
+
+
+def _last(place: int, overtaken: dict[int, int]) -> int:
+    """Return the last word behind a message; each is later than the one before it, so there is an end."""
+    while place in overtaken:
+        place = overtaken[place]
+    return place
+
+
+def in_succession(count: int, overtaken: dict[int, int], /) -> list[int]:
+    """Return the places 0 to `count` with each last word right before the first message that it overtook."""
+    order: list[int] = []
+    for place in range(count):
+        last = overtaken.get(place)
+        if last is not None and last not in order:
+            order.append(last)
+        if place not in order:
+            order.append(place)
+    return order
+
+
+def _overtakes(later: Told | None, older: Told) -> bool:
+    if later is None or later.at <= older.at or (later.speaker, later.role) != (older.speaker, older.role):
+        return False
+    return min(older.coverage, later.coverage) >= HELD
+
+
+def _coverage(told: Told | None) -> float:
+    return told.coverage if told is not None else 0.0

@@ -1,0 +1,74 @@
+"""Which message of several is the last word on a matter."""
+
+import pytest
+
+from elytron_core.clock import Instant
+from elytron_core.policy.succession import Told, asks_how_things_are, in_succession, last_words
+
+
+def said(text: str, at: int, coverage: float = 0.8, speaker: str = "Mina") -> Told:
+    return Told(speaker, "user", Instant(at), coverage, text)
+
+
+@pytest.mark.parametrize(
+    ("query", "asks"),
+    [
+        ("How many riders are we?", True),
+        ("What's the lab extension?", True),
+        ("Am I travelling alone?", True),
+        ("Where does Ada live?", True),
+        ("爸爸的手机号是多少？", True),
+        ("How many riders were we at first?", False),
+        ("What did you suggest?", False),
+        ("In what order is it done?", False),
+        ("爸爸以前的手机号是多少？", False),
+        ("red kayak", False),
+    ],
+)
+def test_a_question_is_about_how_things_are_or_were(query: str, *, asks: bool) -> None:
+    assert asks_how_things_are(query) is asks
+
+
+OLD = said("We are 14 riders.", 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We're 19 riders now.",
+        "The number of riders was raised to 19.",
+        "We moved the riders from Ghent to Bruges.",
+        "我们的骑手现在是19个。",
+    ],
+)
+def test_a_later_change_overtakes_what_was_said_before(text: str) -> None:
+    assert last_words((OLD, None, said(text, 2))) == {0: 2}
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        said("We were 19 riders in summer.", 2),
+        said("We're 19 riders now.", 1),
+        said("We're 19 riders now.", 2, coverage=0.2),
+        said("We're 19 riders now.", 2, speaker="Bram"),
+    ],
+    ids=["no change", "no later", "another matter", "somebody else"],
+)
+def test_nothing_else_overtakes(later: Told) -> None:
+    assert last_words((OLD, later)) == {}
+
+
+def test_of_several_changes_the_last_word_is_named() -> None:
+    told = (OLD, said("We're 19 riders now.", 2), said("We're 17 riders now.", 3))
+    assert last_words(told) == {0: 2, 1: 2}
+
+
+def test_a_mere_question_is_not_overtaken() -> None:
+    assert last_words((said("How do riders get a bicycle?", 1), said("We're 19 riders now.", 2))) == {}
+
+
+def test_the_last_word_goes_before_the_first_that_it_overtook() -> None:
+    assert in_succession(5, {}) == [0, 1, 2, 3, 4]
+    assert in_succession(5, {1: 3, 2: 3}) == [0, 3, 1, 2, 4]
+    assert in_succession(3, {2: 0}) == [0, 1, 2]
