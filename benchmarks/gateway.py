@@ -39,6 +39,8 @@ GOAL = 1.5
 _USERS = 200
 _MEMORIES = 1_000
 _SEARCHES = 1_000
+_TOGETHER = 32
+"""So many users are filled at once, so that they share commits."""
 _WAIT_S = 60.0
 _SESSION = "chat:c"
 _TOP_K = 8
@@ -70,28 +72,34 @@ def served(voice: Voice, folder: Path) -> None:
         runner.run(work())
 
 
-async def fill(folder: Path, chance: random.Random, /, *, users: int, memories: int) -> list[User]:
+async def fill(folder: Path, /, *, users: int, memories: int) -> list[User]:
     """Make the users, each with as many memories; return their credentials."""
     async with elytron.open(folder / "memory.db", space=None) as memory:
         gateway = Gateway(memory)
         made: list[User] = []
-        for number in range(users):
-            user = (await gateway.create_user(wire.UserRequest(user_id=f"user{number}"))).model_dump()
-            # The first message makes the user's space and session known to the gateway; the others are the same turns.
-            said = {"sender_id": "u", "role": "user", "timestamp": 1, "content": _sentence(chance, 0)}
-            add = {**user, "session_id": _SESSION, "messages": [said]}
-            await gateway.add(wire.AddRequest.model_validate(add))
-            space = SpaceId(user["user_id"])
-            turns = [
-                TurnDraft(messages=(Message(text=_sentence(chance, place), speaker="u", at=Instant(place + 1)),))
-                for place in range(1, memories)
-            ]
-            for start in range(0, len(turns), limits.TURNS_PER_COMMIT):
-                write = TranscriptWrite(turns=tuple(turns[start : start + limits.TURNS_PER_COMMIT]))
-                scope = Scope(space=space, app="default", project="default", conversation=_SESSION)
-                await memory.write(MemoryWriteRequest(scope=scope, write=write))
-            made.append(user)
+        for first in range(0, users, _TOGETHER):
+            numbers = range(first, min(first + _TOGETHER, users))
+            made += await asyncio.gather(*(_filled(gateway, memory, number, memories) for number in numbers))
         return made
+
+
+async def _filled(gateway: Gateway, memory: elytron.MemoryRuntime, number: int, memories: int) -> User:
+    chance = random.Random(number)
+    user = (await gateway.create_user(wire.UserRequest(user_id=f"user{number}"))).model_dump()
+    # The first message makes the user's space and session known to the gateway; the others are the same turns.
+    said = {"sender_id": "u", "role": "user", "timestamp": 1, "content": _sentence(chance, 0)}
+    add = {**user, "session_id": _SESSION, "messages": [said]}
+    await gateway.add(wire.AddRequest.model_validate(add))
+    space = SpaceId(user["user_id"])
+    turns = [
+        TurnDraft(messages=(Message(text=_sentence(chance, place), speaker="u", at=Instant(place + 1)),))
+        for place in range(1, memories)
+    ]
+    for start in range(0, len(turns), limits.TURNS_PER_COMMIT):
+        write = TranscriptWrite(turns=tuple(turns[start : start + limits.TURNS_PER_COMMIT]))
+        scope = Scope(space=space, app="default", project="default", conversation=_SESSION)
+        await memory.write(MemoryWriteRequest(scope=scope, write=write))
+    return user
 
 
 def _sentence(chance: random.Random, place: int) -> str:
@@ -149,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="elytron-gateway-") as name:
         folder = Path(name)
         began = time.perf_counter()
-        users = asyncio.run(fill(folder, chance, users=options.users, memories=options.memories))
+        users = asyncio.run(fill(folder, users=options.users, memories=options.memories))
         filled = time.perf_counter() - began
         found = asyncio.run(measure(folder, users, chance, searches=options.searches))
     ratio = found["search"] / (found["recall"] + found["round trip"])
