@@ -128,6 +128,14 @@ def test_a_session_counts_by_its_three_best() -> None:
     assert [each.signals.session for each in found] == pytest.approx([sum(best) / 3] * 5, rel=1e-6)
 
 
+@pytest.mark.parametrize("texts", [("tea",), ("tea", "tea tea and more")], ids=["one", "two"])
+def test_a_session_of_one_or_two_counts_by_what_it_has(texts: tuple[str, ...]) -> None:
+    found = built([told(*texts, thread="aa")]).search(IndexQuery("tea", limit=10)).found
+    mean = sum(each.signals.body for each in found) / len(texts)
+
+    assert [each.signals.session for each in found] == pytest.approx([mean] * len(texts), rel=1e-6)
+
+
 def test_a_unit_without_a_thread_is_its_own_session() -> None:
     index = built([told("tea", "tea and more words")])
 

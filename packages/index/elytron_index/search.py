@@ -189,8 +189,10 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
         matters = np.maximum(said, meant) if weights.vector else said
     # What a text is like says little for one that has little to do with the query.
     matters = np.sqrt(np.minimum(np.maximum(matters, 0.0), 1.0))
-    score += matters * (weights.informative * s.informative + weights.told * s.told + weights.fits * s.fits)
-    score += weights.speaker * s.speaker + weights.owner * s.owner + weights.date * s.date
+    like = weights.informative * s.informative + weights.told * s.told
+    score += matters * (like + weights.fits * s.fits if query.fits else like)
+    own = weights.speaker * s.speaker + weights.owner * s.owner
+    score += own + weights.date * s.date if query.spans else own
     if query.heeds:
         score += weights.standing * s.standing
     if weights.later or weights.recency:

@@ -14,6 +14,8 @@ Rows = NDArray[np.int64]
 
 _MANY: Final = 1 << 15
 _SAMPLED: Final = 4_096
+_BITS: Final = np.uint64(32)
+_BACK: Final = np.arange(3)[:, None]
 
 
 def best(state: State, pool: Rows, score: Floats, limit: int, /) -> Rows:
@@ -62,27 +64,19 @@ def best_three(values: Floats, threads: NDArray[np.int32], sizes: NDArray[np.int
     if not values.shape[1]:
         return values
     # One sort does it: a float32 that is not negative sorts as its bits do, behind its thread's number.
-    keys = (threads.astype(np.uint64) << np.uint64(32)) | values.astype(np.float32).view(np.uint32)
+    keys = (threads.astype(np.uint64) << _BITS) | values.astype(np.float32).view(np.uint32)
     keys.sort(axis=1)
-    owners = keys[0] >> np.uint64(32)
-    last = np.ones(len(owners), np.bool_)
-    np.not_equal(owners[1:], owners[:-1], out=last[:-1])
-    ends = last.nonzero()[0]
-    counts = ends + 1
-    counts[1:] -= ends[:-1] + 1
-    total = _values(keys.take(ends, axis=1))
-    for back in (1, 2):
-        total += _values(keys.take(ends - back, axis=1, mode="wrap")) * (counts > back)
-    of_thread = np.zeros((len(values), int(owners[-1]) + 1))
-    of_thread[:, owners[ends].astype(np.int64)] = total
+    owners = keys[0] >> _BITS
+    ends = np.append((owners[1:] != owners[:-1]).nonzero()[0], len(owners) - 1)
+    places, held = ends - _BACK, owners.take(ends)
+    best = keys.take(places, axis=1, mode="wrap").astype(np.uint32).view(np.float32).astype(np.float64)
+    best *= places > np.concatenate(((-1,), ends[:-1]))
+    of_thread = np.zeros((len(values), int(held[-1]) + 1))
+    of_thread[:, held.astype(np.int64)] = np.add.reduce(best, axis=1)
     found = of_thread.take(threads, axis=1) / sizes
-    if not owners[0]:
+    if not held[0]:
         np.copyto(found, values, where=threads == 0)
     return found
-
-
-def _values(keys: NDArray[np.uint64]) -> Floats:
-    return keys.astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 def edge(values: Floats, wanted: int, /) -> float:
