@@ -11,11 +11,12 @@ Unit = Literal["bytes", "texts"]
 class Bar:
     """Shows how far a work is, how fast and for how long yet, once it has begun to tell.
 
-    It shows nothing where `shown` is false or nobody looks.
+    Until then it says what comes `first`, where that is told. It shows nothing where `shown` is false or nobody looks.
     """
 
-    def __init__(self, what: str, /, *, unit: Unit, shown: bool) -> None:
+    def __init__(self, what: str, /, *, unit: Unit, shown: bool, first: str | None = None) -> None:
         self._what = what
+        self._first = first or what
         self._unit: Unit = unit
         self._shown = shown and sys.stderr.isatty()
         self._stack = ExitStack()
@@ -38,13 +39,13 @@ class Bar:
             columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), pace, TimeRemainingColumn()
             progress = self._stack.enter_context(Progress(*columns, console=console(stderr=True), transient=True))
             self._progress = progress
-            self._task = progress.add_task(self._what, total=None)
+            self._task = progress.add_task(self._first, total=None)
         return self
 
     def at(self, done: int, total: int, /) -> None:
         """Say that `done` of `total` is done."""
         if self._shown:
-            self._progress.update(self._task, completed=done, total=total)
+            self._progress.update(self._task, description=self._what, completed=done, total=total)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -53,7 +53,7 @@ def import_file(*, file: Path, conversation: str | None, mode: str, dry_run: boo
                 out.report(restored, lambda console: tables.pairs(console, _told(restored)))
                 return
             scope = conversation_scope(session, conversation)
-            with Bar("importing", unit="bytes", shown=not out.is_json) as bar:
+            with Bar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar:
                 report = await import_transcript(session, read, scope=scope, progress=bar.at, dry_run=dry_run)
             out.report(report, lambda console: tables.pairs(console, _read(report)))
 
