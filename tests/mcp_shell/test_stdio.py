@@ -89,6 +89,13 @@ def _signalled(end: Any) -> None:
         return
 
 
+async def test_a_host_that_gives_no_standard_input_has_hung_up(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", RUN, "mcp", "--store", str(tmp_path / "m.db"), "--space", "ada"]
+    process = await asyncio.create_subprocess_exec("/bin/sh", "-c", 'exec "$@" <&-', "sh", *command)
+    async with asyncio.timeout(WAIT_S):
+        assert await process.wait() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_signal_ends_the_command_while_its_host_holds_on(tmp_path: Path, number: signal.Signals) -> None:
     process = await asyncio.create_subprocess_exec(

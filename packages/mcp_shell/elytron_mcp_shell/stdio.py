@@ -89,7 +89,10 @@ class Lines:
 @contextmanager
 def own_stdin() -> Generator[BinaryIO]:
     """Give the process's standard input, which meanwhile is empty for everybody else: children would take of it."""
-    private = os.dup(0)
+    try:
+        private = os.dup(0)
+    except OSError:  # it was closed: nobody is there, as after the end
+        private = os.open(os.devnull, os.O_RDONLY)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
