@@ -153,9 +153,10 @@ def _told(subject: dict[str, Any]) -> Told:
             if len(said) < 200 and place in written and "?" not in said and shuffled.random() < 0.5:
                 said = f"{said} {writer.asked(session['about'])}"
             at += timedelta(minutes=shuffled.randint(2, 9))
-            turns.append(Turn(id_, f"session-{number}", "user", "user", at, said))
+            told = said if place in written else ""
+            turns.append(Turn(id_, f"session-{number}", "user", "user", at, said, told))
             answer = writer.answer(said, session["about"], *key or ("",))
-            turns.append(Turn(f"{id_}a", f"session-{number}", "assistant", "assistant", at, answer))
+            turns.append(Turn(f"{id_}a", f"session-{number}", "assistant", "assistant", at, answer, *key))
     questions = tuple(Question(kind, text, frozenset(gold)) for kind, text, gold in subject["questions"])
     known = {turn.id for turn in turns}
     assert all(question.gold <= known for question in questions), subject["name"]

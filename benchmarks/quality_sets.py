@@ -31,6 +31,8 @@ class Turn:
     role: str
     at: datetime | None
     text: str
+    key: str = ""
+    """What of a long text is asked for; without it, all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ class Told:
     name: str
     turns: tuple[Turn, ...]
     questions: tuple[Question, ...]
+
+    def turn(self, id_: str, /) -> Turn:
+        """Return a turn by its id."""
+        return next(turn for turn in self.turns if turn.id == id_)
 
 
 def made() -> list[Told]:

@@ -69,6 +69,14 @@ class Shipped:
             while (await runtime.embed()).outcome is not EmbeddingOutcome.COMPLETE:
                 pass
 
+    def memory(self, told: Told, /) -> elytron.MemoryRuntime:
+        """Return the memory that was told it."""
+        return self._memories[told.name]
+
+    def names(self, told: Told, ids: Sequence[str], /) -> list[str]:
+        """Return the ids that turns have in `told`."""
+        return [self._ids[told.name][id_] for id_ in ids]
+
     async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
         shipped = ranking.STANDARD, ranking.SEVERAL
         changed = {name: value for name, value in self._changed.items() if name != "again"}

@@ -6,6 +6,7 @@ import statistics
 import pytest
 from benchmarks.quality import measure
 from benchmarks.quality_long import long_chats
+from benchmarks.quality_projected import measure as measure_blocks
 from benchmarks.quality_sets import made
 from benchmarks.quality_systems import Shipped
 from benchmarks.quality_times import LIFE, met, told
@@ -22,6 +23,15 @@ async def test_what_answers_is_found_in_every_style_of_talk() -> None:
     assert statistics.fmean(recall) >= 0.94
     assert statistics.fmean(ndcg) >= 0.83
     assert statistics.fmean(measured.false) <= 0.4
+
+
+async def test_a_block_holds_more_of_what_answers_than_the_first_hits_that_fill_as_much() -> None:
+    kinds = await measure_blocks(long_chats()[:1], tokens=(1_000,))
+    block, hits = (
+        statistics.fmean(share for shares in kinds.values() for share in shares[name, 1_000])
+        for name in ("block", "hits")
+    )
+    assert block >= max(hits, 0.75)
 
 
 async def test_what_was_meant_by_a_time_is_found() -> None:

@@ -1,0 +1,93 @@
+"""How much of the evidence stands in a projected block of so many tokens, beside the first hits that fill as many.
+
+    python -m benchmarks.quality_projected [--long | --data FILE]
+
+Without more the made sets are asked, with --long the long conversations with an assistant, with --data a file in
+LoCoMo's form. Evidence counts as far as what is asked for can be read: of a long answer that was cut, the sentence
+that matters must be there. "Hits" are those of recall, each whole, until the next one has no room. A token is four
+characters.
+"""
+
+import argparse
+import asyncio
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.quality_long import long_chats
+from benchmarks.quality_sets import APART, NOTHING, Question, Told, locomo, made
+from benchmarks.quality_systems import Shipped
+from elytron_core.contracts.projecting import MemoryProjectionReport
+from elytron_core.contracts.recalling import RecallHit
+from elytron_core.policy.blocks import escape, label_of, line_of, minute
+from elytron_core.text.tokens import CHARS_PER_TOKEN
+
+TOKENS = (1_000, 2_000, 4_000, 8_000)
+HITS = 300
+KEY_CHARS = 120
+
+Shares = dict[tuple[str, int], list[float]]
+
+
+async def measure(sets: Sequence[Told], *, tokens: Sequence[int] = TOKENS) -> dict[str, Shares]:
+    """Return for each kind of question the share of evidence by (what is shown, tokens)."""
+    kinds: defaultdict[str, Shares] = defaultdict(lambda: defaultdict(list))
+    for told in sets:
+        shipped = Shipped()
+        await shipped.tell(told)
+        memory = shipped.memory(told)
+        for question in told.questions:
+            if question.kind in {NOTHING, APART}:
+                continue
+            hits = (await memory.recall(question.text, limit=min(HITS, max(tokens) // 10))).hits
+            for room in tokens:
+                block = await memory.project(question.text, max_chars=CHARS_PER_TOKEN * room)
+                read = {id_ for id_ in shipped.names(told, block.selected_ids) if _is_read(told, id_, block)}
+                filled = set(shipped.names(told, _filling(hits, CHARS_PER_TOKEN * room)))
+                for name, found in (("block", read), ("hits", filled)):
+                    kinds[question.kind][name, room].append(_share(question, found))
+    return dict(kinds)
+
+
+def _share(question: Question, found: set[str]) -> float:
+    return len(found & question.gold) / len(question.gold)
+
+
+def _is_read(told: Told, id_: str, block: MemoryProjectionReport) -> bool:
+    turn = told.turn(id_)
+    return not turn.key or escape(turn.key)[:KEY_CHARS] in block.system_memory_block
+
+
+def _filling(hits: Sequence[RecallHit], chars: int) -> list[str]:
+    """Return the ids of the first hits whose lines have room together."""
+    shown: list[str] = []
+    for hit in hits:
+        line = line_of(hit.id, (minute(hit.at), label_of(hit.speaker or "")), "")
+        chars -= len(line.head) + len(escape(hit.text)) + 1
+        if chars < 0:
+            break
+        shown.append(hit.id)
+    return shown
+
+
+def _printed(kinds: dict[str, Shares]) -> None:
+    columns = [(name, tokens) for tokens in TOKENS for name in ("block", "hits")]
+    print(f"{'':<18}" + "".join(f"{f'{name} {tokens}':>12}" for name, tokens in columns))
+    every: Shares = {column: [share for shares in kinds.values() for share in shares[column]] for column in columns}
+    for kind, shares in (*sorted(kinds.items()), ("all", every)):
+        print(f"{kind:<18}" + "".join(f"{100 * statistics.fmean(shares[column]):>12.1f}" for column in columns))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument("--data", type=Path, help="a file in LoCoMo's form, gz or not")
+    asked.add_argument("--long", action="store_true", help="long conversations with an assistant")
+    arguments = parser.parse_args()
+    sets = long_chats() if arguments.long else made() if arguments.data is None else locomo(arguments.data)
+    _printed(asyncio.run(measure(sets)))
+
+
+if __name__ == "__main__":
+    main()
