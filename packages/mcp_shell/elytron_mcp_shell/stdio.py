@@ -4,9 +4,11 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Self, cast
 
@@ -89,10 +91,11 @@ class Lines:
 @contextmanager
 def own_stdin() -> Generator[BinaryIO]:
     """Give the process's standard input, which meanwhile is empty for everybody else: children would take of it."""
-    try:
-        private = os.dup(0)
-    except OSError:  # it was closed: nobody is there, as after the end
-        private = os.open(os.devnull, os.O_RDONLY)
+    if sys.stdin is None:  # the host gave none, and its number is another file's by now
+        with Path(os.devnull).open("rb") as nothing:
+            yield nothing
+        return
+    private = os.dup(0)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
