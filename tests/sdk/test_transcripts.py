@@ -250,7 +250,7 @@ class TestChatGpt:
             "a": node("a", "client-created-root", "user", "", content=spoken),
             "b": node("b", "a", "assistant", "by nobody", author=None),
             "c": node("c", "b", "assistant", "", content=None),
-            "d": node("d", "c", "assistant", "Yes."),
+            "d": node("d", "c", "assistant", "Yes.", recipient=None),
         }
         path = written(tmp_path, self.CONVERSATION | {"mapping": tree, "current_node": "d"})
         assert [text for _, _, _, text, _ in rows(path)] == ["Out loud", "Yes."]

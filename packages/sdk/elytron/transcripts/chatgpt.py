@@ -79,7 +79,7 @@ def _made_at(node: dict[str, Json]) -> int:
 def _speaker(message: dict[str, Json]) -> Role | None:
     author = shape.members(message.get("author") or {}, what="author").get("role")
     hidden = shape.members(message.get("metadata") or {}, what="metadata").get("is_visually_hidden_from_conversation")
-    to_all = message.get("recipient", "all") == "all"
+    to_all = (message.get("recipient") or "all") == "all"
     return _SPEAKERS.get(author) if isinstance(author, str) and to_all and not hidden else None
 
 
