@@ -18,7 +18,7 @@ from elytron_core.ids import SeededIds
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.fingerprints import registry_fingerprint
 from elytron_http_shell import create_app
-from elytron_http_shell.logs import LogStyle, Sparing, configure, formatter
+from elytron_http_shell.logs import Lines, LogStyle, Sparing, configure
 
 pytestmark = pytest.mark.anyio
 
@@ -158,7 +158,7 @@ class TestLogs:
                     response = await server.post(path, json=body, headers=headers)
                     assert keys.user not in response.text
         for record in caplog.records:
-            line = formatter(structlog.processors.JSONRenderer()).format(record)
+            line = Lines(structlog.processors.JSONRenderer()).format(record)
             assert keys.user.rpartition("_")[2] not in line
 
     def test_what_anybody_can_cause_is_logged_so_often_and_counted(self) -> None:
@@ -198,6 +198,15 @@ class TestLogs:
         assert "what somebody said" not in said
         assert "1" * 64 not in said
         assert json.loads(said.splitlines()[0])["level"] == "error"
+
+    def test_a_line_says_what_was_said_beside_its_message_and_when(self) -> None:
+        told = {"name": "any", "levelname": "INFO", "msg": "request", "created": 1_781_172_177.0, "took_ms": 1.5}
+        told |= {"key": "Bearer abcdefghijklmnop1234", "timestamp": "never", "stack_info": "where"}
+        line = Lines(structlog.processors.JSONRenderer()).format(logging.makeLogRecord(told))
+        assert json.loads(line) == {
+            "event": "request", "level": "info", "logger": "any", "took_ms": 1.5, "key": "Bearer [redacted:bearer]",
+            "timestamp": "2026-06-11T10:02:57.000000Z", "stack_info": "where",
+        }  # fmt: skip
 
 
 class TestSpans:

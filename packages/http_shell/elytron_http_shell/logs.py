@@ -3,13 +3,16 @@
 import logging
 import sys
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import structlog
+from structlog.typing import EventDict
 
 from elytron_core import limits
+from elytron_core.ids import is_id
 from elytron_core.policy.secrets import is_suspect, scrub
 
 _SERVER = "uvicorn.error"
@@ -19,6 +22,8 @@ on."""
 _TOLD_ALREADY = "ASGI callable returned without completing handshake."
 """What the server's library says of every handshake that was refused, which is a request like others."""
 _MINUTE_S = 60.0
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+"""What a record has of its own; the rest is what was said beside the message. uvicorn says some things twice."""
 
 
 class LogStyle(StrEnum):
@@ -36,7 +41,7 @@ def configure(style: LogStyle, /, *, level: str) -> None:
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter(renderer))
+    handler.setFormatter(Lines(renderer))
     handler.addFilter(Sparing())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -74,29 +79,36 @@ class Sparing(logging.Filter):
         return count < self._most
 
 
-def formatter(renderer: Any, /) -> logging.Formatter:
-    """Return what makes a line of a record: known fields, the time, secrets blacked out, and then `renderer`."""
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[
-            structlog.stdlib.add_log_level,
-            structlog.stdlib.add_logger_name,
-            structlog.stdlib.ExtraAdder(),
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-        ],
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.format_exc_info,
-            without_secrets,
-            renderer,
-        ],
-    )
+class Lines(logging.Formatter):
+    """Makes a line of a record: known fields, the time, secrets blacked out, and then what the renderer makes of it."""
+
+    def __init__(self, renderer: Any, /) -> None:
+        super().__init__()
+        self._renderer = renderer
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        level = record.levelname.lower()
+        event: EventDict = {"event": record.getMessage(), "level": level, "logger": record.name}
+        event |= {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            event["stack_info"] = record.stack_info
+        _black_out(event)
+        # Behind all that a caller could have named so.
+        event["timestamp"] = _utc(record.created)
+        line: str = self._renderer(None, level, event)
+        return line
 
 
-def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any], /) -> MutableMapping[str, Any]:
+def _utc(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat(timespec='microseconds')[:-6]}Z"
+
+
+def _black_out(event: EventDict) -> None:
     """Black out what looks like a credential in every text of `event`."""
-    event.pop("color_message", None)  # uvicorn says some things twice
     for name, value in event.items():
-        # The time is written here, after all that a caller could have named so.
-        if isinstance(value, str) and name != "timestamp" and is_suspect(value):
+        # The ids that are made here are in every line, and hold none.
+        if isinstance(value, str) and is_suspect(value) and not is_id(value):
             event[name] = scrub(value).text
-    return event
