@@ -35,11 +35,13 @@ def rendered(answer: Answer, /) -> Response:
 
 async def give(answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request with `answer`, as `rendered` shows it; what most are answered by takes the shortest way."""
-    if not isinstance(answer, Accepted) or answer.version is not None:
+    if not isinstance(answer, Accepted):
         await rendered(answer)(scope, receive, send)
         return
     body = codec.encode(answer.report)
     headers = [(b"content-length", str(len(body)).encode()), _JSON]
+    if answer.version is not None:
+        headers.append((b"etag", f'"{answer.version}"'.encode()))
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
