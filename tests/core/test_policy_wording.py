@@ -88,3 +88,16 @@ def test_the_words_of_a_text_are_long_ones_and_pairs_once_each_up_to_a_limit() -
 )
 def test_what_cannot_be_seen_is_blank(text: str, blank: bool) -> None:
     assert wording.is_blank(text) is blank
+
+
+WORDS = st.text("abc é茶", max_size=30).map(wording.normalise)
+
+
+@given(WORDS, WORDS)
+def test_likeness_is_told_without_the_trigrams_of_the_other_text_and_never_more_than_can_be(
+    one: str, other: str
+) -> None:
+    grams, others = wording.trigrams(one), wording.trigrams(other)
+    alike = wording.likeness(grams, others)
+    assert wording.likeness_to(grams, wording.padded(other), len(others)) == alike
+    assert wording.likeness_at_most(wording.grams_of(grams), wording.grams_of(others)) >= alike

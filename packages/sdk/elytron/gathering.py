@@ -19,7 +19,7 @@ from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, Re
 from elytron_core.ids import SkillId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.policy import anchoring, query_types, ranking, relevance, router, wording
-from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
+from elytron_core.policy.fact_scoring import FactQuery, ScoredFact, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.policy.succession import WINDOW
 from elytron_core.ports.store import Document, Ref
@@ -281,7 +281,7 @@ async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Cand
     facts, said = [item.fact for item in read], {item.fact.id: item.told for item in read}
     scored = score_facts(facts, asked.of_beliefs(found), tell=lambda fact: said[fact.id])
     scored = diversify([item for item in scored if item.match > 0], FACTS_SCORED)
-    ranked = [ranked_fact(item.fact, ranking.common_scale(item.match), item.signals) for item in scored]
+    ranked = [ranked_fact(item, ranking.common_scale(item.match)) for item in scored]
     return ranked + _by_meaning(facts, found, {item.key for item in ranked})
 
 
@@ -289,7 +289,7 @@ def _by_meaning(facts: Sequence[long_term.Fact], found: Candidates, matching: se
     """Return the facts that share no word with the query and mean nearly the same, each worth its cosine."""
     near = {item.unit.ref.key: item.signals.vector for item in found.found}
     return [
-        ranked_fact(fact, near[fact.id], {"vector": four(near[fact.id])})
+        ranked_fact(ScoredFact(fact, 0.0, 0.0, {"vector": four(near[fact.id])}), near[fact.id])
         for fact in facts
         if fact.id not in matching and near[fact.id] >= relevance.STANDARD.cosine
     ]

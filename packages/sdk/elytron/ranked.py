@@ -1,7 +1,7 @@
 """Memories in the order of a recall, and their hits, which are made for those alone that are shown."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from elytron.context import OperationContext
@@ -9,8 +9,9 @@ from elytron.hits import fact_hit, scored
 from elytron.readings import Readings
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import long_term, transcript
+from elytron_core.planes import transcript
 from elytron_core.policy import router
+from elytron_core.policy.fact_scoring import ScoredFact
 from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four_each, six
 from elytron_core.scope import Scope
@@ -28,13 +29,6 @@ class Placed:
     signals: Mapping[str, float]
 
 
-class RankedFact(NamedTuple):
-    """A fact that was found, and what spoke for it."""
-
-    fact: long_term.Fact
-    signals: Mapping[str, float]
-
-
 class Ranked(NamedTuple):
     """A memory with its place in the order; the hit of a turn or fact is made when it is known to be shown."""
 
@@ -42,12 +36,12 @@ class Ranked(NamedTuple):
     at: int
     key: str
     part: int
-    found: RecallHit | Candidate | RankedFact
+    found: RecallHit | Candidate | ScoredFact
 
 
-def ranked_fact(fact: long_term.Fact, score: float, signals: Mapping[str, float], /) -> Ranked:
+def ranked_fact(item: ScoredFact, score: float, /) -> Ranked:
     """Return a fact in its place."""
-    return Ranked(six(score), fact.observed_at, fact.id, 0, RankedFact(fact, signals))
+    return Ranked(six(score), item.fact.observed_at, item.fact.id, 0, item)
 
 
 def favoured(item: Ranked, route: router.Route, /) -> Ranked:
@@ -59,8 +53,8 @@ def favoured(item: Ranked, route: router.Route, /) -> Ranked:
     if isinstance(found, RecallHit):
         signals = {**found.signals, "route": favour}
         found = found.model_copy(update={"score": six(score), "signals": signals})
-    elif isinstance(found, RankedFact):
-        found = found._replace(signals={**found.signals, "route": favour})
+    elif isinstance(found, ScoredFact):
+        found = replace(found, signals={**found.signals, "route": favour})
     return item._replace(score=score, found=found)
 
 
@@ -68,7 +62,7 @@ def _plane_of(item: Ranked) -> Plane:
     match item.found:
         case RecallHit():
             return item.found.plane
-        case RankedFact():
+        case ScoredFact():
             return Plane.LONG_TERM
         case Candidate():
             return Plane.TRANSCRIPT
@@ -97,8 +91,8 @@ def _hit(item: Ranked, at: Mapping[Ref, Document | None], readings: Readings, sp
             document = at[unit.ref]
             hit = readings.turn(space, document).hit(TurnId(item.key), item.part) if document is not None else None
             return scored(hit, score=item.score, signals=signals_of(item.found)) if hit is not None else None
-        case RankedFact(fact, signals):
-            return fact_hit(fact, score=item.score, signals=signals)
+        case ScoredFact():
+            return fact_hit(item.found.fact, score=item.score, signals=item.found.signals)
         case RecallHit():
             return item.found
 
@@ -109,8 +103,8 @@ def placed(item: Ranked, /) -> Placed:
     match item.found:
         case RecallHit():
             return Placed(item.found.id, score, item.found.signals)
-        case RankedFact(fact, signals):
-            return Placed(fact.id, score, signals)
+        case ScoredFact():
+            return Placed(item.found.fact.id, score, item.found.signals)
         case Candidate():
             return Placed(transcript.message_id(TurnId(item.key), item.part), score, signals_of(item.found))
 

@@ -116,6 +116,8 @@ class Asked:
     phrase: tuple[str, ...]
     """The signs of the whole text."""
     grams: frozenset[str]
+    marks: wording.Grams
+    """Of these."""
     grounding: str
     dates: tuple[dates.Named, ...]
 
@@ -128,16 +130,21 @@ class Told:
     content: str
     keywords: str
     entities: tuple[str, ...]
+    topic_grams: wording.Grams
+    content_grams: wording.Grams
 
 
 def told(fact: long_term.Fact, /) -> Told:
     """Return what `fact` says, made ready to be compared with many queries."""
+    topic, content = wording.normalise(fact.topic), wording.normalise(fact.content)
     return Told(
-        topic=wording.padded(wording.normalise(fact.topic)),
-        content=wording.padded(wording.normalise(fact.content)),
+        topic=wording.padded(topic),
+        content=wording.padded(content),
         # No sign has a line break, so that none is found across two keywords.
         keywords="\n".join(wording.padded(wording.normalise(keyword)) for keyword in fact.keywords),
         entities=tuple(wording.normalise(entity) for entity in fact.entities),
+        topic_grams=wording.grams_of(wording.trigrams(topic)),
+        content_grams=wording.grams_of(wording.trigrams(content)),
     )
 
 
@@ -156,7 +163,8 @@ def read(query: FactQuery, /, *, grounding_share: float) -> Asked:
         terms.setdefault(word, grounding_share)
     signs = tuple((wording.signs_of(term), share) for term, share in terms.items())
     phrase = wording.phrase_of(text)
-    return Asked(text, signs, phrase, wording.trigrams(text), grounding, dates.named_in(query.text))
+    grams = wording.trigrams(text)
+    return Asked(text, signs, phrase, grams, wording.grams_of(grams), grounding, dates.named_in(query.text))
 
 
 def alike(asked: Asked, texts: Sequence[str], /, *, most: float, floor: float, reach: int) -> float:
@@ -192,6 +200,8 @@ def diversify(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
 
     First the best of each kind (and of no topic twice), then the best of each topic, then what is left.
     """
+    if len(scored) <= limit:
+        return list(scored)
     keys = [long_term.topic_key(item.fact.topic) for item in scored]
     taken: set[int] = set()
     kinds: set[long_term.Kind] = set()
@@ -228,27 +238,34 @@ def _matching(fact: long_term.Fact, said: Told, asked: Asked, weights: FactWeigh
     is_topic = bool(asked.text) and topic == wording.padded(asked.text)
     terms = 0.0
     for signs, share in asked.terms:
-        if wording.has_any(topic, signs):
+        # As `has_any` looks, without a call for each: this is done for every fact and term.
+        sign, other = signs[0], signs[-1]
+        has_two = other is not sign
+        if sign in topic or (has_two and other in topic):
             terms += share * weights.term_topic
-        if wording.has_any(content, signs):
+        if sign in content or (has_two and other in content):
             terms += share * weights.term_content
-        if keywords and wording.has_any(keywords, signs):
+        if keywords and (sign in keywords or (has_two and other in keywords)):
             terms += share * weights.term_keyword
     return {
         "topic_exact": weights.topic_exact * is_topic,
         "topic_contains": weights.topic_contains * (not is_topic and wording.has_any(topic, asked.phrase)),
         "content_contains": weights.content_contains * wording.has_any(content, asked.phrase),
         "terms": terms,
-        "trigram": alike(
-            asked,
-            (topic[1:-1], content[1:-1]),
-            most=weights.trigram_max,
-            floor=weights.trigram_floor,
-            reach=weights.trigram_reach,
-        ),
-        "entity": min(sum(_entity(name, asked, weights) for name in said.entities), weights.entity_max),
-        "temporal": min(sum(_date(fact, date, weights) for date in asked.dates), weights.temporal_max),
+        "trigram": _trigram(said, asked, weights),
+        "entity": min(sum([_entity(name, asked, weights) for name in said.entities]), weights.entity_max),
+        "temporal": min(sum([_date(fact, date, weights) for date in asked.dates]), weights.temporal_max),
     }
+
+
+def _trigram(said: Told, asked: Asked, weights: FactWeights) -> float:
+    """Return the points for likeness, as `alike` gives them."""
+    longest = weights.trigram_reach * len(asked.text) + len(wording.padded(""))
+    best = 0.0
+    for text, kept in ((said.topic, said.topic_grams), (said.content, said.content_grams)):
+        if len(text) <= longest and wording.likeness_at_most(asked.marks, kept) >= weights.trigram_floor:
+            best = max(best, wording.likeness_to(asked.grams, text, kept.size))
+    return weights.trigram_max * best if best >= weights.trigram_floor else 0.0
 
 
 def _entity(name: str, asked: Asked, weights: FactWeights) -> float:
@@ -277,7 +294,6 @@ def _date(fact: long_term.Fact, date: dates.Named, weights: FactWeights) -> floa
 
 def _worth(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> dict[str, float]:
     evidence = weights.evidence_each * fact.evidence_count + weights.evidence_citation * len(fact.citations)
-    state = freshness(fact, query.now).state
     return {
         "evidence": min(evidence, weights.evidence_max),
         "authority": weights.authority.get(fact.authority, 0),
@@ -285,8 +301,18 @@ def _worth(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> dict
         "recency": by_age(query.now - fact.observed_at, week=weights.recent_week, month=weights.recent_month),
         "confirmed": by_age(query.now - fact.confirmed_at, week=weights.confirmed_week, month=weights.confirmed_month),
         "confidence": weights.confidence.get(fact.confidence, 0),
-        "freshness": {FreshnessState.STALE: weights.stale, FreshnessState.AGING: weights.review}.get(state, 0),
+        "freshness": _by_freshness(fact, query, weights),
     }
+
+
+def _by_freshness(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> float:
+    match freshness(fact, query.now).state:
+        case FreshnessState.STALE:
+            return weights.stale
+        case FreshnessState.AGING:
+            return weights.review
+        case _:
+            return 0
 
 
 def by_age(age_ms: int, /, *, week: float, month: float) -> float:

@@ -2,12 +2,15 @@
 
 import re
 import unicodedata
+from collections.abc import Collection
+from typing import Final, NamedTuple
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _BREAKS = re.compile(r"[\W_]+")
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 )
+_MARKS: Final = 1024
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 
 
@@ -81,6 +84,36 @@ def likeness(one: frozenset[str], other: frozenset[str], /) -> float:
     """Return how alike two sets of trigrams are, 0 to 1 (Dice's coefficient)."""
     both = len(one) + len(other)
     return 2 * len(one & other) / both if both else 0.0
+
+
+class Grams(NamedTuple):
+    """What is kept of a text's trigrams, which themselves would take many times the room of the text."""
+
+    size: int
+    """How many there are."""
+    marks: int
+    """A bit for each; several may share one."""
+
+
+def grams_of(grams: Collection[str], /) -> Grams:
+    """Return what is kept of trigrams."""
+    marks = 0
+    for gram in grams:
+        marks |= 1 << hash(gram) % _MARKS
+    return Grams(len(grams), marks)
+
+
+def likeness_at_most(one: Grams, other: Grams, /) -> float:
+    """Return what the likeness of two sets of trigrams cannot be beyond."""
+    both = one.size + other.size
+    shared = (one.marks & other.marks).bit_count() + one.size - one.marks.bit_count()
+    return 2 * shared / both if both else 0.0
+
+
+def likeness_to(one: frozenset[str], text: str, count: int, /) -> float:
+    """Return the likeness of trigrams to those of a padded text, which has `count`, without making them."""
+    both = len(one) + count
+    return 2 * sum(map(text.__contains__, one)) / both if both else 0.0
 
 
 def words_of(text: str, /, *, limit: int) -> tuple[str, ...]:
