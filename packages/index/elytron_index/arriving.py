@@ -8,8 +8,6 @@ from elytron_index.checkpoint import HEAD_BYTES, Bytes
 
 MAPPED = 128 * 1024
 """From this size on bytes lie in a map of their own, not in what the allocator keeps for whoever comes next."""
-_HUGE = 8 << 20
-"""From this size on the system is asked for large pages, of which few have to be made."""
 
 
 class Arriving:

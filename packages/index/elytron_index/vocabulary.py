@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 TERM_BYTES = 160
 """About what a term takes in the dictionary."""
 _MISSED_MOST = 1_024
+"""So many terms that are not there are remembered, at the most."""
 _CODEC = ("utf-8", "surrogatepass")
 
 
@@ -31,7 +32,9 @@ class KeptTerms(NamedTuple):
     checks: NDArray[np.uint32]
     order: NDArray[np.int32]
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many they are."""
         return len(self.bounds) - 1
 
     def terms(self) -> list[str]:
@@ -72,7 +75,7 @@ class Vocabulary:
             self._order = kept.order.data
 
     def __len__(self) -> int:
-        return len(self._fresh) + (len(self._kept) if self._kept is not None else 0)
+        return len(self._fresh) + (self._kept.count if self._kept is not None else 0)
 
     def __contains__(self, term: str, /) -> bool:
         return term in self.known or self.get(term) is not None
