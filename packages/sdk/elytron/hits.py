@@ -7,7 +7,7 @@ from elytron_core.ids import TurnId
 from elytron_core.model import Vouched
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.policy.query_types import Question, Version
-from elytron_core.policy.succession import WINDOW, Told, asks_how_things_are, in_succession, last_words
+from elytron_core.policy.succession import HELD, WINDOW, Told, asks_how_things_are, in_succession, last_words
 from elytron_core.rounding import six
 
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
@@ -85,10 +85,13 @@ def with_newer(question: Question, query: str, hits: tuple[RecallHit, ...], /) -
 
     What was overtaken names it; scores stay with the places.
     """
-    if question.version is Version.FIRST or (question.version is Version.ANY and not asks_how_things_are(query)):
-        return hits
     best = hits[:WINDOW]
-    overtaken = last_words([_told(hit) for hit in best])
+    told = [_told(hit) for hit in best]
+    if question.version is Version.FIRST or sum(each is not None for each in told) < 2:
+        return hits
+    if question.version is Version.ANY and not asks_how_things_are(query):
+        return hits
+    overtaken = last_words(told)
     if not overtaken:
         return hits
     marked = [
@@ -101,6 +104,7 @@ def with_newer(question: Question, query: str, hits: tuple[RecallHit, ...], /) -
 
 
 def _told(hit: RecallHit) -> Told | None:
-    if hit.plane is not Plane.TRANSCRIPT or hit.at is None or hit.role is transcript.Role.ASSISTANT:
+    coverage = hit.signals.get("coverage", 0.0)
+    if coverage < HELD or hit.plane is not Plane.TRANSCRIPT or hit.role is transcript.Role.ASSISTANT or hit.at is None:
         return None
-    return Told(hit.speaker, hit.role, hit.at, hit.signals.get("coverage", 0.0), hit.text)
+    return Told(hit.speaker, hit.role, hit.at, coverage, hit.text)

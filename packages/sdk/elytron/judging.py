@@ -60,8 +60,12 @@ def _doubts(found: Mapping[Plane, Candidates], /) -> tuple[Doubt, ...]:
         doubts.append(Doubt.UNHEARD)
     turns = found.get(Plane.TRANSCRIPT)
     if turns is not None and len(turns.named) == 1:
-        his = max((one.signals.coverage for one in turns.found if one.signals.speaker == 1.0), default=0.0)
-        others = max((one.signals.coverage for one in turns.found if one.signals.speaker < 1.0), default=0.0)
+        his = others = 0.0
+        for _, signals, _ in turns.found:
+            if signals.speaker == 1.0:
+                his = max(his, signals.coverage)
+            else:
+                others = max(others, signals.coverage)
         if relevance.is_said_by_others(his, others):
             doubts.append(Doubt.SAID_BY_OTHERS)
     return tuple(doubts)
