@@ -33,8 +33,8 @@ class KeptTerms(NamedTuple):
     order: NDArray[np.int32]
 
     @property
-    def count(self) -> int:
-        """How many they are."""
+    def size(self) -> int:
+        """How many terms they are."""
         return len(self.bounds) - 1
 
     def terms(self) -> list[str]:
@@ -75,7 +75,7 @@ class Vocabulary:
             self._order = kept.order.data
 
     def __len__(self) -> int:
-        return len(self._fresh) + (self._kept.count if self._kept is not None else 0)
+        return len(self._fresh) + (self._kept.size if self._kept is not None else 0)
 
     def __contains__(self, term: str, /) -> bool:
         return term in self.known or self.get(term) is not None
