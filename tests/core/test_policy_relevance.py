@@ -29,6 +29,8 @@ NONE = Nearest(
         (NONE._replace(is_of_time=True), False),
         (NONE._replace(share=0.15, is_retold=True), True),
         (NONE._replace(share=0.1, is_retold=True), False),
+        (NONE._replace(share=0.3, unheard=2, wants_several=True), True),
+        (NONE._replace(share=0.2, unheard=2, wants_several=True), False),
         (NONE._replace(terms=3, matched=1.0, searched=5), True),
         (NONE._replace(terms=3, matched=1.0), False),
         (NONE._replace(terms=0, searched=5), False),

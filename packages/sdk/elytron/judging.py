@@ -50,6 +50,7 @@ def nearest_of(found: Candidates, question: Question, /) -> relevance.Nearest:
         wants_guess=question.wants_guess,
         is_heeded=bool(highs.standing),
         is_retold=question.retells,
+        wants_several=question.wants_several,
     )
 
 

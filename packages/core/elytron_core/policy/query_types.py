@@ -103,8 +103,8 @@ _REQUEST = re.compile(
     r"|compare"
     r"|i need|i want|i(?:'d| would) like|i'm (?:thinking|planning|looking|trying|going|considering)"
     r"|how (?:do|should|can|could|would|might|to)|when does one|what (?:should|could|can|would)"
-    r"|what(?:'s| is| are) (?:the best|a good|some|good)"
-    r"|(?:which|what|where|who|when)\b.* (?:should|could|can|would) (?:i|we|one|suit))\b"
+    r"|what(?:'s| is| are) (?:the best|a good|some|good|the steps)|what (?:steps|strategies|ways|options|approach) \w+"
+    r"|(?:which|what|where|who|when)\b.* (?:(?:should|could|can|would) (?:i|we|one|suit)|would you|do you suggest))\b"
     r"|\bwhat (?:now|can be done|do you (?:think|suggest|recommend)|would you)\b|\bworth a look\b"
     r"|\b(?:any|some) (?:\w+ )?(?:ideas?|tips?|suggestions?|advice|recommendations?)\b|推荐|建议|怎么做|帮我",
 )

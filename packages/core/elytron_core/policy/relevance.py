@@ -43,6 +43,8 @@ class Nearest(NamedTuple):
     """Whether the query heeds what is to hold from now on, and somebody said such a thing."""
     is_retold: bool = False
     """Whether the query wants told again what was said."""
+    wants_several: bool = False
+    """Whether the answer is likely to stand in several places."""
 
 
 class Answer(StrEnum):
@@ -76,6 +78,8 @@ class Relevance(Value):
     likeness_matched: float = 0.05
     share_retold: float = 0.15
     """Who asks for a summary knows that there is something; few of its words are those that it was said in."""
+    share_several: float = 0.3
+    """What answers in several places holds a part of the query in each."""
     share_alone: float = 0.8
     """or the share alone to this: a text may have no vector yet."""
     cosine: float = 0.45
@@ -120,6 +124,8 @@ def _is_relevant(nearest: Nearest, bounds: Relevance) -> bool:
     if nearest.is_of_time and nearest.matched:
         return True
     if nearest.is_retold and nearest.share >= bounds.share_retold:
+        return True
+    if nearest.wants_several and nearest.share >= bounds.share_several:
         return True
     is_few = nearest.searched < bounds.few
     if is_few and nearest.terms and nearest.matched / nearest.terms >= bounds.counted:
