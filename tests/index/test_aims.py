@@ -158,3 +158,15 @@ def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_abo
     heeding = by_text(units, IndexQuery(text="ferry", limit=3, heeds=Trait.STANDING))
     assert heeding[wish].signals.standing == 1.0
     assert {found.signals.standing for text, found in heeding.items() if text != wish} == {0.0}
+
+
+def test_what_stands_beside_counts_less_where_people_talk_with_assistants() -> None:
+    def worth(role: str) -> float:
+        units = [unit(1, "green tea"), unit(2, "smoky", role=role), unit(3, "cups of tea")]
+        only = replace(Weights(), owner=0.0, near=0.0, answer=0.0, session=0.0, told=0.0, informative=0.0)
+        found = by_text(units, IndexQuery(text="green cups", limit=9, weights=only))
+        return found["green tea"].score
+
+    together, assisted = worth("user"), worth("assistant")
+    weights = Weights()
+    assert together - assisted == pytest.approx(weights.window - weights.window_assisted)

@@ -179,7 +179,8 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
     scale = _scale(text)
     said = (text + weights.near * s.near + weights.answer * s.answer) / scale
     score = said + (weights.session / scale) * s.session
-    score += (weights.window / _scale(s.window)) * s.window
+    window = min(weights.window, weights.window_assisted) if s.owner.any() else weights.window
+    score += (window / _scale(s.window)) * s.window
     matters = said
     if query.vector is not None:
         above = s.vector - np.minimum.reduce(s.vector, initial=1.0)

@@ -33,6 +33,8 @@ class Weights:
     """What a word that questions are made with counts beside others as rare."""
     near: float = 0.7
     window: float = 0.75
+    window_assisted: float = 0.3
+    """The most that a window counts where people talk with assistants: long answers have something of everything."""
     session: float = 0.25
     answer: float = 0.5
     vector: float = 1.0
