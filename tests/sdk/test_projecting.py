@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tests.sdk.told import believe, learn, put
 
 import elytron
+from elytron_core import limits
 from elytron_core.contracts.modes import HostRoom, ModeInput
 from elytron_core.contracts.projecting import MissReason, PrivateContext, ProjectionLayer, SectionName
 from elytron_core.contracts.scoped import ClipReason
@@ -278,6 +279,13 @@ async def test_what_people_wish_of_each_other_and_what_was_forgotten_is_no_wish(
         await alone.forget(elytron.MemoryForgetRequest(ids=(wish,)))
         assert wishes_in(await alone.project("What shall I cook?")) == []
         assert wishes_in(await memory.project("anything", user_id="nobody")) == []
+
+
+async def test_of_many_wishes_the_latest_are_read(memory: elytron.MemoryRuntime) -> None:
+    names = [f"dish-{first}{second}" for first in "abcdefgh" for second in "abcdefgh"]
+    await chatted(memory, *(f"Never suggest {name}." for name in names))
+    shown = wishes_in(await memory.project("What shall I cook?", max_chars=100_000))
+    assert shown == [f"Never suggest {name}." for name in reversed(names[-limits.WISHES_READ :])]
 
 
 async def test_a_block_is_filled_with_what_was_recalled(memory: elytron.MemoryRuntime) -> None:
