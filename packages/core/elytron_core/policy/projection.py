@@ -80,7 +80,7 @@ RULES_SHARE: Final = 4
 STABLE: Final = frozenset({SectionName.SUBJECT, SectionName.PRIVATE, SectionName.FACTS, SectionName.SKILLS})
 """The sections that stand before the fence."""
 PLANE_WORDS: Final = {Plane.TRANSCRIPT: "", Plane.LONG_TERM: "fact", Plane.PROCEDURAL: "procedure"}
-OVERTAKEN: Final = "(overtaken)"
+OLDER: Final = "(older word)"
 """Stands behind the name where a later word on the same matter stands above."""
 PRESSURE_PERCENT: Final = {Pressure.NORMAL: 100, Pressure.CAUTIOUS: 60, Pressure.CRITICAL: 35}
 
@@ -310,7 +310,7 @@ def _recent_line(message: RecentMessage) -> Line:
 
 def _recalled_line(item: RecalledItem) -> Line:
     who = item.speaker or PLANE_WORDS.get(item.plane, item.plane.value)
-    mark = OVERTAKEN if item.is_overtaken else ""
+    mark = OLDER if item.is_overtaken else ""
     return line_of(
         item.id,
         (minute(item.at), label_of(who), mark),
