@@ -1,6 +1,7 @@
 """A server over the store."""
 
 import asyncio
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -201,6 +202,9 @@ def serve(
             protocols=protocols,
             operator_key=told.operator_key,
         )
+        # What is loaded by now stays for good: the search for cyclic garbage need not go through it again and again.
+        gc.collect()
+        gc.freeze()
         _tell(out, report)
 
     async def work() -> None:
