@@ -202,10 +202,7 @@ def serve(
             protocols=protocols,
             operator_key=told.operator_key,
         )
-        # What is loaded by now stays for good: the search for cyclic garbage need not go through it again and again.
-        gc.collect()
-        gc.freeze()
-        _tell(out, report)
+        _ready(out, report)
 
     async def work() -> None:
         async with (
@@ -234,7 +231,8 @@ def _log(style: str | None, level: str) -> None:
     configure(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=level)
 
 
-def _tell(out: Output, report: ServeReport) -> None:
+def _ready(out: Output, report: ServeReport) -> None:
+    """Say where it listens; spare the search for cyclic garbage what is loaded by now, which stays for good."""
     lines = [
         f"listening on {report.address}",
         f"  who may call: {report.mode}",
@@ -246,6 +244,8 @@ def _tell(out: Output, report: ServeReport) -> None:
         lines.insert(3, f"  operator's key, shown this once: {report.operator_key}")
     out.report(report, lambda console: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()  # whoever started it may read this through a pipe
+    gc.collect()
+    gc.freeze()
 
 
 def _shown(store: str) -> str:

@@ -49,7 +49,11 @@ def create_file(path: Path, /) -> None:
 
 def is_read_only(path: Path, /) -> bool:
     """Tell whether `path` is a file that this process may not write: another user's, or on such a medium."""
-    return path.is_file() and not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+    try:
+        is_file = path.is_file()
+    except OSError:  # no place that can be looked at: opening it will say why
+        return False
+    return is_file and not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def refusal() -> StoreReadOnly:
