@@ -21,7 +21,7 @@ NONE = Nearest(
         (NONE._replace(share=0.3, matched=1.0, wants_guess=True), True),
         (NONE._replace(share=0.4, matched=1.0, unheard=1), False),
         (NONE._replace(share=0.5, matched=1.0, unheard=1), True),
-        (NONE._replace(share=0.36, matched=1.0, unheard=1, terms=30), False),
+        (NONE._replace(share=0.34, matched=1.0, unheard=1, terms=30), False),
         (NONE._replace(share=0.4, matched=1.0, unheard=1, terms=30), True),
         (NONE._replace(share=0.3, matched=1.0, unheard=3, wants_guess=True), True),
         (NONE._replace(terms=2, names=2, is_named=True), True),

@@ -59,7 +59,7 @@ class Answer(StrEnum):
 class Relevance(Value):
     """Where relevance begins."""
 
-    share: float = 0.45
+    share: float = 0.42
     share_loose: float = 0.38
     """For queries of pairs of characters, of which those that straddle two words are found by chance alone, and for
     those that ask for a guess, which shares few words with what it rests on."""
@@ -73,7 +73,7 @@ class Relevance(Value):
     """What each of the query's terms in one text adds to its share,"""
     matched_most: int = 3
     """up to so many."""
-    likeness: float = 0.63
+    likeness: float = 0.56
     """With vectors, likeness, half of the share and `likeness_matched` for each term must come to this,"""
     likeness_matched: float = 0.05
     share_retold: float = 0.15
