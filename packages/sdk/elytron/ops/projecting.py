@@ -140,10 +140,10 @@ def _not_admitted(
 
 
 def _note(gathered: Gathered) -> str:
-    """Return what speaks against what was recalled, in a few words."""
-    doubts, words = gathered.judged.doubts, ", ".join(gathered.judged.unheard)
+    """Return what speaks against what was recalled, in words of our own: the query's are no memory."""
+    doubts = gathered.judged.doubts
     notes = (
-        f"nobody here says anything of: {words}" if Doubt.UNHEARD in doubts else "",
+        "some of what is asked about nobody here ever spoke of" if Doubt.UNHEARD in doubts else "",
         "others than the one asked about said what comes nearest" if Doubt.SAID_BY_OTHERS in doubts else "",
     )
     return "; ".join(filter(None, notes))
