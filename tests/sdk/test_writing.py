@@ -87,10 +87,27 @@ async def test_an_idempotency_key_answers_a_repeat_with_the_first_report(memory:
     assert (await memory.replay()).total_turns == 2
 
 
+async def test_repeats_at_once_of_the_first_write_of_a_space_are_answered_by_it(memory: elytron.MemoryRuntime) -> None:
+    reports = await asyncio.gather(*(memory.add("Hello", idempotency_key="k") for _ in range(3)))
+    assert sorted(report.duplicated for report in reports) == [False, True, True]
+    assert {report.ids for report in reports} == {reports[0].ids}
+    assert (await memory.replay()).total_turns == 1
+
+
 async def test_an_idempotency_key_with_another_body_is_a_conflict(memory: elytron.MemoryRuntime) -> None:
     await memory.add("Hello", idempotency_key="k")
     with pytest.raises(IdempotencyConflict):
         await memory.add("Good bye", idempotency_key="k")
+    assert (await memory.replay()).total_turns == 1
+
+
+async def test_of_two_first_writes_at_once_under_one_key_the_other_body_is_a_conflict(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    answers = await asyncio.gather(
+        *(memory.add(text, idempotency_key="k") for text in ("Hello", "Good bye")), return_exceptions=True
+    )
+    assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [IdempotencyConflict]
     assert (await memory.replay()).total_turns == 1
 
 

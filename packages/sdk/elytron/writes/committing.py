@@ -12,7 +12,7 @@ from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, Outcome, WriteDecision
-from elytron_core.errors import Conflict
+from elytron_core.errors import Conflict, IdempotencyConflict
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, JournalEntry, Ref, Require
@@ -61,6 +61,12 @@ async def commit(
         batch = _batch(ctx, space, request, record, planned, is_new=is_new)
         try:
             committed = await _committed(ctx, batch, planned.grown)
+        except IdempotencyConflict:
+            ctx.spaces.forget(space)
+            if await ctx.spaces.find(space) == record:
+                raise
+            # Told apart by the secret of a record that does not stand: a first write that was not the first.
+            continue
         except Conflict as conflict:
             ctx.spaces.forget(space)
             await race.lost(conflict)
