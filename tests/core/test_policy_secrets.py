@@ -50,6 +50,8 @@ DIGITS36 = "abcdefghijklmnopqrstuvwxyz0123456789"
         ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG", "aws_secret_access_key = [redacted:password]", "password"),
         ("my password is hunter22", "my password is [redacted:password]", "password"),
         ("密码：abc12345", "密码：[redacted:password]", "password"),
+        ("İſ password: hunter22", "İſ password: [redacted:password]", "password"),
+        ("a paſſword: hunter22", "a paſſword: [redacted:password]", "password"),
         ("密码是abc12345", "密码是[redacted:password]", "password"),
         ("token: 0a1b2c3d4e5f6a7b", "token: [redacted:token]", "token"),
         ("password=" + "x1" * 5_000, "password=[redacted:password]", "password"),
@@ -162,6 +164,13 @@ def test_scrubbing_again_finds_nothing_more(text: str) -> None:
     assert scrub(made.text) == Scrubbed(text=made.text)
 
 
+@pytest.mark.parametrize("before", ["api", "Access", "auth", "REFRESH", "secret", "private", "session"])
+@pytest.mark.parametrize("between", ["", " ", "_", "-"])
+def test_a_key_of_any_name_is_blacked_out(before: str, between: str) -> None:
+    made = scrub(f"my {before}{between}key: abc-def-123, then more")
+    assert made == Scrubbed(text=f"my {before}{between}key: [redacted:password], then more", found={"password": 1})
+
+
 @pytest.mark.parametrize(
     "piece",
     [
@@ -179,6 +188,8 @@ def test_scrubbing_again_finds_nothing_more(text: str) -> None:
         "DE 89",
         "secret: ",
         "token=",
+        "secret access key id",
+        "GB29 NWBK6016 ",
         "4111111111111111 ",
     ],
 )
