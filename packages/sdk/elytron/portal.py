@@ -3,8 +3,11 @@
 import asyncio
 import atexit
 import os
+import threading
 from collections.abc import Callable, Coroutine
-from functools import wraps
+from contextlib import ExitStack
+from functools import cache, wraps
+from importlib import import_module
 from threading import Thread
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -17,6 +20,27 @@ from elytron_core.scope import Scope
 P = ParamSpec("P")
 R = TypeVar("R")
 FaceT = TypeVar("FaceT", bound=MemoryFace)
+
+
+_open: "set[BlockingMemory[Any]]" = set()
+"""Blocking memories that nobody has closed yet."""
+
+
+@cache
+def _close_at_exit() -> None:
+    """Have what is still open closed when the interpreter ends, while threads can still be asked for something.
+
+    When the callbacks of `atexit` run, no executor takes anything any more, and closing needs some.
+    """
+    # What ends executors is told when they are loaded, and what is told last is done first.
+    import_module("concurrent.futures.thread")
+    getattr(threading, "_register_atexit", atexit.register)(_close_all)
+
+
+def _close_all() -> None:
+    with ExitStack() as closing:
+        for memory in _open:
+            closing.callback(memory.close)
 
 
 def blocking(
@@ -51,7 +75,8 @@ class BlockingMemory(Generic[FaceT]):
         except BaseException:
             self._shut()
             raise
-        atexit.register(self.close)
+        _open.add(self)
+        _close_at_exit()
 
     @property
     def scope(self) -> Scope | None:
@@ -138,7 +163,7 @@ class BlockingMemory(Generic[FaceT]):
 
     def _shut(self) -> None:
         self._open = False
-        atexit.unregister(self.close)
+        _open.discard(self)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
