@@ -6,6 +6,7 @@ code, past habits, jokes of roles ("pretend that I am ..."), and whatever stands
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from elytron_core import limits
@@ -13,7 +14,7 @@ from elytron_core.model import Value
 from elytron_core.planes.long_term import FactOperation, Kind
 from elytron_core.policy import wording
 from elytron_core.policy.gleaning_chinese import CHINESE
-from elytron_core.policy.gleaning_english import ENGLISH
+from elytron_core.policy.gleaning_english import ENGLISH, INTRODUCTION
 from elytron_core.policy.gleaning_rules import Rule
 
 READ_CHARS: Final = 20_000
@@ -31,6 +32,31 @@ _QUOTES: Final = re.compile(
     r"[\"“”«»„][^\"“”«»„\n]{1,400}[\"“”«»„]|「[^」\n]{1,400}」|『[^』\n]{1,400}』|《[^》\n]{1,100}》|(?<!\w)'[^'\n]{2,200}'(?!\w)"
 )
 _SPEECH_LINES: Final = re.compile(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t].*$|^[^\n:：]{1,40}[:：][ \t]*\S.*$", re.MULTILINE)
+_VERB: Final = (
+    r"(?:is|are|was|were|has|have|had|does|can|will|likes|loves|hates|prefers|lives|works|wants|needs|plays"
+    r"|(?:is|are|does|do|ca|wo)n['’]t)"
+)
+_JOINT: Final = re.compile(
+    r"(?:[,;，；]| [-—–])? ?\b(?:and|but|so) (?="
+    rf"(?:I|I['’]\w+|[Mm]y|[Ww]e|[Ww]e['’]\w+|[Oo]ur|it|that|this|there|you|your)\b|(?:[\w'’-]+ ){{0,4}}?{_VERB}\b)"
+    r"|(?:[,;]| [-—–]) ?(?=(?:I|I['’]\w+|[Mm]y|[Ww]e|[Ww]e['’]\w+)\b)"
+    r"|[,，；;] ?(?:但是?|而且|所以|不过)?(?=我)"
+)
+"""Where a sentence goes on with another statement: what is said there is no part of what was said before."""
+_OWN: Final = re.compile(r"(?:I|I['’]\w+|[Mm]y|[Ww]e|[Ww]e['’]\w+|[Oo]ur)\b|我")
+_INTRODUCED: Final = re.compile(
+    r"\s*(?:[Hh]i|[Hh]ello|[Hh]ey|[Gg]ood (?:morning|afternoon|evening))(?: there| all| everyone)?[,.!]* "
+    r"(?:(?:I['’]m|I am|[Tt]his is) (?P<name>[A-ZÀ-ÖØ-Þ][\w'’-]*\w(?: [A-ZÀ-ÖØ-Þ][\w'’-]*\w){0,2}))"
+    r"(?=[.,!;\n]| (?:and|from)\b|\s*\Z)"
+)
+_PEOPLES: Final = re.compile(
+    r"\w+(?:ish|ese|ench|utch|eek)\b|(?:Africa|America|Asia|Australia|Austria|Belgia|Brazilia|Bulgaria|Canadia"
+    r"|Catala|Croatia|Cuba|Egyptia|Estonia|Europea|Germa|Hungaria|India|Indonesia|Irania|Italia|Jorda|Kenya|Korea"
+    r"|Latvia|Lithuania|Mexica|Moroccan?|Nigeria|Norwegia|Peruvia|Romania|Russia|Serbia|Slovakia|Syria|Tunisia|Ukrainia"
+    r"|Venezuela)n\b|Arab|Czech|Iraqi|Israeli|Pakistani|Thai|Swiss|Catholic|Protestant|Muslim|Hindu|Buddhist|Sikh"
+    r"|Christian\b(?! [A-Z])"
+)
+"""What a capital letter and "I'm" go before that is no name."""
 _URL: Final = re.compile(r"\S+://\S+")
 _SENTENCES: Final = re.compile(r"[^.!?。！？；;\n]*[.!?。！？；;\n]?")
 _GAP: Final = "\u0000"
@@ -92,11 +118,9 @@ def glean(text: str, /, *, speaker: str | None = None) -> tuple[Gleaned, ...]:
     if len(text) > READ_CHARS:
         return ()
     found: dict[tuple[Kind, str], Gleaned] = {}
-    for sentence in sentences(text):
-        fact = _read(sentence, speaker)
-        if fact is not None:
-            found.pop((fact.kind, fact.topic), None)
-            found[fact.kind, fact.topic] = fact
+    for fact in chain(_introduced(text, speaker), *(_read(sentence, speaker) for sentence in sentences(text))):
+        found.pop((fact.kind, fact.topic), None)
+        found[fact.kind, fact.topic] = fact
     return tuple(found.values())[:FACTS_PER_MESSAGE]
 
 
@@ -119,24 +143,44 @@ def _abbreviations_kept(line: str) -> str:
     return re.sub(r"\b(St|Mr|Mrs|Ms|Dr|Prof|e\.g|i\.e|vs)\.", lambda found: found[0].replace(".", "\u0001"), line)
 
 
-def _read(sentence: str, speaker: str | None) -> Gleaned | None:
+def _introduced(text: str, speaker: str | None) -> Iterator[Gleaned]:
+    """Yield the name that somebody gives with his greeting, who begins by introducing himself."""
+    met = _INTRODUCED.match(text)
+    if met is not None and not _PEOPLES.match(met["name"]):
+        fact = _match(INTRODUCTION, met["name"], speaker)
+        if fact is not None:
+            yield fact
+
+
+def _read(sentence: str, speaker: str | None) -> Iterator[Gleaned]:
+    """Yield what each statement of a sentence says; where it was to be remembered and one says nothing, all of it."""
     if sentence[-1] in "?？":
-        return None
+        return
     bare = sentence.rstrip(".!。！；; \n\t)")
     asked = _REQUEST.fullmatch(_OPENING.sub("", bare, count=1)) or _ZH_REQUEST.fullmatch(bare)
     stated = _OPENING.sub("", asked["rest"] if asked else bare, count=1).strip()
     if _UNSURE.search(stated) or _ZH_UNSURE.search(stated):
-        return None
-    for clause in _clauses(stated):
+        return
+    parts = [part.strip() for part in _JOINT.split(stated) if part.strip()]
+    # "In summer, I live in Nice" states nothing: what goes before decides how the rest is meant.
+    meant = parts if _OWN.match(stated) else parts[:1]
+    read = [fact for part in meant if (fact := _stated(part, speaker)) is not None]
+    yield from read
+    if asked and len(read) < len(parts) and (told := _as_asked(stated, speaker)) is not None:
+        yield told
+
+
+def _stated(part: str, speaker: str | None) -> Gleaned | None:
+    for clause in _clauses(part):
         for rule in (*ENGLISH, *CHINESE):
             fact = _match(rule, clause, speaker)
             if fact is not None:
                 return fact
-    return _as_asked(stated, speaker) if asked else None
+    return None
 
 
 def _clauses(stated: str) -> Iterator[str]:
-    """Yield the whole sentence, then its first part where it goes on with more."""
+    """Yield the whole statement, then its first part where it goes on with more."""
     yield stated
     head = re.split(r",? (?:and|but|so|because|since|which|where|who)\b|[，,—–]| - ", stated, maxsplit=1)[0].strip()
     if head and head != stated:

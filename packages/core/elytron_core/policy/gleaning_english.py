@@ -55,6 +55,9 @@ def _stands_alone(found: dict[str, str]) -> bool:
     return not _POINTS_AWAY.match(found["x"]) and len(found["x"].split()) <= 8
 
 
+INTRODUCTION: Final = rule(Kind.PROFILE, f"(?P<x>{_NAMES})", "name", "{who} is called {x}")
+"""What a name says that somebody introduced himself by."""
+
 ENGLISH: Final = (
     rule(
         Kind.PROFILE,
@@ -65,8 +68,8 @@ ENGLISH: Final = (
     ),
     rule(
         Kind.PROFILE,
-        f"(?:I (?:now |currently )?live|{_AM} (?:now |currently )?(?:living|based)) (?:in|near) (?P<x>{_PLACE})(?:"
-        " now)?",
+        f"(?:(?:I|[Ww]e) (?:now |currently )?live|{_AM} (?:now |currently )?(?:living|based)) (?:in|near) (?P<x>"
+        rf"{_PLACE})(?: now)?(?: with (?:my|our) [\w'’ ,-]{{2,60}})?",
         "residence",
         "{who} lives in {x}",
         holds=_is_place,
