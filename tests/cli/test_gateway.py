@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from tests.transports.live import Live
 
+from elytron_cli.app import cli
 from elytron_cli.commands.gateway import gateway, run
 from elytron_http_shell.gateway import gateway_surfaces
 
@@ -113,8 +114,25 @@ def test_what_is_wrong_is_one_json_object_on_stderr(gate: Gate, server: Live) ->
     assert "cannot be read" in gate.refused("add-memory", *SESSION, "--messages", "no-such-file.json")
     assert "top-k" in gate.refused("search", "x", "--top-k", "0", code=2)
     assert "No such command" in gate.refused("nonsense", code=2)
+    assert "file '.' cannot be read" in gate.refused("upload-resource", ".")
     assert "are missing" in Gate(server.url).refused("list-resources")
     assert "did not answer" in Gate("http://127.0.0.1:9").refused("--timeout", "2", "health")
+
+
+@pytest.mark.parametrize("flags", [["--nothing"], ["--timeout", "soon", "health"]])
+def test_flags_that_are_wrong_are_said_as_everything_else_under_elytron_too(
+    flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["gateway", *flags])
+    told = json.loads(capsys.readouterr().err)["error"]
+    assert (ended.value.code, flags[0] in told) == (2, True)
+
+
+def test_without_a_command_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["gateway"])
+    assert "upload-resource" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--version-of-what"], 2), (["--base-url", "ftp://x", "health"], 1)])

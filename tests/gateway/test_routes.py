@@ -153,7 +153,56 @@ async def test_uploads_of_wrong_kinds_and_sizes_are_refused(client: httpx.AsyncC
     png = await client.post("/resources", data=me, files={"file": ("x.png", b"\x89PNG\r\n\x1a\n\0\0", "image/png")})
     large = await client.post("/resources", data=me, files={"file": ("x.txt", b"x" * (52 * 1024 * 1024), "text/plain")})
     none = await client.post("/resources", data=me)
-    assert (png.status_code, large.status_code, none.status_code) == (415, 413, 415)
+    assert (png.status_code, large.status_code, none.status_code) == (415, 413, 422)
+
+
+async def test_fields_that_are_missing_or_invalid_get_the_one_status_of_the_reference(
+    client: httpx.AsyncClient, me: dict[str, str]
+) -> None:
+    form = me | {"session_id": "chat:c_456"}
+    file = {"image_1": ("image.png", b"\x89PNG", "image/png")}
+    answers = [
+        await client.post("/memories/add/multipart", data=form, files=file),
+        await client.post("/memories/add/multipart", data=form | {"messages": "[{"}, files=file),
+        await client.post("/memories/search", content=b"{", headers={"Content-Type": "application/json"}),
+        await client.post("/resources", data=me),
+        await client.post("/resources", data={str(number): "x" for number in range(65)}),
+        await client.post("/resources", data=me, files={"another": ("x.md", b"x", "text/markdown")}),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(422, "invalid_input")] * 6
+    assert [answer.json()["detail"].partition(" ")[0] for answer in answers[:2]] == ["messages", "messages"]
+    no_form = await client.post("/resources", json=me)
+    assert (no_form.status_code, no_form.headers["accept"]) == (415, "multipart/form-data")
+
+
+async def test_a_form_without_files_may_be_sent_as_one(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+    form = me | {"session_id": "chat:c_456", "messages": json.dumps(MESSAGES)}
+    added = await client.post("/memories/add/multipart", data=form)
+    assert (added.status_code, added.json()["message_count"]) == (200, 1)
+
+
+@pytest.mark.parametrize("unsaid", [{"scope": None, "conversation_id": None}, {"scope": [], "conversation_id": ""}])
+async def test_a_client_may_say_that_it_has_no_scope_and_no_chat(
+    client: httpx.AsyncClient, me: dict[str, str], unsaid: dict[str, Any]
+) -> None:
+    files = {"file": ("terms.md", b"# Terms\n\nPayment is due in thirty days.", "text/markdown")}
+    await client.post("/resources", data=me, files=files)
+    found = await client.post("/memories/search", json={**me, **unsaid, "query": "payment due"})
+    assert [one["source_scope"] for one in found.json()["results"]] == ["resources"]
+    unnamed = await client.post("/memories/search", json={**me, **unsaid, "query": "x", "scope": ["current_chat"]})
+    assert unnamed.status_code == 422
+
+
+async def test_what_a_client_leaves_empty_by_null_is_not_there(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+    said = MESSAGES[0] | {"sender_name": None, "tool_calls": None, "tool_call_id": None}
+    said["content"] = [{"type": "text", "text": "The boiler code is 4417.", "uri": None, "base64": None, "ext": None}]
+    place = me | {"session_id": "chat:c_456"}
+    assert (await client.post("/memories/add", json={**place, "messages": [said]})).status_code == 200
+    (hit,) = (await client.post("/memories/search", json={**me, "query": "boiler", "conversation_id": "c_456"})).json()[
+        "results"
+    ]
+    buried = await client.post("/memories/delete", json={**place, "memory_id": hit["id"], "reason": None})
+    assert (buried.status_code, buried.json()["kind"]) == (200, "tombstone")
 
 
 async def test_credentials_may_stand_in_a_body_of_a_deletion_too(client: httpx.AsyncClient, me: dict[str, str]) -> None:

@@ -116,7 +116,7 @@ async def _parse(number: int, message: WireMessage, uploads: Mapping[str, Upload
         file = _file(item, uploads, field=f"messages.{number}.content.{place}")
         files.append(file)
         texts.append(await _text_of(file))
-    calls = [call.model_dump(mode="json") for call in message.tool_calls]
+    calls = [call.model_dump(mode="json") for call in message.tool_calls or ()]
     if calls:
         texts.append(json.dumps(calls, ensure_ascii=False))
     said = Message(

@@ -85,7 +85,7 @@ class Searching:
         """Return what to search; None where there is nothing."""
         match scope:
             case "current_chat":
-                assert request.conversation_id is not None
+                assert request.conversation_id
                 return Where(session=names.chat(request.conversation_id))
             case "resources" if not (await self._counting.of(owner.space)).resources:
                 return None

@@ -194,7 +194,7 @@ class Gateway:
         owner = await self._enter(request)
         names.owned(request.session_id, owner)
         if not request.purge:
-            return _edit(await self._edits.bury(owner, request.memory_id, request.session_id, request.reason))
+            return _edit(await self._edits.bury(owner, request.memory_id, request.session_id, request.reason or ""))
         if await self._edits.purge(owner, request.memory_id, request.session_id):
             await self._sessions.shrink(owner, request.session_id, messages=1)
         return wire.EditAnswer(memory_id=request.memory_id, session_id=request.session_id, kind=None, purged=True)

@@ -91,7 +91,7 @@ class WireMessage(Value):
     role: Literal["user", "assistant", "tool"]
     timestamp: Annotated[int, Field(gt=0, le=limits.LATEST_MS)]
     content: Annotated[Annotated[Text, Tag("text")] | Annotated[Items, Tag("items")], Discriminator(_form)]
-    tool_calls: Annotated[tuple[ToolCall, ...], Field(max_length=limits.GATEWAY_ITEMS)] = ()
+    tool_calls: Annotated[tuple[ToolCall, ...], Field(max_length=limits.GATEWAY_ITEMS)] | None = None
     tool_call_id: Short | None = None
 
     @model_validator(mode="after")
@@ -153,13 +153,14 @@ class SearchRequest(Placed):
     """Search a user's memory. Without `scope`: resources, and with a conversation id that chat too."""
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
-    conversation_id: Name | None = None
-    scope: Annotated[tuple[Scope, ...], Field(max_length=3)] = ()
+    conversation_id: Name | Literal[""] | None = None
+    """A client that has none may say so by null or an empty text."""
+    scope: Annotated[tuple[Scope, ...], Field(max_length=3)] | None = None
     top_k: Annotated[int, Field(ge=1, le=limits.GATEWAY_TOP_K)] = limits.GATEWAY_TOP_K_DEFAULT
 
     @model_validator(mode="after")
     def _has_its_chat(self) -> Self:
-        if "current_chat" in self.scope and self.conversation_id is None:
+        if "current_chat" in self.scopes and not self.conversation_id:
             raise ValueError("with scope current_chat needs conversation_id")
         return self
 
@@ -168,7 +169,7 @@ class SearchRequest(Placed):
         """Return the scopes to search, each once."""
         if self.scope:
             return tuple(dict.fromkeys(self.scope))
-        return ("current_chat", "resources") if self.conversation_id is not None else ("resources",)
+        return ("current_chat", "resources") if self.conversation_id else ("resources",)
 
 
 class SearchResult(Value):
@@ -210,7 +211,7 @@ class OverrideRequest(EditRequest):
 class DeleteRequest(EditRequest):
     """Let search no longer show a memory; with `purge`, erase it for good."""
 
-    reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+    reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] | None = None
     purge: bool = False
 
 

@@ -1,8 +1,9 @@
-"""Multipart forms, within bounds of size and time; large files of one lie on disk until it is closed."""
+"""Forms, within bounds of size and time; large files of one lie on disk until it is closed."""
 
 import asyncio
 from types import TracebackType
 from typing import Self
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
@@ -13,9 +14,11 @@ from starlette.types import Message
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, PayloadTooLarge
 from elytron_gateway.messages import Upload
-from elytron_http_shell.bodies import require_length
+from elytron_http_shell.bodies import body, require_length
 
 _FORM = "multipart/form-data"
+_WITHOUT_FILES = "application/x-www-form-urlencoded"
+"""How HTTP clients send a form in which no file was put."""
 _FIELDS = 64
 _ROOM = 1024 * 1024
 """Bytes of a form beside its files."""
@@ -35,10 +38,14 @@ class Form:
         self._form: FormData | None = None
 
     async def __aenter__(self) -> Self:
+        kind = self._request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == _WITHOUT_FILES:
+            self._form = await self._without_files()
+            return self
+        if kind != _FORM:
+            raise HTTPException(415, headers={"Accept": _FORM})
         require_length(self._request.scope, limit=self._limit)
         self._until = asyncio.get_running_loop().time() + limits.HTTP_UPLOAD_WAIT_S
-        if not self._request.headers.get("content-type", "").startswith(_FORM):
-            raise HTTPException(415, headers={"Accept": _FORM})
         bounded = Request(self._request.scope, self._receive)
         try:
             self._form = await bounded.form(
@@ -86,6 +93,13 @@ class Form:
                     raise InvalidInput(field="files", problem="has two files of one name")
                 found[name] = Upload((value.filename or "")[:128], value.content_type or "", await value.read())
         return found
+
+    async def _without_files(self) -> FormData:
+        sent = await body(self._request.scope, self._request.receive, limit=limits.JSON_BYTES)
+        try:
+            return FormData(parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"))
+        except ValueError:
+            raise InvalidInput(field="body", problem="is no form of text, or has too many fields") from None
 
     async def _receive(self) -> Message:
         try:

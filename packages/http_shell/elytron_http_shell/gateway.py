@@ -17,9 +17,9 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.principals import PrincipalKind
 from elytron_core import limits
-from elytron_core.errors import PermissionRefused, Unauthorized
+from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Unauthorized
 from elytron_core.model import Value
-from elytron_core.strict_json import parse
+from elytron_core.strict_json import Json, parse
 from elytron_gateway import wire
 from elytron_gateway.reporting import SignedReport
 from elytron_gateway.resources import Given
@@ -210,6 +210,9 @@ def _surface(
         except Unauthorized:
             told = Rejected(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=unknown)
             return refused(told)
+        except InvalidJson as error:
+            # The reference knows one status for what is wrong in a request, fields that are no JSON among it.
+            raise InvalidInput(field=error.field, problem=error.problem) from None
 
     return shown(path, answered, access=access, methods=(method,), told=replace(told, group="gateway"))
 
@@ -275,10 +278,18 @@ def _base_name(name: str) -> str:
 async def _add_form(request: Request, places: Places) -> Value:
     async with Form(request) as form:
         fields: dict[str, Any] = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
-        text = fields.pop("messages", "")
-        messages = parse(text.encode(), limit=limits.JSON_BYTES)
-        sent = _with_credentials(wire.AddRequest.model_validate(fields | {"messages": messages}), request.headers)
+        if "messages" in fields:
+            fields["messages"] = _json_of("messages", fields["messages"])
+        sent = _with_credentials(wire.AddRequest.model_validate(fields), request.headers)
         async with places.of_user(sent) as served:
             return await served.add(
                 sent, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
             )
+
+
+def _json_of(name: str, text: str) -> Json:
+    """Return the JSON in a form's field. Raises InvalidInput where it is none."""
+    try:
+        return parse(text.encode("utf-8", "surrogatepass"), limit=limits.JSON_BYTES)
+    except InvalidJson as error:
+        raise InvalidInput(field=name, problem=f"is not JSON: it {error.problem}") from None

@@ -26,6 +26,18 @@ MISUSED = 2
 class GatewayGroup(RichGroup):
     """Commands whose failures are one JSON object on stderr."""
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the flags before the command; print what is wrong with them, and exit with 2."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.exceptions.NoArgsIsHelpError:
+            raise
+        except click.ClickException as error:
+            print(json.dumps({"error": error.format_message()}), file=sys.stderr)
+            raise click.exceptions.Exit(MISUSED) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; print what went wrong, and exit with 1 for a refusal and 2 for a wrong call."""
         try:
@@ -334,4 +346,4 @@ def _read(path: Path, kind: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise UnreadableFile(name=path.name, problem=f"cannot be read as {kind}") from None
+        raise UnreadableFile(name=path.name or str(path), problem=f"cannot be read as {kind}") from None

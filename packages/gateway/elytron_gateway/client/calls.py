@@ -235,5 +235,5 @@ def _file(path: Path) -> File:
             raise PayloadTooLarge(limit=limits.RESOURCE_BYTES)
         data = path.read_bytes()
     except OSError as error:
-        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
+        raise UnreadableFile(name=path.name or str(path), problem=f"cannot be read: {error.strerror}") from None
     return path.name, data, mimetypes.guess_type(path.name)[0] or "application/octet-stream"
