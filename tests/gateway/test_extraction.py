@@ -125,6 +125,73 @@ def test_a_text_with_a_picture_in_it_is_a_text(data: bytes) -> None:
     assert media_type(data) == "text/plain"
 
 
+CHINESE = "灯塔管理员叫老王。码头在东边，渡轮九点开。"
+WESTERN = "Der Müller heißt Jörg Größe, naïve café."
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "gb18030", "gbk"])
+@pytest.mark.parametrize("kind", ["text/plain", "text/csv", "text/html"])
+def test_a_chinese_text_is_read_in_the_encodings_it_comes_in(
+    encoding: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = CHINESE.encode(encoding)
+    assert media_type(data, declared=kind) == kind
+    (chunk,) = told(data, kind, capsys)
+    assert CHINESE in chunk.text
+    assert "\ufeff" not in chunk.text
+
+
+def test_a_page_is_read_in_the_encoding_that_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    for encoding, text in (("iso-8859-1", WESTERN), ("big5", "燈塔管理員"), ("shift_jis", "灯台の管理人")):
+        page = f'<html><head><meta charset="{encoding}"></head><body><p>{text}</p></body></html>'.encode(encoding)
+        assert media_type(page, name="a.html") == "text/html"
+        (chunk,) = told(page, "text/html", capsys)
+        assert text in chunk.text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        WESTERN.encode("latin-1"),
+        "등대 관리인은 김씨입니다.".encode("euc-kr"),
+        "Смотритель маяка живёт на севере.".encode("cp1251"),
+        "灯台の管理人は田中さんです。".encode("shift_jis"),
+        b'<meta charset="nonsense">\xff\xfa',
+        b'<meta charset="hex">\xff\xfa',
+        b"\xff\xfe\x00",
+        b"\xef\xbb\xbf\xff",
+    ],
+)
+def test_no_encoding_is_guessed_that_could_be_another(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UnsupportedMedia):
+        media_type(data, name="a.txt")
+    assert child.tell(data, "text/plain", chunk_chars=100, max_chunks=3, max_chars=100) == 3
+    assert capsys.readouterr().out == ""
+
+
+def test_an_archive_is_no_text_whatever_its_bytes() -> None:
+    with pytest.raises(UnsupportedMedia):
+        media_type(b"PK\x03\x04 all letters", name="a.txt")
+
+
+def test_a_picture_in_a_text_of_another_encoding_is_none_too() -> None:
+    with pytest.raises(UnsupportedMedia):
+        media_type("<svg><script/></svg>".encode("utf-16"), name="a.txt")
+
+
+@pytest.mark.parametrize("between", ["\n\n", "\n", " ", ""])
+def test_a_long_text_is_split_part_by_part_and_whole(
+    between: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(child, "SPLIT_CHARS", 100)
+    words = [f"word{number:03}" for number in range(100)]
+    chunks = told(f"# Top\n{between.join(words)}".encode(), "text/plain", capsys, chunk_chars=40, max_chunks=100)
+    told_text = "".join(chunk.text for chunk in chunks)
+    assert all(word in told_text for word in words) or not between
+    assert sum(chunk.text.count("word") for chunk in chunks) >= (100 if between else 90)
+    assert {chunk.heading for chunk in chunks} == {"Top"}
+
+
 HTML = b"<html><head><title>T</title></head><body><script>x()</script><h1>Big</h1><p>Hello</p></body></html>"
 
 

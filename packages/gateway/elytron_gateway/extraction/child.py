@@ -10,7 +10,11 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
+from elytron_gateway.extraction.encodings import text_of
+
 HEADING_CHARS = 200
+SPLIT_CHARS = 200_000
+"""So much text is split at once: what the splitter takes for one text grows faster than the text."""
 
 
 def main(arguments: list[str]) -> int:
@@ -56,15 +60,22 @@ def _confine(cpu_s: int, memory: int) -> None:
 
 def _texts(data: bytes, media_type: str) -> Iterator[tuple[int | None, str]]:
     """Yield the file's texts, each with its page where it has pages."""
+    if media_type == "application/pdf":
+        yield from _pdf(data)
+        return
+    if not media_type.startswith(("text/", "application/json")):
+        yield None, _marked(data, media_type)
+        return
+    text = text_of(data)
+    if text is None:
+        raise ValueError("no text")
     match media_type:
-        case "application/pdf":
-            yield from _pdf(data)
         case "application/json":
-            yield None, "\n".join(_flat(json.loads(data), ""))
+            yield None, "\n".join(_flat(json.loads(text), ""))
         case "text/plain" | "text/markdown":
-            yield None, data.decode("utf-8-sig")
+            yield None, text
         case _:
-            yield None, _marked(data, media_type)
+            yield None, _marked(text.encode(), media_type)
 
 
 def _pdf(data: bytes) -> Iterator[tuple[int | None, str]]:
@@ -110,11 +121,25 @@ def _chunks(text: str, size: int) -> Iterator[tuple[str, str | None]]:
         if line.startswith("#") and line.lstrip("#").startswith(" ")
     ]
     place = -1
-    for start, chunk in MarkdownSplitter(size).chunk_indices(text):
-        while place + 1 < len(headings) and headings[place + 1][0] <= start:
-            place += 1
-        if chunk.strip():
-            yield chunk, headings[place][1] if place >= 0 else None
+    splitter = MarkdownSplitter(size)
+    for begin, part in _parts(text):
+        for start, chunk in splitter.chunk_indices(part):
+            while place + 1 < len(headings) and headings[place + 1][0] <= begin + start:
+                place += 1
+            if chunk.strip():
+                yield chunk, headings[place][1] if place >= 0 else None
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """Yield a text in parts that are split each by itself, between paragraphs, or lines, where it has some."""
+    start = 0
+    while len(text) - start > SPLIT_CHARS:
+        last = start + SPLIT_CHARS
+        ends = (text.rfind(between, start + SPLIT_CHARS // 2, last) + len(between) for between in ("\n\n", "\n", " "))
+        end = next((found for found in ends if found > start + SPLIT_CHARS // 2), last)
+        yield start, text[start:end]
+        start = end
+    yield start, text[start:]
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

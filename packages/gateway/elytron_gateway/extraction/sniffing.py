@@ -4,6 +4,7 @@ import re
 from pathlib import PurePosixPath
 
 from elytron_core.errors import UnsupportedMedia
+from elytron_gateway.extraction.encodings import text_of
 
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _TEXTS = {
@@ -19,6 +20,9 @@ _TEXTS = {
 ALLOWED = frozenset({*_TEXTS.values(), "application/pdf", DOCX})
 """The kinds of files whose text is taken in."""
 _TEXTLESS = frozenset({"image", "audio", "video", "font"})
+_PDF = b"%PDF-"
+_ZIP = b"PK\x03\x04"
+_SIGNATURES = (_PDF, _ZIP)
 _HEAD = 64 * 1024
 _SVG = re.compile(
     rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*+(?:\[.*?\]\s*+)?+>)*+<(?:[\w.-]++:)?+svg[\s/>]",
@@ -33,31 +37,22 @@ def media_type(data: bytes, /, *, name: str = "", declared: str = "") -> str:
     The bytes decide. A text is what its name's ending says, else what was declared, where that is a kind of text; an
     SVG, and what was declared to be a picture or a sound, is none.
     """
-    if b"\0" not in data[:_HEAD] and _is_text(data):
+    text = text_of(data)
+    if text is not None and not data.startswith(_SIGNATURES):
         ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
         said = declared.partition(";")[0].strip().lower()
-        if said.partition("/")[0] in _TEXTLESS or _SVG.match(data[:_HEAD]):
+        if said.partition("/")[0] in _TEXTLESS or _SVG.match(text[:_HEAD].encode()):
             raise UnsupportedMedia(allowed=tuple(sorted(ALLOWED)))
-        found = ending or (said if said in _TEXTS.values() else "text/plain")
-        if not data[:5].startswith(b"%PDF-"):
-            return found
+        return ending or (said if said in _TEXTS.values() else "text/plain")
     found = _signature(data)
     if found not in ALLOWED:
         raise UnsupportedMedia(allowed=tuple(sorted(ALLOWED)))
     return found
 
 
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _signature(data: bytes) -> str:
-    if data.startswith(b"%PDF-"):
+    if data.startswith(_PDF):
         return "application/pdf"
-    if data.startswith(b"PK\x03\x04"):
+    if data.startswith(_ZIP):
         return DOCX if b"word/" in data else "application/zip"
     return ""
