@@ -4,7 +4,10 @@ import pytest
 from tests.gateway.asking import CHAT, add, texts
 
 import elytron
+from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import NotFound
+from elytron_core.ids import SpaceId
+from elytron_core.scope import Scope
 from elytron_gateway import wire
 from elytron_gateway.service import Gateway
 
@@ -18,7 +21,7 @@ class TestEdits:
         )
         return answer.results[0]
 
-    async def test_an_override_is_shown_and_found_by_its_own_words_until_it_is_undone(
+    async def test_an_override_is_shown_and_found_by_its_own_words_and_those_beneath_until_it_is_undone(
         self, gateway: Gateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "The boiler code is 4417."))
@@ -34,11 +37,36 @@ class TestEdits:
             assert [(one.id, one.text, one.session_id, one.overridden) for one in answer.results] == [
                 (old.id, "The heater's secret is 9911.", CHAT, True)
             ]
-        assert await texts(gateway, ada, "4417", scope=["all_user_memory"]) == []
+        beneath = await self._one(gateway, ada)
+        assert (beneath.id, beneath.text, beneath.overridden) == (old.id, "The heater's secret is 9911.", True)
+        assert beneath.raw["text"] == "The boiler code is 4417."
         assert [one.kind for one in (await gateway.edits(wire.Placed(**ada))).edits] == ["override"]
         await gateway.undo(wire.EditRequest(**edit))
         assert (await self._one(gateway, ada)).text == "The boiler code is 4417."
         assert await texts(gateway, ada, "heater secret", scope=["all_user_memory"]) == []
+
+    async def test_what_is_overridden_shows_nowhere_else(
+        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "Another chat altogether.", session="chat:other"))
+        old = await self._one(gateway, ada)
+        await gateway.override(wire.OverrideRequest(**ada, memory_id=old.id, session_id=CHAT, text="It is 9911."))
+        assert [hit.text for hit in (await memory.recall("boiler code 4417", user_id="ada")).hits] == []
+        here, there = ({"scope": ["current_chat"], "conversation_id": name} for name in ("c_456", "other"))
+        assert await texts(gateway, ada, "boiler code", **here) == ["It is 9911."]
+        assert await texts(gateway, ada, "boiler code", **there) == []
+        assert await texts(gateway, ada, "boiler code", scope=["resources"]) == []
+
+    async def test_what_is_erased_under_an_override_is_looked_for_no_more(
+        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        old = await self._one(gateway, ada)
+        await gateway.override(wire.OverrideRequest(**ada, memory_id=old.id, session_id=CHAT, text="It is 9911."))
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["It is 9911."]
+        await memory.erase(MemoryEraseRequest(scope=Scope(space=SpaceId("ada")), ids=(old.id,)))
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == []
 
     async def test_a_second_override_takes_the_place_of_the_first(self, gateway: Gateway, ada: dict[str, str]) -> None:
         await gateway.add(add(ada, "The boiler code is 4417."))
@@ -76,6 +104,8 @@ class TestEdits:
             await gateway.override(wire.OverrideRequest(**edit, session_id=CHAT, text="x"))
         await gateway.override(wire.OverrideRequest(**edit, session_id="memory_edit:ada", text="allergic to walnuts"))
         assert "allergic to walnuts" in [one.text for one in (await gateway.search(every)).results]
+        by_the_old = (await gateway.search(every.model_copy(update={"query": "hazelnuts"}))).results
+        assert (belief.id, "allergic to walnuts") in [(one.id, one.text) for one in by_the_old]
 
     async def test_a_purge_erases_the_memory_and_what_stood_over_it(
         self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime

@@ -194,7 +194,7 @@ async def test_a_client_may_say_that_it_has_no_scope_and_no_chat(
 
 
 async def test_what_a_client_leaves_empty_by_null_is_not_there(client: httpx.AsyncClient, me: dict[str, str]) -> None:
-    said = MESSAGES[0] | {"sender_name": None, "tool_calls": None, "tool_call_id": None}
+    said: dict[str, Any] = MESSAGES[0] | {"sender_name": None, "tool_calls": None, "tool_call_id": None}
     said["content"] = [{"type": "text", "text": "The boiler code is 4417.", "uri": None, "base64": None, "ext": None}]
     place = me | {"session_id": "chat:c_456"}
     assert (await client.post("/memories/add", json={**place, "messages": [said]})).status_code == 200

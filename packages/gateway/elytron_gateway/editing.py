@@ -10,7 +10,7 @@ from elytron_gateway.counting import Counting, Planned
 from elytron_gateway.names import Owner
 from elytron_gateway.sessions import Sessions
 from elytron_gateway.shelves import Kept, Shelf, record_of
-from elytron_gateway.upstream import EmbeddedUpstream, Told, Upstream
+from elytron_gateway.upstream import EmbeddedUpstream, Found, Told, Upstream, Where
 
 EDIT_OF = "edit_of"
 EDIT_SESSION = "edit_session"
@@ -28,7 +28,8 @@ class Edits:
     """The edits of every owner.
 
     An override's text is kept in the owner's `memory_edit` session, so that it is found by its own words; the memory
-    beneath is hidden from search wherever the upstream can do that, and comes back when the edit is undone.
+    beneath is hidden wherever the upstream can do that, and comes back when the edit is undone. Its words find the
+    override too.
     """
 
     def __init__(
@@ -55,6 +56,13 @@ class Edits:
         places = {record.tag("gateway edit", memory_id): memory_id for memory_id in memory_ids}
         found = await self._shelf.among(owner.space, tuple(places))
         return {places[key]: edit for key, edit in found.items()}
+
+    async def beneath(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> list[Found]:
+        """Return the memories that answer `query` by words that overrides hide here."""
+        scores = await self._local.beneath(owner, query, where, limit=limit)
+        edits = await self._shelf.among(owner.space, tuple(scores))
+        found = [await self._local.shown(owner, edit.memory_id, score=scores[key]) for key, edit in edits.items()]
+        return [item for item in found if item is not None]
 
     async def all(self, owner: Owner, /) -> list[Edit]:
         """Return every edit of the owner, oldest first."""

@@ -71,15 +71,20 @@ class Searching:
             edited = edit_tag(where.session) if where.session is not None else where.tag
             found += await self._local.search(owner, request.query, Where(tag=edited), limit=limit)
         is_all = len(found) < limit
+        if has_edits and self._upstream is self._local:
+            found += await self._edits.beneath(owner, request.query, where, limit=limit)
         edits = await self._edits.of(owner, [_target(item) for item in found]) if has_edits else {}
         resources = await self._resources.extracted(owner, [_resource_of(item) for item in found])
-        results: list[SearchResult] = []
+        results: dict[str, SearchResult] = {}
         for item in found:
             shown = _shown(item, edits.get(_target(item)))
             if shown is None or not _is_live(shown, resources, scope, owner):
                 continue
-            results.append(_result(shown, scope, resources, owner, edit=edits.get(_target(item))))
-        return results, is_all
+            result = _result(shown, scope, resources, owner, edit=edits.get(_target(item)))
+            # An override is found by its own words and by those beneath it: as good as the better of the two.
+            if result.id not in results or result.score > results[result.id].score:
+                results[result.id] = result
+        return list(results.values()), is_all
 
     async def _where(self, owner: Owner, request: SearchRequest, scope: Scope) -> Where | None:
         """Return what to search; None where there is nothing."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from elytron.covering import covered
 from elytron.runtime import MemoryRuntime
 from elytron_core import limits
 from elytron_core.contracts.control import (
@@ -163,6 +164,18 @@ class EmbeddedUpstream:
         hits = (await self._runtime.recall(request)).hits
         sessions = {name: _session(owner, name) for name in {hit.conversation for hit in hits}}
         return [_found(hit, sessions[hit.conversation]) for hit in hits]
+
+    async def beneath(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> dict[str, float]:
+        """Return the keys of overrides over memories that answer `query` and are hidden by them, with their scores."""
+        return await covered(self._runtime.context, owner.space, query, session=where.session, limit=limit)
+
+    async def shown(self, owner: Owner, memory_id: str, /, *, score: float) -> Found | None:
+        """Return a memory as search would have found it, hidden or not; None where there is none."""
+        try:
+            hit = await self._runtime.get(MemoryGetRequest(scope=Scope(space=owner.space), id=memory_id))
+        except NotFound:
+            return None
+        return _found(hit.model_copy(update={"score": score}), _session(owner, hit.conversation))
 
     async def session_of(self, owner: Owner, memory_id: str, /) -> str | None:
         hit = await self._runtime.get(MemoryGetRequest(scope=Scope(space=owner.space), id=memory_id))

@@ -97,9 +97,10 @@ class Form:
     async def _without_files(self) -> FormData:
         sent = await body(self._request.scope, self._request.receive, limit=limits.JSON_BYTES)
         try:
-            return FormData(parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"))
+            fields = parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
         except ValueError:
             raise InvalidInput(field="body", problem="is no form of text, or has too many fields") from None
+        return FormData([*fields])
 
     async def _receive(self) -> Message:
         try:

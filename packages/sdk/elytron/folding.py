@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from elytron.collecting import Uncollected
+from elytron.covered import beneath, covered_unit
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
 from elytron.readings import Readings
 from elytron.units import INDEXED, Recallable, embedded_of, embedded_of_value, units_of, units_of_value
@@ -13,6 +14,7 @@ from elytron_core import limits
 from elytron_core.errors import ElytronError, NotFound, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, VectorSet
+from elytron_core.planes.gateway import EDITS, Edit
 from elytron_core.ports.store import Action, Document, Erasure, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
@@ -285,14 +287,28 @@ class Folds:
         # What comes back to be recalled brings no vectors with it: they may stand since long before.
         vectors |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
         choice = [CHOICE] if CHOICE in named else []
-        found = await self._read(space, [*sources, *vectors, *choice])
+        edits = [ref for ref in named if ref.collection == EDITS]
+        found = await self._read(space, [*sources, *vectors, *choice, *edits])
+        covered = await self._covered(space, {ref: found[ref] for ref in edits}) if edits else []
         index.apply(
-            [Change(ref, _units(found[ref])) for ref in sources],
+            [*(Change(ref, _units(found[ref])) for ref in sources), *covered],
             embedded=_fitting(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),
             watermark=entries[-1].sequence,
         )
         for document in (found[ref] for ref in choice):
             index.compare(EmbeddingChoice.from_bytes(document.body).tag if document is not None else "")
+
+    async def _covered(self, space: SpaceId, edits: Mapping[Ref, Document | None]) -> list[Change]:
+        """Return what edits are in the index: of overrides, the words of the memories beneath them."""
+        read = {ref: Edit.from_bytes(document.body) for ref, document in edits.items() if document is not None}
+        places = {ref: place for ref, edit in read.items() if (place := beneath(edit)) is not None}
+        found = await self._read(space, list(dict.fromkeys(places.values())))
+        units = {
+            ref: unit
+            for ref, place in places.items()
+            if (document := found[place]) is not None and (unit := covered_unit(ref, read[ref], document)) is not None
+        }
+        return [Change(ref, (units[ref],) if ref in units else ()) for ref in edits]
 
     async def _read(self, space: SpaceId, refs: Sequence[Ref]) -> dict[Ref, Document | None]:
         found: dict[Ref, Document | None] = {}

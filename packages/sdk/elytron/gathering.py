@@ -103,7 +103,7 @@ async def gather(
     held = index.planes()
     found = {
         plane: index.search(
-            _asked_of_index(
+            asked_of_index(
                 question,
                 vector,
                 limit=_wanted(plane, max(limit, depth)),
@@ -149,7 +149,7 @@ def _anchored(
     return question._replace(spans=anchoring.spans_of(anchor, Instant(found[0].unit.at)))
 
 
-def _asked_of_index(
+def asked_of_index(
     question: query_types.Question,
     vector: tuple[str, bytes] | None,
     /,
@@ -182,7 +182,7 @@ async def _ranked(
     for plane, candidates in found.items():
         match plane:
             case Plane.TRANSCRIPT:
-                ranked += _turns(candidates, asked.question)
+                ranked += turns_of(candidates, asked.question)
             case Plane.LONG_TERM:
                 ranked += await _facts(ctx, scope, asked, candidates)
             case Plane.PROCEDURAL:
@@ -246,7 +246,7 @@ def _wanted(plane: Plane, limit: int) -> int:
             return KEPT_SCORED
 
 
-def _turns(found: Candidates, question: query_types.Question) -> list[Ranked]:
+def turns_of(found: Candidates, question: query_types.Question, /) -> list[Ranked]:
     """Return the turns found; the best is worth the share of the query's words it holds, the others in proportion."""
     if not found.found or found.found[0].score <= 0:
         return []
