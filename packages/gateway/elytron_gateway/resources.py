@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from elytron.context import OperationContext
+from elytron.racing import Race
 from elytron_core import limits
 from elytron_core.errors import (
     Conflict,
@@ -108,14 +109,26 @@ class Resources:
 
     async def delete(self, owner: Owner, resource_id: str, /) -> None:
         """Remove a resource with its text and bytes, for good. Raises NotFound."""
-        kept = await self._require(owner, resource_id)
         # Search leaves the text out from here on, should the rest be interrupted.
-        pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": self._ctx.clock.now()})
-        await commit(self._ctx, owner.space, self._shelf.put(kept.key, pending, expects=kept.revision))
+        key = await self._pend(owner, resource_id)
         await self._clear(owner, resource_id)
-        await blobs.remove(self._ctx, owner.space, kept.key)
-        await self._remove(owner, kept.key)
+        await blobs.remove(self._ctx, owner.space, key)
+        await self._remove(owner, key)
         await self._sessions.remove(owner, names.resource(owner.user, resource_id))
+
+    async def _pend(self, owner: Owner, resource_id: str) -> str:
+        """Let a resource's text be found no more, and return its key. Raises NotFound."""
+        race = Race()
+        while True:
+            kept = await self._require(owner, resource_id)
+            now = self._ctx.clock.now()
+            pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
+            try:
+                await commit(self._ctx, owner.space, self._shelf.put(kept.key, pending, expects=kept.revision))
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return kept.key
 
     async def _register(self, owner: Owner, given: Given, mime: str, room: Room) -> Kept[Resource]:
         """Return the record of a content, made where there is none."""

@@ -1,0 +1,46 @@
+"""A store on which somebody else acts between two steps of a call."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Batch, Committed, Document, Ref, Store
+from elytron_store.passing import PassingStore
+
+Then = Callable[[], Awaitable[object]]
+
+
+class Meanwhile(PassingStore):
+    """Lets something happen once, just behind a reading or a commit of a document."""
+
+    def __init__(self, store: Store, /) -> None:
+        super().__init__(store)
+        self._behind_reading: dict[str, Then] = {}
+        self._behind_commit: dict[str, Then] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether all has happened that was to."""
+        return not self._behind_reading and not self._behind_commit
+
+    def behind_reading(self, collection: str, then: Then, /) -> None:
+        """Let `then` happen when a document of `collection` was next looked for."""
+        self._behind_reading[collection] = then
+
+    def behind_commit(self, collection: str, then: Then, /) -> None:
+        """Let `then` happen when a document of `collection` was next written."""
+        self._behind_commit[collection] = then
+
+    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+        found = await super().get(space, refs)
+        await _happen(self._behind_reading, refs)
+        return found
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        committed = await super().commit(batch)
+        await _happen(self._behind_commit, [put.ref for put in batch.puts])
+        return committed
+
+
+async def _happen(awaited: dict[str, Then], refs: Iterable[Ref]) -> None:
+    for collection in {ref.collection for ref in refs} & awaited.keys():
+        await awaited.pop(collection)()
