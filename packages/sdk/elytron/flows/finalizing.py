@@ -19,6 +19,7 @@ from elytron_core.contracts.maintaining import (
 from elytron_core.contracts.modes import Pressure
 from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest
 from elytron_core.contracts.writing import WriteDecision
+from elytron_core.errors import NotFound
 from elytron_core.planes.jobs import JobId, Pass
 from elytron_core.policy import maintaining
 from elytron_core.policy.extraction import Gate, gate_for_model
@@ -35,7 +36,7 @@ async def finalize_turn_and_maintain(
 
     Rules read the turn at once. Where facts are to be drawn by the model, a durable job does that and all the rest of
     maintenance; a repeat of the same turn asks for the same job. A turn whose delivery leaves no evidence commits
-    nothing and maintains nothing. Raises TurnConflict.
+    nothing and maintains nothing. Raises TurnConflict, and NotFound where the space is erased on the way.
     """
     scope = await home(ctx, ctx.scope_of(request))
     commit = MemoryTranscriptCommitRequest(scope=scope, delta=request.delta, title=request.title)
@@ -81,7 +82,8 @@ async def _maintain(
     committed: MemoryTranscriptCommitReport,
 ) -> tuple[tuple[PassOutcome, ...], tuple[WriteDecision, ...], JobId | None]:
     record = await ctx.spaces.find(scope.space)
-    assert record is not None  # a turn was committed to it
+    if record is None:
+        raise NotFound(what="space", name=scope.space, way_out="it was erased since the turn was committed to it")
     turns = await read_turns(ctx, scope, record, (committed.sequence,))
     needs_model = request.extraction is Extraction.MODEL or (
         ctx.models.language is not None and uses_model(request.extraction)

@@ -102,7 +102,8 @@ async def _perform(ctx: OperationContext, held: _Held, job: Job) -> _Ending:
         until = Instant(now + limits.JOB_WAIT_MAX_MS)
         return lambda job: retrying.blocked(job, at=ctx.clock.now(), until=until, error=NO_MODEL)
     record = await ctx.spaces.find(held.space)
-    assert record is not None
+    if record is None:
+        raise LeaseLost  # the space was erased, and the job with it
     scope = job.scope(held.space)
 
     async def beat() -> None:

@@ -24,7 +24,7 @@ from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Ref
+from elytron_core.ports.store import Action, Batch, Document, Ref
 from elytron_core.scope import Scope
 
 
@@ -61,7 +61,6 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
     while True:
         memory = await must_find(ctx, scope, request.id)
         record = await ctx.spaces.find(scope.space)
-        assert record is not None
         if not isinstance(memory, FactMemory):
             raise InvalidInput(field="id", problem="names no fact: evidence stays as it was said; write a fact instead")
         if not memory.fact.is_current:
@@ -69,16 +68,18 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
         if memory.fact.content == request.content:
             same = ControlDecision(id=request.id, outcome=ControlOutcome.UNCHANGED, plane=Plane.LONG_TERM)
             return _report(scope, [same], dry_run=request.dry_run)
-        slot_ref = Ref(long_term.SLOTS, record.slot_tag(memory.fact.kind, memory.fact.topic, memory.fact.home))
-        (slot,) = await ctx.store.get(scope.space, (slot_ref,))
-        assert slot is not None
+        slot = await _slot_of(ctx, scope, record, memory.fact)
+        if record is None or slot is None:
+            # Erased since it was found: it is looked for again, and missed.
+            await race.lost(Conflict(what=f"fact {request.id!r}", expected=memory.revision, found=0))
+            continue
         new, old = _corrected(memory.fact, request, FactId(ctx.ids.new()), ctx.clock.now())
         known = long_term.Slot.from_bytes(slot.body)
         changes = Changes(record)
         changes.put(memory.ref, old, expects=memory.revision, action=Action.WRITE)
         changes.put(Ref(long_term.FACTS, new.id), new, expects=0, action=Action.WRITE)
         held = known.model_copy(update={"facts": (*known.facts, new.id)})
-        changes.put(slot_ref, held, expects=slot.revision, action=None)
+        changes.put(slot.ref, held, expects=slot.revision, action=None)
         decision = ControlDecision(
             id=request.id,
             outcome=ControlOutcome.CHANGED,
@@ -92,6 +93,17 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
         except Conflict as conflict:
             ctx.spaces.forget(scope.space)
             await race.lost(conflict)
+
+
+async def _slot_of(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord | None, fact: long_term.Fact
+) -> Document | None:
+    """Return the slot that holds `fact`; None where it, or the whole space, is gone."""
+    if record is None:
+        return None
+    ref = Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic, fact.home))
+    (slot,) = await ctx.store.get(scope.space, (ref,))
+    return slot
 
 
 async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:

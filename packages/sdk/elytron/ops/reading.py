@@ -231,7 +231,8 @@ def _of_kept(memory_id: str, memory: KeptMemory) -> list[HistoryItem]:
 async def _versions(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -> list[long_term.Fact]:
     """Return every version of the fact's slot that is still kept, oldest first."""
     record: SpaceRecord | None = await ctx.spaces.find(scope.space)
-    assert record is not None
+    if record is None:
+        return [fact]  # the space was erased since
     ref = Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic, fact.home))
     (slot,) = await ctx.store.get(scope.space, (ref,))
     if slot is None:
