@@ -9,6 +9,7 @@ from pathlib import Path
 
 import elytron
 from elytron import MemoryRuntime
+from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import MissingExtra
 from elytron_core.ids import Ids
@@ -82,7 +83,9 @@ async def _served(memory: MemoryRuntime) -> AsyncGenerator[int]:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind((_LOOPBACK, 0))
         listening.listen()
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=limits.HTTP_IDLE_S)
+        )
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         try:
             # Connections are queued from here on, and answered when the server has started.

@@ -147,6 +147,8 @@ HTTP_BODY_BYTES = 1024 * 1024
 HTTP_HEADER_BYTES = 32 * 1024
 HTTP_BODY_WAIT_S = 30.0
 """How long a request's body may take to arrive."""
+HTTP_IDLE_S = 30
+"""How long a server keeps a connection on which nothing is asked: far longer than clients do, see `REMOTE_IDLE_S`."""
 HTTP_UPLOAD_WAIT_S = 300.0
 """How long a form with files may take to arrive, with no pause in it longer than the wait for a body."""
 HTTP_ARCHIVE_BYTES = 1024 * 1024 * 1024
@@ -333,6 +335,9 @@ REMOTE_ATTEMPTS = 4
 REMOTE_BACKOFF_S = 0.1
 REMOTE_BACKOFF_MAX_S = 5.0
 REMOTE_CONNECTIONS = 64
+REMOTE_IDLE_S = 2.0
+"""How long a client keeps a connection that it does not use. Servers end theirs after five seconds or more: a call sent
+just then would fail, and nobody could tell whether it arrived."""
 REMOTE_REPORT_BYTES = 64 * 1024 * 1024
 
 # Streams

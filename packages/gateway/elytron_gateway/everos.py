@@ -63,7 +63,8 @@ class EverOsUpstream:
         except ImportError as error:
             raise MissingExtra(extra="client", purpose="an EverOS upstream") from error
 
-        self._client = httpx.AsyncClient(base_url=url, timeout=timeout_s, trust_env=False)
+        pool = httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
+        self._client = httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=pool, trust_env=False)
         self._clock = clock
         self._patience = patience or Patience()
         self._wait = wait

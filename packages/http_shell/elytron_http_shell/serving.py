@@ -215,5 +215,6 @@ def server_of(app: Any, entrance: Entrance, told: Callable[[Callable[[], None]],
         # More than a frame may have, so that the socket itself tells what is too big.
         ws_max_size=limits.FRAME_BYTES * 2,
         h11_max_incomplete_event_size=limits.HTTP_HEADER_BYTES,
+        timeout_keep_alive=limits.HTTP_IDLE_S,
     )
     return Server(config)

@@ -152,7 +152,7 @@ class MemoryGatewayClient(_Client):
     @property
     def _http(self) -> "httpx.AsyncClient":
         if not hasattr(self, "_opened"):
-            self._opened = _httpx().AsyncClient(timeout=self.account.timeout_s)
+            self._opened = _httpx().AsyncClient(timeout=self.account.timeout_s, limits=_connections())
         return self._opened
 
     async def close(self) -> None:
@@ -204,7 +204,7 @@ class SyncMemoryGatewayClient(_Client):
     @property
     def _http(self) -> "httpx.Client":
         if not hasattr(self, "_opened"):
-            self._opened = _httpx().Client(timeout=self.account.timeout_s)
+            self._opened = _httpx().Client(timeout=self.account.timeout_s, limits=_connections())
         return self._opened
 
     def close(self) -> None:
@@ -248,6 +248,10 @@ def _httpx() -> Any:
     except ImportError as error:
         raise MissingExtra(extra="client", purpose="the gateway's client") from error
     return httpx
+
+
+def _connections() -> "httpx.Limits":
+    return _httpx().Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
 
 
 def _object(response: "httpx.Response") -> dict[str, Any]:

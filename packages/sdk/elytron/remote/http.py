@@ -32,7 +32,7 @@ class HttpTransport:
             base_url=address.url,
             headers=address.headers,
             timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, limits.REMOTE_CONNECT_S)),
-            limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS),
+            limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S),
             # No proxy, certificate or password that somebody put into the environment for another program.
             trust_env=False,
         )

@@ -62,7 +62,7 @@ class GatewayStore:
                 base_url=url,
                 headers=headers,
                 timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, limits.REMOTE_CONNECT_S)),
-                limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS),
+                limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S),
                 trust_env=False,
                 # Where nothing is encrypted, the system's certificates need not be read.
                 verify=not url.startswith("http://"),
