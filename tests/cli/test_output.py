@@ -113,6 +113,7 @@ def test_at_a_terminal_a_bar_shows_progress_pace_and_time_left(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
     ticks = itertools.count()
     monkeypatch.setattr("rich.console.monotonic", lambda: float(next(ticks)))
     with Bar("importing", unit=unit, shown=True, first="judging") as bar:
