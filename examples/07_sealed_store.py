@@ -41,6 +41,6 @@ with tempfile.TemporaryDirectory() as folder:
         print("keys put under the new key:", memory.run(sealed.rotate_key_encryption()))
         print("still recalled:", memory.recall("safe").outcome)
 
-        erased = memory.erase(elytron.MemoryEraseRequest(whole_space="ada", reason="asked for"))
+        erased = memory.erase(whole_space="ada", reason="asked for")
         print("erased, key included:", dict(erased.removed))
         print("recalled after that:", memory.recall("safe").outcome)

@@ -3,17 +3,20 @@
 import pytest
 
 import elytron
+from elytron_core.contracts.control import Hidden, HistoryEvent
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
     RuntimeSkillDetailRequest,
     RuntimeSkillReuseRequest,
     RuntimeSkillSetEnabledRequest,
 )
+from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SeededIds
 from elytron_core.planes.procedural import ReuseOutcome
 
 pytestmark = pytest.mark.anyio
 
+TEA = elytron.FactDraft(topic="tea", content="Ada drinks green tea")
 NAME = "runtime_skill__brew"
 
 
@@ -31,3 +34,59 @@ async def test_of_skills() -> None:
         assert (await memory.record_skill_reuse(missed)).changed
         assert (await memory.delete_runtime_skill(RuntimeSkillDeleteRequest(name=NAME))).changed
         assert (await memory.list_runtime_skills()).total == 0
+
+
+async def test_of_forgetting_correcting_and_erasing() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        draft = elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(TEA,)))
+        kept = (await memory.write(draft)).decisions[0].id
+        assert kept is not None
+        assert (await memory.forget(kept, reason="not now")).changed
+        assert (await memory.recall("tea")).hits == ()
+        assert [item.id for item in (await memory.list(hidden=Hidden.LISTED)).items] == [kept]
+        assert (await memory.forget([kept], undo=True)).changed
+        corrected = await memory.correct(kept, "Ada drinks white tea", reason="misheard")
+        told = (await memory.history(kept)).items
+        assert (told[-1].text, told[1].event, told[1].reason) == (
+            "Ada drinks white tea",
+            HistoryEvent.CORRECTED,
+            "misheard",
+        )
+        erased = await memory.erase((kept, corrected.decisions[0].new_id or ""))
+        assert erased.removed["facts"] == 2
+        assert (await memory.erase(whole_space="ada", reason="asked for")).changed
+        assert (await memory.recall("tea")).outcome == "empty_space"
+
+
+async def test_of_a_users_memory_where_the_runtime_has_no_space() -> None:
+    async with elytron.open("memory:", space=None) as memory:
+        said = (await memory.add(["One.", "Two.", "Three."], user_id="ada")).ids
+        await memory.forget(said[0], user_id="ada")
+        await memory.erase(said[1], user_id="ada")
+        assert [item.text for item in (await memory.list(user_id="ada")).items] == ["Three."]
+        assert (await memory.erase(whole_space="ada", user_id="ada")).changed
+        with pytest.raises(ScopeMissing):
+            await memory.erase(said[2])
+
+
+async def test_of_lists_and_blocks_narrowed() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        await memory.add("The ferry leaves at seven.", speaker="Ada", conversation="trip")
+        await memory.add("The cat sleeps.", speaker="Noor", conversation="home")
+        hers = elytron.RecallFilters(speakers=("Noor",))
+        page = await memory.list(filters=hers, limit=1)
+        assert [item.text for item in page.items] == ["The cat sleeps."]
+        block = (await memory.project("", conversation="trip")).system_memory_block
+        assert "ferry" in block
+        assert "cat" not in block
+        assert "ferry" not in (await memory.project("ferry", filters=hers)).system_memory_block
+
+
+async def test_what_names_no_memory_is_refused_by_name() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        with pytest.raises(InvalidInput, match="ids are neither a memory's id nor a list"):
+            await memory.forget(7)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(ScopeMissing):
+            await memory.erase()
+        with pytest.raises(InvalidInput, match="content"):
+            await memory.correct("01a201bb-ccf0-7000-b08b-3b68fb04bd18")

@@ -1,9 +1,9 @@
 """What is given to calls, looked at once: mistakes that would be found late, or would quietly change what holds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from os import PathLike
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from elytron_core.errors import InvalidInput, StoreUrlInvalid
 from elytron_core.ports.keys import KeyProvider
@@ -50,3 +50,12 @@ def texts(given: Sequence[str], /, *, field: str) -> tuple[str, ...]:
     if isinstance(given, str):
         raise InvalidInput(field=field, problem="is a text: give a list of them")
     return tuple(given)
+
+
+def ids(given: object, /) -> tuple[str, ...]:
+    """Return the ids of memories; one that stands alone is one. Raises InvalidInput for what is neither."""
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise InvalidInput(field="ids", problem="are neither a memory's id nor a list of them")
+    return tuple(cast("Iterable[str]", given))

@@ -80,12 +80,20 @@ class EverydayFace(Face):
         /,
         *,
         max_chars: int = limits.PROJECTION_CHARS_DEFAULT,
+        conversation: str | None = None,
+        filters: recalling.RecallFilters | Mapping[str, Any] | None = None,
         user_id: str | None = None,
     ) -> projecting.MemoryProjectionReport:
-        """Build the bounded block that a model may see for this query."""
+        """Build the bounded block that a model may see for this query.
+
+        `conversation` is the one whose last messages are shown; what is recalled comes from all, but for `filters`.
+        """
         if isinstance(query, str):
-            scope = plain.scope_of(self.scope, user_id=user_id)
-            query = projecting.MemoryProjectionRequest(scope=scope, user_query=query, system_max_len=max_chars)
+            user_id, narrowed = plain.narrowed_by(filters, user_id=user_id)
+            scope = plain.scope_of(self.scope, user_id=user_id, conversation=conversation)
+            query = projecting.MemoryProjectionRequest(
+                scope=scope, user_query=query, system_max_len=max_chars, filters=narrowed
+            )
         return await self.operate(query, projecting.MemoryProjectionReport)
 
     async def get(
@@ -96,9 +104,29 @@ class EverydayFace(Face):
             memory_id = control.MemoryGetRequest(scope=plain.scope_of(self.scope, user_id=user_id), id=memory_id)
         return await self.operate(memory_id, recalling.RecallHit)
 
-    async def list(self, request: control.MemoryListRequest | None = None, /) -> control.MemoryListReport:
+    async def list(
+        self,
+        request: control.MemoryListRequest | None = None,
+        /,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        filters: recalling.RecallFilters | Mapping[str, Any] | None = None,
+        hidden: control.Hidden = control.Hidden.LEFT_OUT,
+        user_id: str | None = None,
+    ) -> control.MemoryListReport:
         """Read memories a page at a time."""
-        return await self.operate(request or control.MemoryListRequest(), control.MemoryListReport)
+        if request is None:
+            user_id, narrowed = plain.narrowed_by(filters, user_id=user_id)
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            request = control.MemoryListRequest(
+                scope=scope,
+                limit=limit,
+                cursor=cursor,
+                filters=narrowed,
+                hidden=given.word(control.Hidden, hidden, field="hidden"),
+            )
+        return await self.operate(request, control.MemoryListReport)
 
     async def get_all(
         self,
@@ -113,9 +141,8 @@ class EverydayFace(Face):
     ) -> control.MemoryListReport:
         """Read memories a page at a time, by mem0's name."""
         user_id, narrowed = plain.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-        scope = plain.scope_of(self.scope, user_id=user_id)
         most = limit if top_k is None else top_k
-        return await self.list(control.MemoryListRequest(scope=scope, limit=most, cursor=cursor, filters=narrowed))
+        return await self.list(limit=most, cursor=cursor, filters=narrowed, user_id=user_id)
 
     async def history(
         self, memory_id: str | control.MemoryHistoryRequest, *, user_id: str | None = None
@@ -125,23 +152,60 @@ class EverydayFace(Face):
             memory_id = control.MemoryHistoryRequest(scope=plain.scope_of(self.scope, user_id=user_id), id=memory_id)
         return await self.operate(memory_id, control.MemoryHistoryReport)
 
-    async def forget(self, request: control.MemoryForgetRequest, /) -> control.MemoryControlReport:
-        """Hide memories from recall and projection; `undo` brings them back."""
-        return await self.operate(request, control.MemoryControlReport)
+    async def forget(
+        self,
+        memories: str | Sequence[str] | control.MemoryForgetRequest,
+        /,
+        *,
+        undo: bool = False,
+        reason: str = "",
+        user_id: str | None = None,
+    ) -> control.MemoryControlReport:
+        """Hide memories from recall and projection, by their ids; `undo` brings them back."""
+        if not isinstance(memories, control.MemoryForgetRequest):
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            ids = given.ids(memories)
+            memories = control.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
+        return await self.operate(memories, control.MemoryControlReport)
 
-    async def correct(self, request: control.MemoryCorrectRequest, /) -> control.MemoryControlReport:
+    async def correct(
+        self,
+        memory_id: str | control.MemoryCorrectRequest,
+        content: str = "",
+        /,
+        *,
+        reason: str = "",
+        user_id: str | None = None,
+    ) -> control.MemoryControlReport:
         """Replace a fact's content; the old version stays in history. Raises NotFound."""
-        return await self.operate(request, control.MemoryControlReport)
+        if isinstance(memory_id, str):
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            memory_id = control.MemoryCorrectRequest(scope=scope, id=memory_id, content=content, reason=reason)
+        return await self.operate(memory_id, control.MemoryControlReport)
 
-    async def erase(self, request: control.MemoryEraseRequest, /) -> control.MemoryControlReport:
-        """Remove memories, or the whole space, physically. Raises ScopeMissing where nothing is named."""
-        return await self.operate(request, control.MemoryControlReport)
+    async def erase(
+        self,
+        memories: str | Sequence[str] | control.MemoryEraseRequest = (),
+        /,
+        *,
+        whole_space: str | None = None,
+        reason: str = "",
+        user_id: str | None = None,
+    ) -> control.MemoryControlReport:
+        """Remove memories by their ids, or the whole space by its name, physically.
+
+        Raises ScopeMissing where nothing is named.
+        """
+        if not isinstance(memories, control.MemoryEraseRequest):
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            ids = given.ids(memories)
+            memories = control.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
+        return await self.operate(memories, control.MemoryControlReport)
 
     async def delete(self, memory_id: str, *, user_id: str | None = None) -> control.MemoryControlReport:
         """Erase one memory, by mem0's name. Raises NotFound."""
         await self.get(memory_id, user_id=user_id)
-        scope = plain.scope_of(self.scope, user_id=user_id)
-        return await self.erase(control.MemoryEraseRequest(scope=scope, ids=(memory_id,)))
+        return await self.erase(memory_id, user_id=user_id)
 
     async def delete_all(
         self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
