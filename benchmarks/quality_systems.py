@@ -79,9 +79,8 @@ class Shipped:
 
     async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
         shipped = ranking.STANDARD, ranking.SEVERAL
-        changed = {name: value for name, value in self._changed.items() if name != "again"}
-        standard, several = (replace(weights, **changed) for weights in shipped)
-        _take(standard, standard if "again" in self._changed else several)
+        standard, several = (replace(weights, **self._changed) for weights in shipped)
+        _take(standard, several)
         try:
             report = await self._memories[told.name].recall(text, limit=limit)
         finally:

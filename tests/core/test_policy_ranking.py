@@ -38,6 +38,7 @@ def test_a_question_is_weighed_by_how_many_things_it_wants_and_of_when() -> None
     )
     assert weights_for(one, Diversity.AUTO) == weights_for(several, Diversity.OFF) == STANDARD
     assert weights_for(several, Diversity.AUTO) == SEVERAL
+    assert SEVERAL.speaker > STANDARD.speaker
     assert weights_for(one, Diversity.WIDE) == WIDE
     assert weights_for(latest, Diversity.AUTO) == replace(STANDARD, later=LATER)
 

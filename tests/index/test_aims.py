@@ -170,3 +170,17 @@ def test_what_stands_beside_counts_less_where_people_talk_with_assistants() -> N
     together, assisted = worth("user"), worth("assistant")
     weights = Weights()
     assert together - assisted == pytest.approx(weights.window - weights.window_assisted)
+
+
+def test_neighbours_lend_a_share_of_it_where_people_talk_with_assistants() -> None:
+    def lent(role: str, **weights: float) -> float:
+        units = [unit(1, "smoky", role=role), unit(2, "cups of tea?"), unit(3, "green, mild")]
+        bare = replace(Weights(), owner=0.0, window=0.0, session=0.0, told=0.0, informative=0.0, near=0.0, answer=0.0)
+        query = IndexQuery(text="cups green", limit=9, weights=bare)
+        alone = by_text(units, query)["green, mild"].score
+        return by_text(units, replace(query, weights=replace(bare, **weights)))["green, mild"].score - alone
+
+    for weights in ({"near": 0.7}, {"answer": 0.5}):
+        together = lent("user", **weights)
+        assert lent("assistant", **weights) == pytest.approx(Weights().beside_assisted * together)
+        assert together > 0.0

@@ -176,16 +176,19 @@ def _weigh_neighbours(
 
 def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text: Floats) -> Floats:
     weights = query.weights
+    near, answer, window = weights.near, weights.answer, weights.window
+    if s.owner.any():
+        near, answer = weights.beside_assisted * near, weights.beside_assisted * answer
+        window = min(window, weights.window_assisted)
     scale = _scale(text)
-    said = (text + weights.near * s.near + weights.answer * s.answer) / scale
+    said = (text + near * s.near + answer * s.answer) / scale
     score = said + (weights.session / scale) * s.session
-    window = min(weights.window, weights.window_assisted) if s.owner.any() else weights.window
     score += (window / _scale(s.window)) * s.window
     matters = said
     if query.vector is not None:
         above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
         span = _scale(above)
-        meant = (above + weights.near * s.vector_near) / span
+        meant = (above + near * s.vector_near) / span
         score += weights.vector * (meant + (weights.session / span) * s.vector_session)
         matters = np.maximum(said, meant) if weights.vector else said
     # What a text is like says little for one that has little to do with the query.

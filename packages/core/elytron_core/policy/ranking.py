@@ -33,13 +33,15 @@ class Weights:
     """What a word that questions are made with counts beside others as rare."""
     near: float = 0.7
     window: float = 0.75
-    window_assisted: float = 0.3
+    window_assisted: float = 0.2
     """The most that a window counts where people talk with assistants: long answers have something of everything."""
+    beside_assisted: float = 0.65
+    """The share of `near` and `answer` that counts there, for the same reason."""
     session: float = 0.25
     answer: float = 0.5
     vector: float = 1.0
     speaker: float = 0.5
-    owner: float = 0.8
+    owner: float = 1.0
     standing: float = 0.8
     date: float = 0.6
     fits: float = 0.2
@@ -54,8 +56,8 @@ class Weights:
 
 
 STANDARD: Final = Weights()
-SEVERAL: Final = Weights(again=0.2)
-"""For questions whose answer stands in several conversations."""
+SEVERAL: Final = Weights(speaker=0.75, again=0.2)
+"""For questions whose answer stands in several conversations: what each piece has in common is whose it is."""
 WIDE: Final = Weights(again=0.4)
 RETOLD: Final = Weights(window=0.4, told=1.4, owner=1.2)
 """For what is to be told again: each piece stands for itself, what was said beside it is not the answer."""
