@@ -190,6 +190,10 @@ GATEWAY_CATCH_UP_S = 30.0
 """Between two looks for what an upstream was not told yet."""
 GATEWAY_TIMEOUT_S = 120.0
 GATEWAY_TIMEOUT_MAX_S = 3_600.0
+GATEWAY_RUN_TIMEOUT_S = 10.0
+"""So long a host's run waits for a gateway at most, where it says nothing else."""
+GATEWAY_REFERENCE_CHARS = 4_000
+"""Of each memory that is shown to a model before a run."""
 GATEWAY_HEALTH_S = 3.0
 """How long an upstream may take to say that it is well."""
 

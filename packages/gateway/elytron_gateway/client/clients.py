@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
 from urllib.parse import urlsplit
@@ -25,6 +26,30 @@ P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT", bound=Value)
 _DETAIL_CHARS = 300
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class Failure(StrEnum):
+    """Why a call came to nothing, in a word that says nothing of what was sent."""
+
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    AUTH = "auth"
+    HTTP_STATUS = "http_status"
+    INVALID_JSON = "invalid_json"
+    INVALID_SHAPE = "invalid_shape"
+
+
+class NoAnswer(Unreachable):
+    """A call that was not answered, or not by what can be read; `status` where there was one."""
+
+    def __init__(self, message: str, /, *, failure: Failure, status: int | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.status = status
+
+
+class _NoObject(ValueError):
+    """JSON that is none of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +137,17 @@ class _Client:
         if response.status_code != 200:
             told = f"Memory Gateway returned HTTP {response.status_code}: {self._detail(response)}"
             if response.status_code in _RETRYABLE:
-                raise Unreachable(told)
+                raise NoAnswer(told, failure=Failure.HTTP_STATUS, status=response.status_code)
             raise GatewayRefused(told, status=response.status_code)
         try:
+            body = _object(response)
             # Fields that this version does not know are left out, so that a newer gateway can be read.
-            known = {name: value for name, value in _object(response).items() if name in call.answer.model_fields}
+            known = {name: value for name, value in body.items() if name in call.answer.model_fields}
             found = call.answer.model_validate(known)
-        except (ValidationError, ValueError):
-            raise Unreachable("Memory Gateway gave an answer that cannot be read") from None
+        except (ValidationError, ValueError) as error:
+            is_json = isinstance(error, ValidationError | _NoObject)
+            failure = Failure.INVALID_SHAPE if is_json else Failure.INVALID_JSON
+            raise NoAnswer("Memory Gateway gave an answer that cannot be read", failure=failure) from None
         return _without_raw(found)
 
     def _detail(self, response: "httpx.Response") -> str:
@@ -134,8 +162,9 @@ class _Client:
             text = text.replace(secret, "********") if secret else text
         return text[:_DETAIL_CHARS] or "no reason given"
 
-    def _failed(self, error: "httpx.HTTPError") -> Unreachable:
-        return Unreachable(f"Memory Gateway did not answer: {type(error).__name__}")
+    def _failed(self, error: "httpx.HTTPError") -> NoAnswer:
+        failure = Failure.TIMEOUT if isinstance(error, _httpx().TimeoutException) else Failure.CONNECTION
+        return NoAnswer(f"Memory Gateway did not answer: {type(error).__name__}", failure=failure)
 
 
 class MemoryGatewayClient(_Client):
@@ -258,7 +287,7 @@ def _object(response: "httpx.Response") -> dict[str, Any]:
     """Return the JSON object in an answer. Raises ValueError where it is none."""
     body: Any = response.json()
     if not isinstance(body, dict):
-        raise ValueError("not an object")  # noqa: TRY004 - one word for every answer that cannot be read
+        raise _NoObject
     return cast("dict[str, Any]", body)
 
 
