@@ -28,6 +28,14 @@ class Asked(ScriptedModel):
         raise AssertionError("nobody sets it")
 
 
+async def test_a_profile_says_which_protocols_are_spoken() -> None:
+    profile = "linux-device-standalone-memory"
+    async with elytron.open("memory:", space="ada", profile=profile) as memory, beside(memory, Wanted()) as more:
+        assert "mcp" in more.protocols
+        assert "a2a" not in more.protocols
+        assert (await memory.capabilities()).entry.mcp_server.visible
+
+
 async def test_the_jobs_that_were_put_off_are_done_where_that_is_wanted() -> None:
     model = Asked()
     async with elytron.open("memory:", space="ada", language_model=model) as memory:

@@ -98,6 +98,19 @@ def test_a_store_is_opened_in_a_profile(elytron: CommandLine, monkeypatch: pytes
     assert snapshot["catalog"]["profile"] == "esp-embedded-sdk"
 
 
+def test_a_command_tells_that_it_is_one(elytron: CommandLine) -> None:
+    elytron.make()
+    entries = elytron.json("platform", "capabilities")["entry"]
+    assert entries["cli"]["visible"]
+    assert not entries["webhook_sender"]["compiled"], "nothing here sends webhooks"
+
+
+@pytest.mark.parametrize("command", [("serve", "--development", "--port", "0"), ("mcp",)])
+def test_what_a_profile_does_not_allow_is_not_begun(elytron: CommandLine, command: tuple[str, ...]) -> None:
+    named = ("--store", "memory:", "--profile", "esp-embedded-sdk")
+    assert elytron.error(*command, *named, expect=8)["key"] == "unsupported"
+
+
 def test_facts_are_folded_and_brought_back(elytron: CommandLine) -> None:
     elytron.make()
     assert elytron("facts", "merge", "--no-json").stdout == "nothing was changed\n"

@@ -18,8 +18,11 @@ from elytron_adapter.envelope import Envelope, Queued
 from elytron_adapter.failures import FAILURES, rejection
 from elytron_adapter.principals import Development
 from elytron_core import limits
+from elytron_core.contracts.maintaining import MemoryMaintenanceReport
 from elytron_core.errors import MissingExtra, StoreBusy
 from elytron_core.model import Value
+from elytron_core.planes.jobs import JobId
+from elytron_core.planes.profiles import ProfileName
 from elytron_http_shell import create_app
 from elytron_http_shell.subscriptions import Streams
 
@@ -248,7 +251,8 @@ async def test_an_error_nobody_foresaw_tells_nothing(runtime: MemoryRuntime) -> 
 def test_what_is_queued_is_202_and_names_its_job() -> None:
     from elytron_http_shell.responses import rendered
 
-    response = rendered(Queued(request_id="r", job="j1"))
+    report = MemoryMaintenanceReport(space="ada", channel="c", conversation="c", job=JobId("j1"))
+    response = rendered(Queued(request_id="r", report=report, job="j1"))
     assert (response.status_code, json.loads(bytes(response.body))["job"]) == (202, "j1")
 
 
@@ -287,4 +291,13 @@ async def test_a_profile_bounds_bodies_and_subscriptions() -> None:
             response = await client.post("/v1/recall", content=sent, headers={"content-type": "application/json"})
         assert told(response) == (413, "payload_too_large")
         entrance = Entrance(Dispatcher(memory), authenticator=Development())
-        assert Streams(entrance).bounds.subscriptions == 4
+        bounds = Streams(entrance).bounds
+        assert (bounds.subscriptions, bounds.frame_bytes) == (4, 8_192)
+
+
+@pytest.mark.parametrize("name", ProfileName)
+async def test_a_socket_takes_as_many_subscriptions_as_the_catalog_says(name: ProfileName) -> None:
+    async with elytron.open("memory:", space="ada", profile=name.value) as memory:
+        told = (await memory.capabilities()).budget
+        bounds = Streams(Entrance(Dispatcher(memory), authenticator=Development())).bounds
+        assert (bounds.subscriptions, bounds.frame_bytes) == (told.subscriptions, told.http_body_bytes)

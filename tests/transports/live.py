@@ -15,6 +15,7 @@ import elytron
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Authenticator, Development
+from elytron_core.ports.models import LanguageModel
 from elytron_http_shell import create_app, routes
 from elytron_http_shell.serving import server_of
 from elytron_http_shell.streams import streams
@@ -33,8 +34,10 @@ class Live:
         authenticator: Authenticator | None = None,
         bounds: StreamBounds | None = None,
         further: Iterable[routes.Family] = (),
+        language_model: LanguageModel | None = None,
     ) -> None:
         self._store = store
+        self._language_model = language_model
         self._authenticator = authenticator or Development()
         self._families = (partial(streams, bounds=bounds),)
         self._further = further
@@ -73,7 +76,7 @@ class Live:
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
         try:
-            async with elytron.open(self._store, space="ada") as self.runtime:
+            async with elytron.open(self._store, space="ada", language_model=self._language_model) as self.runtime:
                 self.entrance = Entrance(Dispatcher(self.runtime), authenticator=self._authenticator)
                 with patch.object(routes, "FAMILIES", self._families):
                     app = create_app(self.entrance, further=self._further)

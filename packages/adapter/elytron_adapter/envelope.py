@@ -107,10 +107,11 @@ class Duplicated(Value):
 
 
 class Queued(Value):
-    """It will be done: `job` is what to ask for."""
+    """What could be done at once was done; `job` does the rest, and is what to ask for."""
 
     kind: Literal["queued"] = "queued"
     request_id: str
+    report: Report
     job: str
 
 

@@ -19,8 +19,9 @@ from elytron.registry import AnyOperation, Repeat
 from elytron.runtime import MemoryRuntime
 from elytron.spaces import REF
 from elytron.versions import READS, demanding, version_of
-from elytron_adapter.envelope import Accepted, Duplicated, Envelope
+from elytron_adapter.envelope import Accepted, Duplicated, Envelope, Queued
 from elytron_core import canonical, limits
+from elytron_core.contracts.maintaining import PUTTING_OFF
 from elytron_core.contracts.scoped import Changing, ScopedRequest
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, StillRunning
@@ -31,7 +32,7 @@ from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotenc
 _NEVER = 1 << 40
 """A revision that no space record has: a batch that demands it is answered from a receipt or refused."""
 
-Answer = Accepted | Duplicated
+Answer = Accepted | Duplicated | Queued
 
 
 def key_in(header: str | None, /) -> str | None:
@@ -73,8 +74,7 @@ class Repeats:
             case _:
                 version = await version_of(self._runtime.context, request) if isinstance(request, READS) else None
                 report = await self._perform(operation, request, envelope)
-                tag = version.tag if version is not None else None
-                return Accepted(request_id=envelope.request_id, report=report, version=tag)
+                return _done(report, envelope, version=version.tag if version is not None else None)
 
     async def _perform(self, operation: AnyOperation, request: Value, envelope: Envelope) -> Value:
         context = self._runtime.context
@@ -96,7 +96,7 @@ class Repeats:
                 report = await self._perform(operation, request, envelope)
                 kept = await self._keep(space, name, request, report)
                 if kept is None:
-                    return Accepted(request_id=envelope.request_id, report=report)
+                    return _done(report, envelope)
         finally:
             lock.release()
         return Duplicated(request_id=envelope.request_id, report=operation.report.from_bytes(kept))
@@ -141,6 +141,13 @@ class Repeats:
             raise
         except Conflict:
             return None
+
+
+def _done(report: Value, envelope: Envelope, *, version: str | None = None) -> Accepted | Queued:
+    """Return the answer of a call that was made now: some leave the rest to a job, and say so."""
+    if isinstance(report, PUTTING_OFF) and report.job is not None:
+        return Queued(request_id=envelope.request_id, report=report, job=report.job)
+    return Accepted(request_id=envelope.request_id, report=report, version=version)
 
 
 def _with_key(request: MemoryWriteRequest, envelope: Envelope) -> MemoryWriteRequest:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from elytron.runtime import MemoryRuntime
 from elytron.worker import Worker
 from elytron_adapter.principals import Authenticator
-from elytron_cli.protocols import a2a_surfaces, mcp_surfaces, speaks_a2a, speaks_mcp
+from elytron_cli.protocols import a2a_surfaces, allows, mcp_surfaces, require_entry, speaks_a2a, speaks_mcp
 from elytron_mcp_shell import ToolSet
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ class Beside:
 
 @asynccontextmanager
 async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Beside]:
-    """Give what stands beside the operations of `runtime` while it is served."""
+    """Give what stands beside the operations of `runtime` while it is served.
+
+    Raises Unsupported where its profile has no server; protocols that the profile does not allow are not spoken.
+    """
     from elytron_gateway.catching_up import CatchingUp
     from elytron_gateway.everos import EverOsUpstream
     from elytron_gateway.external import Allowed
@@ -52,6 +55,7 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
     from elytron_http_shell.gateway import gateway_surfaces
     from elytron_http_shell.store import store_surfaces
 
+    require_entry(runtime.context, "http_server")
     async with AsyncExitStack() as stack:
         there = None
         if wanted.upstream is not None:
@@ -72,7 +76,7 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
             worker.start()
             stack.push_async_callback(worker.stop)
         shared = (store_surfaces,) if wanted.share_store else ()
-        spoken = _spoken(wanted)
+        spoken = [found for found in _spoken(wanted) if allows(runtime.context, found.entry)]
         entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
         runtime.context.entries.update(entries)
         stack.callback(runtime.context.entries.difference_update, entries)

@@ -3,13 +3,17 @@
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from elytron.cataloging import catalog_of
 from elytron_a2a_shell import PeerAnswer, PeerMessage, a2a_app
 from elytron_a2a_shell.app import CARD_PATH, MESSAGE_PATH, RPC_PATH
+from elytron_core.contracts.platform import Capability
+from elytron_core.errors import Unsupported
 from elytron_mcp_shell import ToolSet, mcp_app, require_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from elytron.context import OperationContext
     from elytron_adapter.entry import Entrance
     from elytron_http_shell.doors import Surface
     from elytron_http_shell.routes import Family
@@ -17,6 +21,19 @@ if TYPE_CHECKING:
 MCP_PATH = "/mcp"
 _GROUP = "protocols"
 _JSON = "application/json"
+
+
+def allows(context: "OperationContext", entry: str, /) -> bool:
+    """Tell whether the profile of a memory allows `entry`, by the catalog's name, and lets private material through."""
+    found: Capability = getattr(catalog_of(context).entry, entry)
+    return found.profile_allows and found.privacy_permits
+
+
+def require_entry(context: "OperationContext", entry: str, /) -> None:
+    """Raise Unsupported where the profile of a memory does not allow `entry`."""
+    if not allows(context, entry):
+        name = context.profile.name.value
+        raise Unsupported(f"the profile {name} has no {entry}: take another profile, or open the memory in process")
 
 
 def speaks_mcp() -> bool:

@@ -35,6 +35,7 @@ def run(
 
     async def whole() -> int | None:
         async with opened(found, when_missing=when_missing) as session:
+            session.runtime.context.entries.add("cli")
             return await work(session, out)
 
     return asyncio.run(whole())

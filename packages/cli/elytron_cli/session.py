@@ -70,13 +70,11 @@ class Session:
             payload=request,
         )
         match await self._dispatcher.dispatch(envelope):
-            case Accepted(report=found) | Duplicated(report=found):
+            case Accepted(report=found) | Duplicated(report=found) | Queued(report=found):
                 assert isinstance(found, report)
                 return found
             case Rejected() as rejected:
                 raise Refused(rejected)
-            case Queued():
-                raise AssertionError("a local call is answered at once")
 
     async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
         """Commit the request, as a runtime does. Raises Refused."""

@@ -11,6 +11,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from elytron.versions import READS
 from elytron_adapter.failures import FAILURES, METHOD_NOT_ALLOWED
 from elytron_core import limits
+from elytron_core.contracts.maintaining import PUTTING_OFF
 from elytron_http_shell.doors import Access, Kind, Surface, Told
 from elytron_http_shell.problems import MEDIA_TYPE, Problem
 
@@ -131,6 +132,10 @@ def _responses(told: Told, refs: Refs) -> Json:
         found[str(told.status)]["headers"] = {"ETag": _ETAG}
     if "If-None-Match" in told.headers:
         found["304"] = {"description": "What the caller has is still so."}
+    if told.given in PUTTING_OFF:
+        found["202"] = _response(
+            "What was done, and in it the job that does the rest.", refs[told.given, "serialization"]
+        )
     for status in told.beside:
         own = found.setdefault(str(status), {"description": "The protocol's own answer.", "content": {}})
         own["content"]["application/json"] = {}

@@ -26,7 +26,7 @@ def rendered(answer: Answer, /) -> Response:
         case Duplicated():
             return Response(codec.encode(answer.report), media_type="application/json", headers={REPLAYED: "true"})
         case Queued():
-            return Response(codec.encode(answer), status_code=202, media_type="application/json")
+            return Response(codec.encode(answer.report), status_code=202, media_type="application/json")
         case Rejected():
             return refused(answer)
         case _:

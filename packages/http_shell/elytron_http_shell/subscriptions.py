@@ -63,8 +63,8 @@ class Streams:
     def __init__(self, entrance: Entrance, /, *, bounds: StreamBounds | None = None) -> None:
         context = entrance.dispatcher.runtime.context
         self.entrance = entrance
-        most = context.profile.budget.subscriptions
-        self.bounds = bounds or StreamBounds(subscriptions=min(most, limits.SUBSCRIPTIONS))
+        budget = context.profile.budget
+        self.bounds = bounds or StreamBounds(frame_bytes=budget.http_body_bytes, subscriptions=budget.subscriptions)
         self.journals = Journals(context.store, context.commits, poll_s=self.bounds.poll_s)
         self._open: Counter[str] = Counter()
 

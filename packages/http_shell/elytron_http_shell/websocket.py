@@ -164,10 +164,8 @@ class Connection:
             idempotency_key=frame.idempotency_key,
         )
         match answer:
-            case Accepted() | Duplicated():
+            case Accepted() | Duplicated() | Queued():
                 await self._out.put(_report(frame.id, operation, answer.kind, codec.encode(answer.report)))
-            case Queued():
-                await self._out.put(_report(frame.id, operation, answer.kind, codec.encode(answer)))
             case Rejected():
                 await self._say(_error(frame.id, answer))
             case _:

@@ -118,10 +118,8 @@ class Shell:
             kind=self._kind,
         )
         match answer:
-            case Accepted(report=report) | Duplicated(report=report):
+            case Accepted(report=report) | Duplicated(report=report) | Queued(report=report):
                 return json.loads(codec.encode(report))
-            case Queued():
-                return json.loads(codec.encode(answer))
             case Rejected():
                 raise error_of(answer.error_key, answer.reason, answer.details)
 

@@ -9,6 +9,7 @@ from rich_click import RichCommand, RichGroup
 from elytron_cli.hosts import HOSTS, Host, McpConfigReport, config_of
 from elytron_cli.options import common
 from elytron_cli.output import safe
+from elytron_cli.protocols import require_entry
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
 from elytron_mcp_shell import ToolSet, serve_stdio
@@ -39,6 +40,8 @@ def mcp(context: click.Context, *, sets: tuple[str, ...], operator: bool) -> Non
 
     async def work() -> None:
         async with opened(found, when_missing=WhenMissing.MAKE) as session:
+            require_entry(session.runtime.context, "mcp_server")
+            session.runtime.context.entries.add("mcp_server")
             await serve_stdio(session.runtime, sets=frozenset(map(ToolSet, sets)), is_operator=operator)
 
     asyncio.run(work())

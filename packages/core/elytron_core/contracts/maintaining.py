@@ -166,6 +166,10 @@ class MemoryFinalizeTurnReport(Value):
         return next((outcome for outcome in self.maintenance if outcome.of is of), None)
 
 
+PUTTING_OFF = (MemoryMaintenanceReport, MemoryFinalizeTurnReport)
+"""Reports that name the job which does the rest, where something was put off."""
+
+
 class JobView(Value):
     """A job as people see it: no word of what was said."""
 

@@ -29,6 +29,7 @@ class Part(StrEnum):
 
     CLI = "cli"
     HTTP = "http"
+    WEBHOOK_SENDER = "webhook_sender"
     WSS = "wss"
     MQTT = "mqtt"
     MCP = "mcp"
@@ -47,7 +48,7 @@ _PART_OF = {
     "http_server": Part.HTTP,
     "webhook": Part.HTTP,
     "webhook_receiver": Part.HTTP,
-    "webhook_sender": Part.HTTP,
+    "webhook_sender": Part.WEBHOOK_SENDER,
     "wss": Part.WSS,
     "wss_client": Part.WSS,
     "wss_server": Part.WSS,

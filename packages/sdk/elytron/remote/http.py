@@ -15,6 +15,8 @@ from elytron_core.scope import Scope
 if TYPE_CHECKING:
     import httpx
 
+_DONE = frozenset({HTTPStatus.OK, HTTPStatus.ACCEPTED})
+"""Done; or done so far, and the report names the job that does the rest."""
 _GATEWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 
 
@@ -54,7 +56,7 @@ class HttpTransport:
                 await response.aclose()
         except (httpx.TransportError, httpx.StreamError) as error:
             raise unreachable(self._address.origin, type(error).__name__) from None
-        if response.status_code != HTTPStatus.OK:
+        if response.status_code not in _DONE:
             raise self._told(response, data)
         return data
 

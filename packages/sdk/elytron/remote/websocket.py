@@ -57,7 +57,6 @@ class _Report:
     """A report's frame; the report is JSON."""
 
     id: str
-    outcome: str
     report: bytes
 
 
@@ -225,8 +224,6 @@ class _Line:
         if answer is None or answer.done():
             return  # whoever asked has stopped waiting
         match event:
-            case _Report(outcome="queued"):
-                answer.set_exception(Unsupported("the server will do this later, which this version does not await"))
             case _Report(report=report):
                 answer.set_result(report)
             case ErrorEvent(error=problem):
@@ -252,12 +249,12 @@ def _read(data: bytes) -> _Report | ErrorEvent | LifecycleEvent:
     try:
         if mark and head.startswith(_BEGINS):
             told = ReportEvent.model_validate_json(head + _NO_REPORT, strict=True)
-            return _Report(told.id, told.outcome, report[:-1])
+            return _Report(told.id, report[:-1])
         event = _FRAME.validate_json(data, strict=True)
     except ValidationError:
         raise Unsupported("the server sent a frame that this version does not know: use the same version") from None
     if isinstance(event, ReportEvent):
-        return _Report(event.id, event.outcome, json.dumps(event.report).encode())
+        return _Report(event.id, json.dumps(event.report).encode())
     return event
 
 
