@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "subjects": ("subjects:subjects", "See who takes part in the space."),
     "tools": ("tools:tools", "Tell which tools the host has; see what use has taught of them."),
     "transcript": ("transcript:transcript", "Show a conversation through a view; put its text away or delete it."),
+    "verify": ("verify:verify", "Say whether the store still holds what it held: heads kept elsewhere."),
     "version": ("version:version", "Print the version."),
 }
 

@@ -1,5 +1,6 @@
 """Files that a command is given, and standard input in the place of one."""
 
+import os
 import shutil
 import sys
 from collections.abc import Generator
@@ -68,3 +69,16 @@ def write_file(path: Path, text: str, /) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InvalidInput(field=path.name, problem=f"cannot be written: {error.strerror}") from error
+
+
+def replace_file(path: Path, data: bytes, /) -> None:
+    """Leave `data` in a file that its owner alone may read, in place of what was there. Raises InvalidInput."""
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(field=path.name, problem="cannot be written: name a file in a folder of yours") from error

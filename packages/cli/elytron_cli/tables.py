@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from elytron_cli.output import line, safe
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
-from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryReplayReport
+from elytron_core.contracts.inspecting import JournalAccount, MemoryInspectionReport, MemoryReplayReport
 from elytron_core.contracts.projecting import MemoryProjectionReport, MissReason
 from elytron_core.contracts.recalling import RecallHit
 
@@ -136,6 +136,8 @@ def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
             "index": f"{report.indexed_units} units, {report.index_bytes:,} bytes",
             "state": report.state_fingerprint,
             "events": report.event_fingerprint,
+            "head": report.head,
+            "that head": report.head_standing.value if report.head_standing is not None else "",
         },
     )
     if report.conversations:
@@ -151,6 +153,16 @@ def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
         for problem in checked.problems:
             aside = " (moved aside)" if problem.quarantined else ""
             console.print(f"  {problem.damage}: {line(problem.what)}{aside}", soft_wrap=True)
+    if report.journal_account is not None:
+        console.print(f"journal: {accounted(report.journal_account)}", soft_wrap=True)
+
+
+def accounted(account: JournalAccount, /) -> str:
+    """Return what comparing documents with their journal showed, in words."""
+    told = f"{account.told} documents as it last told of them"
+    if account.ok:
+        return told
+    return f"{account.told - account.altered} of {told}, {account.altered} NOT, {account.missing} not there"
 
 
 def replayed(console: "Console", report: MemoryReplayReport, /) -> None:

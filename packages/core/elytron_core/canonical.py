@@ -59,3 +59,11 @@ def fingerprint(items: Iterable[bytes], /) -> str:
 def keyed_digest(secret: bytes, data: bytes, /) -> str:
     """Return a digest of `data` that only holders of `secret` can check or guess (keyed BLAKE2b, 32 hex digits)."""
     return hashlib.blake2b(data, key=secret, digest_size=16).hexdigest()
+
+
+def keyed_chain(secret: bytes, purpose: bytes, /, *, size: int) -> "hashlib.blake2b":
+    """Return a running digest, `size` bytes, of what it is given; nobody without `secret` can make or check it.
+
+    `purpose`, up to 16 bytes, keeps digests of one kind from being taken for another's.
+    """
+    return hashlib.blake2b(key=secret, person=purpose, digest_size=size)

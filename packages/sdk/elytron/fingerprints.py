@@ -1,7 +1,7 @@
 """Fingerprints of a space: equal for equal content on every store."""
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from elytron_core import limits
 from elytron_core.canonical import fingerprint
@@ -10,9 +10,11 @@ from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.store import Document, JournalEntry, Store
 
 
-async def documents(store: Store, space: SpaceId, /) -> AsyncIterator[Document]:
+async def documents(
+    store: Store, space: SpaceId, /, *, collections: Iterable[str] = COLLECTIONS
+) -> AsyncIterator[Document]:
     """Yield every document of a space, collection by collection, in key order."""
-    for collection in COLLECTIONS:
+    for collection in collections:
         after = ""
         while page := await store.scan(space, collection, after=after, limit=limits.SCAN_MAX):
             after = page[-1].ref.key
@@ -20,9 +22,8 @@ async def documents(store: Store, space: SpaceId, /) -> AsyncIterator[Document]:
                 yield document
 
 
-async def entries(store: Store, space: SpaceId, /) -> AsyncIterator[JournalEntry]:
-    """Yield the whole journal of a space, in order."""
-    after = 0
+async def entries(store: Store, space: SpaceId, /, *, after: int = 0) -> AsyncIterator[JournalEntry]:
+    """Yield the journal of a space behind `after`, in order."""
     while page := await store.journal(space, after=after, limit=limits.JOURNAL_MAX):
         after = page[-1].sequence
         for entry in page:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from elytron.fingerprints import EventFingerprint, document_line, entries, state_fingerprint
+from elytron.fingerprints import EventFingerprint, document_line, documents, entries, state_fingerprint
 from elytron_core import limits
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from elytron_core.ids import SpaceId
@@ -49,7 +49,7 @@ async def _copy(source: Store, target: Store, space: SpaceId) -> CopiedSpace:
     # Beside what every space may hold, what its journal names: the server's own space keeps keys and users.
     collections = tuple(dict.fromkeys((*COLLECTIONS, *(entry.ref.collection for entry in journal))))
     blobs = await _copy_blobs(source, target, space)
-    await _commit(target, space, journal, [item async for item in _documents(source, space, collections)])
+    await _commit(target, space, journal, [item async for item in documents(source, space, collections=collections)])
     sent = await _fingerprints(source, space, collections)
     if await _fingerprints(target, space, collections) != sent:
         raise Conflict(
@@ -58,18 +58,18 @@ async def _copy(source: Store, target: Store, space: SpaceId) -> CopiedSpace:
     return sent.model_copy(update={"blobs": blobs})
 
 
-async def _commit(target: Store, space: SpaceId, journal: list[JournalEntry], documents: list[Document]) -> None:
+async def _commit(target: Store, space: SpaceId, journal: list[JournalEntry], kept: list[Document]) -> None:
     """Commit documents and entries side by side, as many batches as the longer of them needs."""
-    count = max(-(-max(len(documents), len(journal)) // BATCH), 1)
+    count = max(-(-max(len(kept), len(journal)) // BATCH), 1)
     if len(journal) < count:
-        raise LimitExceeded(what="documents for each entry of a journal", limit=BATCH, found=len(documents))
+        raise LimitExceeded(what="documents for each entry of a journal", limit=BATCH, found=len(kept))
     for number in range(count):
         lines = _share(journal, number, count)
         batch = Batch(
             space=space,
             at=lines[-1].at,
             entries=tuple(Entry(line.action, line.ref, line.digest, line.at) for line in lines),
-            puts=tuple(Put(document.ref, document.body, 0) for document in _share(documents, number, count)),
+            puts=tuple(Put(document.ref, document.body, 0) for document in _share(kept, number, count)),
         )
         await target.commit(batch)
 
@@ -80,7 +80,7 @@ def _share(items: list[T], number: int, count: int) -> list[T]:
 
 async def _copy_blobs(source: Store, target: Store, space: SpaceId) -> int:
     copied = 0
-    async for document in _documents(source, space, tuple(sorted(gateway.WITH_BLOBS))):
+    async for document in documents(source, space, collections=sorted(gateway.WITH_BLOBS)):
         chunks = source.read_blob(space, document.ref.key)
         try:
             first = await anext(chunks, b"")
@@ -97,17 +97,8 @@ async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes
         yield chunk
 
 
-async def _documents(store: Store, space: SpaceId, collections: tuple[str, ...]) -> AsyncIterator[Document]:
-    for collection in collections:
-        after = ""
-        while page := await store.scan(space, collection, after=after, limit=limits.SCAN_MAX):
-            after = page[-1].ref.key
-            for document in page:
-                yield document
-
-
 async def _fingerprints(store: Store, space: SpaceId, collections: tuple[str, ...]) -> CopiedSpace:
-    lines = [document_line(document) async for document in _documents(store, space, collections)]
+    lines = [document_line(document) async for document in documents(store, space, collections=collections)]
     events = EventFingerprint()
     async for entry in entries(store, space):
         events.add(entry)

@@ -1,7 +1,8 @@
 """Inspection, the turn ledger, and the life of a runtime."""
 
+import re
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -19,13 +20,20 @@ from elytron_core.model import Value
 from elytron_core.planes import transcript
 from elytron_core.scope import Name
 
+HEAD: Final = re.compile(r"([0-9]{1,15})\.([0-9a-f]{32})\.([0-9a-f]{32})")
+"""The form of a journal's head: its length, and what its entries come to, without and with their digests."""
+
 
 class MemoryInspectionRequest(ScopedRequest):
-    """Say what a space holds. `check` also reads every stored byte of the store and reports damage."""
+    """Say what a space holds. `check` also reads every stored byte of the store and reports damage.
+
+    With `head`, the report says how the space stands to a head that an earlier report gave.
+    """
 
     check: bool = False
     repair: bool = False
     """Move what `check` finds damaged aside; needs `check`."""
+    head: Annotated[str, Field(pattern=f"^{HEAD.pattern}$")] | None = None
     mode_input: ModeInput | None = None
     """What the host is doing: with it, the report says what memory may be asked to do meanwhile."""
 
@@ -61,6 +69,43 @@ class StoreCheck(Value):
     clipped: bool = False
 
 
+class HeadStanding(StrEnum):
+    """How a space stands to a journal's head that was kept elsewhere."""
+
+    CURRENT = "current"
+    """It is at that head: nothing was written since."""
+    CONTAINED = "contained"
+    """That head is in its history, and more was written since."""
+    SCRUBBED = "scrubbed"
+    """That head's entries are in its history, in their order; of some an erasure since took the digests."""
+    BEHIND = "behind"
+    """It has not come so far: an older state was put back."""
+    FORKED = "forked"
+    """It came so far by another history: an older state was put back and went on, or what was written was changed."""
+    ABSENT = "absent"
+    """There is no such space: it was erased, or taken away."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether all that the head stands for is there, but for what was erased since."""
+        return self in {HeadStanding.CURRENT, HeadStanding.CONTAINED, HeadStanding.SCRUBBED}
+
+
+class JournalAccount(Value):
+    """What comparing the documents of a space with its journal showed; counts alone."""
+
+    told: int
+    """Documents that the journal tells of, and that are there."""
+    altered: int = 0
+    """Documents that are not as the journal last told of them: an older one put back, or one changed beside us."""
+    missing: int = 0
+    """Documents that the journal tells of and that are not there; also those that a repair moved aside."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.altered and not self.missing
+
+
 class MemoryInspectionReport(Value):
     """What a space holds. Fingerprints are equal for equal content on every store."""
 
@@ -80,7 +125,13 @@ class MemoryInspectionReport(Value):
     index_bytes: int
     state_fingerprint: str
     event_fingerprint: str
+    head: str = ""
+    """The head of the journal, to be kept elsewhere and asked about later; empty where nothing was ever stored."""
+    head_standing: HeadStanding | None = None
+    """With a `head` in the request: how the space stands to it."""
     store_check: StoreCheck | None = None
+    journal_account: JournalAccount | None = None
+    """With `check`: whether the space is what its journal says."""
     compared_model: str | None = None
     """The model whose vectors recall compares; none where nothing was embedded."""
     unembedded_units: int = 0

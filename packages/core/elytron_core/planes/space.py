@@ -1,5 +1,6 @@
 """The space's own record: made with its first write, read before every other."""
 
+import hashlib
 from functools import cached_property
 
 from elytron_core import canonical
@@ -55,6 +56,18 @@ COLLECTIONS = (
     *jobs.OF_A_SPACE,
 )
 """Every collection of a space: what exports, fingerprints and erasures walk."""
+BESIDE = frozenset(
+    {
+        transcript.CONVERSATIONS,
+        transcript.TURN_NAMES,
+        transcript.CHAT_ALIASES,
+        attributes.TURN_ATTRIBUTES,
+        derived_refs.DERIVED_REFS,
+        long_term.SLOTS,
+        jobs.QUEUE,
+    }
+)
+"""What lists or looks up other documents: it may change without an entry of its own in the journal."""
 KEY = "0"
 TAG_DIGITS = 24
 TAGS_KEPT = 1_000
@@ -129,3 +142,7 @@ class SpaceRecord(Value):
     def digest(self, body: bytes, /) -> str:
         """Return the keyed digest of a document's body, as journals may show it."""
         return canonical.keyed_digest(self._key, body)
+
+    def chain(self, purpose: bytes, /, *, size: int) -> "hashlib.blake2b":
+        """Return a running keyed digest for `purpose`, `size` bytes long."""
+        return canonical.keyed_chain(self._key, purpose, size=size)

@@ -12,9 +12,11 @@ from elytron.heads import read_head
 from elytron.health import check
 from elytron.keeping import by_plane
 from elytron.queueing import work_of
+from elytron.verifying import Account, HeadChain
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspecting import (
     ConversationSummary,
+    HeadStanding,
     LedgerMessage,
     LedgerTurn,
     MemoryInspectionReport,
@@ -26,7 +28,9 @@ from elytron_core.contracts.maintaining import WorkHealth
 from elytron_core.errors import InvalidInput, SealBroken, StoreCorrupt
 from elytron_core.ids import TurnId
 from elytron_core.planes import embedding, procedural, tools, transcript
+from elytron_core.planes.space import COLLECTIONS
 from elytron_core.policy import modes, skill_governance, tool_experience
+from elytron_core.policy.heads import Head
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 
@@ -43,7 +47,7 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
     if request.repair and not request.check:
         raise InvalidInput(field="repair", problem="needs check: say both")
     store_check = await check(ctx, scope.space, repair=request.repair) if request.check else None
-    seen = _Seen()
+    seen = _Seen(kept=Head.parse(request.head) if request.head is not None else None, is_checked=request.check)
     try:
         await seen.read(ctx, scope)
     except (StoreCorrupt, SealBroken):
@@ -69,7 +73,10 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         index_bytes=seen.index_bytes,
         state_fingerprint="" if seen.damaged else state_fingerprint(seen.lines),
         event_fingerprint="" if seen.damaged else seen.events.hexdigest(),
+        head=str(seen.chain.head) if seen.chain is not None and not seen.damaged else "",
+        head_standing=seen.standing,
         store_check=store_check,
+        journal_account=seen.account.report(COLLECTIONS) if seen.account is not None and not seen.damaged else None,
         compared_model=seen.compared,
         unembedded_units=seen.unembedded,
         runtime_skills=skill_governance.counted(seen.skills, at=ctx.clock.now()),
@@ -86,8 +93,12 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
 class _Seen:
     """What reading a whole space has shown so far."""
 
+    kept: Head | None = None
+    is_checked: bool = False
     exists: bool = False
     damaged: bool = False
+    chain: HeadChain | None = None
+    account: Account | None = None
     counts: Counter[str] = field(default_factory=Counter[str])
     lines: list[bytes] = field(default_factory=list[bytes])
     conversations: list[transcript.Conversation] = field(default_factory=list[transcript.Conversation])
@@ -105,18 +116,38 @@ class _Seen:
     experiences: dict[str, tools.ToolExperience] = field(default_factory=dict[str, tools.ToolExperience])
 
     async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
-        self.exists = await ctx.spaces.find(scope.space) is not None
+        record = await ctx.spaces.find(scope.space)
+        self.exists = record is not None
+        if record is not None:
+            self.chain = HeadChain(record, self.kept)
+            self.account = Account(record) if self.is_checked else None
         async for entry in entries(ctx.store, scope.space):
             self.events.add(entry)
+            if self.chain is not None:
+                self.chain.add(entry)
+            if self.account is not None:
+                self.account.tell(entry)
         async for document in documents(ctx.store, scope.space):
             self.counts[document.ref.collection] += 1
             self.lines.append(document_line(document))
             self._take(document)
+            if self.account is not None:
+                self.account.meet(document)
+        if self.account is not None:
+            async for entry in entries(ctx.store, scope.space, after=self.events.count):
+                self.account.retell(entry)
         if self.exists:
             self.work, self.jobs = await work_of(ctx, scope.space)
             index = await ctx.folds.current(scope.space)
             self.units, self.index_bytes = index.units, index.size_bytes
             self.unembedded = index.unembedded(index.compared) if index.compared else 0
+
+    @property
+    def standing(self) -> HeadStanding | None:
+        """How the space stands to the head that was asked about; None where none was, or it cannot be read."""
+        if self.kept is None or self.damaged:
+            return None
+        return self.chain.standing if self.chain is not None else HeadStanding.ABSENT
 
     def _take(self, document: Document) -> None:
         """Keep what the report says more of than that there is one."""

@@ -1,0 +1,199 @@
+"""What a head of a journal, kept elsewhere, shows: an older state put back, another history, a document changed."""
+
+import shutil
+import sqlite3
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.sdk.told import believe
+
+import elytron
+from elytron import MemoryEraseRequest, MemoryInspectionRequest, MemoryRuntime
+from elytron.spaces import REF
+from elytron.verifying import Account, verify_store
+from elytron_core.clock import SystemClock
+from elytron_core.contracts.inspecting import HeadStanding, JournalAccount
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import SpaceId
+from elytron_core.planes.space import COLLECTIONS, SpaceRecord
+from elytron_core.policy.heads import Head
+from elytron_core.ports.store import Action, Document, JournalEntry, Ref
+from elytron_store import open_store
+from elytron_store.sealed.providers import LocalKeys
+
+pytestmark = pytest.mark.anyio
+
+KEYS = LocalKeys({"k": b"0" * 32}, current="k")
+STORES = ["memory.db", "folder/", "sealed.db", "sealed/"]
+
+
+@asynccontextmanager
+async def opened(folder: Path, name: str) -> AsyncGenerator[MemoryRuntime]:
+    keys = KEYS if name.startswith("sealed") else None
+    async with elytron.open(f"{folder}/{name}", space="ada", keys=keys) as memory:
+        yield memory
+
+
+def copied(source: Path, name: str, target: Path) -> None:
+    """Put the files of a store, which nobody has open, in the place of another's."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    for found in source.glob(name.rstrip("/") + "*"):
+        (shutil.copytree if found.is_dir() else shutil.copy2)(found, target / found.name)
+
+
+async def standing(memory: MemoryRuntime, head: str) -> HeadStanding | None:
+    return (await memory.inspect(MemoryInspectionRequest(head=head))).head_standing
+
+
+@pytest.mark.parametrize("name", STORES)
+async def test_an_older_state_put_back_is_found_out_by_a_head_kept_elsewhere(tmp_path: Path, name: str) -> None:
+    live, older = tmp_path / "live", tmp_path / "older"
+    live.mkdir()
+    async with opened(live, name) as memory:
+        await memory.add("The account is 17.")
+        first = (await memory.inspect()).head
+    copied(live, name, older)
+    async with opened(live, name) as memory:
+        await believe(memory, "account", "18")
+        last = await memory.inspect()
+        assert await standing(memory, first) is HeadStanding.CONTAINED
+        assert await standing(memory, last.head) is HeadStanding.CURRENT
+
+    copied(older, name, live)
+    async with opened(live, name) as memory:
+        assert await standing(memory, first) is HeadStanding.CURRENT
+        assert await standing(memory, last.head) is HeadStanding.BEHIND
+        while (await memory.inspect()).sequence < last.sequence + 2:
+            await memory.add("And it went on.")
+        assert await standing(memory, last.head) is HeadStanding.FORKED
+        assert await standing(memory, first) is HeadStanding.CONTAINED
+
+
+@pytest.mark.parametrize("name", STORES)
+async def test_an_erasure_leaves_the_history_that_a_head_stands_for(tmp_path: Path, name: str) -> None:
+    async with opened(tmp_path, name) as memory:
+        gone = (await memory.add("The safe opens with 7341.")).ids
+        await memory.add("I like tea.")
+        head = (await memory.inspect()).head
+        await memory.erase(MemoryEraseRequest(ids=gone))
+        assert await standing(memory, head) is HeadStanding.SCRUBBED
+        after = await memory.inspect(MemoryInspectionRequest(check=True, head=head))
+        assert after.journal_account == JournalAccount(told=2)
+        await memory.erase(MemoryEraseRequest(whole_space="ada"))
+        assert await standing(memory, head) is HeadStanding.ABSENT
+        assert (await memory.inspect()).head == ""
+        await memory.add("A new life.")
+        assert await standing(memory, head) in {HeadStanding.BEHIND, HeadStanding.FORKED}
+
+
+async def test_a_head_means_the_same_in_whatever_store_the_space_was_taken_to(tmp_path: Path) -> None:
+    async with opened(tmp_path, "memory.db") as memory:
+        await memory.add("I like tea.")
+        head = (await memory.inspect()).head
+        await memory.export(tmp_path / "kept.zip")
+    async with opened(tmp_path, "sealed/") as other:
+        restored = await other.import_archive(
+            elytron.MemoryImportRequest(path=str(tmp_path / "kept.zip"), mode=elytron.ImportMode.FULL_RESTORE)
+        )
+        assert restored.changed
+        assert await standing(other, head) in {HeadStanding.CURRENT, HeadStanding.CONTAINED}
+
+
+async def test_heads_of_two_spaces_with_the_same_story_are_unlike(memory: MemoryRuntime) -> None:
+    heads: list[str] = []
+    for space in ("ada", "bob"):
+        scope = elytron.Scope(space=SpaceId(space))
+        turn = elytron.TurnDraft(messages=(elytron.Message(text="The same."),))
+        await memory.write(elytron.MemoryWriteRequest(scope=scope, write=elytron.TranscriptWrite(turns=(turn,))))
+        heads.append((await memory.inspect(MemoryInspectionRequest(scope=scope))).head)
+    assert Head.parse(heads[0]).order != Head.parse(heads[1]).order
+
+
+@pytest.mark.parametrize("text", ["", "1", "x.0.0", "1." + "0" * 32, f"-1.{'0' * 32}.{'0' * 32}"])
+def test_what_is_no_head_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        Head.parse(text)
+
+
+def _rows(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
+    raw = sqlite3.connect(path)
+    try:
+        found = raw.execute(statement, values).fetchall()
+        raw.commit()
+        return found
+    finally:
+        raw.close()
+
+
+async def _with_older_facts(path: Path, change: Callable[[], Awaitable[object]]) -> None:
+    """Put the rows of all facts back as they were before `change`, whole and with their checksums."""
+    kept = _rows(path, "SELECT * FROM documents WHERE collection = 'facts'")
+    await change()
+    for row in kept:
+        marks = ", ".join("?" * len(row))
+        _rows(path, f"INSERT OR REPLACE INTO documents VALUES ({marks})", *row)
+
+
+@pytest.mark.parametrize("name", ["memory.db", "sealed.db"])
+async def test_one_older_document_put_back_is_found_without_any_head(tmp_path: Path, name: str) -> None:
+    async with opened(tmp_path, name) as memory:
+        await believe(memory, "account", "17")
+        assert (await memory.inspect(MemoryInspectionRequest(check=True))).journal_account == JournalAccount(told=2)
+
+    async def change() -> None:
+        async with opened(tmp_path, name) as memory:
+            await believe(memory, "account", "18")
+
+    await _with_older_facts(tmp_path / name, change)
+    async with opened(tmp_path, name) as memory:
+        report = await memory.inspect(MemoryInspectionRequest(check=True))
+        assert report.store_check is not None
+        assert report.store_check.ok  # each row is sound by itself
+        assert report.journal_account is not None
+        assert (report.journal_account.altered, report.journal_account.ok) == (1, False)
+
+
+async def test_a_document_taken_away_is_missed(tmp_path: Path) -> None:
+    async with opened(tmp_path, "memory.db") as memory:
+        await memory.add("I like tea.")
+    _rows(tmp_path / "memory.db", "DELETE FROM documents WHERE collection = 'turns'")
+    async with opened(tmp_path, "memory.db") as memory:
+        report = await memory.inspect(MemoryInspectionRequest(check=True))
+        assert report.journal_account == JournalAccount(told=1, missing=1)
+
+
+async def test_what_is_written_while_it_is_looked_at_is_not_called_altered(memory: MemoryRuntime) -> None:
+    await memory.add("I like tea.")
+    (document,) = await memory.context.store.get(SpaceId("ada"), (REF,))
+    record = SpaceRecord.from_bytes(document.body) if document is not None else None
+    assert record is not None
+    turn = Ref("turns", "0")
+    account = Account(record)
+    account.tell(JournalEntry(1, SystemClock().now(), Action.WRITE, turn, record.digest(b"old")))
+    account.meet(Document(turn, 2, b"new"))
+    assert account.report(COLLECTIONS).altered == 1
+    account.retell(JournalEntry(2, SystemClock().now(), Action.WRITE, turn, record.digest(b"new")))
+    assert account.report(COLLECTIONS).ok
+
+
+async def test_every_space_of_a_store_is_verified_and_what_is_gone_is_told(tmp_path: Path) -> None:
+    url = f"{tmp_path}/m.db"
+    async with elytron.open(url, space="ada") as memory:
+        await memory.add("I like tea.")
+    async with elytron.open(url, space="bob") as memory:
+        await memory.add("I like coffee.")
+    store = await open_store(url, clock=SystemClock())
+    try:
+        first = await verify_store(store, {})
+        assert {(each.space, each.standing, each.is_sound) for each in first} == {
+            ("ada", None, True),
+            ("bob", None, True),
+        }
+        kept = {SpaceId(each.space): each.head for each in (*first, first[0].model_copy(update={"space": "eve"}))}
+        again = {each.space: each.standing for each in await verify_store(store, kept)}
+    finally:
+        await store.close()
+    assert again == {"ada": HeadStanding.CURRENT, "bob": HeadStanding.CURRENT, "eve": HeadStanding.ABSENT}
