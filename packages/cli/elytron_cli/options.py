@@ -9,6 +9,7 @@ from rich_click import RichCommand
 
 from elytron_cli.config import OPTIONS
 from elytron_core import limits
+from elytron_core.planes.evidence import Trust
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
@@ -94,6 +95,11 @@ _FILTERS = (
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has one of the tags."),
     click.option("--since", metavar="WHEN", help="Not before WHEN: a date or time in ISO 8601, UTC."),
     click.option("--until", metavar="WHEN", help="Before WHEN."),
+    click.option(
+        "--trust",
+        type=click.Choice([trust.value for trust in Trust]),
+        help="Only what may be relied on so far at least, by where it came from.",
+    ),
 )
 
 

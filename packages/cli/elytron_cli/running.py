@@ -53,6 +53,7 @@ def filters(
     tags: tuple[str, ...],
     since: str | None,
     until: str | None,
+    trust: str | None,
 ) -> RecallFilters:
     """Return the filters that the shared options ask for. Raises InvalidInput."""
     return valid(
@@ -62,4 +63,5 @@ def filters(
         tags_any=tags,
         since=instant(since, field="--since") if since is not None else None,
         until=instant(until, field="--until") if until is not None else None,
+        trust=trust,
     )

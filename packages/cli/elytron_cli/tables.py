@@ -9,6 +9,7 @@ from elytron_core.contracts.control import MemoryControlReport, MemoryHistoryRep
 from elytron_core.contracts.inspecting import JournalAccount, MemoryInspectionReport, MemoryReplayReport
 from elytron_core.contracts.projecting import MemoryProjectionReport, MissReason
 from elytron_core.contracts.recalling import RecallHit
+from elytron_core.planes.evidence import Trust
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -193,6 +194,11 @@ def _pairs(console: "Console", values: dict[str, str]) -> None:
 
 
 def _who(hit: RecallHit) -> str:
+    """Return whose word it is, with a mark on what nobody here vouches for."""
+    return f"{_speaker(hit)} (outside)" if hit.trust is Trust.OUTSIDE else _speaker(hit)
+
+
+def _speaker(hit: RecallHit) -> str:
     if hit.speaker is not None:
         return hit.speaker
     return hit.role.value if hit.role is not None else (hit.kind.value if hit.kind is not None else hit.plane.value)

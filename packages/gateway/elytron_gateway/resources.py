@@ -16,6 +16,7 @@ from elytron_core.errors import (
     PayloadTooLarge,
     Unreachable,
 )
+from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_core.planes.gateway import RESOURCES, TWINS, Counts, Resource, ResourceStatus, Twin
 from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import blobs, names
@@ -253,5 +254,11 @@ def _told(resource: Resource, owner: Owner, number: int, chunk: Chunk) -> Told:
         metadata["page"] = chunk.page
     if chunk.heading:
         metadata["heading"] = chunk.heading
-    said = Message(text=chunk.text, speaker=owner.user, at=resource.created_at)
+    # A document's words are its author's, whoever handed it in.
+    said = Message(
+        text=chunk.text,
+        speaker=owner.user,
+        at=resource.created_at,
+        authority=EvidenceAuthority.EXTERNAL_CONTENT,
+    )
     return Told(said, key=f"{resource.resource_id}.{number}", tags=(RESOURCE_TAG,), metadata=metadata)

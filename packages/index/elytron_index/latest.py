@@ -9,8 +9,12 @@ from elytron_index.query import Filters, UnitView
 from elytron_index.state import State
 
 
-def latest(state: State, filters: Filters, traits: Trait, /, *, limit: int) -> tuple[UnitView, ...]:
+def latest(
+    state: State, filters: Filters, traits: Trait, /, *, limit: int, least_trust: int = 0
+) -> tuple[UnitView, ...]:
     """Return up to `limit` units with one of `traits`, latest first, those of assistants left out.
+
+    Of less than `least_trust` there is none, however many there are: nobody's word pushes a trusted one out.
 
     Nothing where several speak and none of them is an assistant.
     """
@@ -18,6 +22,7 @@ def latest(state: State, filters: Filters, traits: Trait, /, *, limit: int) -> t
     excluded = masks.excluded_rows(filters.exclude, state.rows_of)
     rows = masks.asked(filters, seen, state.columns, state.names, excluded).nonzero()[0]
     rows = rows[aims.fitting(state.columns, traits, rows)]
+    rows = rows[state.columns.trust[rows] >= least_trust]
     owned = aims.owned(state, Owner.USER, rows)
     if owned is not None:
         rows = rows[owned]

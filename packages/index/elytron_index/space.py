@@ -71,12 +71,12 @@ class SpaceIndex:
         """Return the words of `text` that are, or have in them, one of `terms`, as they are written there."""
         return hearing.spelt(self._state.analyser, text, frozenset(terms))
 
-    def latest(self, filters: Filters, traits: Trait, /, *, limit: int) -> tuple[UnitView, ...]:
+    def latest(self, filters: Filters, traits: Trait, /, *, limit: int, least_trust: int = 0) -> tuple[UnitView, ...]:
         """Return the last units that pass and have one of `traits`, latest first, those of assistants left out.
 
         Nothing where several speak and none of them is an assistant: people tell each other what is not meant for it.
         """
-        return latest(self._state, filters, traits, limit=limit)
+        return latest(self._state, filters, traits, limit=limit, least_trust=least_trust)
 
     def units_near(self, unit: UnitView, /, *, before: int, after: int) -> tuple[UnitView, ...]:
         """Return up to `before` units ahead of `unit` in its thread and `after` behind it, in order, without itself."""

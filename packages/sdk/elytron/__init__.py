@@ -199,6 +199,7 @@ if TYPE_CHECKING:
     )
     from elytron_core.planes.evidence import (
         EvidenceAuthority,
+        Trust,
     )
     from elytron_core.planes.host_refs import (
         HostOpaqueRef,
@@ -381,6 +382,7 @@ __all__ = [
     "TranscriptLifecycleTransition",
     "TranscriptReplayView",
     "TranscriptWrite",
+    "Trust",
     "TurnDraft",
     "Verdict",
     "connect",

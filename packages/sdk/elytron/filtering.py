@@ -4,6 +4,7 @@ from elytron.keeping import RECALLED, KeptMemory, KeptRecallable, is_forgotten
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallFilters
 from elytron_core.planes import continuity, long_term, procedural, transcript
+from elytron_core.planes.evidence import Trust
 from elytron_core.policy import conditions
 
 
@@ -51,6 +52,7 @@ def message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters, /
         and set(filters.tags_all) <= set(turn.tags)
         and _within(transcript.said_at(turn, message), filters)
         and (filters.known_at is None or turn.recorded_at <= filters.known_at)
+        and turn.trust_of(part).is_at_least(filters.trust)
         and conditions.hold(filters.where, turn.metadata)
     )
 
@@ -78,6 +80,7 @@ def fact_is_meant(fact: long_term.Fact, filters: RecallFilters, /) -> bool:
         and _among(fact.kind, filters.kinds)
         and _among(fact.authority, filters.authorities)
         and _among(fact.confidence, filters.confidences)
+        and fact.trust.is_at_least(filters.trust)
         and conditions.hold(filters.where, {})
     )
 
@@ -90,7 +93,8 @@ def skill_passes(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
 def skill_is_meant(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
     """Tell whether `filters` mean a skill, shown or hidden."""
     known = filters.known_at is None or skill.recorded_at <= filters.known_at
-    return known and conditions.hold(filters.where, {}) and _within(skill.updated_at, filters)
+    is_relied_on = skill.trust.is_at_least(filters.trust)
+    return known and is_relied_on and conditions.hold(filters.where, {}) and _within(skill.updated_at, filters)
 
 
 def kept_passes(memory: KeptMemory, filters: RecallFilters, /) -> bool:
@@ -110,7 +114,14 @@ def kept_is_meant(memory: KeptMemory, filters: RecallFilters, /) -> bool:
         return False
     known = filters.known_at is None or value.updated_at <= filters.known_at
     is_there = _among(value.channel, filters.channels) and _among(value.conversation, filters.conversations)
-    return known and is_there and conditions.hold(filters.where, {}) and _within(value.updated_at, filters)
+    is_relied_on = Trust.DRAWN.is_at_least(filters.trust)
+    return (
+        known
+        and is_there
+        and is_relied_on
+        and conditions.hold(filters.where, {})
+        and _within(value.updated_at, filters)
+    )
 
 
 def _among(value: str | None, wanted: tuple[str, ...]) -> bool:

@@ -231,6 +231,7 @@ def index_filters(filters: RecallFilters, plane: Plane, now: Instant, key: Conve
         where=filters.where,
         as_of=filters.as_of if filters.as_of is not None else now,
         known_at=filters.known_at,
+        min_trust=filters.trust.rank if filters.trust is not None else None,
     )
 
 

@@ -11,8 +11,8 @@ from elytron_core.policy.succession import HELD, WINDOW, Told, asks_how_things_a
 from elytron_core.rounding import six
 
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
-_TURN_HITS = Vouched(RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "tags", "metadata")
-_FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach")
+_TURN_HITS = Vouched(RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata")
+_FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach", "trust")
 
 
 def turn_hit(
@@ -36,6 +36,7 @@ def turn_hit(
         role=message.role,
         channel=turn.channel,
         conversation=turn.conversation,
+        trust=turn.trust_of(part),
         tags=turn.tags,
         metadata=dict(turn.metadata),
         citations=(turn_id,),
@@ -59,6 +60,7 @@ def fact_hit(fact: long_term.Fact, /, *, score: float = 0.0, signals: Mapping[st
         title=fact.topic,
         kind=fact.kind,
         reach=fact.reach,
+        trust=fact.trust,
         citations=fact.citations,
         signals={name: float(value) for name, value in (signals or {}).items()},
     )
@@ -75,6 +77,7 @@ def skill_hit(
         score=round(score, 6),
         at=skill.updated_at,
         title=skill.title,
+        trust=skill.trust,
         citations=skill.citations,
         signals=dict(signals or {}),
     )

@@ -85,7 +85,7 @@ HOMES: Final = MappingProxyType(
         "elytron_core.planes.host_refs": "HostOpaqueRef HostRefRelation HostRefVisibility",
         "elytron_core.planes.attributes": "Attribute",
         "elytron_core.planes.derived_refs": "DerivedMemoryRef TranscriptEvidenceRef",
-        "elytron_core.planes.evidence": "EvidenceAuthority",
+        "elytron_core.planes.evidence": "EvidenceAuthority Trust",
         "elytron_core.planes.profiles": "ProfileName",
     }
 )

@@ -23,6 +23,7 @@ from elytron_core.planes import (
     tools,
     transcript,
 )
+from elytron_core.planes.evidence import Trust
 from elytron_core.ports.store import Document, Ref
 
 Kept = (
@@ -100,6 +101,7 @@ class KeptMemory:
             channel=channel,
             conversation=conversation,
             title=title_of(value),
+            trust=None if is_of_space else Trust.DRAWN,
             citations=citations_of(value),
             signals=dict(signals or {}),
         )

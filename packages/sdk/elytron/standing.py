@@ -12,6 +12,7 @@ from elytron_core.contracts.projecting import MemoryProjectionRequest, PrivateCo
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.ids import FactId
 from elytron_core.planes import continuity, execution, garden, long_term, procedural, subjects, summaries
+from elytron_core.planes.evidence import Trust
 from elytron_core.planes.garden import GardenRole
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import capsules as capsule_policy
@@ -76,7 +77,14 @@ async def standing_facts(
             chosen.append(fact)
     chosen.sort(key=lambda fact: (KIND_ORDER.index(fact.kind), fact.topic, fact.id))
     return tuple(
-        projection.StandingFact(id=fact.id, kind=fact.kind, topic=fact.topic, content=fact.content, at=fact.observed_at)
+        projection.StandingFact(
+            id=fact.id,
+            kind=fact.kind,
+            topic=fact.topic,
+            content=fact.content,
+            at=fact.observed_at,
+            is_outside=fact.trust is Trust.OUTSIDE,
+        )
         for fact in chosen[: limits.FACTS_STANDING]
     )
 

@@ -10,6 +10,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes import continuity, embedding, execution, long_term, notes, procedural, summaries, transcript
+from elytron_core.planes.evidence import Trust
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import ConversationKey
 from elytron_index import METADATA, Embedded, Unit
@@ -86,6 +87,7 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
             scope=scope,
             tags=turn.tags,
             recorded_at=turn.recorded_at,
+            trust=turn.trust_of(part).rank,
             check=_check(message.speaker or "", message.text),
         )
         for part, message in enumerate(turn.messages)
@@ -135,6 +137,7 @@ def _fact_unit(
         valid_to=valid_to or 0,
         recorded_at=recorded_at,
         closed_at=closed_at or 0,
+        trust=fact.trust.rank,
         check=_check(title, fact.content),
     )
 
@@ -156,6 +159,7 @@ def _skill(ref: Ref, skill: procedural.Skill) -> tuple[Unit, ...]:
         title=title,
         at=skill.updated_at,
         recorded_at=skill.recorded_at,
+        trust=skill.trust.rank,
         check=_check(title, text),
     )
     return (unit,)
@@ -173,6 +177,7 @@ def _kept(ref: Ref, value: KeptRecallable) -> tuple[Unit, ...]:
         at=value.updated_at,
         scope=(("channel", value.channel), ("conversation", value.conversation)),
         recorded_at=value.updated_at,
+        trust=Trust.DRAWN.rank,
     )
     return (unit,)
 

@@ -1,6 +1,7 @@
 """What people told is to hold, as a block shows it: read from the transcript alone."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from elytron.context import OperationContext
 from elytron.filtering import wants
@@ -9,10 +10,13 @@ from elytron_core import limits
 from elytron_core.contracts.projecting import MemoryProjectionRequest
 from elytron_core.contracts.recalling import Plane
 from elytron_core.ids import TurnId
+from elytron_core.planes.evidence import Trust
 from elytron_core.policy import projection, wishes
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text.telling import Trait
 from elytron_index import UnitView
+
+_LEAST: Final = Trust.VOUCHED.rank
 
 
 async def wishes_of(
@@ -20,17 +24,18 @@ async def wishes_of(
 ) -> tuple[projection.WishItem, ...]:
     """Return what people said is to hold and have not taken back since, latest first.
 
+    What came from outside, from a tool or a page, wishes nothing and takes nothing back, whatever it says.
     `key` is the conversation that it is for, None where it cannot be trusted: then nothing said is shown.
     """
     if key is None or not wants(request.filters, Plane.TRANSCRIPT) or await ctx.spaces.find(scope.space) is None:
         return ()
     index = await ctx.folds.current(scope.space)
     filters = index_filters(request.filters, Plane.TRANSCRIPT, ctx.clock.now(), key)
-    standing = index.latest(filters, Trait.STANDING, limit=limits.WISHES_READ)
+    standing = index.latest(filters, Trait.STANDING, limit=limits.WISHES_READ, least_trust=_LEAST)
     if not standing:
         return ()
     since = standing[-1].at
-    changes = index.latest(filters, Trait.CHANGE, limit=limits.WISHES_READ)
+    changes = index.latest(filters, Trait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
     views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.at >= since))}
     latest = sorted(views.values(), key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)
     told = wishes.standing_wishes(await _said(ctx, scope, latest))

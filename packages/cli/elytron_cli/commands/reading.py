@@ -48,9 +48,10 @@ def list_memories(
     tags: tuple[str, ...],
     since: str | None,
     until: str | None,
+    trust: str | None,
 ) -> int | None:
     """List memories in the order in which they were stored."""
-    narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until)
+    narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until, trust=trust)
     which = Hidden.LISTED if hidden else Hidden.LEFT_OUT
     request = MemoryListRequest(limit=limit, cursor=cursor, filters=narrowed, hidden=which)
 

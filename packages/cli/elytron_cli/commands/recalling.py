@@ -57,9 +57,10 @@ def recall(
     tags: tuple[str, ...],
     since: str | None,
     until: str | None,
+    trust: str | None,
 ) -> int | None:
     """Find what answers QUERY, best first."""
-    narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until)
+    narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until, trust=trust)
     if where is not None:
         narrowed = narrowed.model_copy(update={"where": where_from(_conditions(where))})
     request = MemoryRecallRequest(
@@ -108,9 +109,10 @@ def project(
     tags: tuple[str, ...],
     since: str | None,
     until: str | None,
+    trust: str | None,
 ) -> int | None:
     """Show the block that a model would see for QUERY, and how its budget was used."""
-    narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until)
+    narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until, trust=trust)
     request = MemoryProjectionRequest(
         user_query=query, system_max_len=max_chars, pressure=Pressure(pressure), filters=narrowed
     )

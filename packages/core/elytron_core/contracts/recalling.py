@@ -13,6 +13,7 @@ from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
+from elytron_core.planes.evidence import Trust
 from elytron_core.scope import Name
 
 Values = Annotated[tuple[Name, ...], Field(max_length=limits.FILTER_VALUES)]
@@ -61,6 +62,8 @@ class RecallFilters(Value):
     authorities: tuple[long_term.Authority, ...] = ()
     """Facts that one of these vouches for alone."""
     confidences: tuple[long_term.Confidence, ...] = ()
+    trust: Trust | None = None
+    """Only what may be relied on so far at least, by where it came from."""
     where: Where = ()
     """Conditions on a turn's metadata; what has no metadata passes negative ones alone."""
 
@@ -190,6 +193,8 @@ class RecallHit(Value):
     kind: long_term.Kind | None = None
     reach: long_term.Reach | None = None
     """Where a fact counts; None for what is no fact."""
+    trust: Trust | None = None
+    """How far it may be relied on, by where it came from; None for what nobody asks that of."""
     tags: tuple[str, ...] = ()
     metadata: transcript.Metadata = {}
     citations: tuple[str, ...] = ()

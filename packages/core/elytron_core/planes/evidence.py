@@ -24,6 +24,27 @@ class EvidenceAuthority(StrEnum):
     LEGACY_TRANSCRIPT = "legacy_transcript"
 
 
+class Trust(StrEnum):
+    """How far a memory may be relied on, by where it came from, the least first; not whether it is so."""
+
+    OUTSIDE = "outside"
+    """From outside: a tool, a page, a document, an archive. Nobody here vouches for it."""
+    DRAWN = "drawn"
+    """Said or drawn by a model: an assistant's words, what was extracted, summaries and notes."""
+    VOUCHED = "vouched"
+    """The user said it, or the operator, the program or the runtime vouches for it."""
+
+    @property
+    def rank(self) -> int:
+        """Return its place from 1 on; more is relied on further."""
+        return _RANKS[self]
+
+    def is_at_least(self, other: "Trust | None", /) -> bool:
+        return other is None or self.rank >= other.rank
+
+
+_RANKS = {trust: place for place, trust in enumerate(Trust, 1)}
+
 PRIVATE = frozenset({EvidenceAuthority.SOUL_GOVERNANCE, EvidenceAuthority.PRIVATE_GARDEN_INTERNAL})
 """What only the owner sees: the private garden, and the inner life."""
 RESTRICTED = PRIVATE | {EvidenceAuthority.OPERATOR_DIAGNOSTIC}
@@ -43,3 +64,29 @@ def authority_of_role(role: Role, /) -> EvidenceAuthority:
             return EvidenceAuthority.LEGACY_TRANSCRIPT
         case _:
             assert_never(role)
+
+
+def trust_of_authority(authority: EvidenceAuthority, /) -> Trust:
+    """Return how far what stands on `authority` may be relied on."""
+    match authority:
+        case (
+            EvidenceAuthority.USER_ASSERTED
+            | EvidenceAuthority.RUNTIME_OBSERVATION
+            | EvidenceAuthority.PROGRAM_MEMORY_CANONICAL
+            | EvidenceAuthority.SOUL_GOVERNANCE
+            | EvidenceAuthority.PRIVATE_GARDEN_INTERNAL
+            | EvidenceAuthority.OPERATOR_DIAGNOSTIC
+        ):
+            return Trust.VOUCHED
+        case (
+            EvidenceAuthority.ASSISTANT_UTTERANCE
+            | EvidenceAuthority.ASSISTANT_SELF_CLAIM
+            | EvidenceAuthority.WORLD_OBSERVATION
+            | EvidenceAuthority.ARCHIVE_EVIDENCE
+            | EvidenceAuthority.SUBJECT_PROJECTION
+        ):
+            return Trust.DRAWN
+        case EvidenceAuthority.EXTERNAL_CONTENT | EvidenceAuthority.LEGACY_TRANSCRIPT:
+            return Trust.OUTSIDE
+        case _:
+            assert_never(authority)

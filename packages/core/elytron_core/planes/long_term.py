@@ -10,6 +10,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.ids import FactId
 from elytron_core.model import Value
+from elytron_core.planes.evidence import Trust
 from elytron_core.scope import ConversationKey, Name
 
 FACTS = "facts"
@@ -49,6 +50,9 @@ class Authority(StrEnum):
     EXTRACTED = "extracted"
     IMPORTED = "imported"
     ASSISTANT_SELF_CLAIM = "assistant_self_claim"
+
+
+_DRAWN = frozenset({Authority.EXTRACTED, Authority.ASSISTANT_SELF_CLAIM})
 
 
 class Reach(StrEnum):
@@ -124,6 +128,13 @@ class Fact(Value):
     """Of a merged fact: the citations that the other one has from it alone."""
     confirmed_before: Instant | None = None
     """Of a merged fact: when the other one had last been confirmed."""
+
+    @property
+    def trust(self) -> Trust:
+        """Return how far it may be relied on, by who vouches for it."""
+        if self.authority is Authority.IMPORTED:
+            return Trust.OUTSIDE
+        return Trust.DRAWN if self.authority in _DRAWN else Trust.VOUCHED
 
     @property
     def is_current(self) -> bool:

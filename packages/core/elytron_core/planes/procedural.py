@@ -9,6 +9,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.ids import SkillId
 from elytron_core.model import Value
+from elytron_core.planes.evidence import Trust
 from elytron_core.scope import Name
 
 SKILLS = "skills"
@@ -133,6 +134,12 @@ class Skill(Value):
     @property
     def origin(self) -> SkillOrigin:
         return SkillOrigin.USER_PROVIDED if self.source is SkillSource.MANUAL else SkillOrigin.LEARNED
+
+    @property
+    def trust(self) -> Trust:
+        """Return how far it may be relied on: as given by a user or a program, or as learned."""
+        is_given = self.source in {SkillSource.MANUAL, SkillSource.PROGRAMMABLE}
+        return Trust.VOUCHED if is_given else Trust.DRAWN
 
     @property
     def content(self) -> str:

@@ -11,7 +11,7 @@ from elytron_core.clock import Instant
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.model import Value
 from elytron_core.planes.actors import ActorAttribution
-from elytron_core.planes.evidence import RESTRICTED, EvidenceAuthority, authority_of_role
+from elytron_core.planes.evidence import RESTRICTED, EvidenceAuthority, Trust, authority_of_role, trust_of_authority
 from elytron_core.planes.host_refs import HostOpaqueRef
 from elytron_core.planes.roles import Role
 from elytron_core.scope import ConversationKey, Name
@@ -159,6 +159,24 @@ class Turn(Value):
             and part not in self.erased
             and self.messages[part].authority not in RESTRICTED
         )
+
+    def trust_of(self, part: int, /) -> Trust:
+        """Return how far a message may be relied on.
+
+        What a tool said came from outside, unless the host vouches for it by name; so did an answer that a page or a
+        document went into.
+        """
+        message = self.messages[part]
+        if message.authority is None and message.role is Role.TOOL:
+            return Trust.OUTSIDE
+        if message.role is Role.ASSISTANT and self.uses_external_content:
+            return Trust.OUTSIDE
+        return trust_of_authority(message.stands_on)
+
+    @property
+    def uses_external_content(self) -> bool:
+        """Whether somebody else's words went into the turn: a page, a document, a tool that reads such."""
+        return self.external_content_used or any(seen.external_content for seen in self.tool_observations)
 
     @property
     def is_emptied(self) -> bool:

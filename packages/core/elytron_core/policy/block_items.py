@@ -14,6 +14,8 @@ class StandingFact(Value):
     topic: str
     content: str
     at: Instant | None = None
+    is_outside: bool = False
+    """Whether nobody here vouches for it."""
 
 
 class StandingSkill(Value):
@@ -75,6 +77,8 @@ class RecentMessage(Value):
     text: str
     speaker: str | None = None
     at: Instant | None = None
+    is_outside: bool = False
+    """Whether it came from outside: a tool, a page, a document."""
 
 
 class RecalledItem(Value):
@@ -88,5 +92,7 @@ class RecalledItem(Value):
     score: float = 0.0
     is_overtaken: bool = False
     """Whether a later word on the same matter stands above it."""
+    is_outside: bool = False
+    """Whether it came from outside: a tool, a page, a document."""
     parts: tuple[tuple[int, int], ...] = ()
     """What of the text is shown, from where to where, where it is too long to be shown whole; without any, all."""

@@ -59,9 +59,28 @@ LABEL_CHARS: Final = 48
 
 _ELLIPSIS = "…"
 _JOINERS = "\u200c\u200d"  # kept: emoji and Persian need them
-_FENCE = re.compile(
-    rf"[<\uff1c\ufe64](?=[\s{_JOINERS}]*+[/\uff0f]?[\s{_JOINERS}]*+memory[{_JOINERS}]*+-)", re.IGNORECASE
+_TOKENS = (
+    r"s>|bos>|eos>|unk>|pad>|mask>|sop>|eop>|(?:start|end)_of_\w|think>|tool_(?:calls?|responses?)>|fim_\w|extra_id_"
+    r"|unused\d|0x[0-9a-f]{2}>"
 )
+"""Names of the tokens by which models are told where a part begins and ends, beside those between bars."""
+_FETCHING = "(?:img|image|picture|svg|iframe|video|audio|source|embed|object|link|script|style|input|body)"
+_FENCE = re.compile(
+    rf"[<\uff1c\ufe64](?=[\s{_JOINERS}]*+[/\uff0f]?[\s{_JOINERS}]*+"
+    rf"(?:memory[{_JOINERS}]*+-|(?<=[/\uff0f\s])memory[\s{_JOINERS}]*+>|[|\uff5c]|{_TOKENS}|{_FETCHING}[\s/>]))",
+    re.IGNORECASE,
+)
+"""What opens a fence of ours, what a tokenizer may read as one of its own marks, and what fetches something."""
+_BRACKETS = re.compile(
+    r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|gMASK|sMASK|MASK|CLS|SEP)\])"
+)
+_SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_UNSEEN_RUN = re.compile(rf"[{_SELECTORS}]{{2,}}|[{_JOINERS}]{{2,}}")
+"""What shows nothing and can spell anything; one such character after a letter may have a meaning."""
+_SUSPECT = re.compile(rf"[<\uff1c\ufe64{_JOINERS}{_SELECTORS}]")
+"""A text of other letters than ASCII's without these needs no closer look; most have none."""
+_BARE_OUT = re.compile(f"[{_JOINERS}{_SELECTORS}]")
+_BARE = str.maketrans({"[": "(", "<": "\u2039", "\uff1c": "\u2039", "\ufe64": "\u2039"})
 _UNSEEN = frozenset({"Cc", "Cf", "Cs"})
 
 
@@ -204,19 +223,29 @@ def label_of(speaker: str) -> str:
 def escape(text: str, /) -> str:
     """Return `text` as one line that cannot be taken for a fence: no breaks, no controls, no opening of a fence tag.
 
-    Nor is a Markdown image left in it: what shows a model's answer would fetch one from wherever the text says.
+    Nor is a token left in it by which a model is told that another part begins, a run of characters that nobody sees,
+    or an image: what shows a model's answer would fetch one from wherever the text says.
     """
     text = " ".join(text.split())
     if not text.isprintable():
         kept = (char for char in text if char in _JOINERS or unicodedata.category(char) not in _UNSEEN)
         text = " ".join("".join(kept).split())
-    shown = _FENCE.sub("\u2039", text)
-    return shown.replace("![", "! [") if "](" in shown else shown
+    if text.isascii():
+        text = _FENCE.sub("\u2039", text) if "<" in text else text
+    elif _SUSPECT.search(text) is not None:
+        text = _UNSEEN_RUN.sub(_first, _FENCE.sub("\u2039", text))
+    if "[" in text:
+        text = _BRACKETS.sub("(", text)
+    return text.replace("![", "! [") if "](" in text else text
+
+
+def _first(run: re.Match[str]) -> str:
+    return run[0][0]
 
 
 def _bare(text: str) -> str:
     """Return an escaped text without what escaping makes of the text beside."""
-    return text.replace("<", "\u2039").replace("\uff1c", "\u2039").replace("\ufe64", "\u2039").replace("! [", "![")
+    return _BARE_OUT.sub("", text.translate(_BARE)).replace("! (", "!(")
 
 
 def clip(text: str, size: int) -> str:

@@ -86,7 +86,7 @@ class Proposed(Value):
 
 def gate_for_rules(turn: transcript.Turn, /) -> Gate:
     """Tell whether rules may read a turn: somebody said it here himself, and it holds nobody else's words."""
-    if turn.external_content_used or any(seen.external_content for seen in turn.tool_observations):
+    if turn.uses_external_content:
         return Gate.EXTERNAL_CONTENT
     if turn.actor is not None and _word(turn.actor.triggered_by) in _MACHINE_INGRESS:
         return Gate.SCHEDULED_RUN

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, assert_never
 from elytron_core import limits
 from elytron_core.planes import candidates, long_term
 from elytron_core.planes.candidates import CandidateDraft, OriginTag, Verdict
-from elytron_core.planes.evidence import PRIVATE, EvidenceAuthority
+from elytron_core.planes.evidence import PRIVATE, EvidenceAuthority, Trust
 from elytron_core.planes.roles import Role
 from elytron_core.policy import wording
 from elytron_core.policy.provenance import is_own_output
@@ -22,6 +22,8 @@ VOUCHED: Final = {
     EvidenceAuthority.PROGRAM_MEMORY_CANONICAL: long_term.Authority.PROGRAM,
 }
 """Whose word counts as high confidence, and needs no cited turn."""
+VOUCHED_BY_MACHINES: Final = frozenset(VOUCHED) - {EvidenceAuthority.USER_ASSERTED}
+"""Who may vouch for what a tool or a page said; a user's own word stands on his own messages."""
 UNSURE: Final = frozenset({EvidenceAuthority.EXTERNAL_CONTENT, EvidenceAuthority.LEGACY_TRANSCRIPT})
 
 EMPTY: Final = "it says nothing"
@@ -42,6 +44,7 @@ class Cited(NamedTuple):
 
     role: Role
     is_readable: bool
+    trust: Trust = Trust.VOUCHED
 
 
 def judge(draft: CandidateDraft, cited: tuple[Cited, ...], /) -> candidates.Judgement:
@@ -115,6 +118,8 @@ def _by_evidence(draft: CandidateDraft, cited: tuple[Cited, ...]) -> candidates.
         and draft.authority is not EvidenceAuthority.RUNTIME_OBSERVATION
     ):
         return _said(Verdict.REJECT, SELF_CLAIM)
+    if draft.authority not in VOUCHED_BY_MACHINES and all(one.trust is Trust.OUTSIDE for one in readable):
+        return _said(Verdict.DEFER, UNSURE_SOURCE)
     return None
 
 

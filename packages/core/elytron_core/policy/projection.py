@@ -82,6 +82,8 @@ STABLE: Final = frozenset({SectionName.SUBJECT, SectionName.PRIVATE, SectionName
 PLANE_WORDS: Final = {Plane.TRANSCRIPT: "", Plane.LONG_TERM: "fact", Plane.PROCEDURAL: "procedure"}
 OLDER: Final = "(older word)"
 """Stands behind the name where a later word on the same matter stands above."""
+OUTSIDE: Final = "(from outside)"
+"""Stands behind the name where nobody here vouches for what follows."""
 PRESSURE_PERCENT: Final = {Pressure.NORMAL: 100, Pressure.CAUTIOUS: 60, Pressure.CRITICAL: 35}
 
 
@@ -277,7 +279,13 @@ def _checks(
 
 def _fact_line(fact: StandingFact) -> Line:
     day = as_datetime(fact.at).strftime("%Y-%m-%d") if fact.at is not None else ""
-    return line_of(fact.id, (day, fact.kind.value), f"{fact.topic}: {fact.content}")
+    return line_of(
+        fact.id, (day, fact.kind.value, _outside(is_outside=fact.is_outside)), f"{fact.topic}: {fact.content}"
+    )
+
+
+def _outside(*, is_outside: bool) -> str:
+    return OUTSIDE if is_outside else ""
 
 
 def _skill_line(skill: StandingSkill) -> Line:
@@ -305,7 +313,8 @@ def _standing_line(item: StandingItem) -> Line:
 
 
 def _recent_line(message: RecentMessage) -> Line:
-    return line_of(message.id, (minute(message.at), label_of(message.speaker or message.role.value)), message.text)
+    who = label_of(message.speaker or message.role.value)
+    return line_of(message.id, (minute(message.at), who, _outside(is_outside=message.is_outside)), message.text)
 
 
 def _recalled_line(item: RecalledItem) -> Line:
@@ -313,7 +322,7 @@ def _recalled_line(item: RecalledItem) -> Line:
     mark = OLDER if item.is_overtaken else ""
     return line_of(
         item.id,
-        (minute(item.at), label_of(who), mark),
+        (minute(item.at), label_of(who), _outside(is_outside=item.is_outside), mark),
         item.text,
         parts=item.parts,
         most=RECALLED_CHARS_MAX if item.parts else ITEM_CHARS_MAX,

@@ -22,6 +22,7 @@ from elytron_core.contracts.recalling import Doubt, Plane, RecallOutcome
 from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
+from elytron_core.planes.evidence import Trust
 from elytron_core.policy import modes, projection
 from elytron_core.policy.blocks import RECALLED_CHARS_MIN, recalled_chars
 from elytron_core.policy.passages import passages_of
@@ -175,6 +176,7 @@ def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.RecalledItem
                 at=hit.at,
                 score=hit.score,
                 is_overtaken=hit.newer is not None,
+                is_outside=hit.trust is Trust.OUTSIDE,
                 parts=passages_of(hit.text, gathered.judged.terms, most) if is_long else (),
             )
         )
@@ -204,6 +206,7 @@ async def _recent(
                 text=message.text,
                 speaker=message.speaker,
                 at=transcript.said_at(turn, message),
+                is_outside=turn.trust_of(part) is Trust.OUTSIDE,
             )
             for part, message in enumerate(turn.messages)
             if message_passes(turn, part, request.filters)

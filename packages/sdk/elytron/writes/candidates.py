@@ -308,6 +308,6 @@ async def _cited(ctx: OperationContext, scope: Scope, drafts: Sequence[Candidate
         document = found.get(Ref(transcript.TURNS, turn_id))
         turn = transcript.Turn.from_bytes(document.body) if document is not None else None
         if turn is not None and (part or 0) < len(turn.messages):
-            role = turn.messages[part or 0].role
-            cited[name] = judging.Cited(role, turn.is_recallable(part or 0))
+            said = part or 0
+            cited[name] = judging.Cited(turn.messages[said].role, turn.is_recallable(said), turn.trust_of(said))
     return cited
