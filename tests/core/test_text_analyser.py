@@ -26,6 +26,20 @@ def test_any_text_gives_terms_that_are_short_and_the_same_everywhere(text: str) 
     assert all(0 < len(term) <= 64 and not any(char.isspace() for char in term) for term in terms)
 
 
+@given(text=ANY_TEXT | st.lists(ANY_TEXT, max_size=9).map(" the ".join))
+def test_a_text_taken_apart_in_steps_gives_the_same_terms(text: str) -> None:
+    assert [term for step in Analyser().steps(text) for term in step] == Analyser().terms(text)
+
+
+@pytest.mark.parametrize("piece", ["w{}x ", "汉字{}", "汉", "the ", "https://a.b/{} "])
+def test_a_long_text_is_taken_apart_in_many_steps(piece: str) -> None:
+    text = "".join(piece.format(number) for number in range(6_000))
+    steps = list(Analyser().steps(text))
+    assert [term for step in steps for term in step] == Analyser().terms(text)
+    assert len(steps) >= 5
+    assert max(map(len, steps)) <= 1_024
+
+
 @given(text=ANY_TEXT)
 def test_a_text_asked_as_it_was_told_finds_itself(text: str) -> None:
     analyser = Analyser()

@@ -5,6 +5,7 @@ import gc
 import weakref
 from collections.abc import AsyncIterable, Sequence
 from mmap import mmap
+from typing import Self
 
 import pytest
 from tests.sdk.told import believe, learn, texts
@@ -103,6 +104,59 @@ async def test_feeding_and_reading_give_the_same_recall() -> None:
         fed = await memory.recall("lemon tea", limit=20)
         await memory.recover()
         assert (await memory.recall("lemon tea", limit=20)).hits == fed.hits
+
+
+LONG = " ".join(f"w{number}" for number in range(20_000))
+"""A message of more words than are taken apart at once."""
+
+
+class Turns:
+    """Counts the turns that others have while something is waited for."""
+
+    def __init__(self) -> None:
+        self.had = 0
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._count())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _count(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            self.had += 1
+
+
+async def test_others_have_their_turn_while_a_long_message_is_folded() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        await memory.add("tea w7")
+        await memory.recall("tea")
+        await memory.add(LONG)
+        async with Turns() as turns:
+            recalled = await memory.recall("w7 w19999")
+        assert {hit.text for hit in recalled.hits} == {LONG, "tea w7"}
+        assert turns.had > 15
+
+
+async def test_others_have_their_turn_while_a_long_message_is_read_from_the_store(path: str) -> None:
+    async with elytron.open(path, space="ada") as memory:
+        await memory.add(LONG)
+    async with elytron.open(path, space="ada") as memory, Turns() as turns:
+        assert len((await memory.recall("w19999")).hits) == 1
+        assert turns.had > 15
+
+
+async def test_many_long_messages_are_folded_in_steps_before_anyone_recalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "FED_AT_ONCE", 2)
+    async with elytron.open("memory:", space="ada") as memory:
+        await memory.write(told(LONG, "w7 tea"))
+        await memory.write(told(LONG, "w7 milk"))
+        recalled = await memory.recall("w7", limit=10)
+        assert len(recalled.hits) == 4
+        assert (await memory.recall("w7 milk")).hits[0].text == "w7 milk"
 
 
 async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ numbers are a segment. Rows only grow, so that two segments merge by putting one
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -94,12 +94,10 @@ class Postings:
         self._live_segment: Segment | None = None
         self._segments: list[Segment] = []
 
-    def add(self, row: int, field: Field, terms: Sequence[str], /) -> None:
-        """Note that `row` holds `terms` in `field`."""
-        counts: dict[str, int] = {}
-        for term in terms:
-            counts[term] = counts.get(term, 0) + 1
-        if len(terms) > COUNT_MAX:
+    def add(self, row: int, field: Field, counts: Mapping[str, int], /) -> int:
+        """Note how often `row` holds each of some terms in `field`; return how often together."""
+        total = sum(counts.values())
+        if total > COUNT_MAX:
             counts = {term: min(count, COUNT_MAX) for term, count in counts.items()}
         known, append = self.vocabulary.known, self._live.append
         place = field << _CODE_SHIFT | row << _ROW_SHIFT
@@ -109,6 +107,7 @@ class Postings:
                 number = self.vocabulary.number_of(term)
             append(number << _TERM_SHIFT | place | count)
         self._live_segment = None
+        return total
 
     def settle(self, alive: NDArray[np.bool_], /) -> None:
         """Turn a live list that is full into a segment; merge segments of like size without the dead."""

@@ -56,7 +56,7 @@ class State:
         self.speaker_units = [0]
         self.speakers_of: dict[str, list[int]] = {}
         self.name_terms: list[tuple[str, ...]] = [()]
-        self._labels: dict[tuple[str, int], list[str]] = {}
+        self._labels: dict[tuple[str, int], Mapping[str, int]] = {}
         self._sums = np.zeros(0)
         self._renew()
 
@@ -254,14 +254,11 @@ class State:
         terms, postings = self.analyser.terms, self.postings
         records: list[tuple[Any, ...]] = []
         for row, unit in enumerate(units, self.columns.size):
-            body, title = terms(unit.text), terms(unit.title) if unit.title else []
-            label = self._label(unit)
-            postings.add(row, Field.BODY, body)
-            if title:
-                postings.add(row, Field.TITLE, title)
-            if label:
-                postings.add(row, Field.LABEL, label)
-            records.append(self._record(unit, len(body), len(title), len(label)))
+            counts = _counted(terms(unit.text)) if unit.counts is None else unit.counts
+            body = postings.add(row, Field.BODY, counts)
+            title = postings.add(row, Field.TITLE, _counted(terms(unit.title))) if unit.title else 0
+            label = postings.add(row, Field.LABEL, self._label(unit))
+            records.append(self._record(unit, body, title, label))
         self.refs.extend([unit.ref for unit in units])
         first = self.columns.append(records)
         rows = range(first, self.columns.size)
@@ -301,12 +298,12 @@ class State:
         for term in terms:
             self.speakers_of.setdefault(term, []).append(code)
 
-    def _label(self, unit: Unit) -> list[str]:
+    def _label(self, unit: Unit) -> Mapping[str, int]:
         key = unit.speaker, unit.at // _DAY_MS if unit.at else 0
         label = self._labels.get(key)
         if label is None:
             day = f"{as_datetime(Instant(unit.at)):%d %B %Y %Y-%m-%d}" if unit.at else ""
-            label = self.analyser.terms(f"{unit.speaker} {day.lstrip('0')}")
+            label = _counted(self.analyser.terms(f"{unit.speaker} {day.lstrip('0')}"))
             if len(self._labels) >= _LABELS_KEPT:
                 self._labels.clear()
             self._labels[key] = label
@@ -316,3 +313,12 @@ class State:
 def _informative(text: str) -> float:
     told = 0.5 * min(math.log1p(len(text)) / math.log1p(_FULL_CHARS), 1.0)
     return told - 0.1 if text.rstrip().endswith(("?", "？")) else told
+
+
+def _counted(terms: Sequence[str]) -> dict[str, int]:
+    """Return how often there is each of `terms`."""
+    # A loop: for as few as most texts have, a Counter takes longer.
+    counts: dict[str, int] = {}
+    for term in terms:
+        counts[term] = counts.get(term, 0) + 1
+    return counts

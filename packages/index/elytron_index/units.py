@@ -14,7 +14,8 @@ class Unit(NamedTuple):
     tag and `order` the place in it; units without a thread have no neighbours. `valid_from` and `valid_to` say when it
     holds in the world, `recorded_at` and `closed_at` when the runtime held it. `check` stands for the text that is
     embedded (0: none is), so that a vector which comes later is known to be of this very text; `vector` is a model's id
-    and its embedding as little-endian float32, where it comes at once.
+    and its embedding as little-endian float32, where it comes at once. `counts` says how often `text` has each of its
+    terms, where that was counted before it comes.
     """
 
     ref: Ref
@@ -36,6 +37,7 @@ class Unit(NamedTuple):
     trust: int = 0
     check: int = 0
     vector: tuple[str, bytes] | None = None
+    counts: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,8 @@ class Vocabulary:
     def __init__(self, kept: KeptTerms | None = None, /) -> None:
         self._kept = kept
         self._fresh: list[str] = []
+        self._first = kept.size if kept is not None else 0
+        """The number of the first of the fresh terms."""
         self.known: dict[str, int] = {}
         """Terms with their numbers, not all of them: those that came lately and those that were asked for."""
         self._missed: set[str] = set()
@@ -75,7 +77,7 @@ class Vocabulary:
             self._order = kept.order.data
 
     def __len__(self) -> int:
-        return len(self._fresh) + (self._kept.size if self._kept is not None else 0)
+        return self._first + len(self._fresh)
 
     def __contains__(self, term: str, /) -> bool:
         return term in self.known or self.get(term) is not None
@@ -110,9 +112,9 @@ class Vocabulary:
 
     def number_of(self, term: str, /) -> int:
         """Return the number of `term`, a new one where it had none."""
-        number = self.get(term)
+        number = self.known.get(term) if self._kept is None else self.get(term)
         if number is None:
-            number = self.known[term] = len(self)
+            number = self.known[term] = self._first + len(self._fresh)
             self._fresh.append(term)
         return number
 

@@ -2,18 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from elytron.collecting import Uncollected
 from elytron.covered import beneath, covered_unit
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
+from elytron.feeding import AT_ONCE_CHARS, Fed, Waiting, chars_of, counted
 from elytron.readings import Readings
-from elytron.units import INDEXED, Recallable, embedded_of, embedded_of_value, units_of, units_of_value
+from elytron.units import INDEXED, embedded_of, units_of
 from elytron_core import limits
 from elytron_core.errors import ElytronError, NotFound, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, VectorSet
+from elytron_core.planes.embedding import VECTORS, EmbeddingChoice
 from elytron_core.planes.gateway import EDITS, Edit
 from elytron_core.ports.store import Action, Document, Erasure, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
@@ -45,23 +47,6 @@ class _Held:
     """The watermark at which its size was counted last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fed:
-    """What a commit of this runtime wrote, kept until it is folded: its first sequence, last entry, and documents."""
-
-    first: int
-    mark: JournalEntry
-    written: Mapping[Ref, Recallable | VectorSet | EmbeddingChoice]
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """What was fed of a space and is not folded yet, in its order, and how many documents that are."""
-
-    fed: list[Fed] = field(default_factory=list[Fed])
-    documents: int = 0
-
-
 class Folds:
     """The indexes of a runtime: read at need, caught up before each use, held within bounds of bytes and spaces.
 
@@ -76,7 +61,7 @@ class Folds:
         self._analyser = Analyser()
         self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
         self._held: dict[SpaceId, _Held] = {}
-        self._fed: dict[SpaceId, _Waiting] = {}
+        self._fed: dict[SpaceId, Waiting] = {}
         self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
         self._leaving: dict[SpaceId, _Held] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -115,15 +100,18 @@ class Folds:
         """
         held = self._held.get(space)
         waiting = self._fed.get(space)
-        newest = waiting.fed[-1].mark if waiting is not None else held.mark if held is not None else None
+        newest = waiting.taken[-1].mark if waiting is not None else held.mark if held is not None else None
         if fed.first != (newest.sequence + 1 if newest is not None else 1):
             self._fed.pop(space, None)
             return
         if waiting is None:
-            waiting = self._fed[space] = _Waiting()
-        waiting.fed.append(fed)
-        waiting.documents += len(fed.written)
+            waiting = self._fed[space] = Waiting()
+        waiting.add(fed)
         if waiting.documents < FED_AT_ONCE or self._is_locked(space):
+            return
+        if waiting.chars > AT_ONCE_CHARS:
+            waiting.documents = 0
+            self._start(self._fold_in_turns(space))
             return
         held = held or _Held(SpaceIndex(self._analyser))
         self._drain(space, held)
@@ -148,19 +136,13 @@ class Folds:
 
     def _fold_fed(self, space: SpaceId, held: _Held) -> None:
         waiting = self._fed.pop(space, None)
-        for fed in waiting.fed if waiting is not None else ():
-            if fed.first == (held.mark.sequence + 1 if held.mark is not None else 1):
-                changes: list[Change] = []
-                embedded: list[Embedded] = []
-                for ref, value in fed.written.items():
-                    if isinstance(value, VectorSet):
-                        embedded.append(embedded_of_value(*source_of(ref), value))
-                    elif isinstance(value, EmbeddingChoice):
-                        held.index.compare(value.tag)
-                    else:
-                        changes.append(Change(ref, units_of_value(ref, value)))
-                held.index.apply(changes, embedded=_fitting(held.index, embedded), watermark=fed.mark.sequence)
-                held.mark = fed.mark
+        for taken in waiting.taken if waiting is not None else ():
+            if taken.first == (held.mark.sequence + 1 if held.mark is not None else 1):
+                if taken.compare is not None:
+                    held.index.compare(taken.compare)
+                embedded = _fitting(held.index, taken.embedded)
+                held.index.apply(taken.changes, embedded=embedded, watermark=taken.mark.sequence)
+                held.mark = taken.mark
 
     def _keep(self, space: SpaceId, held: _Held) -> None:
         if self._cache.get(space) is held.index and held.index.watermark == held.kept:
@@ -193,7 +175,14 @@ class Folds:
                 finally:
                     self._leaving.pop(space, None)
 
+    async def _fold_in_turns(self, space: SpaceId) -> None:
+        """Fold what was fed in steps, without waiting for a recall."""
+        with suppress(ElytronError):  # whoever recalls is told what is wrong
+            await self.current(space)
+
     async def _bring_up(self, space: SpaceId, held: _Held) -> SpaceIndex:
+        if (waiting := self._fed.get(space)) is not None:
+            await waiting.count(self._analyser)
         self._drain(space, held)
         held, erased = await self._fold(space, held)
         seen = 0
@@ -289,9 +278,13 @@ class Folds:
         choice = [CHOICE] if CHOICE in named else []
         edits = [ref for ref in named if ref.collection == EDITS]
         found = await self._read(space, [*sources, *vectors, *choice, *edits])
-        covered = await self._covered(space, {ref: found[ref] for ref in edits}) if edits else []
+        changes = [Change(ref, _units(found[ref])) for ref in sources]
+        if edits:
+            changes += await self._covered(space, {ref: found[ref] for ref in edits})
+        if chars_of(changes) > AT_ONCE_CHARS:
+            changes = await counted(self._analyser, changes)
         index.apply(
-            [*(Change(ref, _units(found[ref])) for ref in sources), *covered],
+            changes,
             embedded=_fitting(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),
             watermark=entries[-1].sequence,
         )

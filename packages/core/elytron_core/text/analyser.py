@@ -9,6 +9,7 @@ characters.
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 from elytron_core import limits
@@ -20,6 +21,7 @@ VERSION = 2
 _TERM_CHARS = 64
 _CACHED_CHARS = 40
 _CACHE_WORDS = 1 << 16
+_STEP_TERMS = 1_024
 
 # Letters and marks of one word; `\w` alone would break words at the vowel signs of Indic and Semitic scripts.
 _MARKS = (
@@ -84,6 +86,16 @@ class Analyser:
             found += self._learn(token) if terms is None else terms
         return found or self._bare(text)
 
+    def steps(self, text: str, /) -> Iterator[list[str]]:
+        """Yield what `terms` returns, some terms at a time, so that others can have their turn between."""
+        terms = chain.from_iterable(map(self._each, _tokens_of(text)))
+        if (first := next(terms, None)) is None:
+            terms = chain.from_iterable(map(_pieces, _tokens_of(text)))
+        else:
+            terms = chain((first,), terms)
+        while some := list(islice(terms, _STEP_TERMS)):
+            yield some
+
     def query_terms(self, text: str, /) -> list[str]:
         """Return the distinct terms to look for, at most `limits.QUERY_TERMS`, in order of appearance.
 
@@ -103,7 +115,14 @@ class Analyser:
         return list(dict.fromkeys(asked))[: limits.QUERY_TERMS]
 
     def _bare(self, text: str) -> list[str]:
-        return [folded for token in _tokens(text) for folded in _PIECE.findall(_fold(token))]
+        return list(chain.from_iterable(map(_pieces, _tokens(text))))
+
+    def _each(self, token: str) -> Iterable[str]:
+        """Return the terms of a token, those of a very long one as they are asked for."""
+        if len(token) > _CACHED_CHARS:
+            return (term[:_TERM_CHARS] for term in self._take_apart(token))
+        terms = self._kept.get(token)
+        return self._learn(token) if terms is None else terms
 
     def _learn(self, token: str) -> tuple[str, ...]:
         if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):
@@ -119,7 +138,9 @@ class Analyser:
         return terms
 
     def _take_apart(self, token: str) -> Iterator[str]:
-        if _PAIRED_RUN.fullmatch(token):
+        if token.isalnum() and token.isascii() and not token[0].isdigit():
+            yield from self._part(token)
+        elif _PAIRED_RUN.fullmatch(token):
             yield from _pairs(token)
             if len(token) > 1:
                 yield from token
@@ -157,10 +178,14 @@ class Analyser:
         if len(parts) > 1:
             yield folded.strip("._")
         for part in parts:
-            yield from self._simple(_fold(part))
-            if _HUMP.search(part):
-                for hump in _CAMEL.findall(part):
-                    yield from self._simple(_fold(hump))
+            yield from self._part(part)
+
+    def _part(self, part: str) -> Iterator[str]:
+        """Yield the stem of a word, and of the words that capitals join in it."""
+        yield from self._simple(_fold(part))
+        if _HUMP.search(part):
+            for hump in _CAMEL.findall(part):
+                yield from self._simple(_fold(hump))
 
     def _simple(self, folded: str) -> Iterator[str]:
         if not folded or folded in stopwords.ENGLISH:
@@ -175,9 +200,24 @@ class Analyser:
 
 
 def _tokens(text: str) -> list[str]:
+    form, text = _cut(text)
+    return form.findall(text)
+
+
+def _tokens_of(text: str) -> Iterator[str]:
+    form, text = _cut(text)
+    return (found[0] for found in form.finditer(text))
+
+
+def _cut(text: str) -> tuple[re.Pattern[str], str]:
+    """Return what cuts a text into tokens, and the text to be cut."""
     if text.isascii():
-        return (_ASCII_RICH if "@" in text or "://" in text else _ASCII_TOKEN).findall(text)
-    return _TOKEN.findall(unicodedata.normalize("NFKC", text.translate(_SIGNS)))
+        return (_ASCII_RICH if "@" in text or "://" in text else _ASCII_TOKEN), text
+    return _TOKEN, unicodedata.normalize("NFKC", text.translate(_SIGNS))
+
+
+def _pieces(token: str) -> list[str]:
+    return _PIECE.findall(_fold(token))
 
 
 def _fold(token: str) -> str:

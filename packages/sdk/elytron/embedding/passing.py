@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from elytron.context import OperationContext
 from elytron.embedding.asking import checked, embed_texts
 from elytron.embedding.places import CHOICE, vectors_ref
-from elytron.folding import Fed
+from elytron.feeding import Fed
 from elytron.racing import Race
 from elytron.spaces import REF
 from elytron.units import embedded_text, units_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from elytron.context import OperationContext
 from elytron.deriving import link_written
 from elytron.embedding.passing import nudge
-from elytron.folding import Fed
+from elytron.feeding import Fed
 from elytron.heads import GrownHead
 from elytron.racing import Race
 from elytron.records import Changes
