@@ -232,7 +232,18 @@ async def test_a_call_without_a_scope_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "messages", [[], {"role": "user"}, {"content": "x", "mood": "bad"}, {"content": 5}, {"content": "a\ud800"}]
+    "messages",
+    [
+        [],
+        "",
+        " \n",
+        {"role": "user"},
+        {"role": "wizard", "content": "x"},
+        {"content": None},
+        {"content": "x", "mood": "bad"},
+        {"content": 5},
+        {"content": "a\ud800"},
+    ],
 )
 async def test_what_is_no_message_is_refused(memory: elytron.MemoryRuntime, messages: object) -> None:
     with pytest.raises(InvalidInput):
@@ -260,6 +271,25 @@ async def test_message_shapes_that_hosts_use_are_taken(memory: elytron.MemoryRun
         ("user", "dated", "Bob", 1_740_909_600_000),
     ]
     assert (await memory.list()).items[0].metadata == {"room": 3}
+
+
+async def test_a_list_for_a_model_is_taken_as_it_is_and_only_words_are_kept(memory: elytron.MemoryRuntime) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
+    await memory.add(
+        [
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": "What time is it?"},
+            {"role": "assistant", "content": None, "tool_calls": [call], "refusal": None},
+            {"role": "tool", "tool_call_id": "c1", "content": "It is noon."},
+            {"role": "assistant", "content": ""},
+        ]
+    )
+    said = [turn.messages[0] for turn in (await memory.replay()).turns]
+    assert [(message.role.value, message.text) for message in said] == [
+        ("system", "Be brief."),
+        ("user", "What time is it?"),
+        ("tool", "It is noon."),
+    ]
 
 
 async def test_secrets_are_blacked_out_before_anything_is_stored(memory: elytron.MemoryRuntime) -> None:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from elytron.conditions import filters_from, user_from
 from elytron.given import texts
+from elytron.transcripts import shape
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.contracts.writing import TranscriptWrite, TurnDraft
@@ -22,6 +23,10 @@ When = datetime | int | str
 """A datetime, epoch milliseconds, or ISO 8601 text."""
 
 _FIELDS = frozenset({"role", "content", "name", "timestamp"})
+_BESIDE = frozenset(
+    {"annotations", "audio", "function_call", "id", "refusal", "status", "tool_call_id", "tool_calls", "type"}
+)
+"""What model APIs put beside a message's words: none of it was said, and it is left out."""
 _NO_FILTERS = RecallFilters()
 
 
@@ -34,17 +39,21 @@ def transcript_of(
     tags: Sequence[str] = (),
     metadata: Mapping[str, Any] | None = None,
 ) -> TranscriptWrite:
-    """Return a write of one turn per message. Raises InvalidInput where a message is not one, or there are too many."""
+    """Return a write of one turn per message; those without words, such as calls of tools, are left out.
+
+    Raises InvalidInput where a message is not one, there are too many, or none holds a word.
+    """
     listed = _each(messages)
-    if not listed:
-        raise InvalidInput(field="messages", problem="are missing: give a text or at least one message")
     moment = instant(at, field="at") if at is not None else None
     labels, fields = texts(tags, field="tags"), _fields(metadata)
     try:
         turns = tuple(
-            TurnDraft(messages=(_message(number, item, speaker, moment),), tags=labels, metadata=fields)
+            TurnDraft(messages=(message,), tags=labels, metadata=fields)
             for number, item in enumerate(listed)
+            if (message := _message(number, item, speaker, moment)).text.strip()
         )
+        if not turns:
+            raise InvalidInput(field="messages", problem="hold no words: give a text or at least one message with some")
         return TranscriptWrite(turns=turns)
     except ValidationError as error:
         raise invalid(error) from None
@@ -124,26 +133,28 @@ def _each(messages: object) -> list[str | Mapping[str, Any]]:
 def _message(number: int, item: str | Mapping[str, Any], speaker: str | None, at: Instant | None) -> Message:
     if isinstance(item, str):
         return Message(text=item, speaker=speaker, at=at)
-    unknown = item.keys() - _FIELDS
-    if unknown or "content" not in item:
+    has_words = "content" in item or "tool_calls" in item or "function_call" in item
+    if item.keys() - _FIELDS - _BESIDE or not has_words:
         wanted = "takes role, content, name and timestamp, and needs content"
         raise InvalidInput(field=f"messages.{number}", problem=wanted)
     said_at = instant(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
     return Message(
-        role=item.get("role", Role.USER),
-        text=text_of(item["content"], field=f"messages.{number}.content"),
+        role=shape.role(item.get("role", Role.USER), what=f"messages.{number}.role"),
+        text=_words(item.get("content"), field=f"messages.{number}.content"),
         speaker=item.get("name") or speaker,
         at=said_at,
     )
 
 
-def text_of(content: object, /, *, field: str) -> str:
-    """Return the text of a message's content: a text, or the text parts of a list of content parts."""
+def _words(content: object, *, field: str) -> str:
+    """Return the words of a message's content: a text, or the text parts of a list of whatever else; None has none."""
     if isinstance(content, str):
         return content
     if isinstance(content, list | tuple):
         parts = cast("Sequence[object]", content)
         return "\n".join(text for text in map(_part, parts) if text)
+    if content is None:
+        return ""
     raise InvalidInput(field=field, problem="is neither a text nor a list of content parts")
 
 
