@@ -15,7 +15,7 @@ from typing import Any
 from elytron_core import limits
 from elytron_core.text import irregular, stopwords
 
-VERSION = 2
+VERSION = 3
 """Grows with every change of what `terms` returns: an index built by another version is built anew."""
 
 _TERM_CHARS = 64
@@ -43,8 +43,12 @@ _ADDRESS = r"(?i:https?|ftp|wss?)://[^\s<>\"]+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(
 _ASCII_TOKEN = re.compile(rf"{_NUMERIC}|\w+(?:[.']\w+)*", re.ASCII)
 _ASCII_RICH = re.compile(rf"{_ADDRESS}|{_NUMERIC}|\w+(?:[.']\w+)*", re.ASCII)
 _WORD = rf"(?:(?![{_PAIRED}{_UNSPACED}])[\w{_MARKS}{_INDIC}])+"
-_TOKEN = re.compile(rf"{_ADDRESS}|{_NUMERIC}|[{_PAIRED}]+|[{_UNSPACED}]+|{_WORD}(?:[.'’]{_WORD})*")
+_PICTURES = (  # emoji, without what only says how one is drawn; two letters are a flag
+    "[\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001f3fa\U0001f400-\U0001faff]|[\U0001f1e6-\U0001f1ff]{2}"
+)
+_TOKEN = re.compile(rf"{_ADDRESS}|{_NUMERIC}|[{_PAIRED}]+|[{_UNSPACED}]+|{_WORD}(?:[.'’]{_WORD})*|{_PICTURES}")
 
+_PICTURE = re.compile(_PICTURES)
 _PAIRED_RUN = re.compile(f"[{_PAIRED}]+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _PIECE = re.compile(rf"[\w{_MARKS}{_INDIC}]+")
@@ -99,19 +103,23 @@ class Analyser:
     def query_terms(self, text: str, /) -> list[str]:
         """Return the distinct terms to look for, at most `limits.QUERY_TERMS`, in order of appearance.
 
-        As `terms`, but a run of Chinese, Japanese or Korean is asked by its pairs; a character alone by itself.
+        As `terms`, but a run of Chinese, Japanese or Korean is asked by its pairs; a character alone, or between words
+        that ask, by itself. Emoji are looked for where nothing else is.
         """
         found: list[str] = []
+        runs: list[str] = []
         kept, is_plain = self._kept, text.isascii()
         for token in _tokens(text):
             if is_plain or not _PAIRED_RUN.fullmatch(token):
                 terms = kept.get(token)
                 found += self._learn(token) if terms is None else terms
             else:
-                found += _pairs(token)
+                runs.append(token)
+                found += chain.from_iterable(map(_pairs, filter(None, stopwords.CHINESE_ASKING.split(token))))
         if is_plain and found:
             return list(dict.fromkeys(found))[: limits.QUERY_TERMS]
-        asked = [term for term in found if term not in stopwords.CHINESE] or found or self._bare(text)
+        asked = [term for term in found if term not in stopwords.CHINESE and not _PICTURE.fullmatch(term)]
+        asked = asked or found or list(chain.from_iterable(map(_pairs, runs))) or self._bare(text)
         return list(dict.fromkeys(asked))[: limits.QUERY_TERMS]
 
     def _bare(self, text: str) -> list[str]:
@@ -242,7 +250,8 @@ def _pairs(run: str) -> list[str]:
 def _number(folded: str) -> tuple[str, ...]:
     """Return the terms of a number, clock time, date or version; nothing where the token is something else."""
     if _GROUPED.fullmatch(folded):
-        return (folded.replace(",", ""),)
+        whole, _, part = folded.replace(",", "").partition(".")
+        return (f"{whole}.{part}", whole) if part and not part.strip("0") else (f"{whole}.{part}".strip("."),)
     if _CLOCK.fullmatch(folded):
         return (folded.replace(" ", "").replace(".", ""),)
     date = _DATE.fullmatch(folded)

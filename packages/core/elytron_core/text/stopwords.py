@@ -3,6 +3,8 @@
 Stop words, question words included, are what the analyser drops before stemming; the others are stems that it keeps.
 """
 
+import re
+
 _ENGLISH = """
 a about after all also am an and any are as at be because been before being between both but by can could d did do does
 doing don during each few for from had has have having he her hers him his how i if in into is it its itself just ll m
@@ -21,6 +23,10 @@ _CHINESE = "什么 怎么 怎样 哪里 哪个 哪些 为什 多少 是谁 是�
 ENGLISH = frozenset(_ENGLISH.split())
 CHINESE = frozenset(_CHINESE.split())
 """Pairs of characters that ask or join; only queries leave them out, for a pair may straddle two real words."""
+CHINESE_ASKING = re.compile(
+    "什么时候|为什么|[叫是]?什么|怎么样?|怎样|在?哪[里儿]|哪[个些]|多少|[是叫]谁|谁是?|是否|是不是|[我你他她]的|[吗呢吧]$"
+)
+"""Where a question in Chinese is cut, so that no pair of characters is made of what is asked about and what asks."""
 ASKING = frozenset(_ASKING.split())
 """Stems with which a query says what kind of thing it wants ("the name of", "how long", "mention"), and little else."""
 FORMS = frozenset(_FORMS.split())
