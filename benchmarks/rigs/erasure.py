@@ -3,8 +3,8 @@
     python -m benchmarks.rigs.erasure [--engine memory file sqlite sealed all] [--short]
 
 Each plane gets a word of its own. Before the erasure every word must be found, or the search proves nothing; after it,
-by id and then with the whole space, none may stand in the store's files, in an index checkpoint, in a new archive or in
-the log, in any of nine encodings. Exits 1 where one does.
+by id and then with the whole space, none may stand in the store's files, in an index checkpoint, in what repeated calls
+are answered, in a new archive or in the log, in any of nine encodings. Exits 1 where one does.
 """
 
 import argparse
@@ -23,6 +23,8 @@ from pathlib import Path
 import elytron
 from benchmarks.rigs import tables
 from elytron.folding import CHECKPOINT
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Source, SourceKind, Transport
 from elytron_core import limits
 from elytron_core.clock import SystemClock
 from elytron_core.errors import NotFound
@@ -160,6 +162,23 @@ async def held(store: Store, folder: Path, space: SpaceId, /) -> list[tuple[str,
     return kept
 
 
+async def _edit(memory: elytron.MemoryRuntime, word: str) -> None:
+    """Revise the skill twice under one key, so that the receipt of a change stands in the store."""
+    request = elytron.RuntimeSkillEditRequest(name=f"runtime_skill__{word}", summary=f"{word} anew", edit_reason=word)
+    for number in range(2):
+        envelope = Envelope(
+            request_id=str(number),
+            transport=Transport.CLI,
+            operation="edit_runtime_skill",
+            source=Source(kind=SourceKind.OPERATOR),
+            auth=Auth(authenticated=True, kind=AuthKind.LOCAL),
+            payload=request,
+            idempotency_key="rig.edit",
+        )
+        answer = await Dispatcher(memory).dispatch(envelope)
+        assert isinstance(answer, Duplicated if number else Accepted)
+
+
 async def run(engine: str, folder: Path, /, *, whole_space: bool) -> dict[str, list[str]]:
     """Plant, erase and search on one engine; return what was missing before, and what was left after."""
     words = {plane: f"canary{plane}{secrets.token_hex(8)}" for plane in PLANES}
@@ -174,9 +193,13 @@ async def run(engine: str, folder: Path, /, *, whole_space: bool) -> dict[str, l
         async with await elytron.open(store, space=SPACE) as memory:
             ids: list[str] = []
             for plane, write in writes_of(words).items():
-                report = await memory.write(elytron.MemoryWriteRequest.model_validate({"write": write}))
+                once = {"write": write, "idempotency_key": f"rig.{plane}"}
+                report = await memory.write(elytron.MemoryWriteRequest.model_validate(once))
+                # What a repeat is answered is kept, and may name what was stored.
+                assert (await memory.write(elytron.MemoryWriteRequest.model_validate(once))).duplicated
                 ids.extend(report.ids)
                 await memory.recall(words[plane])
+            await _edit(memory, words["skill"])
             await memory.project(" ".join(words.values()))
             await memory.recover()
             before = {plane for _, data in await held(store, folder, space) for plane in found_in(data, words)}

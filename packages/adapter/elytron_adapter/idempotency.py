@@ -13,8 +13,10 @@ changes (forget, correct, erase, import) leave a receipt behind their effect, ke
 """
 
 import asyncio
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
+from elytron.answers import opened_answer, sealed_answer
 from elytron.registry import AnyOperation, Repeat
 from elytron.runtime import MemoryRuntime
 from elytron.spaces import REF
@@ -126,21 +128,25 @@ class Repeats:
         record = await context.spaces.find(space)
         if record is None:
             return None
-        receipt = Idempotency(key=record.tag("receipt", *name), digest=record.digest(request.to_bytes()), answer=answer)
+        key, asked = record.tag("receipt", *name), request.to_bytes()
+        kept = sealed_answer(answer, record, key, asked) if answer else b""
         try:
-            return await context.store.commit(
+            committed = await context.store.commit(
                 Batch(
                     space=space,
                     at=context.clock.now(),
                     entries=(Entry(Action.OPERATOR, REF),),
                     requires=(Require(REF, requires),),
-                    idempotency=receipt,
+                    idempotency=Idempotency(key=key, digest=record.digest(asked), answer=kept),
                 )
             )
         except IdempotencyConflict:
             raise
         except Conflict:
             return None
+        if not committed.replayed:
+            return committed
+        return replace(committed, answer=opened_answer(committed.answer, record, key, asked))
 
 
 def _done(report: Value, envelope: Envelope, *, version: str | None = None) -> Accepted | Queued:

@@ -143,6 +143,13 @@ class SpaceRecord(Value):
         """Return the keyed digest of a document's body, as journals may show it."""
         return canonical.keyed_digest(self._key, body)
 
+    def answer_key(self, key: str, request: bytes, /) -> bytes:
+        """Return the 32 bytes that seal what a repeat of `request` under an idempotency key is answered."""
+        state = canonical.keyed_chain(self._key, b"answer", size=32)
+        name = key.encode()
+        state.update(len(name).to_bytes(8, "big") + name + request)
+        return state.digest()
+
     def chain(self, purpose: bytes, /, *, size: int) -> "hashlib.blake2b":
         """Return a running keyed digest for `purpose`, `size` bytes long."""
         return canonical.keyed_chain(self._key, purpose, size=size)

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from elytron.answers import opened_answer, sealed_answer
 from elytron.context import OperationContext
 from elytron.deriving import link_written
 from elytron.embedding.passing import nudge
@@ -78,7 +79,9 @@ async def commit(
                 ctx.folds.feed(space, Fed(committed.first, mark, planned.changes.recallable))
             nudge(ctx, space)
             return planned.report(space, sequence=committed.last)
-        first = MemoryWriteReport.from_bytes(committed.answer)
+        assert request.idempotency_key is not None
+        kept = opened_answer(committed.answer, record, request.idempotency_key, request.write.to_bytes())
+        first = MemoryWriteReport.from_bytes(kept)
         return first.model_copy(update={"sequence": committed.last, "duplicated": True})
 
 
@@ -118,8 +121,9 @@ def _batch(
     puts, requires, entries = opening_changes(record, is_new=is_new)
     idempotency = None
     if request.idempotency_key is not None:
-        digest = record.digest(request.write.to_bytes())
-        idempotency = Idempotency(request.idempotency_key, digest, planned.report(space).to_bytes())
+        key, asked = request.idempotency_key, request.write.to_bytes()
+        answer = sealed_answer(planned.report(space).to_bytes(), record, key, asked)
+        idempotency = Idempotency(key, record.digest(asked), answer)
     return Batch(
         space=space,
         at=ctx.clock.now(),

@@ -1,0 +1,52 @@
+"""Kept answers of repeated calls: read by who makes the same call again, and by nobody from the store alone."""
+
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron.answers import opened_answer, sealed_answer
+from elytron_core.clock import Instant
+from elytron_core.contracts.writing import Procedural, RuntimeSkillWrite
+from elytron_core.errors import StoreCorrupt
+from elytron_core.planes.space import SpaceRecord
+
+RECORD = SpaceRecord(secret="5e" * 32, created_at=Instant(0))
+OTHER = SpaceRecord(secret="5f" * 32, created_at=Instant(0))
+
+
+def test_an_answer_is_read_with_the_same_key_and_request_alone() -> None:
+    kept = sealed_answer(b"told", RECORD, "key", b"request")
+    assert b"told" not in kept
+    assert opened_answer(kept, RECORD, "key", b"request") == b"told"
+    assert sealed_answer(b"told", RECORD, "key", b"request") != kept
+    for record, key, request in ((OTHER, "key", b"request"), (RECORD, "ke", b"yrequest"), (RECORD, "key", b"other")):
+        with pytest.raises(StoreCorrupt):
+            opened_answer(kept, record, key, request)
+    for damaged in (kept[:-1], kept[:5], kept[:1]):
+        with pytest.raises(StoreCorrupt):
+            opened_answer(damaged, RECORD, "key", b"request")
+
+
+def test_an_answer_kept_by_an_earlier_version_is_read() -> None:
+    assert opened_answer(b'{"space":"ada"}', RECORD, "key", b"request") == b'{"space":"ada"}'
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["m.db", "folder/"])
+async def test_an_erased_skill_stands_in_no_answer_and_a_repeat_still_acts_once(tmp_path: Path, name: str) -> None:
+    word = "canary7531"
+    skill = RuntimeSkillWrite(
+        name=word, topic=word, title=word, summary=word, content="1. Fetch the key.\n2. Open the door with it."
+    )
+    request = elytron.MemoryWriteRequest(write=Procedural(writes=(skill,)), idempotency_key="once")
+    async with elytron.open(f"{tmp_path}/{name}", space="ada") as memory:
+        first = await memory.write(request)
+        again = await memory.write(request)
+        assert (again.decisions, again.duplicated) == (first.decisions, True)
+        await memory.erase(elytron.MemoryEraseRequest(ids=first.ids))
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert [path for path in files if word.encode() in path.read_bytes()] == []
+        late = await memory.write(request)
+        assert (late.decisions, late.duplicated) == (first.decisions, True)
+        assert (await memory.recall(word)).hits == ()
