@@ -29,6 +29,7 @@ class EverOs:
     episodes: list[Json] = field(default_factory=list[Json])
     refusing: tuple[int, str] | None = None
     rubbish: bytes | None = None
+    reads_no_files: int | None = None
     answering: int | None = None
     """How many calls are answered before it refuses."""
     holding: bool = False
@@ -71,6 +72,8 @@ class EverOs:
         if (refused := self._refused("add")) is not None:
             return refused
         body: Json = await request.json()
+        if self.reads_no_files is not None and any(isinstance(one["content"], list) for one in body["messages"]):
+            return JSONResponse({"error": {"code": "UNSUPPORTED_FORMAT"}}, status_code=self.reads_no_files)
         key = request.headers.get("idempotency-key", "")
         messages: list[Json] = [] if key in self.keys else body["messages"]
         self.keys.append(key)

@@ -1,5 +1,6 @@
 """The gateway over an EverOS server: found, edited, kept while it is down, and left alone while it fails."""
 
+import base64
 import socket
 from collections.abc import AsyncIterator, Iterator
 
@@ -11,8 +12,11 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Erasure
 from elytron_gateway import wire
 from elytron_gateway.everos import EverOsUpstream, Patience
+from elytron_gateway.messages import Upload
 from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway
 
@@ -56,9 +60,14 @@ async def upstream(server: EverOs, clock: FrozenClock, waits: Waits) -> AsyncIte
 
 
 @pytest.fixture
-async def gateway(upstream: EverOsUpstream, clock: FrozenClock) -> AsyncIterator[Gateway]:
-    async with elytron.open("memory:", space=None, clock=clock) as memory:
-        yield Gateway(memory, upstream=upstream)
+async def memory(clock: FrozenClock) -> AsyncIterator[elytron.MemoryRuntime]:
+    async with elytron.open("memory:", space=None, clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def gateway(memory: elytron.MemoryRuntime, upstream: EverOsUpstream) -> Gateway:
+    return Gateway(memory, upstream=upstream)
 
 
 @pytest.fixture
@@ -123,6 +132,80 @@ async def test_a_resource_is_told_and_found_there(gateway: Gateway, ada: dict[st
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
     failed = await gateway.upload(wire.Placed(**ada), Given(b"something else", file_name="t.txt"))
     assert failed.status in {"failed", "extracted"}
+
+
+PICTURE = b"\x89PNG" + b"\0" * 60
+
+
+def with_picture(who: dict[str, str]) -> wire.AddRequest:
+    content = [
+        {"type": "text", "text": "Our boiler:"},
+        {"type": "image", "upload_id": "image_1", "name": "boiler.png"},
+        {"type": "audio", "base64": base64.b64encode(b"RIFF").decode(), "ext": "wav"},
+        {"type": "image", "uri": "https://inside.example/x.png"},
+    ]
+    said = {"sender_id": "x", "role": "user", "timestamp": 1, "content": content}
+    return wire.AddRequest.model_validate({**who, "session_id": CHAT, "messages": [said]})
+
+
+UPLOADS = {"image_1": Upload("x.png", "image/png", PICTURE)}
+IN_ITEMS = [
+    {"type": "text", "text": "Our boiler:"},
+    {"type": "image", "base64": base64.b64encode(PICTURE).decode(), "ext": "png", "name": "boiler.png"},
+    {"type": "audio", "base64": base64.b64encode(b"RIFF").decode(), "ext": "wav"},
+    {"type": "text", "text": "[image: https://inside.example/x.png]"},
+]
+IN_WORDS = "Our boiler:\n[image: boiler.png]\n[audio]\n[image: https://inside.example/x.png]"
+
+
+async def test_files_are_told_as_they_came_and_no_address_of_one(
+    gateway: Gateway, ada: dict[str, str], server: EverOs
+) -> None:
+    answer = await gateway.add(with_picture(ada), uploads=UPLOADS)
+    assert [(one.type, one.size) for one in answer.attachments] == [("image", 64), ("audio", 4), ("image", 0)]
+    assert [one["content"] for one in server.buffered] == [IN_ITEMS]
+
+
+@pytest.mark.parametrize("status", [415, 422])
+async def test_one_that_reads_no_files_is_told_in_words(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, status: int
+) -> None:
+    server.reads_no_files = status
+    assert (await gateway.add(with_picture(ada), uploads=UPLOADS)).status == "accumulated"
+    assert [one["content"] for one in server.buffered] == [IN_WORDS]
+
+
+async def test_files_wait_with_their_message_for_one_that_is_down(
+    gateway: Gateway, ada: dict[str, str], server: EverOs
+) -> None:
+    server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
+    assert (await gateway.add(with_picture(ada), uploads=UPLOADS)).status == "queued"
+    server.refusing = None
+    assert (await gateway.drain()).told == 1
+    assert [one["content"] for one in server.buffered] == [IN_ITEMS]
+
+
+async def test_of_files_that_are_gone_when_they_are_told_the_words_are(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, memory: elytron.MemoryRuntime
+) -> None:
+    server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
+    await gateway.add(with_picture(ada), uploads=UPLOADS)
+    space, ctx = SpaceId("ada"), memory.context
+    keys = tuple(found.ref.key for found in await ctx.store.scan(space, "gateway_attachments", limit=10))
+    await ctx.store.erase(Erasure(space=space, at=ctx.clock.now(), blobs=keys))
+    server.refusing = None
+    assert (await gateway.drain()).told == 1
+    assert [one["content"] for one in server.buffered] == [IN_WORDS]
+
+
+async def test_of_messages_that_it_refuses_no_file_stays(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, memory: elytron.MemoryRuntime
+) -> None:
+    server.refusing = (400, "BAD_REQUEST")
+    with pytest.raises(GatewayRefused):
+        await gateway.add(with_picture(ada), uploads=UPLOADS)
+    assert not await memory.context.store.scan(SpaceId("ada"), "gateway_attachments", limit=10)
+    assert (await gateway.usage("ada")).messages == 0
 
 
 async def test_what_it_cannot_take_now_is_kept_and_told_in_its_order(

@@ -14,14 +14,14 @@ from elytron.context import OperationContext
 from elytron.racing import RACES
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, GatewayRefused, Unreachable
-from elytron_core.planes.gateway import BACKLOG, BEHIND, Behind, Counts, Waiting, WaitingMessage
+from elytron_core.errors import Conflict, GatewayRefused, NotFound, Unreachable
+from elytron_core.planes.gateway import BACKLOG, BEHIND, Behind, Counts, MessageItem, Waiting, WaitingMessage
 from elytron_core.ports.store import Ref
 from elytron_gateway import blobs
 from elytron_gateway.counting import Counting, Planned
 from elytron_gateway.names import Owner
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
-from elytron_gateway.upstream import Added, Flushed, Told, Upstream
+from elytron_gateway.upstream import Added, Flushed, Item, Told, Upstream
 from elytron_gateway.users import SPACE
 
 logger = logging.getLogger(__name__)
@@ -146,13 +146,28 @@ class Backlog:
         return told
 
     async def _tell(self, value: Waiting) -> None:
-        messages = [Told(one.message, one.key, one.tags, one.metadata) for one in value.messages]
         owner = Owner(value.user, value.app, value.project)
+        messages = [
+            Told(one.message, await self._items(owner, one.items), one.key, one.tags, one.metadata)
+            for one in value.messages
+        ]
         try:
             async with asyncio.timeout(limits.GATEWAY_TELL_S):
                 await self._upstream.add(owner, value.session_id, messages)
         except TimeoutError:
             raise Unreachable("the upstream takes too long to take an addition") from None
+
+    async def _items(self, owner: Owner, items: Sequence[MessageItem]) -> tuple[Item, ...]:
+        """Return what a message is made of; nothing where a file of it is gone, so that its text alone is told."""
+        try:
+            return tuple(
+                [
+                    Item(item, await blobs.read(self._ctx, owner.space, item.attachment) if item.attachment else b"")
+                    for item in items
+                ]
+            )
+        except NotFound:
+            return ()
 
     async def _settle(self, owner: Owner, told: Kept[Waiting], *, problem: str = "") -> None:
         """Let go of an addition that was told, or set it aside for its `problem`."""
@@ -245,7 +260,7 @@ def _parts(told: Sequence[Told], /) -> Iterator[list[Told]]:
     part: list[Told] = []
     size = 0
     for one in told:
-        length = len(one.message.text.encode())
+        length = len(one.message.text.encode()) + sum(len(item.data) for item in one.items)
         if part and (len(part) == limits.GATEWAY_TELL_MESSAGES or size + length > limits.GATEWAY_TELL_BYTES):
             yield part
             part, size = [], 0
@@ -262,7 +277,14 @@ def _waiting(owner: Owner, session: str, told: Sequence[Told], at: Instant) -> W
         project=owner.project,
         session_id=session,
         messages=tuple(
-            WaitingMessage(message=one.message, key=one.key, tags=one.tags, metadata=one.metadata) for one in told
+            WaitingMessage(
+                message=one.message,
+                items=tuple(item.said for item in one.items),
+                key=one.key,
+                tags=one.tags,
+                metadata=one.metadata,
+            )
+            for one in told
         ),
         at=at,
     )

@@ -18,6 +18,14 @@ async def keep(ctx: OperationContext, space: SpaceId, key: str, data: bytes, /) 
     await ctx.store.write_blob(space, key, _pieces(data))
 
 
+async def read(ctx: OperationContext, space: SpaceId, key: str, /) -> bytes:
+    """Return the bytes of the blob `key`. Raises NotFound."""
+    data = bytearray()
+    async for chunk in ctx.store.read_blob(space, key):
+        data += chunk
+    return bytes(data)
+
+
 async def remove(ctx: OperationContext, space: SpaceId, *keys: str) -> None:
     """Remove blobs physically."""
     if keys:

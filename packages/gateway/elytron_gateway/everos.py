@@ -5,9 +5,10 @@ what it extracts takes a while to be found.
 """
 
 import asyncio
+import base64
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from elytron_core.clock import Clock, Instant
 from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable, Unsupported
 from elytron_core.planes.transcript import Role
 from elytron_gateway.names import Owner
-from elytron_gateway.upstream import Added, Flushed, Found, Told, Where
+from elytron_gateway.upstream import Added, Flushed, Found, Item, Told, Where
 
 if TYPE_CHECKING:
     import httpx
@@ -27,6 +28,8 @@ MESSAGES = 500
 OK = 200
 _BETWEEN = "~"
 _TRANSIENT = frozenset({502, 503, 504})
+_OF_FILES = frozenset({413, 415, 422, 503})
+"""How it refuses what it cannot read, or is not set up to read."""
 _LASTING = frozenset({"CAPABILITY_UNAVAILABLE"})
 """Codes that come with a transient status and do not pass by themselves."""
 
@@ -75,10 +78,19 @@ class EverOsUpstream:
         place = _place(owner, session)
         for start in range(0, len(told), MESSAGES):
             part = told[start : start + MESSAGES]
-            messages = [_message(owner, one) for one in part]
-            # A call that arrived and whose answer was lost would be done twice, so only a refusal is tried again.
-            await self._post("/add", place | {"messages": messages}, is_repeatable=False, key=_key(part))
+            has_files = any(one.items for one in part)
+            try:
+                await self._add(place, [_message(owner, one) for one in part], _key(part))
+            except GatewayRefused as error:
+                if not has_files or error.status not in _OF_FILES:
+                    raise
+                # It reads no such file, or none at all; what could be read of it here is in the text.
+                await self._add(place, [_message(owner, replace(one, items=())) for one in part], _key(part))
         return Added()
+
+    async def _add(self, place: Json, messages: list[Json], key: str | None) -> None:
+        # A call that arrived and whose answer was lost would be done twice, so only a refusal is tried again.
+        await self._post("/add", place | {"messages": messages}, is_repeatable=False, key=key)
 
     async def flush(self, owner: Owner, session: str, /) -> Flushed:
         told = await self._post("/flush", _place(owner, session), is_repeatable=True)
@@ -220,10 +232,18 @@ def _message(owner: Owner, told: Told) -> Json:
         "sender_name": said.speaker,
         "role": said.role.value,
         "timestamp": max(1, said.at or 1),
-        "content": said.text,
+        "content": [_content(item) for item in told.items] or said.text,
     }
     call = told.metadata.get("tool_call_id")
     return message | ({"tool_call_id": call} if call else {})
+
+
+def _content(item: Item) -> Json:
+    said = item.said
+    if not item.data:
+        return {"type": said.type, "text": said.text}
+    named = {"name": said.name} if said.name else {}
+    return {"type": said.type, "base64": base64.b64encode(item.data).decode(), "ext": said.ext, **named}
 
 
 def _episode(owner: Owner, item: Json) -> Found | None:

@@ -5,21 +5,24 @@ import binascii
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from elytron.context import OperationContext
 from elytron_core import canonical, limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, PayloadTooLarge, UnsupportedMedia
-from elytron_core.planes.gateway import ATTACHMENTS, Attachment
+from elytron_core.planes.gateway import ATTACHMENTS, Attachment, MessageItem
 from elytron_core.planes.transcript import Message, Role
 from elytron_gateway import blobs
 from elytron_gateway.extraction import Unreadable, media_type, read_chunks
 from elytron_gateway.names import Owner
 from elytron_gateway.shelves import Shelf, commit, record_of
-from elytron_gateway.upstream import Told
+from elytron_gateway.upstream import Item, Told
 from elytron_gateway.wire import ContentItem, WireMessage
 
 _READABLE = frozenset({"doc", "pdf", "html"})
+_PREFIX = "a_"
+"""How the id of an attachment begins; its key is the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Parsed:
 
     told: Told
     files: tuple[File, ...]
+    parts: tuple[str | File, ...] = ()
+    """What it is made of, in its order."""
 
 
 async def parse(
@@ -78,7 +83,7 @@ async def keep_files(
         key = await _key(ctx, owner, session_id, parsed.told.key, number)
         known = await shelf.get(owner.space, key)
         if known is not None:
-            kept.append((f"a_{key}", known.value))
+            kept.append((f"{_PREFIX}{key}", known.value))
             continue
         record = Attachment(
             memory_id=memory_id,
@@ -102,8 +107,40 @@ async def keep_files(
             if known is None:
                 raise
             record = known.value
-        kept.append((f"a_{key}", record))
+        kept.append((f"{_PREFIX}{key}", record))
     return kept
+
+
+async def drop_files(ctx: OperationContext, owner: Owner, kept: Sequence[tuple[str, Attachment]], /) -> None:
+    """Remove files that were kept for messages that were refused."""
+    shelf = Shelf(ctx, ATTACHMENTS, Attachment)
+    for attachment_id, _ in kept:
+        found = await shelf.get(owner.space, attachment_id.removeprefix(_PREFIX))
+        if found is not None:
+            await commit(ctx, owner.space, shelf.remove(found))
+            await blobs.remove(ctx, owner.space, found.key)
+
+
+def with_items(parsed: Parsed, kept: Sequence[tuple[str, Attachment]], /) -> Told:
+    """Return the message for an upstream that reads files itself; they lie with the attachments in `kept`.
+
+    What a message only names the address of stays with us: an upstream would fetch it from where it stands.
+    """
+    if not any(file.data for file in parsed.files):
+        return parsed.told
+    keys = iter([attachment_id.removeprefix(_PREFIX) for attachment_id, _ in kept])
+    items = [_item(part, "" if isinstance(part, str) else next(keys)) for part in parsed.parts]
+    return replace(parsed.told, items=tuple(item for item in items if item.said.text or item.data))
+
+
+def _item(part: str | File, key: str) -> Item:
+    if isinstance(part, str):
+        return Item(MessageItem(type="text", text=part))
+    if not part.data:
+        return Item(MessageItem(type="text", text=_named(part)))
+    name = part.item.name or part.name
+    ext = part.item.ext or PurePosixPath(name).suffix.lstrip(".") or "bin"
+    return Item(MessageItem(type=part.item.type, attachment=key, name=name[: limits.NAME_CHARS], ext=ext), part.data)
 
 
 async def _key(ctx: OperationContext, owner: Owner, session_id: str, told_key: str | None, number: int) -> str:
@@ -115,13 +152,14 @@ async def _key(ctx: OperationContext, owner: Owner, session_id: str, told_key: s
 async def _parse(number: int, message: WireMessage, uploads: Mapping[str, Upload]) -> Parsed:
     items = message.content if isinstance(message.content, tuple) else ()
     texts = [message.content] if isinstance(message.content, str) else []
-    files: list[File] = []
+    parts: list[str | File] = []
     for place, item in enumerate(items):
         if item.text is not None:
+            parts.append(item.text)
             texts.append(item.text)
             continue
         file = _file(item, uploads, field=f"messages.{number}.content.{place}")
-        files.append(file)
+        parts.append(file)
         texts.append(await _text_of(file))
     calls = [call.model_dump(mode="json") for call in message.tool_calls or ()]
     if calls:
@@ -135,7 +173,8 @@ async def _parse(number: int, message: WireMessage, uploads: Mapping[str, Upload
     metadata: dict[str, str | int | float | bool | None] = {"sender_id": message.sender_id}
     if message.tool_call_id:
         metadata["tool_call_id"] = message.tool_call_id
-    return Parsed(Told(said, metadata=metadata), tuple(files))
+    files = tuple(part for part in parts if isinstance(part, File))
+    return Parsed(Told(said, metadata=metadata), files, tuple(parts))
 
 
 def _file(item: ContentItem, uploads: Mapping[str, Upload], *, field: str) -> File:
@@ -160,8 +199,8 @@ def _file(item: ContentItem, uploads: Mapping[str, Upload], *, field: str) -> Fi
 
 async def _text_of(file: File) -> str:
     """Return what stands in the message for a file: its text where it can be read, else that it was there."""
-    name = file.item.name or file.name or file.item.uri or ""
-    told = f"[{file.item.type}: {name}]" if name else f"[{file.item.type}]"
+    told = _named(file)
+    name = file.item.name or file.name
     if file.item.type not in _READABLE or not file.data:
         return told
     try:
@@ -170,3 +209,8 @@ async def _text_of(file: File) -> str:
     except (Unreadable, UnsupportedMedia):
         return told
     return "\n".join((told, *(chunk.text for chunk in chunks)))
+
+
+def _named(file: File) -> str:
+    name = file.item.name or file.name or file.item.uri or ""
+    return f"[{file.item.type}: {name}]" if name else f"[{file.item.type}]"

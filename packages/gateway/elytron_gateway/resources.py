@@ -83,10 +83,7 @@ class Resources:
     async def retry(self, owner: Owner, resource_id: str, /) -> Resource:
         """Read a resource's bytes again and make their text searchable. Raises NotFound."""
         kept = await self._require(owner, resource_id)
-        data = bytearray()
-        async for chunk in self._ctx.store.read_blob(owner.space, kept.key):
-            data += chunk
-        return await self._ingest(owner, kept, bytes(data))
+        return await self._ingest(owner, kept, await blobs.read(self._ctx, owner.space, kept.key))
 
     async def all(self, owner: Owner, /) -> list[Resource]:
         """Return the owner's resources, oldest first."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Self
 
 from elytron.runtime import MemoryRuntime
@@ -28,6 +29,9 @@ from elytron_gateway.sessions import Sessions
 from elytron_gateway.shelves import record_of
 from elytron_gateway.upstream import EmbeddedUpstream, Upstream
 from elytron_gateway.users import SPACE, Users
+
+UNKNOWN = "unknown"
+"""The memory of an attachment, where the upstream tells none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +150,25 @@ class Gateway:
         parsed = await messages.parse(request.messages, uploads=uploads or {}, key=idempotency_key)
         room = self._quotas.room(owner, Quantity.MESSAGES)
         await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=room, key=idempotency_key)
+        session, ctx = request.session_id, self._runtime.context
+        told = [one.told for one in parsed]
+        before: list[list[tuple[str, Attachment]]] = []
         async with AsyncExitStack() as failed:
             # Counted before, so that no quota is passed; under a key, a repeat brings what was counted.
             if idempotency_key is None:
-                failed.push_async_callback(self._sessions.shrink, owner, request.session_id, messages=len(parsed))
-            added = await (self._backlog or self._upstream).add(owner, request.session_id, [one.told for one in parsed])
+                failed.push_async_callback(self._sessions.shrink, owner, session, messages=len(parsed))
+            if self._backlog is not None:
+                # Kept before, too: what waits for an upstream finds its files there.
+                before = [await messages.keep_files(ctx, owner, session, one, UNKNOWN) for one in parsed]
+                told = [messages.with_items(one, files) for one, files in zip(parsed, before, strict=True)]
+                if idempotency_key is None:
+                    failed.push_async_callback(messages.drop_files, ctx, owner, [*chain.from_iterable(before)])
+            added = await (self._backlog or self._upstream).add(owner, session, told)
             failed.pop_all()
         attachments: list[wire.AttachmentAnswer] = []
         for number, one in enumerate(parsed):
-            memory_id = added.ids[number] if number < len(added.ids) else "unknown"
-            kept = await messages.keep_files(self._runtime.context, owner, request.session_id, one, memory_id)
+            memory_id = added.ids[number] if number < len(added.ids) else UNKNOWN
+            kept = before[number] if before else await messages.keep_files(ctx, owner, session, one, memory_id)
             attachments += [_attachment(attachment_id, record) for attachment_id, record in kept]
         return wire.AddAnswer(
             session_id=request.session_id,

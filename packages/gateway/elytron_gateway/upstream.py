@@ -18,6 +18,7 @@ from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallF
 from elytron_core.contracts.writing import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.ids import TurnId
+from elytron_core.planes.gateway import MessageItem
 from elytron_core.planes.transcript import TURNS, Message, Metadata, Turn, message_id
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
@@ -30,10 +31,23 @@ DRAWN = frozenset({Outcome.STORED, Outcome.UPDATED})
 
 
 @dataclass(frozen=True, slots=True)
+class Item:
+    """A part of a message, with the bytes where it is a file."""
+
+    said: MessageItem
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
-    """A message for the upstream. `key` makes a repeat of the same message one."""
+    """A message for the upstream. `key` makes a repeat of the same message one.
+
+    `items` are what it is made of where there are files among it, for an upstream that reads these itself; the message
+    has what can be read of them here.
+    """
 
     message: Message
+    items: tuple[Item, ...] = ()
     key: str | None = None
     tags: tuple[str, ...] = ()
     metadata: Metadata = field(default_factory=dict[str, str | int | float | bool | None])

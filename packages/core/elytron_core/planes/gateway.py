@@ -151,10 +151,22 @@ class Twin(Value):
     resource_id: Name
 
 
+class MessageItem(Value):
+    """A part of a message as its host sent it: words, or a file, whose bytes lie with the attachment of that key."""
+
+    type: Name
+    text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] = ""
+    attachment: str = ""
+    name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    ext: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+
+
 class WaitingMessage(Value):
     """A message that its upstream was not told yet."""
 
     message: transcript.Message
+    items: tuple[MessageItem, ...] = ()
+    """What it is made of, where there are files among it."""
     key: Name | None = None
     tags: tuple[Name, ...] = ()
     metadata: transcript.Metadata = {}

@@ -36,10 +36,10 @@ def text_of(data: bytes, /) -> str | None:
 def _decoded(data: bytes, encoding: str) -> str | None:
     """Return the text without a mark before it; a text holds no NUL."""
     try:
-        text = codecs.decode(data, encoding)
-    except (LookupError, ValueError, TypeError):
+        text = data.decode(encoding)
+    except (LookupError, ValueError):
         return None
-    return text if isinstance(text, str) and "\0" not in text else None
+    return text if "\0" not in text else None
 
 
 def _is_chinese(data: bytes) -> bool:
