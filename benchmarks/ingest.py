@@ -9,6 +9,7 @@ opened the store and recalled once, the resident memory and the time to the firs
 
 import argparse
 import asyncio
+import itertools
 import random
 import subprocess
 import sys
@@ -28,8 +29,8 @@ def texts(count: int) -> list[str]:
     """Return `count` texts of 10 to 35 words from a vocabulary with Zipf's frequencies."""
     dice = random.Random(7)
     words = ["".join(dice.choices("abcdefghijklmnoprstuvw", k=dice.randint(3, 9))) for _ in range(20_000)]
-    weights = [1 / (place + 1) for place in range(len(words))]
-    return [" ".join(dice.choices(words, weights, k=dice.randint(10, 35))) for _ in range(count)]
+    weights = list(itertools.accumulate(1 / (place + 1) for place in range(len(words))))
+    return [" ".join(dice.choices(words, cum_weights=weights, k=dice.randint(10, 35))) for _ in range(count)]
 
 
 def turn(number: int, text: str) -> elytron.TurnDraft:

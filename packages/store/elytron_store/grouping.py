@@ -97,7 +97,7 @@ class GroupCommitter:
             waiting = self._waiting.popleft()
             if not waiting[1].done():
                 group.append(waiting)
-                size += sum(len(put.body) for put in waiting[0].puts)
+                size += sum([len(put.body) for put in waiting[0].puts])
         self._room.set()
         return group
 

@@ -301,10 +301,11 @@ def validate(batch: Batch, /) -> None:
         seen.add(delete.ref)
     if len(seen) != len(batch.puts) + len(batch.deletes):
         raise InvalidInput(field="batch", problem="changes one document twice")
-    for require in batch.requires:
-        require_ref(require.ref)
-    for entry in batch.entries:
-        require_ref(entry.ref)
+    asked = [require.ref for require in batch.requires]
+    for ref in asked + [entry.ref for entry in batch.entries]:
+        # An entry mostly names what was just looked at.
+        if ref not in seen:
+            require_ref(ref)
     if batch.idempotency is not None:
         require_name(batch.idempotency.key, field="idempotency key", limit=limits.IDEMPOTENCY_KEY_CHARS)
 

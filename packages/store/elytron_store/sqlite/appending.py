@@ -1,7 +1,7 @@
 """The journal's side of a transaction: the next sequences of each space, and the entries that take them."""
 
 from elytron_core.errors import StoreCorrupt
-from elytron_core.ports.store import Batch
+from elytron_core.ports.store import Action, Batch
 from elytron_store.sqlite import rows
 from elytron_store.sqlite.driver import Raw
 
@@ -11,6 +11,7 @@ _MOVE_HEAD = (
     'ON CONFLICT (space) DO UPDATE SET sequence = excluded.sequence, "check" = excluded."check"'
 )
 _APPEND = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_WORDS = {action: action.value for action in Action}
 
 
 class Appending:
@@ -38,7 +39,7 @@ class Appending:
         space = batch.space
         first = sequence = self.head(space) + 1
         for sequence, entry in enumerate(batch.entries, first):
-            (collection, key), action, digest = entry.ref, entry.action.value, entry.digest
+            (collection, key), action, digest = entry.ref, _WORDS[entry.action], entry.digest
             at = batch.at if entry.at is None else entry.at
             check = rows.check_of(space, sequence, at, action, collection, key, digest)
             self._entries.append((space, sequence, at, action, collection, key, digest, check))

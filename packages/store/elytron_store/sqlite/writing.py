@@ -100,10 +100,13 @@ class _Stretch:
             return True
         space = batch.space
         touched: set[tuple[str, Ref | str]] = {(space, put.ref) for put in batch.puts}
-        touched.update((space, delete.ref) for delete in batch.deletes)
+        if batch.deletes:
+            touched.update([(space, delete.ref) for delete in batch.deletes])
         if batch.idempotency is not None:
             touched.add((space, batch.idempotency.key))
-        if not self._touched.isdisjoint(touched) or any((space, ask.ref) in self._touched for ask in batch.requires):
+        if not self._touched.isdisjoint(touched):
+            return False
+        if batch.requires and not self._touched.isdisjoint([(space, ask.ref) for ask in batch.requires]):
             return False
         self._touched |= touched
         return True
