@@ -9,7 +9,7 @@ import elytron
 from elytron_core.contracts.writing import FactOperation, Outcome, Verdict
 from elytron_core.errors import IdempotencyConflict, InvalidInput, ScopeMissing, TurnConflict
 from elytron_core.planes.long_term import Authority
-from elytron_core.planes.transcript import Delivery, Role
+from elytron_core.planes.transcript import Delivery, Role, ToolObservation
 
 pytestmark = pytest.mark.anyio
 
@@ -76,6 +76,30 @@ async def test_an_assistant_text_counts_only_where_it_was_delivered(
     await talk(memory, (Role.USER, "Hello"), (Role.ASSISTANT, "Hi"), delivery=delivery)
     (turn,) = (await memory.replay()).turns
     assert [message.text for message in turn.messages] == ["Hello"]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\u3000"])
+async def test_a_turn_without_words_is_skipped_and_says_so(memory: elytron.MemoryRuntime, text: str) -> None:
+    report = await memory.add([{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}])
+    told = [(decision.outcome, decision.reason) for decision in report.decisions]
+    assert told == [(Outcome.SKIPPED, "a turn without words leaves no evidence"), (Outcome.STORED, "")]
+    assert not (await memory.add(text)).changed
+    (turn,) = (await memory.replay()).turns
+    assert [message.text for message in turn.messages] == ["Noted."]
+
+
+async def test_a_message_without_words_keeps_its_place_beside_others(memory: elytron.MemoryRuntime) -> None:
+    await talk(memory, (Role.USER, ""), (Role.ASSISTANT, "Still there?"))
+    (turn,) = (await memory.replay()).turns
+    assert [message.text for message in turn.messages] == ["", "Still there?"]
+
+
+async def test_a_turn_without_words_is_evidence_of_what_was_done_in_it(memory: elytron.MemoryRuntime) -> None:
+    used = ToolObservation(observation_id="o1", tool_name="lights")
+    draft = elytron.TurnDraft(messages=(elytron.Message(text=""),), tool_observations=(used,))
+    write = elytron.TranscriptWrite(turns=(draft,))
+    report = await memory.write(elytron.MemoryWriteRequest(write=write))
+    assert report.decisions[0].outcome is Outcome.STORED
 
 
 async def test_an_idempotency_key_answers_a_repeat_with_the_first_report(memory: elytron.MemoryRuntime) -> None:

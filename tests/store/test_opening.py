@@ -88,6 +88,12 @@ def test_a_path_to_a_folder_is_a_file_store(tmp_path: Path) -> None:
     assert parse_url(str(tmp_path)) == StoreAddress("file", tmp_path)
 
 
+@pytest.mark.parametrize("url", ["\ud800.db", "\ud800/", "sqlite:///\ud800.db", "file:///%ff"])
+def test_a_name_that_is_not_utf8_is_no_address(url: str) -> None:
+    with pytest.raises(StoreUrlInvalid):
+        parse_url(url)
+
+
 def test_a_path_that_no_system_takes_is_no_address() -> None:
     with pytest.raises(StoreUrlInvalid, match="is no path that can be looked at"):
         parse_url("x" * 5_000 + ".db")

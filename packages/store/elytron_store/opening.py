@@ -144,7 +144,7 @@ def _is_nothing(path: Path) -> bool:
 
 
 def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddress:
-    if not text or "\0" in text:
+    if not text or "\0" in text or not _is_utf8(text):
         raise StoreUrlInvalid(problem="is empty, or no path that a system takes")
     try:
         path = Path(text).expanduser()
@@ -161,6 +161,14 @@ def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddr
     raise StoreUrlInvalid(problem="is neither a URL, nor a folder, nor a path that ends in .db, .sqlite, .sqlite3 or /")
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
+
+
 def _path(rest: str) -> Path:
     """Return the path behind a scheme."""
     if "?" in rest or "#" in rest:
@@ -173,8 +181,8 @@ def _path(rest: str) -> Path:
         rest = "/" + absolute.lstrip("/")
     try:
         text = unquote_to_bytes(rest).decode("utf-8")
-    except UnicodeDecodeError:
-        raise StoreUrlInvalid(problem="has %-escapes that are not UTF-8") from None
+    except UnicodeError:
+        raise StoreUrlInvalid(problem="has %-escapes or characters that are not UTF-8") from None
     if not text.strip("/") or "\0" in text:
         raise StoreUrlInvalid(problem="names no file or folder")
     if text == ":memory:":

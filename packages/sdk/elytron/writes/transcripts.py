@@ -37,6 +37,7 @@ _TURNS = Vouched(
     "agent", "app", "project", "tags", "metadata", "forgotten", "source", "actor", "tool_observations", "host_refs",
     "external_content_used", "candidate_ids",
 )  # fmt: skip
+NO_WORDS = "a turn without words leaves no evidence"
 _DECISIONS = Vouched(WriteDecision, "plane", "id", "outcome", "verdict", "reason", "name")
 
 
@@ -99,8 +100,7 @@ async def _plan(
         stored: list[transcript.Turn] = []
         for draft in write.turns:
             messages = transcript.evidence_of(draft.messages, draft.delivery)
-            if not messages:
-                reason = f"delivery {draft.delivery.value} leaves no evidence"
+            if reason := _no_evidence(draft, messages):
                 decisions.append(_decision(Outcome.SKIPPED, None, draft, reason, Verdict.REJECT))
                 continue
             digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
@@ -130,6 +130,17 @@ async def _plan(
         return Planned(
             changes, tuple(decisions), about, requires, GrownHead(tag, grown, revision + 1, head.next_sequence, line)
         )
+
+
+def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> str:
+    """Return why a turn that would keep `messages` is no evidence of anything; empty where it is."""
+    if not messages:
+        return f"delivery {draft.delivery.value} leaves no evidence"
+    if any(message.text.strip() for message in messages):
+        return ""
+    # A host may tell of a turn without words what was done in it.
+    told = draft.tool_observations or draft.host_refs or draft.candidate_ids or draft.attributes
+    return "" if told else NO_WORDS
 
 
 def _put_attributes(

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from elytron_core.errors import PermissionRefused, StoreFailed, StoreFull, StoreUnavailable
 
 ENGINE = "file"
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""How a device says that it has no room."""
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def while_writing(doing: str, /) -> Generator[None]:
             "the file store may not be written by this user: give the folder to the user who runs elytron"
         ) from error
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in FULL:
             raise StoreFull(engine=ENGINE) from error
         if error.errno == errno.EROFS:
             raise StoreUnavailable(

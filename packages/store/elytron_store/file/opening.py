@@ -6,7 +6,7 @@ from elytron_core.clock import Instant
 from elytron_core.errors import PermissionRefused, StoreForeign, StoreUnavailable
 from elytron_store import manifest
 from elytron_store.file import blobs, places
-from elytron_store.file.failures import ENGINE
+from elytron_store.file.failures import ENGINE, FULL
 from elytron_store.file.locks import locked
 from elytron_store.file.places import Places
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
@@ -27,7 +27,7 @@ def prepare(where: Places, /, *, at: Instant, profile: str | None, sealed: bool,
         with locked(where.locks / "store", wait_s=busy_wait_s):
             # Looked at once more: another process may have made the store in the meantime.
             kept = _manifest(where, at=at, profile=profile, sealed=sealed)
-            places.write_file(where.manifest, kept.to_bytes())
+            _note(where, kept)
             places.make_folder(where.spaces)
         blobs.sweep(where, busy_wait_s=busy_wait_s)
         if where.trash.is_dir():
@@ -56,6 +56,15 @@ def _manifest(where: Places, *, at: Instant, profile: str | None, sealed: bool) 
     found = manifest.read(data)
     manifest.require_match(found, engine=ENGINE, profile=profile, sealed=sealed)
     return found.model_copy(update={"opened_at": at})
+
+
+def _note(where: Places, kept: Manifest) -> None:
+    """Write the manifest; one that is there stays as it is where the device has no room for another. Raises OSError."""
+    try:
+        places.write_file(where.manifest, kept.to_bytes())
+    except OSError as error:
+        if error.errno not in FULL or not where.manifest.exists():
+            raise
 
 
 def _kept(where: Places) -> bytes | None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.errors import StoreBusy, StoreForeign, StoreReadOnly, StoreUnavailable
+from elytron_core.errors import StoreBusy, StoreForeign, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_store.durability import Durability
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_match
 from elytron_store.sqlite import blobs
 from elytron_store.sqlite.connection import transaction
-from elytron_store.sqlite.driver import Access, JournalMode, Library, Place, Raw, patiently
+from elytron_store.sqlite.driver import ERRORS, Access, JournalMode, Library, Place, Raw, patiently, translate
 from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate, page_bytes, recognise
 
 _CACHE_KIB = 16_384
@@ -66,6 +66,13 @@ def connect_writer(library: Library, path: Path, /) -> Raw:
     return library.connect(str(path), wait_s=0.0)
 
 
+def connect_alone(library: Library, path: Path, /) -> Raw:
+    """Return a writer's connection that shares the file with nobody, and so keeps the index of its WAL to itself."""
+    raw = connect_writer(library, path)
+    raw.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return raw
+
+
 def connect_reader(library: Library, path: Path, busy_wait_s: float, /) -> Raw:
     """Return a connection that cannot write, and waits for a lock as long as it may."""
     if is_read_only(path):
@@ -98,7 +105,7 @@ def prepare(raw: Raw, wanted: Wanted, /) -> Access:
 
     Nothing is written to a file that is not a store. Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable.
     """
-    patiently(lambda: recognise(raw, known=len(wanted.steps)), wait_s=wanted.busy_wait_s)
+    version = patiently(lambda: recognise(raw, known=len(wanted.steps)), wait_s=wanted.busy_wait_s)
     raw.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     access = Access(_set_journal_mode(raw, wanted), wanted.busy_wait_s, Place.of(wanted.path))
     # Without a WAL only EXTRA makes the removal of the journal file, which is the commit, survive a power cut.
@@ -108,10 +115,15 @@ def prepare(raw: Raw, wanted: Wanted, /) -> Access:
     raw.execute(f"PRAGMA journal_size_limit = {limits.STORE_WAL_BYTES}")
     raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     raw.execute(f"PRAGMA wal_autocheckpoint = {limits.STORE_CHECKPOINT_BYTES // page_bytes(raw)}")
-    with transaction(raw, access):
-        migrate(raw, wanted.path, library=wanted.library, steps=wanted.steps)
-        _match_manifest(raw, wanted)
-        blobs.sweep(raw, wanted.at - limits.STORE_UPLOAD_KEEP_MS)
+    try:
+        with transaction(raw, access):
+            migrate(raw, wanted.path, library=wanted.library, steps=wanted.steps)
+            _match_manifest(raw, wanted)
+            blobs.sweep(raw, wanted.at - limits.STORE_UPLOAD_KEEP_MS)
+    except ERRORS as error:
+        # A store that matches is read without noting when, on a device that has no room for the note.
+        if version != len(wanted.steps) or not isinstance(translate(error, doing="opening"), StoreFull):
+            raise
     return access
 
 

@@ -3,13 +3,14 @@
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar, TypeVarTuple
 
 from elytron_core import limits
 from elytron_core.clock import Clock
-from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, StoreReadOnly, StoreUnavailable
+from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
@@ -30,6 +31,7 @@ from elytron_store.sqlite.connection import Connection, transaction
 from elytron_store.sqlite.driver import ERRORS, Access, Library, Raw, translate
 from elytron_store.sqlite.driver import library as default_library
 from elytron_store.sqlite.memo import Memo
+from elytron_store.sqlite.opening import Wanted
 from elytron_store.sqlite.schema import STEPS, Step
 
 T = TypeVar("T")
@@ -44,6 +46,7 @@ class SqliteStore:
 
     Commits that wait at the same time share one flush. With `Durability.NORMAL` an acknowledged write survives the end
     of the process, not a power cut. A write that fails at the device ends the handle for writes: open it again.
+    On a device without room what is stored can be read, and written again where room was made.
     """
 
     def __init__(
@@ -58,8 +61,8 @@ class SqliteStore:
     ) -> None:
         self._memo = memo
         self._writer = writer
-        self._readers = readers
-        self._reads = [0] * len(readers)
+        self._readers = readers or (writer,)
+        self._reads = [0] * len(self._readers)
         self._clock = clock
         self._access = access
         self._process = os.getpid()
@@ -90,27 +93,38 @@ class SqliteStore:
         StoreUnavailable.
         """
         used = library or default_library()
-        reads_only = opening.is_read_only(path)
-        if not reads_only:
-            opening.create_file(path)
         wanted = opening.Wanted(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s)
+        read = partial(opening.connect_reader, used, path, busy_wait_s)
+        if opening.is_read_only(path):
+            return await cls._opened(wanted, clock, _Way(read, opening.prepare_reading, refused=opening.refusal()))
+        opening.create_file(path)
+        try:
+            write = partial(opening.connect_writer, used, path)
+            return await cls._opened(wanted, clock, _Way(write, opening.prepare))
+        except (StoreFull, StoreFailed):
+            # Mostly there is not even room for the index of the WAL, which handles share; SQLite tells no more.
+            alone = partial(opening.connect_alone, used, path)
+            return await cls._opened(wanted, clock, _Way(alone, opening.prepare, readers=0))
+
+    @classmethod
+    async def _opened(cls, wanted: Wanted, clock: Clock, way: "_Way", /) -> Self:
+        used, path = wanted.library, wanted.path
         opened: list[Connection] = []
         try:
-            read = partial(opening.connect_reader, used, path, busy_wait_s)
-            writer = await _connect(opened, read if reads_only else partial(opening.connect_writer, used, path))
-            access = await writer.run(opening.prepare_reading if reads_only else opening.prepare, wanted)
-            readers = [await _connect(opened, read) for _ in range(_READERS)]
+            writer = await _connect(opened, way.connector)
+            access = await writer.run(way.prepare, wanted)
+            read = partial(opening.connect_reader, used, path, wanted.busy_wait_s)
+            beside = [await _connect(opened, read) for _ in range(way.readers)]
             # Without a WAL every question would lock the file.
-            memo = Memo(opening.connect_reader(used, path, 0.0)) if access.mode == "wal" else None
+            memo = Memo(opening.connect_reader(used, path, 0.0)) if way.readers and access.mode == "wal" else None
         except BaseException as error:
             for connection in opened:
                 await connection.close()
             if isinstance(error, ERRORS):
                 raise translate(error, doing=f"opening {str(path)!r}") from error
             raise
-        store = cls(writer, readers, memo, clock=clock, access=access)
-        if reads_only:
-            store._failed = opening.refusal()
+        store = cls(writer, beside, memo, clock=clock, access=access)
+        store._failed = way.refused
         return store
 
     async def commit(self, batch: Batch, /) -> Committed:
@@ -226,7 +240,7 @@ class SqliteStore:
                 await self._writer.run(writing.forget_answers, self._access, self._expired())
             if self._access.mode == "wal":
                 await self._writer.run(_cut_at_once)
-        for connection in (*self._readers, self._writer):
+        for connection in dict.fromkeys((*self._readers, self._writer)):
             await connection.close()
 
     def _require_open(self) -> None:
@@ -301,6 +315,19 @@ class SqliteStore:
                 return function(raw, *args)
 
         return await self._write(call)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a file is opened: what makes the write connection, fits it for use, and how many read beside it.
+
+    Without readers the write connection reads too. What is `refused` is all that would be changed.
+    """
+
+    connector: Callable[[], Raw]
+    prepare: Callable[[Raw, Wanted], Access]
+    readers: int = _READERS
+    refused: StoreReadOnly | None = None
 
 
 async def _connect(opened: list[Connection], connector: Callable[[], Raw]) -> Connection:
