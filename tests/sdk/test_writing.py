@@ -80,12 +80,13 @@ async def test_an_assistant_text_counts_only_where_it_was_delivered(
 
 @pytest.mark.parametrize("text", ["", " \n\t\u3000"])
 async def test_a_turn_without_words_is_skipped_and_says_so(memory: elytron.MemoryRuntime, text: str) -> None:
-    report = await memory.add([{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}])
+    drafts = [elytron.TurnDraft(messages=(elytron.Message(text=said),)) for said in (text, "Hi")]
+    report = await memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=tuple(drafts))))
     told = [(decision.outcome, decision.reason) for decision in report.decisions]
     assert told == [(Outcome.SKIPPED, "a turn without words leaves no evidence"), (Outcome.STORED, "")]
-    assert not (await memory.add(text)).changed
+    assert not (await talk(memory, (Role.USER, text))).changed
     (turn,) = (await memory.replay()).turns
-    assert [message.text for message in turn.messages] == ["Noted."]
+    assert [message.text for message in turn.messages] == ["Hi"]
 
 
 async def test_a_message_without_words_keeps_its_place_beside_others(memory: elytron.MemoryRuntime) -> None:
