@@ -15,6 +15,7 @@ from elytron_core.planes.jobs import Pass
 
 pytestmark = pytest.mark.anyio
 
+START = FrozenClock().now()
 NOTED = "2026-01-01: From the transcript of 2026-01-01: Ada, assistant"
 
 
@@ -43,6 +44,49 @@ async def test_an_old_day_is_noted_once_and_brought_into_its_month(
     assert said.message_ids[0] in hit.citations
     again = await hygiene(memory)
     assert not {"notes_drawn", "notes_rolled_up"} & set(again.counts)
+
+
+async def later(memory: elytron.MemoryRuntime, text: str) -> str:
+    """Bring in what was said on the first day of the year, as an import would; return its id."""
+    said = {"text": text, "speaker": "Noor", "at": START + 1}
+    return (await commit(memory, text, input_messages=(said,))).message_ids[0]
+
+
+async def test_a_note_takes_in_what_comes_later_of_its_day_and_so_does_its_month(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    first = await commit(memory, text="I sailed to Lisbon in 2019.")
+    clock.advance(9 * DAY_MS)
+    await hygiene(memory)
+    second = await later(memory, "We met seven whales near the coast.")
+    counts = (await hygiene(memory)).counts
+    assert (counts["notes_drawn"], counts["notes_rolled_up"]) == (1, 1)
+    (hit,) = await notes_of(memory, "whales")
+    assert hit.text.count("> Ada: I sailed to Lisbon in 2019.") == 1
+    assert hit.text.count("> Noor: We met seven whales near the coast.") == 1
+    assert {first.message_ids[0], second} <= set(hit.citations)
+    assert not {"notes_drawn", "notes_rolled_up"} & set((await hygiene(memory)).counts)
+
+
+async def test_what_adds_nothing_leaves_a_note_as_it_is(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
+    await commit(memory, text="I sailed to Lisbon in 2019.")
+    clock.advance(9 * DAY_MS)
+    await hygiene(memory)
+    await later(memory, "I sailed to Lisbon in 2019.")
+    assert "notes_drawn" not in (await hygiene(memory)).counts
+
+
+async def test_a_note_that_somebody_hid_stays_hidden_whatever_comes_later(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    await commit(memory, text="I sailed to Lisbon in 2019.")
+    clock.advance(9 * DAY_MS)
+    await hygiene(memory)
+    linked = tuple(ref.store_key for ref in (await turn(memory, "review")).derived_memory_refs)
+    await memory.forget(elytron.MemoryForgetRequest(scope=SUPPORT, ids=linked))
+    await later(memory, "We met seven whales near the coast.")
+    assert "notes_drawn" not in (await hygiene(memory)).counts
+    assert await notes_of(memory, "whales Lisbon") == []
 
 
 async def test_four_days_are_noted_at_a_time(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:

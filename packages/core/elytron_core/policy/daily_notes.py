@@ -3,14 +3,14 @@
 They are evidence of evidence and no belief: every sentence stands in a quoted line, which no rule reads facts from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant, iso
 from elytron_core.contracts.planes import NoteDraft
 from elytron_core.ids import TurnId
-from elytron_core.planes import transcript
+from elytron_core.planes import notes, transcript
 from elytron_core.planes.roles import Role
 from elytron_core.policy import gleaning, maintaining
 from elytron_core.policy.provenance import NOTE_HEADING, own_words
@@ -46,11 +46,10 @@ def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, i
     days: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
     goes_on = is_cut
     for turn_id, turn in turns:
-        at = _at(turn)
-        if at >= now - maintaining.NOTES_AFTER_DAYS * DAY_MS:
+        if _at(turn) >= now - maintaining.NOTES_AFTER_DAYS * DAY_MS:
             goes_on = False
             break
-        day = iso(at)[: len("2026-08-03")]
+        day = _day(turn)
         if not days or days[-1][0] != day:
             days.append((day, []))
         days[-1][1].append((turn_id, turn))
@@ -68,6 +67,19 @@ def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, i
         if draft is not None:
             drafts[day] = draft
     return Drawn(tuple(drafts.values()), through)
+
+
+def drawn_again(note: notes.DailyNote, turns: Iterable[tuple[TurnId, transcript.Turn]], /) -> NoteDraft | None:
+    """Return the note of a day from those turns of it; None where there is nothing else to tell than `note` tells."""
+    told = {turn_id: turn for turn_id, turn in turns if _day(turn) == note.period}
+    draft = _note(note.period, sorted(told.items()))
+    if draft is None or (draft.text, draft.citations) == (note.text, note.citations):
+        return None
+    return draft
+
+
+def _day(turn: transcript.Turn) -> str:
+    return iso(_at(turn))[: len("2026-08-03")]
 
 
 def _at(turn: transcript.Turn) -> Instant:

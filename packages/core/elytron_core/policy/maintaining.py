@@ -97,10 +97,24 @@ def fitting(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /) -
 
 
 def rolled_up(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /) -> str:
-    """Return the text of a month's note: what it said before, then each day with its date, cut at what a note holds."""
-    told = [month.text] if month is not None else []
+    """Return the text of a month's note: what it said before, then each day with its date, cut at what a note holds.
+
+    A day that it told before is told as it is now.
+    """
+    told = [line for line in month.text.splitlines() if not _tells_of(line, days)] if month is not None else []
     told += [f"{note.period}: {' '.join(note.text.split())}" for note in sorted(days, key=lambda note: note.period)]
     return "\n".join(told)[: limits.NOTE_CHARS]
+
+
+def is_rolled_up(day: notes.DailyNote, month: notes.DailyNote | None, /) -> bool:
+    """Tell whether the month's note stands in the place of the day's."""
+    if month is None or month.forgotten_at is not None:
+        return False
+    return any(_tells_of(line, (day,)) for line in month.text.splitlines())
+
+
+def _tells_of(line: str, days: Iterable[notes.DailyNote]) -> bool:
+    return any(line.startswith(f"{note.period}: ") for note in days)
 
 
 def capsule_of(state: execution.ExecutionState, provenance: tuple[str, ...], /) -> CapsuleDraft | None:

@@ -53,6 +53,11 @@ def own_words(text: str, /) -> str:
     return _NOTE.sub("", told).strip() if NOTE_HEADING in told else told
 
 
+def is_drawn(note: str, /) -> bool:
+    """Tell whether a note's text is one that rules drew from the transcript."""
+    return _NOTE.fullmatch(note) is not None
+
+
 def _beginning(text: str) -> int | None:
     opening = _OPENING.search(text)
     places = [place for place in (text.find(POLICY), opening.start() if opening else -1) if place >= 0]

@@ -1,11 +1,11 @@
-"""Daily notes drawn from the transcript: rules choose the sentences, each day is noted once."""
+"""Daily notes drawn from the transcript: rules choose the sentences, and choose again when a day has more turns."""
 
 from functools import partial
 
 from elytron.passes.working import Work, read_maintained
 from elytron.records import Changes
 from elytron.writes.committing import commit
-from elytron.writes.conversing import plan_missing_notes
+from elytron.writes.conversing import plan_drawn_notes
 from elytron.writes.settling import Settled, settle
 from elytron_core import limits
 from elytron_core.contracts.planes import NotesWrite
@@ -19,7 +19,7 @@ from elytron_core.ports.store import Action, Ref
 
 
 async def draw_notes(work: Work, /) -> int:
-    """Note up to four days older than a week that have no note; return how many were noted.
+    """Note up to four days older than a week that nobody noted; return how many notes were drawn, or drawn again.
 
     Broken off before the last turn is written down, the days are read again and have their notes.
     """
@@ -34,7 +34,9 @@ async def draw_notes(work: Work, /) -> int:
     if found.drafts:
         write = NotesWrite(notes=found.drafts)
         request = MemoryWriteRequest(scope=work.scope, write=write)
-        report = await commit(work.ctx, work.space, request, partial(plan_missing_notes, work.ctx, work.scope, write))
+        report = await commit(
+            work.ctx, work.space, request, partial(plan_drawn_notes, work.ctx, work.scope, write, turns)
+        )
         work.decisions += report.decisions
         count = len(report.decisions)
     if found.through > noted:

@@ -1,5 +1,6 @@
 """What a conversation keeps one of, or one per period or name: execution state, summary, notes, private documents."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
@@ -19,10 +20,11 @@ from elytron_core.contracts.planes import (
 )
 from elytron_core.contracts.writing import Outcome, Verdict, WriteDecision
 from elytron_core.errors import InvalidInput
-from elytron_core.planes import execution, garden, notes, summaries
-from elytron_core.planes.derived_refs import DerivedMemoryPlane
+from elytron_core.ids import TurnId
+from elytron_core.planes import execution, garden, notes, summaries, transcript
+from elytron_core.planes.derived_refs import DerivedMemoryPlane, cited_turn
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import wording
+from elytron_core.policy import daily_notes, maintaining, provenance, wording
 from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
 
@@ -136,16 +138,53 @@ async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, rec
     return desk.planned(notes.NOTES)
 
 
-async def plan_missing_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> Planned:
-    """Return what writing these notes now would change; a period that has a note, shown or hidden, keeps it."""
+async def plan_drawn_notes(
+    ctx: OperationContext,
+    scope: Scope,
+    write: NotesWrite,
+    said: Sequence[tuple[TurnId, transcript.Turn]],
+    record: SpaceRecord,
+    /,
+) -> Planned:
+    """Return what writing these notes, drawn from what was `said`, now would change.
+
+    A note that was drawn before is drawn again from what it cites and what was said; one that somebody wrote or hid stays.
+    """
     desk = _desk(ctx, scope, record)
-    refs = {draft.period: Ref(notes.NOTES, desk.keyed("note", draft.period)) for draft in write.notes}
-    documents = await ctx.store.get(scope.space, tuple(refs.values()))
-    known = {document.ref for document in documents if document is not None}
     for draft in write.notes:
-        if refs[draft.period] not in known:
-            _note(desk, refs[draft.period], draft, None)
+        ref, month_ref = (
+            Ref(notes.NOTES, desk.keyed("note", period))
+            for period in (draft.period, maintaining.month_of(draft.period))
+        )
+        document, month = await ctx.store.get(scope.space, (ref, month_ref))
+        if document is None:
+            _note(desk, ref, draft, None)
+            continue
+        known = notes.DailyNote.from_bytes(document.body)
+        is_hidden = known.forgotten_at is not None and not maintaining.is_rolled_up(
+            known, notes.DailyNote.from_bytes(month.body) if month is not None else None
+        )
+        if is_hidden or not provenance.is_drawn(known.text):
+            continue
+        again = daily_notes.drawn_again(known, (*await _cited(ctx, scope, known), *said))
+        if again is not None:
+            _note(desk, ref, again, document)
+            before = Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, known.id, known.citations)
+            await unlink_left(ctx, scope.space, record, desk.changes, before, after=again.citations)
     return desk.planned(notes.NOTES)
+
+
+async def _cited(
+    ctx: OperationContext, scope: Scope, note: notes.DailyNote
+) -> Sequence[tuple[TurnId, transcript.Turn]]:
+    """Return the turns that a note cites and that are still there."""
+    cited = dict.fromkeys(found[0] for citation in note.citations if (found := cited_turn(citation)) is not None)
+    documents = await ctx.store.get(scope.space, tuple(Ref(transcript.TURNS, turn) for turn in cited))
+    return [
+        (TurnId(document.ref.key), transcript.Turn.from_bytes(document.body))
+        for document in documents
+        if document is not None
+    ]
 
 
 def _note(desk: _Desk, ref: Ref, draft: NoteDraft, document: Document | None) -> None:
