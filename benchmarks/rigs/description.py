@@ -30,7 +30,7 @@ _SECONDS = 600
 _SHORT_SECONDS = 20
 _EXAMPLES = 60
 _SHORT_EXAMPLES = 2
-_WAIT_S = 60.0
+_WAIT_S = 120.0
 _SLACK_S = 240.0
 _LOG_CHARS = 20_000
 _BESIDE = ("events", "send_archive")
@@ -113,7 +113,7 @@ async def run(folder: Path, /, *, seconds: float, examples: int, seed: int) -> l
             )
             if found is not None:
                 wrong.append(f"asked as {who}:\n{found}")
-        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=_WAIT_S) as client:
             ready = await client.get("/readyz")
             if ready.status_code != 200:
                 wrong.append(f"the server is not ready any more: {ready.status_code}")

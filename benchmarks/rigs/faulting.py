@@ -27,7 +27,7 @@ REST = "rest"
 HEALED = "healed"
 _BALLAST = "ballast"
 _CHUNK = 4096
-_ATTACHING_S = 10.0
+_ATTACHING_S = 60.0
 _PATH = re.compile(r"\(\d+<([^>]*)>")
 
 

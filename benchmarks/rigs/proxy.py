@@ -26,8 +26,9 @@ import uvicorn
 import elytron
 from benchmarks.rigs import tables
 from elytron import MemoryListRequest, RemoteMemory
+from elytron.remote.retrying import WAITED_FOR
 from elytron_adapter.principals import Development
-from elytron_core.errors import StillRunning, Unreachable
+from elytron_core.errors import ElytronError
 from elytron_http_shell import create_app
 
 _WRITES = 10_000
@@ -210,7 +211,9 @@ async def _write(memory: RemoteMemory, numbers: Iterator[int], ids: list[str], o
                 report = await memory.add(
                     f"Turn {number} of the rig.", conversation=f"c{number % _TASKS}", idempotency_key=f"key {number}"
                 )
-            except (Unreachable, StillRunning):
+            except ElytronError as error:
+                if error.key not in WAITED_FOR:
+                    raise
                 outcome.called_again += 1
                 continue
             ids.extend(report.ids)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 _CLIENTS = 4
 _PAGE = 500
+_PAUSE_S = 0.1
 _SERVE = "from elytron_cli.main import run; run()"
 
 
@@ -89,7 +90,11 @@ async def settle(port: int, book: Book) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     with contextlib.closing(writer):
         for key in sorted(book.sent.keys() - book.acknowledged):
-            status, told = await ask(reader, writer, "write", turn(book.sent[key]), key=key)
+            while True:
+                status, told = await ask(reader, writer, "write", turn(book.sent[key]), key=key)
+                if status != 503:
+                    break
+                await asyncio.sleep(_PAUSE_S)
             if status != 200:
                 book.failures.append(f"a repeat was answered {status}: {told[:200]!r}")
             book.acknowledged.add(key)

@@ -127,7 +127,7 @@ async def test_a_place_given_to_somebody_who_gives_up_goes_to_the_next() -> None
     await settle()
     full.leave(ADA)  # BOB's turn is decided
     gone.cancel()  # but he is gone before he hears of it
-    await asyncio.wait([gone, next_one], timeout=1)
+    await asyncio.wait([gone, next_one])
     assert gone.cancelled()
     assert next_one.done()
     assert full.running == 1

@@ -67,7 +67,7 @@ async def _served(folder: Path, *options: str) -> tuple[str, int, bytes]:
     assert process.stdout is not None
     told = ""
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(100):
             while not (told.rstrip().endswith("}") or "stop it" in told):
                 line = (await process.stdout.readline()).decode()
                 assert line, "it ended before it listened"

@@ -35,7 +35,7 @@ def start(
 
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=100)
     return process.returncode, out.decode(), err.decode()
 
 
@@ -95,7 +95,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path, environmen
     process = start(tmp_path, environment, "--help")
     assert process.stdout is not None
     process.stdout.close()
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=100) == 1
     assert process.stderr is not None
     assert process.stderr.read() == b""
     process.stderr.close()

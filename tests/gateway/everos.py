@@ -61,7 +61,7 @@ class EverOs:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.should_exit = True
-        self._thread.join(timeout=30)
+        self._thread.join(timeout=100)
         assert not self._thread.is_alive()
         self._listening.close()
 

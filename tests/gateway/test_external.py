@@ -45,7 +45,7 @@ def url() -> Iterator[str]:
     thread.start()
     yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     server.should_exit = True
-    thread.join(timeout=30)
+    thread.join(timeout=100)
     assert not thread.is_alive()
     listening.close()
 

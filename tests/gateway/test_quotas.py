@@ -54,7 +54,7 @@ class Server:
 async def servers(tmp_path: Path) -> AsyncIterator[tuple[Server, Server]]:
     """Two servers of a quota of 16 messages over one file."""
     opened: list[Server] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(100):
         stores = [Pausing(await open_store(str(tmp_path / "memory.db"), clock=SystemClock())) for _ in range(2)]
         async with elytron.open(stores[0], space=None) as one, elytron.open(stores[1], space=None) as other:
             opened += [Server(one, stores[0], Quota(messages=16)), Server(other, stores[1], Quota(messages=16))]

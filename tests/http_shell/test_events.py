@@ -64,7 +64,7 @@ async def parsed(response: httpx.Response) -> AsyncIterator[Event]:
 
 async def taken(events: AsyncIterator[Event], count: int) -> list[Event]:
     found: list[Event] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         async for event in events:
             if "data" in event:
                 found.append(event)

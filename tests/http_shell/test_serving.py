@@ -88,7 +88,7 @@ def test_in_another_thread_signals_are_left_alone() -> None:
     before = signal.getsignal(signal.SIGTERM)
     thread = threading.Thread(target=lambda: asyncio.run(whole()), daemon=True)
     thread.start()
-    thread.join(timeout=30)
+    thread.join(timeout=100)
     assert not thread.is_alive()
     assert signal.getsignal(signal.SIGTERM) is before
 

@@ -61,7 +61,7 @@ async def opened(live: Live, *, key: str = "ada", **more: Any) -> AsyncGenerator
 
 
 async def told(socket: ClientConnection) -> Frame:
-    return json.loads(await asyncio.wait_for(socket.recv(), 10))
+    return json.loads(await asyncio.wait_for(socket.recv(), 100))
 
 
 async def ask(socket: ClientConnection, kind: str, payload: Frame | None = None, **more: Any) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 RUN = "from elytron_cli.main import run; run()"
 PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
-WAIT_S = 30
+WAIT_S = 100
 
 
 @asynccontextmanager

@@ -169,7 +169,7 @@ async def test_a_store_that_is_away_does_not_end_a_worker(clock: FrozenClock) ->
     store.left = 1
     worker = Worker(memory.context, pause_s=0.001)
     worker.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while store.left > 0:
             await asyncio.sleep(0)
         store.left = None

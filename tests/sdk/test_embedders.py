@@ -77,7 +77,7 @@ def service() -> Iterator[Service]:
     yield told
     server.shutdown()
     server.server_close()
-    thread.join(timeout=30)
+    thread.join(timeout=100)
     assert not thread.is_alive()
 
 

@@ -36,7 +36,7 @@ async def stream(found: Journals, after: str | None) -> AsyncIterator[JournalEve
 async def taken(found: Journals, after: str | None, count: int) -> list[JournalEvent | Gap]:
     """Return the next `count` items behind `after`."""
     items: list[JournalEvent | Gap] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         async for item in stream(found, after):
             items.append(item)
             if len(items) == count:

@@ -64,7 +64,7 @@ def serving(server: Server) -> Generator[Server]:
         yield server
     finally:
         running.should_exit = True
-        thread.join(timeout=30)
+        thread.join(timeout=100)
         assert not thread.is_alive()
 
 
@@ -78,7 +78,7 @@ def endpoint() -> Iterator[Server]:
 async def model(endpoint: Server) -> AsyncIterator[OpenAIModel]:
     endpoint.seen.clear()
     model = OpenAIModel(
-        "m", base_url=endpoint.url, api_key=KEY, attempts=2, timeout_s=5, prompt_price=2.0, completion_price=10.0
+        "m", base_url=endpoint.url, api_key=KEY, attempts=2, timeout_s=100, prompt_price=2.0, completion_price=10.0
     )
     yield model
     await model.close()

@@ -58,7 +58,7 @@ for store in ("memory:", "m.db", "folder/"):
     memory.recall("kept")
 """
     run = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(run, cwd=tmp_path, timeout=60, check=True, capture_output=True, text=True)
+    done = subprocess.run(run, cwd=tmp_path, timeout=100, check=True, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("", "")
     with elytron.open(tmp_path / "m.db") as memory:
         assert [item.text for item in memory.get_all().items] == ["kept"]
@@ -80,7 +80,7 @@ if os.fork() == 0:
 assert os.wait()[1] == 0
 memory.add("after")
 """
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=100, check=True)
     with elytron.open(tmp_path / "m.db") as memory:
         assert [item.text for item in memory.get_all().items] == ["before", "in the child", "after"]
 

@@ -163,7 +163,7 @@ class TestStreams:
 
 async def first(items: AsyncGenerator[Any], count: int) -> AsyncIterator[Any]:
     """Yield the first `count` items and end the stream."""
-    async with asyncio.timeout(10), aclosing(items):
+    async with asyncio.timeout(100), aclosing(items):
         for _ in range(count):
             yield await anext(items)
 
@@ -247,7 +247,7 @@ async def patient(port: int, *, scheme: str = "http") -> AsyncGenerator[tuple[Re
             return RemoteMemory(self._transport(), scope=None, sleep=sleep)
 
     address = address_of(f"{scheme}://127.0.0.1:{port}", api_key=KEY)
-    async with Impatient(address, scope=None, timeout_s=5.0) as memory:
+    async with Impatient(address, scope=None, timeout_s=100.0) as memory:
         yield memory, slept
 
 

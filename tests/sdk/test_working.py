@@ -177,7 +177,7 @@ async def test_a_runtime_asked_to_work_does_the_jobs_while_it_is_open(store: Mem
     worker = Worker(memory.context, pause_s=0.001)
     worker.start()
     await finish(memory, "t1", "Well, home is Porto these days.")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while (await memory.list_jobs()).health is not WorkHealth.IDLE:
             await memory.context.commits.next(SPACE).wait()
     await worker.stop()

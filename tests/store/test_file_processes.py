@@ -48,7 +48,7 @@ def heard(worker: "subprocess.Popen[str]", lines: int) -> list[str]:
 
 async def test_processes_that_raise_one_counter_lose_no_step(root: Path, start: Start) -> None:
     workers = [start("count", "25") for _ in range(4)]
-    assert [worker.wait(60) for worker in workers] == [0] * 4
+    assert [worker.wait(100) for worker in workers] == [0] * 4
     store = await FileStore.open(root, clock=FrozenClock())
     assert await one(store, Ref("counters", "00")) == Document(Ref("counters", "00"), 100, b"100")
     assert await sequences(store) == list(range(1, 101))

@@ -98,7 +98,7 @@ class TestDataKey:
             "os.write(1, b''.join(key.seal(b'', b'') for _ in range(50)))\n"
             "os._exit(0) if child == 0 else os.waitpid(child, 0)\n"
         )
-        told = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=60).stdout
+        told = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=100).stdout
         nonces = [told[at + 21 : at + 33] for at in range(0, len(told), 49)]
         assert (len(nonces), len(set(nonces))) == (100, 100)
 

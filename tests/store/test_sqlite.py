@@ -202,7 +202,7 @@ async def test_processes_that_contend_lose_nothing(store: SqliteStore, tmp_path:
         subprocess.Popen([sys.executable, "-c", APPEND, str(tmp_path / "m.db"), str(own)], stderr=subprocess.PIPE)
         for own in (1, 2, 3)
     ]
-    told = [await asyncio.to_thread(writer.communicate, timeout=60) for writer in writers]
+    told = [await asyncio.to_thread(writer.communicate, timeout=100) for writer in writers]
     assert [errors for _, errors in told] == [b"", b"", b""]
     assert await one(store, fact(0)) == Document(fact(0), 30, b"30")
     assert len(await documents(store)) == 181

@@ -203,7 +203,7 @@ async def test_processes_may_make_one_store_at_once(tmp_path: Path) -> None:
     makers = [
         subprocess.Popen([sys.executable, "-c", OPEN, str(path), str(own)], stderr=subprocess.PIPE) for own in range(3)
     ]
-    told = [await asyncio.to_thread(maker.communicate, timeout=60) for maker in makers]
+    told = [await asyncio.to_thread(maker.communicate, timeout=100) for maker in makers]
     assert [errors for _, errors in told] == [b""] * 3
     store = await SqliteStore.open(path, clock=CLOCK)
     assert len(await documents(store)) == 3

@@ -17,7 +17,12 @@ PROGRAM = next(
 )
 """Where Chromium is, None: nowhere."""
 NO_BROWSER = "no Chromium on this machine: install the package `chromium`"
-_WAIT_S = 30.0
+_WAIT_S = 100.0
+_LOOK_S = 0.01
+
+
+class Interrupted(Exception):
+    """The page went elsewhere while a command ran in it."""
 
 
 class Page:
@@ -61,16 +66,27 @@ class Page:
         await self.until(f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url)})")
 
     async def run(self, script: str) -> Any:
-        """Return the value of `script`, awaited where it is a promise. Raises AssertionError for what it throws."""
+        """Return the value of `script`, awaited where it is a promise.
+
+        Raises AssertionError for what it throws, Interrupted.
+        """
         told = await self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "result" not in told:
+            raise Interrupted(told)
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
     async def until(self, claim: str) -> None:
         """Return as soon as what `claim` says in JavaScript is so. Raises TimeoutError."""
         async with asyncio.timeout(_WAIT_S):
-            while not await self.run(f"Boolean({claim})"):
-                await self.run("new Promise(done => setTimeout(done, 10))")
+            while not await self._holds(claim):
+                await asyncio.sleep(_LOOK_S)
+
+    async def _holds(self, claim: str) -> bool:
+        try:
+            return bool(await self.run(f"Boolean({claim})"))
+        except Interrupted:
+            return False
 
 
 @asynccontextmanager
@@ -94,10 +110,9 @@ async def page(folder: Path, /) -> AsyncGenerator[Page]:
         async with asyncio.timeout(_WAIT_S):
             browsers = await _address(browser)
         reading = asyncio.create_task(_drained(browser))
-        async with connect(browsers, max_size=None) as whole:
-            target = await _asked(whole, "Target.getTargets")
-            (one,) = [found["targetId"] for found in target["targetInfos"] if found["type"] == "page"]
-        async with connect(f"{browsers.split('/devtools/')[0]}/devtools/page/{one}", max_size=None) as socket:
+        async with _connected(browsers) as whole:
+            one = await _first_page(whole)
+        async with _connected(f"{browsers.split('/devtools/')[0]}/devtools/page/{one}") as socket:
             found = Page(socket)
             listening = asyncio.create_task(found.listen())
             for domain in ("Page", "Runtime", "Network", "Log"):
@@ -127,6 +142,22 @@ async def _drained(browser: asyncio.subprocess.Process) -> None:
     assert browser.stderr is not None
     while await browser.stderr.readline():
         pass
+
+
+def _connected(url: str) -> connect:
+    """Return the way to a browser, however long it takes to answer: the test's own time bounds it."""
+    return connect(url, max_size=None, open_timeout=_WAIT_S, ping_interval=None)
+
+
+async def _first_page(whole: ClientConnection) -> str:
+    """Return the id of the page that a browser begins with, which is not there yet when it first listens."""
+    async with asyncio.timeout(_WAIT_S):
+        while True:
+            told = await _asked(whole, "Target.getTargets")
+            pages = [found["targetId"] for found in told["targetInfos"] if found["type"] == "page"]
+            if pages:
+                return pages[0]
+            await asyncio.sleep(_LOOK_S)
 
 
 async def _asked(socket: ClientConnection, method: str) -> Any:

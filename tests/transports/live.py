@@ -54,11 +54,11 @@ class Live:
 
     def run(self, work: Coroutine[Any, Any, T], /) -> T:
         """Return the result of `work`, done where the server lives."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=100)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._begun.result(timeout=30)
+        self._begun.result(timeout=100)
         return self
 
     def __exit__(
@@ -70,7 +70,7 @@ class Live:
         """End the server as a signal does: streams say goodbye, what was accepted is done."""
         if self._thread.is_alive():
             self.loop.call_soon_threadsafe(self._end)
-            self._thread.join(timeout=30)
+            self._thread.join(timeout=100)
         assert not self._thread.is_alive()
 
     async def _serve(self) -> None:
