@@ -148,7 +148,8 @@ async def plan_drawn_notes(
 ) -> Planned:
     """Return what writing these notes, drawn from what was `said`, now would change.
 
-    A note that was drawn before is drawn again from what it cites and what was said; one that somebody wrote or hid stays.
+    A note that was drawn before is drawn again from what it cites and what was said.
+    One that somebody wrote or hid stays.
     """
     desk = _desk(ctx, scope, record)
     for draft in write.notes:
