@@ -1,5 +1,6 @@
 """What an SQLite handle remembers of its reads is never older than the last commit of anybody."""
 
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,12 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, Put, Ref
-from elytron_store.sqlite import SqliteStore
+from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, JournalEntry, Put, Ref
+from elytron_store.sqlite import SqliteStore, reading
+from elytron_store.sqlite.driver import Raw
+from elytron_store.sqlite.reading import get
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +67,7 @@ async def test_it_remembers_small_documents_within_its_bounds(tmp_path: Path, mo
         assert len(await store.journal(SPACE, after=0, limit=9)) == 4
     memo = store._memo  # pyright: ignore[reportPrivateUsage]
     assert memo is not None
-    assert len(memo._documents) <= 2  # pyright: ignore[reportPrivateUsage]
+    assert sum(map(len, memo._stands.values())) <= 2  # pyright: ignore[reportPrivateUsage]
     assert len(memo._looks) == 1  # pyright: ignore[reportPrivateUsage]
     memo._watch.close()  # pyright: ignore[reportPrivateUsage]
     assert memo.version() == 0
@@ -158,3 +162,128 @@ async def test_all_that_is_read_at_once_stood_at_one_moment(tmp_path: Path, monk
     assert await mine.get(SPACE, (REF,)) == [Document(REF, 3, b"2")]
     await mine.close()
     await others.close()
+
+
+async def look(store: SqliteStore) -> None:
+    """Look where the journal ends, as whoever follows it does."""
+    entries = await store.journal(SPACE, after=0, limit=100)
+    if entries:
+        assert await store.journal(SPACE, after=entries[-1].sequence - 1, limit=100) == entries[-1:]
+
+
+async def test_what_a_commit_did_not_touch_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await opened(tmp_path)
+    other, tool = Ref("turns", "bb"), Ref("tools", "aa")
+    for ref in (REF, other, tool):
+        await store.commit(batch(b"0", 0, ref))
+    await look(store)
+    first = await store.get(SPACE, (REF, other)), await store.scan(SPACE, "tools", limit=9)
+    read: list[Sequence[Ref]] = []
+    monkeypatch.setattr(reading, "scan", None)
+
+    def counted(raw: Raw, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
+        read.append(refs)
+        return get(raw, space, refs)
+
+    monkeypatch.setattr(reading, "get", counted)
+    await store.commit(batch(b"1", 1))
+    assert await store.get(SPACE, (other,)) == first[0][1:]
+    await look(store)
+    assert await store.scan(SPACE, "tools", limit=9) == first[1]
+    assert await store.get(SPACE, (REF, other)) == [Document(REF, 2, b"1"), first[0][1]]
+    assert read == [[REF]]
+    await store.close()
+
+
+async def test_what_was_being_read_while_it_was_written_is_not_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(tmp_path)
+    await store.commit(batch(b"0", 0))
+    await look(store)
+    read = store._read  # pyright: ignore[reportPrivateUsage]
+
+    async def slow(*args: Any) -> Any:
+        found = await read(*args)
+        await store.commit(batch(b"1", 1))
+        return found
+
+    refs = (REF, Ref("turns", "bb"))
+    monkeypatch.setattr(store, "_read", slow)
+    assert await store.get(SPACE, refs) == [Document(REF, 1, b"0"), None]
+    monkeypatch.setattr(store, "_read", read)
+    await look(store)
+    assert await store.get(SPACE, refs) == [Document(REF, 2, b"1"), None]
+    await store.close()
+
+
+async def test_a_space_that_others_erased_and_began_anew_is_read_anew(tmp_path: Path) -> None:
+    mine, others = await opened(tmp_path), await opened(tmp_path)
+    await mine.commit(batch(b"canary", 0))
+    await look(mine)
+    await mine.get(SPACE, (REF,))
+    await others.erase(Erasure(space=SPACE, at=AT, whole_space=True))
+    anew = Batch(space=SPACE, at=Instant(2), entries=(Entry(Action.WRITE, REF),), puts=(Put(REF, b"anew", 0),))
+    await others.commit(anew)
+    assert await mine.get(SPACE, (REF,)) == [Document(REF, 1, b"anew")]
+    await mine.close()
+    await others.close()
+
+
+async def test_a_damaged_journal_keeps_no_document_from_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(tmp_path)
+    await store.commit(batch(b"0", 0))
+    await look(store)
+    await store.get(SPACE, (REF,))
+    await store.commit(batch(b"1", 0, Ref("turns", "bb")))
+
+    def damaged(*_: object) -> Sequence[JournalEntry]:
+        raise StoreCorrupt(what="journal entry 2")
+
+    monkeypatch.setattr(reading, "journal", damaged)
+    assert await store.get(SPACE, (REF,)) == [Document(REF, 1, b"0")]
+    await store.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whoever_writes_and_erases_in_whatever_order_what_is_read_is_what_stands(
+    tmp_path: Path, seed: int
+) -> None:
+    dice = random.Random(seed)
+    handles = [await opened(tmp_path), await opened(tmp_path)]
+    refs = [Ref(collection, f"{place:02x}") for collection in ("turns", "tools") for place in range(4)]
+    stands: dict[Ref, Document] = {}
+    for step in range(150):
+        store, ref = dice.choice(handles), dice.choice(refs)
+        revision = stands[ref].revision if ref in stands else 0
+        match dice.randrange(8):
+            case 0 | 1 | 2:
+                body = b"%d" % step
+                at = Instant(step)
+                put = Put(ref, body, revision)
+                await store.commit(Batch(space=SPACE, at=at, entries=(Entry(Action.WRITE, ref),), puts=(put,)))
+                stands[ref] = Document(ref, revision + 1, body)
+            case 3 if revision:
+                entries = (Entry(Action.DELETE, ref),)
+                delete = Delete(ref, revision)
+                await store.commit(Batch(space=SPACE, at=Instant(step), entries=entries, deletes=(delete,)))
+                del stands[ref]
+            case 4 if step % 5 == 0:
+                await store.erase(Erasure(space=SPACE, at=Instant(step), refs=(ref,)))
+                stands.pop(ref, None)
+            case 5 if step % 9 == 0:
+                await store.erase(Erasure(space=SPACE, at=Instant(step), whole_space=True))
+                stands.clear()
+            case _:
+                await look(store)
+        reader = dice.choice(handles)
+        if dice.random() < 0.5:
+            await look(reader)
+        some = dice.sample(refs, dice.randint(1, 5))
+        assert await reader.get(SPACE, some) == [stands.get(each) for each in some]
+        tools = [stands[each] for each in refs if each.collection == "tools" and each in stands]
+        assert await reader.scan(SPACE, "tools", limit=9) == tools
+    for store in handles:
+        await store.close()

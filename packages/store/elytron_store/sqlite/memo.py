@@ -1,4 +1,8 @@
-"""What was read lately, as long as nobody has committed anything: asking that is much cheaper than reading again.
+"""What was read lately, as long as nobody has changed it: asking that is much cheaper than reading again.
+
+Of a space everything stands while nobody has committed anything, and while its journal ends as it did then: every
+change of a document leaves an entry. Where this handle alone has committed to the space, what it did not write stands
+too.
 
 What was read or written a moment ago still lies in memory, the system's or SQLite's own. When somebody has committed
 since, small reads of that kind are done again where they are asked for: waiting for a thread would take several times
@@ -6,12 +10,14 @@ as long. All other reads are a thread's, so that no disk is waited for here.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar, TypeVarTuple
 
 from elytron_core import limits
+from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Document, JournalEntry, Put, Ref
+from elytron_core.ports.store import Batch, Committed, Document, JournalEntry, Ref
 from elytron_store.sqlite import reading
 from elytron_store.sqlite.driver import ERRORS, Raw
 from elytron_store.sqlite.reading import Page
@@ -51,6 +57,26 @@ class _Recent(Generic[KeyT]):
         self._keys.clear()
 
 
+@dataclass(slots=True)
+class _Stand:
+    """What was read of a space while its journal ended with `mark` (None: nobody has looked).
+
+    At `version` of the file it is known to stand; at another, when the journal still ends so.
+    """
+
+    mark: JournalEntry | None
+    version: int
+    documents: OrderedDict[Ref, Document | None] = field(default_factory=OrderedDict[Ref, Document | None])
+    scans: dict[Page, Sequence[Document]] = field(default_factory=dict[Page, Sequence[Document]])
+
+    def __len__(self) -> int:
+        return len(self.documents) + len(self.scans)
+
+
+_UNKNOWN = -1
+"""No version of a file."""
+
+
 class Memo:
     """Answers of reads at one version of the file; None where a thread must be asked.
 
@@ -63,8 +89,8 @@ class Memo:
         self._asking = watch.cursor()
         self._version = 0
         self._looks: OrderedDict[Look, Sequence[JournalEntry]] = OrderedDict()
-        self._documents: OrderedDict[Place, Document | None] = OrderedDict()
-        self._scans: OrderedDict[Scan, Sequence[Document]] = OrderedDict()
+        self._stands: OrderedDict[SpaceId, _Stand] = OrderedDict()
+        self._count = 0
         # These hold ids and keyed digests, never content, and so may outlive a version.
         self._looked: _Recent[SpaceId] = _Recent(limits.STORE_MEMO_LOOKS)
         self._read: _Recent[Place] = _Recent(2 * limits.STORE_MEMO_DOCUMENTS)
@@ -77,7 +103,7 @@ class Memo:
         except ERRORS:
             version = 0
         if version != self._version or not version:
-            self._forget_answers()
+            self._looks.clear()
             self._version = version
         return version
 
@@ -96,14 +122,14 @@ class Memo:
 
     def documents(self, version: int, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None] | None:
         """Return what stands at `refs` at `version`, told just now; None also for none, or too many, refs."""
-        known = self._documents
-        if not 0 < len(refs) <= limits.SCAN_MAX:
+        if not version or not 0 < len(refs) <= limits.SCAN_MAX:
             return None
+        known = self._standing(version, space).documents
         try:
-            return [known[space, ref] for ref in refs]
+            return [known[ref] for ref in refs]
         except KeyError:
-            missing = [ref for ref in refs if (space, ref) not in known]
-        if not version or len(missing) > limits.STORE_MEMO_AT_ONCE:
+            missing = [ref for ref in refs if ref not in known]
+        if len(missing) > limits.STORE_MEMO_AT_ONCE:
             return None
         if any((space, ref) not in self._read for ref in missing):
             return None
@@ -112,16 +138,18 @@ class Memo:
         if read is None or self.version() != version:
             return None
         fresh = dict(zip(missing, read, strict=True))
-        found = [fresh[ref] if ref in fresh else known[space, ref] for ref in refs]
+        found = [fresh[ref] if ref in fresh else known[ref] for ref in refs]
         self.keep_documents(version, space, missing, read)
         return found
 
     def scan(self, version: int, scan: Scan, /) -> Sequence[Document] | None:
         """Return a page of a scan at `version`, told just now."""
-        documents = self._scans.get(scan)
-        if documents is not None or not version or scan not in self._scanned:
-            return documents
+        if not version:
+            return None
         space, page = scan
+        documents = self._standing(version, space).scans.get(page)
+        if documents is not None or scan not in self._scanned:
+            return documents
         few = min(page.limit, limits.STORE_MEMO_AT_ONCE)
         documents = self._here(reading.scan, space, page._replace(limit=few))
         if documents is None or len(documents) == few < page.limit:
@@ -131,23 +159,34 @@ class Memo:
 
     def keep_journal(self, version: int, look: Look, entries: Sequence[JournalEntry], /) -> None:
         """Keep a look that was begun at `version`; long ones are not asked twice."""
-        self._looked.note(look[0])
-        if version and version == self._version and len(entries) <= 1:
-            _put(self._looks, look, entries, most=limits.STORE_MEMO_LOOKS)
+        space, _, limit = look
+        self._looked.note(space)
+        if not version or version != self._version or len(entries) > 1:
+            return
+        _put(self._looks, look, entries, most=limits.STORE_MEMO_LOOKS)
+        # Only where nobody has committed since is this where the journal ended at that version.
+        if len(entries) == 1 < limit and self.version() == version:
+            (mark,), stand = entries, self._stands.get(space)
+            if stand is not None and (stand.mark == mark or (stand.mark is None and stand.version == version)):
+                stand.mark, stand.version = mark, version
+            else:
+                self._begin(space, mark, version)
 
     def keep_documents(
         self, version: int, space: SpaceId, refs: Sequence[Ref], documents: Sequence[Document | None], /
     ) -> None:
         """Keep the small ones of what stood at `refs`, whose reading was begun at `version`."""
-        is_told = version and version == self._version
+        stand = self._told(version, space)
         for ref, document in zip(refs, documents, strict=True):
             place = (space, ref)
             if document is not None and len(document.body) > limits.STORE_MEMO_DOCUMENT_BYTES:
                 self._read.drop(place)
                 continue
             self._read.note(place)
-            if is_told:
-                _put(self._documents, place, document, most=limits.STORE_MEMO_DOCUMENTS)
+            if stand is not None:
+                self._count += ref not in stand.documents
+                stand.documents[ref] = document
+        self._make_room()
 
     def keep_scan(self, version: int, scan: Scan, documents: Sequence[Document], /) -> None:
         """Keep a page that was begun at `version`, where it is one of few documents, all small."""
@@ -156,19 +195,43 @@ class Memo:
         ):
             return
         self._scanned.note(scan)
-        if version and version == self._version:
-            _put(self._scans, scan, documents, most=limits.STORE_MEMO_LOOKS)
+        space, page = scan
+        stand = self._told(version, space)
+        if stand is not None:
+            self._count += page not in stand.scans
+            stand.scans[page] = documents
+            self._make_room()
 
-    def written(self, space: SpaceId, puts: Iterable[Put], /) -> None:
-        """Take note of what was just written, the small ones: it is likely to be read soon."""
+    def written(self, batch: Batch, committed: Committed, /) -> None:
+        """Take note of what was just written: the small ones are likely to be read soon, all others stand as before."""
+        space = batch.space
         self._looked.note(space)
-        for put in puts:
+        for put in batch.puts:
             if len(put.body) <= limits.STORE_MEMO_DOCUMENT_BYTES:
                 self._read.note((space, put.ref))
+        if committed.replayed:
+            return
+        last = batch.entries[-1]
+        mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
+        stand = self._stands.get(space)
+        if stand is None or stand.mark is None or stand.mark.sequence + 1 != committed.first:
+            self._begin(space, mark, _UNKNOWN)
+            return
+        stand.mark, stand.version = mark, _UNKNOWN
+        self._count -= len(stand)
+        changed = [change.ref for change in (*batch.puts, *batch.deletes)]
+        for ref in changed:
+            stand.documents.pop(ref, None)
+        if stand.scans:
+            collections = {ref.collection for ref in changed}
+            stand.scans = {page: kept for page, kept in stand.scans.items() if page.collection not in collections}
+        self._count += len(stand)
 
     def forget(self) -> None:
         """Keep nothing."""
-        self._forget_answers()
+        self._looks.clear()
+        self._stands.clear()
+        self._count = 0
         for recent in (self._looked, self._read, self._scanned):
             recent.forget()
 
@@ -177,10 +240,50 @@ class Memo:
         self.forget()
         self._watch.close()
 
-    def _forget_answers(self) -> None:
-        self._looks.clear()
-        self._documents.clear()
-        self._scans.clear()
+    def _standing(self, version: int, space: SpaceId) -> _Stand:
+        """Return what is known to stand in `space` at `version`, told just now."""
+        stand = self._stands.get(space)
+        if stand is None:
+            return self._begin(space, None, version)
+        if stand.version != version:
+            if not stand or stand.mark is None or not self._ends(space, stand.mark) or self.version() != version:
+                return self._begin(space, None, version)
+            stand.version = version
+        return stand
+
+    def _ends(self, space: SpaceId, mark: JournalEntry) -> bool:
+        """Tell whether the journal ends with `mark`."""
+        try:
+            return self._here(reading.journal, space, mark.sequence - 1, 2) == [mark]
+        except StoreCorrupt:  # who reads the journal is told
+            return False
+
+    def _begin(self, space: SpaceId, mark: JournalEntry | None, version: int) -> _Stand:
+        self._drop(space)
+        if len(self._stands) >= limits.STORE_MEMO_LOOKS:
+            self._drop(next(iter(self._stands)))
+        stand = self._stands[space] = _Stand(mark, version)
+        return stand
+
+    def _drop(self, space: SpaceId) -> None:
+        stand = self._stands.pop(space, None)
+        self._count -= len(stand) if stand is not None else 0
+
+    def _told(self, version: int, space: SpaceId) -> _Stand | None:
+        """Return where to keep what was read of `space` since `version`; None where somebody may have changed it."""
+        stand = self._stands.get(space)
+        is_told = version and version == self._version and stand is not None and stand.version == version
+        return stand if is_told else None
+
+    def _make_room(self) -> None:
+        """Let go of what was kept first until all is within bounds: of other spaces, then of the last one."""
+        while self._count > limits.STORE_MEMO_DOCUMENTS:
+            space, stand = next(iter(self._stands.items()))
+            if len(self._stands) > 1 or not stand.documents:
+                self._drop(space)
+            else:
+                stand.documents.popitem(last=False)
+                self._count -= 1
 
     def _here(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T | None:
         """Return what `function` reads, or None where others are in the way."""

@@ -132,7 +132,7 @@ class SqliteStore:
         validate(batch)
         committed = await self._group.commit(batch)
         if self._memo is not None:
-            self._memo.written(batch.space, batch.puts)
+            self._memo.written(batch, committed)
         return committed
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
@@ -225,7 +225,10 @@ class SqliteStore:
 
     async def repair(self) -> CheckReport:
         self._require_open()
-        return await self._write(checking.repair, self._access, self._clock.now())
+        report = await self._write(checking.repair, self._access, self._clock.now())
+        if self._memo is not None:
+            self._memo.forget()
+        return report
 
     async def close(self) -> None:
         if self._closed:
