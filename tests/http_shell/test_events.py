@@ -81,7 +81,7 @@ async def test_entries_are_events_in_order_without_content(client: httpx.AsyncCl
     for _ in range(3):
         await client.post("/v1/write", json=TEA)
     async with reading(client, params={"after": "0"}) as events:
-        assert await anext(events) == {"retry": str(limits.EVENTS_RETRY_MS)}
+        assert await anext(events) == {"retry": str(limits.EVENTS_RETRY_MS), "id": "0"}
         found = await taken(events, 4)
         assert sequences(found) == [1, 2, 3, 4]
         assert {event["event"] for event in found} == {"entry"}

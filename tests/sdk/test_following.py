@@ -10,7 +10,7 @@ import pytest
 import elytron
 from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRuntime
 from elytron.announcing import AnnouncingStore, inner
-from elytron.following import Journals, follow
+from elytron.following import Journals, pages
 from elytron_core import limits
 from elytron_core.contracts.streaming import EventAction, Gap, GapReason, JournalEvent
 from elytron_core.errors import StoreClosed
@@ -28,7 +28,8 @@ def journals(memory: MemoryRuntime, *, poll_s: float = 60.0) -> Journals:
 
 
 async def stream(found: Journals, after: str | None) -> AsyncIterator[JournalEvent | Gap]:
-    async for page in follow(found, ADA, after):
+    follower = found.follow(ADA)
+    async for page in pages(follower, await follower.begin(after)):
         for item in (page,) if isinstance(page, Gap) else page:
             yield item
 

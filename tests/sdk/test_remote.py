@@ -8,6 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.transports.cutting import line_to
 from tests.transports.live import Live
 
 import elytron
@@ -154,6 +155,47 @@ class TestStreams:
             assert inspected.sequence == 2
             replayed = await anext(memory.watch(MemoryReplayRequest(), MemoryReplayReport))
             assert len(replayed.turns) == 1
+
+    @pytest.mark.parametrize("scheme", ["http", "ws"])
+    async def test_what_is_committed_while_the_line_is_cut_comes_also_where_nothing_came_before(
+        self, live: Live, scheme: str
+    ) -> None:
+        space = f"cut over {scheme}"
+        async with (
+            line_to(live.port) as line,
+            elytron.connect(f"{scheme}://127.0.0.1:{line.port}", space=space) as memory,
+        ):
+            await memory.add("before")
+            items = memory.events()
+            coming = asyncio.ensure_future(anext(items))
+            await line.heard(b'"subscribed"' if scheme == "ws" else b"retry: ")
+            line.cut()
+            await asyncio.to_thread(live.run, live.runtime.add("while it is cut", user_id=space))
+            line.mend()
+            event = await asyncio.wait_for(coming, 30)
+            assert isinstance(event, JournalEvent)
+            assert event.sequence == 3
+            await items.aclose()
+
+    async def test_a_watch_goes_on_behind_a_cut(self, live: Live) -> None:
+        async with (
+            line_to(live.port) as line,
+            elytron.connect(f"ws://127.0.0.1:{line.port}", space="watched behind a cut") as memory,
+        ):
+            await memory.add("Ada likes tea.")
+            blocks = memory.watch(MemoryProjectionRequest(user_query="coffee or tea"), MemoryProjectionReport)
+            turns = memory.watch(MemoryReplayRequest(), MemoryReplayReport)
+            assert "tea." in (await anext(blocks)).system_memory_block
+            assert [turn.messages[0].text for turn in (await anext(turns)).turns] == ["Ada likes tea."]
+            line.cut()
+            await asyncio.to_thread(live.run, live.runtime.add("Bo likes coffee.", user_id="watched behind a cut"))
+            line.mend()
+            assert "coffee." in (await asyncio.wait_for(anext(blocks), 30)).system_memory_block
+            said = (await asyncio.wait_for(anext(turns), 30)).turns
+            assert [turn.messages[0].text for turn in said] == ["Bo likes coffee."]
+            await memory.close()
+            with pytest.raises(StoreClosed):
+                await anext(blocks)
 
     async def test_what_is_not_streamed_says_so(self, url: str) -> None:
         async with elytron.connect(url) as memory:

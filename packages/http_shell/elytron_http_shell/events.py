@@ -122,14 +122,18 @@ class EventStream:
         after = _after(request)
         space = space_of(self._streams.entrance, principal_of(scope), _asked(request))
         with self._streams.place(principal_of(scope)):
-            items = entries(self._streams.journals, space, after)
+            # Begun before anything is answered: who hears that the stream is open misses nothing from then on.
+            follower = self._streams.journals.follow(space)
+            items = entries(follower, await follower.begin(after))
+            place = after or follower.place
             credential = self._sessions.credential(request.headers)
             ends = {
                 asyncio.create_task(_gone(receive)),
                 asyncio.create_task(self._streams.ended(credential)),
             }
             try:
-                await self._send(send, b"retry: %d\n\n" % limits.EVENTS_RETRY_MS, begins=True)
+                opening = b"retry: %d\nid: %b\n\n" % (limits.EVENTS_RETRY_MS, place.encode())
+                await self._send(send, opening, begins=True)
                 await self._stream(send, items, ends, request_id=request_id_of(scope))
             except TimeoutError:
                 return  # nobody reads: the server lets go of the connection

@@ -14,7 +14,7 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
-from elytron.following import Journals, follow
+from elytron.following import Follower, Journals, pages
 from elytron.registry import OPERATIONS
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance, auth_of
@@ -24,7 +24,7 @@ from elytron_adapter.principals import Principal
 from elytron_core import limits
 from elytron_core.contracts.inspecting import MemoryReplayReport
 from elytron_core.contracts.scoped import ScopedRequest
-from elytron_core.contracts.streaming import EventId, Gap, JournalEvent, StreamKind
+from elytron_core.contracts.streaming import Gap, JournalEvent, StreamKind
 from elytron_core.errors import ElytronError, LimitExceeded, Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid
@@ -166,9 +166,9 @@ async def reports(
         is_due = isinstance(found, Gap) or any(event.action not in QUIET for event in found)
 
 
-async def entries(journals: Journals, space: SpaceId, after: EventId | None, /) -> AsyncGenerator[JournalEvent | Gap]:
-    """Yield the entries of `space` behind `after` (None: from now on), and the gaps between them."""
-    async for page in follow(journals, space, after):
+async def entries(follower: Follower, gap: Gap | None, /) -> AsyncGenerator[JournalEvent | Gap]:
+    """Yield the entries behind the place of a reader who has begun, and the gaps; `gap` opened as he began."""
+    async for page in pages(follower, gap):
         if isinstance(page, Gap):
             yield page
             continue

@@ -211,8 +211,11 @@ class Connection:
     async def _send_entries(self, frame: InFrame) -> None:
         space = space_of(self._streams.entrance, self._principal, frame.scope)
         after = str(frame.after) if frame.after is not None else None
-        await self._say(LifecycleEvent(id=frame.id, phase=Phase.SUBSCRIBED))
-        async for item in entries(self._streams.journals, space, after):
+        follower = self._streams.journals.follow(space)
+        gap = await follower.begin(after)
+        place = after if after is not None else follower.place
+        await self._say(LifecycleEvent(id=frame.id, phase=Phase.SUBSCRIBED, after=place))
+        async for item in entries(follower, gap):
             if isinstance(item, Gap):
                 await self._say(LifecycleEvent(id=frame.id, phase=Phase.GAP, gap=item))
                 continue

@@ -30,6 +30,11 @@ class Follower:
         """Return the sequence that the reader has come to."""
         return self._mark.sequence if self._mark is not None else 0
 
+    @property
+    def place(self) -> EventId:
+        """Return the id from which a reader goes on here; "0" before the first entry."""
+        return _id(self._mark) if self._mark is not None else "0"
+
     async def begin(self, after: EventId | None, /) -> Gap | None:
         """Go to the place behind `after`, or to the end (None); return what can no longer be told."""
         if after is None:
@@ -151,12 +156,8 @@ class Journals:
         return tuple(await self.read(space, mark.sequence - 1, 2)) != (mark,)
 
 
-async def follow(
-    journals: Journals, space: SpaceId, after: EventId | None, /
-) -> AsyncIterator[Sequence[JournalEvent] | Gap]:
-    """Yield what was committed behind `after` (None: from now on), in order, page by page, with the gaps in it."""
-    follower = journals.follow(space)
-    gap = await follower.begin(after)
+async def pages(follower: Follower, gap: Gap | None, /) -> AsyncIterator[Sequence[JournalEvent] | Gap]:
+    """Yield what lies behind the place of a reader who has begun, in order, with the gaps; `gap` opened as he began."""
     if gap is not None:
         yield gap
     while True:
@@ -166,7 +167,7 @@ async def follow(
 def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
     """Return the event that tells of `entry`."""
     return JournalEvent(
-        id=f"{entry.sequence}-{max(entry.at, 0)}",
+        id=_id(entry),
         space=space,
         sequence=entry.sequence,
         at=entry.at,
@@ -175,3 +176,7 @@ def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
         key=entry.ref.key,
         digest=entry.digest,
     )
+
+
+def _id(entry: JournalEntry) -> EventId:
+    return f"{entry.sequence}-{max(entry.at, 0)}"

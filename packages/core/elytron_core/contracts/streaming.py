@@ -160,11 +160,15 @@ class Phase(StrEnum):
 
 
 class LifecycleEvent(Value):
-    """A connection or subscription changed its state. `id` is empty for the connection itself."""
+    """A connection or subscription changed its state. `id` is empty for the connection itself.
+
+    `after` is where a subscription to events has begun, also where none of them has come yet.
+    """
 
     type: Literal["event.lifecycle"] = "event.lifecycle"
     id: str = ""
     phase: Phase
+    after: EventId | None = None
     gap: Gap | None = None
     principal: Name | None = None
 

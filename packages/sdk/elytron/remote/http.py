@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from elytron.remote.address import Address
 from elytron.remote.sse import items
-from elytron.remote.wire import Call, told_of, unreachable
+from elytron.remote.wire import Begun, Call, told_of, unreachable
 from elytron_core import limits
 from elytron_core.contracts.streaming import EventId, StreamItem
 from elytron_core.errors import ElytronError, LimitExceeded, MissingExtra, RateLimited, Unsupported
@@ -60,7 +60,7 @@ class HttpTransport:
             raise self._told(response, data)
         return data
 
-    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem]:
+    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | Begun]:
         import httpx
 
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after is not None else {})

@@ -4,15 +4,20 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from elytron.faces import MemoryFace
 from elytron.faces.face import ReportT
 from elytron.portal import BlockingMemory
 from elytron.registry import by_request
 from elytron.remote.retrying import pause_s
-from elytron.remote.wire import Call, Transport, call_of, report_of, space_of
-from elytron_core.contracts.inspecting import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
+from elytron.remote.wire import Begun, Call, Transport, call_of, report_of, space_of
+from elytron_core.contracts.inspecting import (
+    MemoryCloseRequest,
+    MemoryLifecycleReport,
+    MemoryReplayReport,
+    RuntimePhase,
+)
 from elytron_core.contracts.streaming import EventId, Gap, GapReason, JournalEvent
 from elytron_core.errors import ElytronError, StoreClosed
 from elytron_core.model import Value
@@ -66,25 +71,31 @@ class RemoteMemory(MemoryFace):
                 async with aclosing(self._transport.events(scope or self._scope, place)) as items:
                     async for item in items:
                         failures, place = 0, _behind(item)
-                        yield item
+                        if not isinstance(item, Begun):
+                            yield item
             except ElytronError as error:
-                self._require_open()
                 failures += 1
-                pause = pause_s(error, attempt=failures, may_repeat=True, jitter=random.random())  # noqa: S311
-                if pause is None:
-                    raise
-                await self._sleep(pause)
+                await self._pause(error, failures)
 
     async def watch(self, request: Value, report: type[ReportT], /, *, after: int = 0) -> AsyncGenerator[ReportT]:
         """Yield the report of a projection, inspection or replay, anew each time its space has grown beyond `after`.
 
-        Needs a ws:// or wss:// address. A broken connection raises Unreachable: watch again.
+        Needs a ws:// or wss:// address. A broken connection is made again: the report comes anew, a replay goes on
+        behind the last turn.
         """
-        self._require_open()
-        call = call_of(by_request(request), self._scoped(request), idempotency_key=None)
-        async with aclosing(self._transport.watch(call, after)) as reports:
-            async for data in reports:
-                yield report_of(data, report)
+        request, failures = self._scoped(request), 0
+        while True:
+            self._require_open()
+            call = call_of(by_request(request), request, idempotency_key=None)
+            try:
+                async with aclosing(self._transport.watch(call, after)) as reports:
+                    async for data in reports:
+                        found = report_of(data, report)
+                        request, after, failures = _onward(request, found), 0, 0
+                        yield found
+            except ElytronError as error:
+                failures += 1
+                await self._pause(error, failures)
 
     async def close(self, request: MemoryCloseRequest | None = None, /) -> MemoryLifecycleReport:
         """Let go of the connection; the server and its memory go on. A second close does nothing."""
@@ -95,6 +106,14 @@ class RemoteMemory(MemoryFace):
     async def _sent(self, call: Call) -> bytes:
         self._require_open()
         return await self._transport.call(call)
+
+    async def _pause(self, error: ElytronError, failures: int) -> None:
+        """Wait before a stream is opened again. Raises `error` where that cannot help, StoreClosed where it is over."""
+        self._require_open()
+        pause = pause_s(error, attempt=failures, may_repeat=True, jitter=random.random())  # noqa: S311
+        if pause is None:
+            raise error
+        await self._sleep(pause)
 
     async def _persistently(self, send: Callable[[], Awaitable[T]], call: Call) -> T:
         attempt = 0
@@ -121,11 +140,24 @@ class RemoteMemory(MemoryFace):
             raise StoreClosed
 
 
-def _behind(item: JournalEvent | Gap) -> str:
+def _behind(item: JournalEvent | Gap | Begun) -> str:
     """Return the place from which a stream goes on."""
-    if isinstance(item, JournalEvent):
-        return item.id
-    return "0" if item.reason is GapReason.ERASED else str(item.last)
+    match item:
+        case JournalEvent():
+            return item.id
+        case Begun():
+            return item.place
+        case Gap():
+            return "0" if item.reason is GapReason.ERASED else str(item.last)
+        case _:
+            assert_never(item)
+
+
+def _onward(request: Value, report: Value) -> Value:
+    """Return the next request of a stream that is opened again: a replay goes on behind the last turn that came."""
+    if isinstance(report, MemoryReplayReport) and report.turns:
+        return request.model_copy(update={"cursor": report.turns[-1].id})
+    return request
 
 
 class SyncRemoteMemory(BlockingMemory[RemoteMemory]):

@@ -4,16 +4,19 @@ from collections.abc import AsyncIterable, AsyncIterator
 
 from pydantic import TypeAdapter, ValidationError
 
-from elytron.remote.wire import told_of
+from elytron.remote.wire import Begun, told_of
 from elytron_core.contracts.streaming import StreamItem
 from elytron_core.errors import Unsupported
 
 _ITEM: TypeAdapter[StreamItem] = TypeAdapter(StreamItem)
 
 
-async def items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem]:
-    """Yield the entries and gaps in `lines`; comments are heartbeats. Raises what an `error` event tells."""
-    name, data = "", list[str]()
+async def items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem | Begun]:
+    """Yield the entries and gaps in `lines`, and an id that comes alone; comments are heartbeats.
+
+    Raises what an `error` event tells.
+    """
+    name, data, place = "", list[str](), ""
     async for line in lines:
         if line:
             field, _, value = line.partition(":")
@@ -22,12 +25,16 @@ async def items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem]:
                     name = value.removeprefix(" ")
                 case "data":
                     data.append(value.removeprefix(" "))
+                case "id":
+                    place = value.removeprefix(" ")
                 case _:
                     pass
             continue
         if data:
             yield _item(name, "\n".join(data).encode())
-        name, data = "", []
+        elif place:
+            yield Begun(place)
+        name, data, place = "", [], ""
 
 
 def _item(name: str, data: bytes) -> StreamItem:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from elytron.remote.address import Address
-from elytron.remote.wire import Call, report_of, told_of, unreachable
+from elytron.remote.wire import Begun, Call, report_of, told_of, unreachable
 from elytron_core import limits
 from elytron_core.contracts.streaming import (
     CloseCode,
@@ -86,7 +86,7 @@ class WebSocketTransport:
         except TimeoutError:
             raise unreachable(self._address.origin, "no answer in time") from None
 
-    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem]:
+    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | Begun]:
         frame: dict[str, Any] = {"type": f"subscribe.{StreamKind.EVENTS}", "id": "events"}
         if scope is not None:
             frame["scope"] = scope.model_dump(mode="json", exclude_defaults=True)
@@ -95,6 +95,8 @@ class WebSocketTransport:
         async with aclosing(self._subscribed(json.dumps(frame))) as events:
             async for event in events:
                 match event:
+                    case LifecycleEvent(phase=Phase.SUBSCRIBED, after=place) if place is not None:
+                        yield Begun(place)
                     case LifecycleEvent(phase=Phase.GAP, gap=gap) if gap is not None:
                         yield gap
                     case _Report():

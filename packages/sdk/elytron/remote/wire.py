@@ -27,6 +27,13 @@ class Call:
     may_repeat: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A stream is open and has begun at `place`: from there it goes on, should it break before anything came."""
+
+    place: EventId
+
+
 class Transport(Protocol):
     """Carries calls to one server and their answers back. Many may be under way at once."""
 
@@ -34,7 +41,7 @@ class Transport(Protocol):
         """Send `call` once and return its report as JSON. Raises what the server says, or Unreachable."""
         ...
 
-    def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem]:
+    def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | Begun]:
         """Yield what is committed behind `after` (None: from now on) until the connection ends, with Unreachable."""
         ...
 

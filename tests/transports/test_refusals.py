@@ -1,0 +1,67 @@
+"""What is refused is refused alike over every transport: the same error, words and details as in process."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+from tests.transports.bodies import BODIES
+from tests.transports.live import Live
+from tests.transports.openers import OPENERS, Call
+
+from elytron.registry import OPERATIONS, by_name
+from elytron_cli.protocols import mcp_surfaces
+from elytron_core.errors import ElytronError
+from elytron_mcp_shell import ToolSet
+from elytron_replay import references
+
+NAMES = [operation.name for operation in OPERATIONS if operation.name != "close"]
+ABSENT = {"turn": "4b9186e8d23eba7bc8a75a43.000000000001", "fact": "01a201c3-1348-7000-982e-11363f0ee9a3"}
+TOO_LONG = "x" * 300
+
+
+@pytest.fixture(scope="module")
+def calls() -> Iterator[Callable[[str], Call]]:
+    with Live(further=(mcp_surfaces(frozenset({ToolSet.ALL})),)) as live, ExitStack() as opened:
+
+        @cache
+        def call(transport: str) -> Call:
+            return opened.enter_context(OPENERS[transport](live))
+
+        yield call
+
+
+def came_of(call: Call, name: str, request: JsonValue) -> tuple[Any, ...] | None:
+    """Return what an error is made of, None where there is none."""
+    try:
+        call(name, request)
+    except ElytronError as error:
+        return type(error), error.key, error.message, error.retryable, error.details()
+    return None
+
+
+def asked(name: str, space: str) -> JsonValue:
+    """Return the last request of an operation's body, about things that are not there."""
+    (*_, step) = [step for step in BODIES[name] if step["op"] == name]
+    scope: dict[str, JsonValue] = {"scope": {"space": space}} if "scope" in by_name(name).request.model_fields else {}
+    values: dict[str, JsonValue] = {references.TMP: "/nowhere", "space": space, "snapshot": {}, **ABSENT}
+    return references.resolve({**scope, **step.get("request", {})}, values)
+
+
+@pytest.mark.parametrize("transport", [name for name in OPENERS if name != "in process"])
+def test_what_is_not_there_is_told_alike(transport: str, calls: Callable[[str], Call]) -> None:
+    """Of all operations, those that are refused where there is nothing yet are refused in the same words."""
+    expected = {name: came_of(calls("in process"), name, asked(name, f"none of {name}")) for name in NAMES}
+    refused = {name: error for name, error in expected.items() if error is not None}
+    assert len(refused) >= 15
+    assert {name: came_of(calls(transport), name, asked(name, f"none of {name}")) for name in refused} == refused
+
+
+@pytest.mark.parametrize("transport", OPENERS)
+def test_a_name_that_is_none_is_told_alike(transport: str, calls: Callable[[str], Call]) -> None:
+    found = came_of(calls(transport), "recall", asked("recall", TOO_LONG))
+    assert found is not None
+    assert (found[1], found[4]["field"]) == ("invalid_input", "scope.space")
+    assert TOO_LONG not in found[2]
