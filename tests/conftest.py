@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+for name in ("http_proxy", "https_proxy", "all_proxy"):
+    # What a machine reaches the world by is no business of tests, whose servers are all on this machine.
+    os.environ.pop(name, None)
+    os.environ.pop(name.upper(), None)
+
 settings.register_profile(
     "ci", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
