@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import Final, NamedTuple
 
 from elytron_core.model import Value
+from elytron_core.policy.issued_keys import BEGINNING, WITHIN
 
 _IBAN_CHARS: Final = {
     15: "NO",
@@ -129,6 +130,10 @@ def _names(small: str) -> list[int]:
     return sorted(found)
 
 
+def _at(small: str, /, *, part: str) -> list[int]:
+    return list(_places(small, part))
+
+
 _RULES: Final = (
     _Rule(
         "private_key",
@@ -211,7 +216,15 @@ _RULES: Final = (
         _is_card,
     ),
 )
-_HINTS: Final = tuple({need: None for rule in _RULES for need in rule.needs if not need.isdigit()})
+_EVERY_HINT: Final = dict.fromkeys(
+    (*BEGINNING, *WITHIN, *(need for rule in _RULES for need in rule.needs if not need.isdigit()))
+)
+_MARKS: Final = ("_", "-", ":", "=", "/", ".", "")
+_HINTS: Final = {
+    mark: tuple(hint for hint in _EVERY_HINT if mark == next(sign for sign in _MARKS if sign in hint))
+    for mark in _MARKS
+}
+"""What is looked for first, by a sign that stands in it: of most texts that people write, most signs are not there."""
 _OF_DIGITS: Final = tuple(rule for rule in _RULES if all(need.isdigit() for need in rule.needs))
 _DIGITS: Final = re.compile("[0-9][0-9]")
 """A text without a hint and without two digits side by side holds no secret: most are done with at this look."""
@@ -221,21 +234,19 @@ _IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})
 def is_suspect(text: str, /) -> bool:
     """Tell whether a text has a hint of a secret; where it has none, `scrub` finds nothing."""
     small = _small(text)
-    for hint in _HINTS:
-        if hint in small:
-            return True
-    return _DIGITS.search(small) is not None
+    return next(_hints(small), None) is not None or _DIGITS.search(small) is not None
 
 
 def scrub(text: str, /) -> Scrubbed:
     """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
     found: dict[str, int] = {}
     small = _small(text)
-    hints = [hint for hint in _HINTS if hint in small]
+    hints = tuple(_hints(small))
     if not hints and _DIGITS.search(small) is None:
         return Scrubbed(text=text, found=found)
     starts: dict[_Starts, list[int]] = {}
-    for rule in _RULES if hints else _OF_DIGITS:
+    issued = [_issued(hint) for hint in hints if hint in BEGINNING or hint in WITHIN]
+    for rule in (*issued, *_RULES) if hints else _OF_DIGITS:
         if any(need in small for need in rule.needs):
             if rule.starts is not None and rule.starts not in starts:
                 starts[rule.starts] = rule.starts(small)
@@ -244,6 +255,24 @@ def scrub(text: str, /) -> Scrubbed:
                 text, small = clean, _small(clean)
                 starts.clear()
     return Scrubbed(text=_without_ibans(text, found), found=found)
+
+
+def _hints(small: str) -> Iterator[str]:
+    """Yield what a text has in it that may be part of a secret."""
+    for mark, hints in _HINTS.items():
+        if mark in small:
+            for hint in hints:
+                if hint in small:
+                    yield hint
+
+
+@cache
+def _issued(hint: str) -> _Rule:
+    """Return the rule for what a service issues, made when a text first has a hint of it."""
+    form = BEGINNING.get(hint)
+    if form is None:
+        return _Rule("api_key", (hint,), re.compile(WITHIN[hint]), 1)
+    return _Rule("api_key", (hint,), re.compile(_START + form), starts=partial(_at, part=hint))
 
 
 def _small(text: str) -> str:
