@@ -58,7 +58,7 @@ def gate(server: Live) -> Gate:
 def test_every_command_prints_its_answer(gate: Gate, tmp_path: Path) -> None:
     assert gate("health")["status"] == "ok"
     messages = tmp_path / "messages.json"
-    messages.write_text(json.dumps(SAID))
+    messages.write_text(json.dumps(SAID), encoding="utf-8-sig")
     assert gate("add-memory", *SESSION, "--messages", str(messages))["message_count"] == 1
     assert gate("add-memory", *SESSION, "--messages", json.dumps(SAID))["message_count"] == 1
     assert gate("flush-memory", *SESSION)["status"] == "extracted"

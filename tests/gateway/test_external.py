@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -13,8 +13,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+import elytron
+from elytron_core import limits
 from elytron_core.errors import InvalidInput, NotFound, PayloadTooLarge, PermissionRefused, Unreachable
 from elytron_gateway.external import Allowed, read
+from elytron_gateway.service import Gateway, GatewayOptions
+from elytron_gateway.wire import AddRequest, SearchRequest, UserRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -105,3 +109,34 @@ async def test_a_folder_is_read_and_no_link_leads_out_of_it(tmp_path: Path) -> N
             await read(address, allowed, max_bytes=100)
     with pytest.raises(PayloadTooLarge):
         await read(f"file://{inside}/a%20b.txt", allowed, max_bytes=3)
+
+
+@pytest.fixture
+async def shared(tmp_path: Path) -> AsyncIterator[Gateway]:
+    async with elytron.open("memory:", space=None) as memory:
+        yield Gateway(memory, options=GatewayOptions(allowed=Allowed(folders=(tmp_path / "shared",))))
+
+
+async def test_a_message_may_name_a_file_in_a_folder_that_is_shared_and_in_no_other(
+    shared: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shared").mkdir()
+    for name in ("shared/terms.html", "secret.html"):
+        (tmp_path / name).write_text("<p>Payment is due in thirty days.</p>")
+    ada = (await shared.create_user(UserRequest(user_id="ada"))).model_dump()
+
+    def naming(*names: str) -> AddRequest:
+        content = [{"type": "html", "uri": (tmp_path / name).as_uri()} for name in names]
+        said = {"sender_id": "ada", "role": "user", "timestamp": 1, "content": content}
+        return AddRequest.model_validate({**ada, "session_id": "chat:c", "messages": [said]})
+
+    answer = await shared.add(naming("shared/terms.html"))
+    assert [(one.name, one.size) for one in answer.attachments] == [("terms.html", 37)]
+    found = await shared.search(SearchRequest(**ada, query="when is payment due?", scope=("all_user_memory",)))
+    assert "Payment is due in thirty days." in found.results[0].text
+    for name in ("secret.html", "shared/../secret.html"):
+        with pytest.raises(PermissionRefused):
+            await shared.add(naming(name))
+    monkeypatch.setattr(limits, "RESOURCE_BYTES", 60)
+    with pytest.raises(PayloadTooLarge):
+        await shared.add(naming("shared/terms.html", "shared/terms.html"))

@@ -14,6 +14,7 @@ from elytron_core.errors import Conflict, InvalidInput, PayloadTooLarge, Unsuppo
 from elytron_core.planes.gateway import ATTACHMENTS, Attachment, MessageItem
 from elytron_core.planes.transcript import Message, Role
 from elytron_gateway import blobs
+from elytron_gateway.external import Allowed, read
 from elytron_gateway.extraction import Unreadable, media_type, read_chunks
 from elytron_gateway.names import Owner
 from elytron_gateway.shelves import Shelf, commit, record_of
@@ -54,15 +55,31 @@ class Parsed:
     """What it is made of, in its order."""
 
 
+@dataclass(slots=True)
+class _Reach:
+    """The files that items may mean: those that came along, and `left` bytes of those in allowed folders."""
+
+    uploads: Mapping[str, Upload]
+    allowed: Allowed
+    left: int
+
+
 async def parse(
-    messages: Sequence[WireMessage], /, *, uploads: Mapping[str, Upload], key: str | None = None
+    messages: Sequence[WireMessage],
+    /,
+    *,
+    uploads: Mapping[str, Upload],
+    allowed: Allowed,
+    key: str | None = None,
 ) -> tuple[Parsed, ...]:
     """Return the messages for the upstream, each under a part of `key` where there is one.
 
     Raises InvalidInput for base64 that is none, an `upload_id` without its file, a file that no message names, or a
-    `file:` address, which this server may not read.
+    `file:` address where the server reads no folder; PermissionRefused for one in none of its folders, and
+    PayloadTooLarge where such files are too much together.
     """
-    parsed = [await _parse(number, message, uploads) for number, message in enumerate(messages)]
+    reach = _Reach(uploads, allowed, limits.RESOURCE_BYTES)
+    parsed = [await _parse(number, message, reach) for number, message in enumerate(messages)]
     named = {file.item.upload_id for one in parsed for file in one.files}
     unnamed = uploads.keys() - named
     if unnamed:
@@ -149,7 +166,7 @@ async def _key(ctx: OperationContext, owner: Owner, session_id: str, told_key: s
     return (await record_of(ctx, owner.space)).tag("gateway attachment", session_id, told_key, str(number))
 
 
-async def _parse(number: int, message: WireMessage, uploads: Mapping[str, Upload]) -> Parsed:
+async def _parse(number: int, message: WireMessage, reach: _Reach) -> Parsed:
     items = message.content if isinstance(message.content, tuple) else ()
     texts = [message.content] if isinstance(message.content, str) else []
     parts: list[str | File] = []
@@ -158,7 +175,7 @@ async def _parse(number: int, message: WireMessage, uploads: Mapping[str, Upload
             parts.append(item.text)
             texts.append(item.text)
             continue
-        file = _file(item, uploads, field=f"messages.{number}.content.{place}")
+        file = await _file(item, reach, field=f"messages.{number}.content.{place}")
         parts.append(file)
         texts.append(await _text_of(file))
     calls = [call.model_dump(mode="json") for call in message.tool_calls or ()]
@@ -177,9 +194,9 @@ async def _parse(number: int, message: WireMessage, uploads: Mapping[str, Upload
     return Parsed(Told(said, metadata=metadata), files, tuple(parts))
 
 
-def _file(item: ContentItem, uploads: Mapping[str, Upload], *, field: str) -> File:
+async def _file(item: ContentItem, reach: _Reach, *, field: str) -> File:
     if item.upload_id is not None:
-        upload = uploads.get(item.upload_id)
+        upload = reach.uploads.get(item.upload_id)
         if upload is None:
             raise InvalidInput(field=f"{field}.upload_id", problem="names no file that came with the request")
         return File(item, upload.data, upload.mime, upload.name)
@@ -191,10 +208,14 @@ def _file(item: ContentItem, uploads: Mapping[str, Upload], *, field: str) -> Fi
         except (binascii.Error, ValueError):
             raise InvalidInput(field=f"{field}.base64", problem="is not base64") from None
     assert item.uri is not None
-    if item.uri.lower().startswith("file:"):
-        problem = "is a file: address, which is read only as an external resource from a folder that the server allows"
+    if not item.uri.lower().startswith("file:"):
+        return File(item, b"")
+    if not reach.allowed.folders:
+        problem = "is a file: address, and this server reads no folder that others share with it"
         raise InvalidInput(field=f"{field}.uri", problem=problem)
-    return File(item, b"")
+    given = await read(item.uri, reach.allowed, max_bytes=reach.left)
+    reach.left -= len(given.data)
+    return File(item, given.data, name=given.file_name[: limits.NAME_CHARS])
 
 
 async def _text_of(file: File) -> str:

@@ -147,7 +147,9 @@ class Gateway:
         """
         owner = await self._enter(request)
         names.owned(request.session_id, owner)
-        parsed = await messages.parse(request.messages, uploads=uploads or {}, key=idempotency_key)
+        parsed = await messages.parse(
+            request.messages, uploads=uploads or {}, allowed=self._options.allowed, key=idempotency_key
+        )
         room = self._quotas.room(owner, Quantity.MESSAGES)
         await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=room, key=idempotency_key)
         session, ctx = request.session_id, self._runtime.context

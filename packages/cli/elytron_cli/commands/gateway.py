@@ -344,6 +344,6 @@ def _messages(given: str) -> list[dict[str, Any]]:
 
 def _read(path: Path, kind: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise UnreadableFile(name=path.name or str(path), problem=f"cannot be read as {kind}") from None
