@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from tests.sdk.meanwhile import Meanwhile
 
 import elytron
 from elytron import MemoryRuntime
@@ -15,14 +16,28 @@ from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envel
 from elytron_core.contracts.control import (
     ControlOutcome,
     MemoryControlReport,
+    MemoryCorrectRequest,
     MemoryEraseRequest,
     MemoryForgetRequest,
 )
 from elytron_core.contracts.moving import MemoryImportReport, MemoryImportRequest
 from elytron_core.contracts.scoped import ScopedRequest
-from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.skills import RuntimeSkillDeleteRequest
+from elytron_core.contracts.writing import (
+    FactDraft,
+    LongTermExtraction,
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    Procedural,
+    RuntimeSkillWrite,
+    TranscriptWrite,
+    TurnDraft,
+)
 from elytron_core.model import Value
+from elytron_core.planes.long_term import FACTS
+from elytron_core.planes.procedural import SKILLS
 from elytron_core.ports.store import Action, Batch, Committed, Store
+from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -248,3 +263,31 @@ async def test_a_repeat_is_told_that_the_first_call_still_runs(runtime: MemoryRu
 
 async def _ended(answer: Awaitable[Response]) -> Response:
     return await answer
+
+
+@pytest.mark.parametrize(
+    ("operation", "collection"), [("forget", FACTS), ("correct", FACTS), ("delete_runtime_skill", SKILLS)]
+)
+async def test_who_comes_too_late_to_change_anything_gets_the_answer_of_the_process_that_did(
+    operation: str, collection: str
+) -> None:
+    store = Meanwhile(MemoryStore())
+    async with elytron.open(store, space="ada") as ours, elytron.open(store.inner, space="ada") as theirs:
+        fact = FactDraft(topic="birthday", content="14 March")
+        skill = RuntimeSkillWrite(name="moor", topic="mooring", title="Moor", summary="How.", content="1. Stop.")
+        (known,) = (await theirs.write(MemoryWriteRequest(write=LongTermExtraction(facts=(fact,))))).ids
+        (named,) = (await theirs.write(MemoryWriteRequest(write=Procedural(writes=(skill,))))).ids
+        request = {
+            "forget": MemoryForgetRequest(ids=(known,)),
+            "correct": MemoryCorrectRequest(id=known, content="4 March"),
+            "delete_runtime_skill": RuntimeSkillDeleteRequest(name=named),
+        }[operation]
+        answers: list[Response] = []
+
+        async def quicker() -> None:
+            answers.append(await call(Dispatcher(theirs), operation, request))
+
+        store.behind_reading(collection, quicker)
+        late = await call(Dispatcher(ours), operation, request)
+        assert (answers[0].kind, late.kind) == ("accepted", "duplicated")
+        assert report_of(late) == report_of(answers[0])

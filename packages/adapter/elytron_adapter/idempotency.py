@@ -7,7 +7,8 @@ changes (forget, correct, erase, import) leave a receipt behind their effect, ke
 - a crash between effect and receipt lets a repeat run again. These operations can bear that: what is forgotten,
   erased or imported already is found so and changes nothing; a fact that is corrected is closed and takes no more;
 - a repeat that comes while the first call runs waits for it up to `limits.IDEMPOTENCY_WAIT_S` and is then told that it
-  still runs; in two processes both may run, and both get the answer of the one that came first;
+  still runs; in two processes both may run, and both get the answer of the one that came first, as soon as its
+  receipt stands;
 - a call that changed nothing (a dry run, too) and the erasure of a whole space leave no receipt;
 - a key belongs to its principal and its operation; callers without a principal share one.
 """
@@ -26,7 +27,7 @@ from elytron_core import canonical, limits
 from elytron_core.contracts.maintaining import PUTTING_OFF
 from elytron_core.contracts.scoped import Changing, ScopedRequest
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
-from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, StillRunning
+from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, StillRunning
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Require
@@ -95,10 +96,17 @@ class Repeats:
         try:
             kept = await self._look_up(space, name, request)
             if kept is None:
-                report = await self._perform(operation, request, envelope)
-                kept = await self._keep(space, name, request, report)
-                if kept is None:
-                    return _done(report, envelope)
+                try:
+                    report = await self._perform(operation, request, envelope)
+                except (Conflict, InvalidInput, NotFound):
+                    # Another process may just have done it, so that it cannot be done again.
+                    kept = await self._look_up(space, name, request)
+                    if kept is None:
+                        raise
+                else:
+                    kept = await self._keep(space, name, request, report)
+                    if kept is None:
+                        return _done(report, envelope)
         finally:
             lock.release()
         return Duplicated(request_id=envelope.request_id, report=operation.report.from_bytes(kept))
@@ -116,7 +124,8 @@ class Repeats:
         """Keep `report` as the answer of `name`; return the first answer where another process was there before."""
         assert isinstance(report, Changing)
         if not report.changed:
-            return None
+            # Another process may just have done it, so that there was nothing left to change.
+            return await self._look_up(space, name, request)
         committed = await self._commit(space, name, request, answer=report.to_bytes(), requires=1)
         return committed.answer if committed is not None and committed.replayed else None
 
