@@ -86,9 +86,10 @@ async def measure(system: System, sets: Sequence[Told]) -> Measured:
 def systems(embedder: Embedder | None, *, ablation: bool) -> dict[str, System]:
     """Return what is measured, by the name of its row."""
     if ablation:
+        signals = SIGNALS if embedder is None else (*SIGNALS, "vector", "passage")
         return {
             "as shipped": Shipped(embedder),
-            **{f"without {name}": Shipped(embedder, **{name: WITHOUT.get(name, 0.0)}) for name in SIGNALS},
+            **{f"without {name}": Shipped(embedder, **{name: WITHOUT.get(name, 0.0)}) for name in signals},
         }
     rows: dict[str, System] = {"as shipped": Shipped(), "SQLite FTS5, Porter": Fts5(), "BM25 alone": Plain(OFF)}
     if embedder is not None:

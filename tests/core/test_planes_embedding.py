@@ -5,7 +5,7 @@ import math
 import pytest
 
 from elytron_core.errors import InvalidInput, StoreCorrupt
-from elytron_core.planes.embedding import VectorSet, check_of, vector_set, whole
+from elytron_core.planes.embedding import VectorSet, check_of, hexadecimal, vector_set, whole
 from elytron_core.policy.encoding import encoder_query
 
 
@@ -23,6 +23,26 @@ def test_a_stored_vector_comes_back_with_length_1() -> None:
 def test_what_is_no_vector_is_refused(numbers: list[float], problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
         vector_set("m", 2, {"0" * 16: numbers})
+
+
+@pytest.mark.parametrize("numbers", ["!!!!", "AAAA"])
+def test_a_damaged_passage_is_not_served(numbers: str) -> None:
+    check = check_of("a boat")
+    kept = VectorSet(model="m", dimensions=2, vectors={}, passages={check: (numbers,)})
+    with pytest.raises(StoreCorrupt):
+        kept.halves_of_passages(check)
+
+
+def test_passages_stand_one_after_the_other_and_cost_nothing_where_there_are_none() -> None:
+    made = vector_set("m", 2, {check_of("a boat"): [1.0, 0.0], check_of("some tea"): [0.0, 1.0]})
+    read = made.model_copy(update={"passages": {"0" * 16: tuple(made.vectors.values())}})
+    assert VectorSet.from_bytes(read.to_bytes()).halves_of_passages("0" * 16).hex() == "003c00000000003c"
+    assert made.halves_of_passages("0" * 16) == b""
+    assert b"passages" not in made.to_bytes()
+
+
+def test_a_check_is_a_number_and_back() -> None:
+    assert {hexadecimal(whole(check)) for check in ("f" * 16, "0" * 16)} == {"f" * 16, "0" * 16}
 
 
 @pytest.mark.parametrize("numbers", ["", "!!!!", "AAAA"])

@@ -1,6 +1,6 @@
 """Which sentences of a long text are shown."""
 
-from elytron_core.policy.passages import passages_of
+from elytron_core.policy.passages import passages_of, pieces_of
 
 FILLING = "Most people underestimate how long it takes. "
 TEXT = f"Great question! {FILLING * 12}Pick the rider with the fewest open parcels. {FILLING * 12}That is all."
@@ -35,3 +35,19 @@ def test_without_a_term_in_it_the_beginning_is_shown() -> None:
 def test_chinese_sentences_are_told_apart() -> None:
     text = "今天天气很好。" * 30 + "药店六点关门。" + "我们去公园。" * 30
     assert any("药店六点关门。" in part for part in shown(text, ("药店",), 40))
+
+
+def test_a_text_falls_into_its_sentences_short_ones_with_the_next() -> None:
+    text = "Hi Noor! The roofer wants nine hundred for it. He comes on the twelfth of May. Thanks."
+    assert pieces_of(text, 8) == (
+        "Hi Noor! The roofer wants nine hundred for it.",
+        "He comes on the twelfth of May. Thanks.",
+    )
+    assert pieces_of("The roofer wants nine hundred for it. Fine.", 8) == pieces_of("Ok.", 8) == pieces_of("", 8) == ()
+
+
+def test_a_long_text_falls_into_as_many_pieces_as_are_wanted_and_loses_nothing() -> None:
+    pieces = pieces_of(TEXT, 4)
+    assert len(pieces) == 4
+    assert " ".join(pieces) == TEXT
+    assert max(map(len, pieces)) < 2 * min(map(len, pieces))

@@ -214,7 +214,7 @@ async def test_a_converted_encoder_gives_the_vectors_of_its_weights(shelf: Path)
     exact = expected([1, 2, 3, 4])
     cosine = found @ exact / np.linalg.norm(found) / np.linalg.norm(exact)
     assert cosine > 0.97
-    assert (embedder.info.model, embedder.info.dimensions) == ("tiny-int8", 16)
+    assert (embedder.info.model, embedder.info.dimensions, embedder.info.passages) == ("tiny-int8", 16, 8)
     assert "tiny-int8" in repr(embedder)
 
 

@@ -243,6 +243,9 @@ VECTOR_DIMENSIONS = 8_192
 # Embedding
 EMBED_TEXT_CHARS = 8_000
 """What of a memory's text is embedded; encoders of their own read less."""
+EMBED_PASSAGES = 32
+EMBED_PASSAGES_OF_DOCUMENT = 512
+"""So many passages of a message may be embedded beside it, and so many of all messages of a document."""
 EMBED_BATCH_TEXTS = 64
 """So many texts go to an embedder in one call."""
 EMBED_TEXTS_PER_CALL = 10_000

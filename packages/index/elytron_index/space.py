@@ -91,6 +91,10 @@ class SpaceIndex:
         views = [self._state.view(row) for row in self._state.rows(ref)]
         return tuple(sorted(views, key=lambda view: view.part))
 
+    def check_of(self, ref: Ref, part: int, /) -> int:
+        """Return the check of what is embedded of a unit; 0 where it is unknown or nothing is."""
+        return int(self._state.columns.check[self._state.row_of(ref, part)])
+
     def speakers(self) -> tuple[str, ...]:
         """Return everyone who speaks here, by name."""
         state = self._state

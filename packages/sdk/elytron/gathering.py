@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from elytron.aliases import meant
 from elytron.context import OperationContext
+from elytron.embedding.closeness import CLOSER, looked_closer
 from elytron.embedding.passing import nudge
 from elytron.hits import skill_hit, with_newer
 from elytron.judging import UNJUDGED, Judged, judged, nearest_of
@@ -97,8 +98,7 @@ async def gather(
     key = conversation.key if conversation.is_trusted else None
     question = _anchored(index, query_types.read(query, now), filters, now, key)
     use, vector = await ctx.encoders.asked(record, index, question.text)
-    unembedded = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
-    if unembedded:
+    if unembedded := index.unembedded(index.compared) if use is not VectorUse.NONE else 0:
         nudge(ctx, scope.space)
     held = index.planes()
     found = {
@@ -115,6 +115,8 @@ async def gather(
         for plane in filters.planes or _PLANES
         if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)
     }
+    if vector is not None and Plane.TRANSCRIPT in found and ctx.encoders.reads_passages(record, index):
+        found[Plane.TRANSCRIPT] = await looked_closer(ctx, scope.space, index, vector, found[Plane.TRANSCRIPT])
     route = router.route(query)
     asked = _Asked(query, question, (key or scope.conversation_key).conversation, now)
     ranked = await _ranked(ctx, scope, asked, found, route=route)
@@ -238,7 +240,7 @@ def index_filters(filters: RecallFilters, plane: Plane, now: Instant, key: Conve
 def _wanted(plane: Plane, limit: int) -> int:
     match plane:
         case Plane.TRANSCRIPT:
-            return min(limit + EXTRA, limits.RECALL_MAX)
+            return min(max(limit + EXTRA, CLOSER), limits.RECALL_MAX)
         case Plane.LONG_TERM:
             return FACTS_SCORED
         case Plane.PROCEDURAL:

@@ -11,6 +11,7 @@ from elytron_core.contracts.recalling import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes import continuity, embedding, execution, long_term, notes, procedural, summaries, transcript
 from elytron_core.planes.evidence import Trust
+from elytron_core.policy.passages import pieces_of
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import ConversationKey
 from elytron_index import METADATA, Embedded, Unit
@@ -47,6 +48,14 @@ def units_of_value(ref: Ref, value: Recallable, /) -> tuple[Unit, ...]:
 def embedded_text(unit: Unit, /) -> str:
     """Return what an embedder is given of `unit`: who says it, or what it is about, and the text."""
     return _embedded(unit.speaker if unit.plane == Plane.TRANSCRIPT else unit.title, unit.text)
+
+
+def embedded_passages(unit: Unit, most: int, /) -> tuple[str, ...]:
+    """Return the passages that are embedded beside `unit` itself: up to `most`, none of what is no message."""
+    if unit.plane != Plane.TRANSCRIPT or most < 2:
+        return ()
+    pieces = pieces_of(unit.text[: limits.EMBED_TEXT_CHARS], min(most, limits.EMBED_PASSAGES))
+    return tuple(_embedded(unit.speaker, piece) for piece in pieces)
 
 
 def _embedded(head: str, text: str) -> str:

@@ -43,6 +43,8 @@ class VectorSet(Value):
     model: ModelId
     dimensions: Dimensions
     vectors: dict[Check, str]
+    passages: dict[Check, tuple[str, ...]] = {}
+    """Of texts that were read in passages too, the vectors of these."""
 
     def floats(self) -> dict[int, tuple[float, ...]]:
         """Return the vectors by their checks as whole numbers. Raises StoreCorrupt where one is not what it must be."""
@@ -54,10 +56,29 @@ class VectorSet(Value):
         except (ValueError, struct.error):
             raise StoreCorrupt(what="a stored vector") from None
 
+    def halves_of_passages(self, check: str, /) -> bytes:
+        """Return the vectors of a text's passages, one after the other, as little-endian halves.
+
+        There are none where it was read as a whole. Raises StoreCorrupt.
+        """
+        read = self.passages.get(check, ())
+        try:
+            halves = b"".join([b64decode(numbers, validate=True) for numbers in read])
+        except ValueError:
+            halves = b""
+        if len(halves) != 2 * self.dimensions * len(read):
+            raise StoreCorrupt(what="a stored vector")
+        return halves
+
 
 def check_of(text: str, /) -> str:
     """Return what stands for `text` beside its vector: 16 hex digits."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def hexadecimal(check: int, /) -> str:
+    """Return the check that an index keeps as a number."""
+    return check.to_bytes(8, "big", signed=True).hex()
 
 
 def whole(check: str, /) -> int:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 READ_CHARS: Final = 40_000
@@ -20,7 +21,28 @@ BETWEEN: Final = " … "
 
 _SENTENCE: Final = re.compile(rf"[^.!?。！？\n]{{1,{SENTENCE_CHARS}}}(?:[.!?。！？]+(?=\s|$|[^\x00-\x7f])|\n+|[.!?])?")
 
+PIECE_CHARS: Final = 25
+"""A shorter sentence is part of the next one: it says nothing by itself."""
+
 Span = tuple[int, int]
+
+
+def pieces_of(text: str, most: int, /) -> tuple[str, ...]:
+    """Return `text` in up to `most` pieces of whole sentences; none where it is one piece."""
+    pieces: list[str] = []
+    begun = ""
+    for found in _SENTENCE.finditer(text):
+        begun = f"{begun} {found[0].strip()}".strip()
+        if len(begun) >= PIECE_CHARS:
+            pieces.append(begun)
+            begun = ""
+    if begun and pieces:
+        pieces[-1] = f"{pieces[-1]} {begun}"
+    if len(pieces) < 2:
+        return ()
+    count = min(most, len(pieces))
+    ends = [len(pieces) * place // count for place in range(count + 1)]
+    return tuple(" ".join(pieces[start:end]) for start, end in pairwise(ends))
 
 
 def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ...]:

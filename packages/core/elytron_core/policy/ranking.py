@@ -40,6 +40,8 @@ class Weights:
     session: float = 0.25
     answer: float = 0.5
     vector: float = 1.0
+    passage: float = 0.6
+    """How far likeness is that of the nearest passage instead of the whole, where a message was embedded in both."""
     speaker: float = 0.5
     owner: float = 1.0
     standing: float = 0.8

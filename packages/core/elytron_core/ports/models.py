@@ -57,6 +57,11 @@ class EmbedderInfo:
 
     model: str
     dimensions: int
+    passages: int = 0
+    """In so many passages at the most each message is embedded beside its whole; 0 where the whole is all.
+
+    An encoder of single sentences finds what stands in one of many better so, and pays for it when texts are embedded.
+    """
 
 
 class Embedder(Protocol):

@@ -46,6 +46,11 @@ class Encoders:
                 return each
         return None
 
+    def reads_passages(self, record: SpaceRecord, index: SpaceIndex, /) -> bool:
+        """Tell whether the embedder whose vectors recall compares reads messages in passages too."""
+        embedder = self.serving(record, index)
+        return embedder is not None and embedder.info.passages > 0
+
     async def asked(self, record: SpaceRecord, index: SpaceIndex, query: str, /) -> Asked:
         """Return the vector of `query` for a search of `index`; where there is none, why. Raises nothing."""
         if self._wanted is None:

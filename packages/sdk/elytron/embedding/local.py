@@ -7,12 +7,15 @@ from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 from elytron.embedding.shelf import MANIFEST, MODEL, TOKENIZER, ModelManifest, read_manifest
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, UnreadableFile
 from elytron_core.ports.models import EmbedderInfo
+
+PASSAGES: Final = 8
+"""So many passages of a message are embedded apart: a small encoder reads a text's beginning, and one thought best."""
 
 
 class LocalEmbedder:
@@ -37,7 +40,7 @@ class LocalEmbedder:
 
     @property
     def info(self) -> EmbedderInfo:
-        return EmbedderInfo(self._manifest.model, self._manifest.dimensions)
+        return EmbedderInfo(self._manifest.model, self._manifest.dimensions, passages=PASSAGES)
 
     async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
         """Return one vector per text, in order. Raises MissingExtra, UnreadableFile."""

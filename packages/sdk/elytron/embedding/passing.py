@@ -13,7 +13,7 @@ from elytron.embedding.places import CHOICE, vectors_ref
 from elytron.feeding import Fed
 from elytron.racing import Race
 from elytron.spaces import REF
-from elytron.units import embedded_text, units_of
+from elytron.units import embedded_passages, embedded_text, units_of
 from elytron_core import limits
 from elytron_core.errors import Conflict, ModelRefused
 from elytron_core.ids import SpaceId
@@ -88,14 +88,17 @@ class _Step:
         found = await self.ctx.store.get(self.space, [*refs, *places])
         documents, kept = found[: len(refs)], found[len(refs) :]
         wanted = {ref: _texts(document) for ref, document in zip(refs, documents, strict=True) if document is not None}
-        known = {
-            ref: VectorSet.from_bytes(document.body).vectors if document is not None else {}
+        former = {
+            ref: VectorSet.from_bytes(document.body)
             for ref, document in zip(refs, kept, strict=True)
+            if document is not None
         }
+        known = {ref: former[ref].vectors if ref in former else {} for ref in refs}
         missing = {
             check: text for ref, texts in wanted.items() for check, text in texts.items() if check not in known[ref]
         }
-        fresh = await self._embedded(missing)
+        pieces = _pieces(documents, missing, self.embedder.info.passages)
+        fresh = await self._embedded(missing | {check: text for texts in pieces.values() for check, text in texts})
         for ref, document, place in zip(refs, documents, kept, strict=True):
             texts = wanted.get(ref)
             vectors = {check: known[ref].get(check) or fresh.get(check) for check in texts or ()}
@@ -105,12 +108,19 @@ class _Step:
                 continue
             info = self.embedder.info
             held = {check: numbers for check, numbers in vectors.items() if numbers is not None}
-            value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=held)
+            kept_of = former[ref].passages if ref in former else {}
+            read = {
+                check: tuple(fresh[piece] for piece, _ in pieces.get(check, ()) if piece in fresh)
+                or kept_of.get(check, ())
+                for check in held
+            }
+            passages = {check: numbers for check, numbers in read.items() if numbers}
+            value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=held, passages=passages)
             revision = place.revision if place is not None else 0
             self.made[ref] = (value, revision, Require(ref, document.revision))
         if self.made:
             progress.sequence = await self._commit()
-        progress.embedded += len(fresh)
+        progress.embedded += len(missing.keys() & fresh.keys())
         progress.reused += sum(fresh.keys().isdisjoint(value.vectors) for value, _, _ in self.made.values())
 
     async def _embedded(self, texts: Mapping[str, str]) -> dict[str, str]:
@@ -202,6 +212,22 @@ async def drop_others(ctx: OperationContext, space: SpaceId, tag: str, /, *, lim
             await ctx.store.commit(batch)
             dropped += len(old)
     return dropped
+
+
+def _pieces(
+    documents: Sequence[Document | None], missing: Mapping[str, str], most: int
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the passages to embed beside each `missing` text, by its check: theirs, and what they say."""
+    pieces: dict[str, list[tuple[str, str]]] = {}
+    for document in documents if most else ():
+        room = limits.EMBED_PASSAGES_OF_DOCUMENT
+        for unit in units_of(document) if document is not None else ():
+            check = check_of(embedded_text(unit)) if unit.check else ""
+            if check in missing:
+                texts = embedded_passages(unit, min(most, room))
+                room -= len(texts)
+                pieces[check] = [(check_of(text), text) for text in texts]
+    return pieces
 
 
 def _texts(document: Document) -> dict[str, str]:
