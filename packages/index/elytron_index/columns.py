@@ -20,6 +20,8 @@ DTYPES: Final[dict[str, str]] = {
     "check": "<i8", "traits": "<i4", "told": "<f4",
 }  # fmt: skip
 """Every column that a unit brings, in the order in which `append` takes the values."""
+_ROW_BYTES: Final = sum(np.dtype(dtype).itemsize for dtype in (*DTYPES.values(), np.int32, np.int32, np.bool_))
+"""What a row takes in all columns, with those beside it and whether it is alive."""
 
 
 def whole_numbers(values: NDArray[np.integer[Any]], /) -> list[int]:
@@ -132,7 +134,7 @@ class Columns:
 
     @property
     def size_bytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in (*DTYPES, "before", "after", "alive"))
+        return _ROW_BYTES * len(self.alive)
 
     def _grow(self, capacity: int) -> None:
         for name in (*DTYPES, "before", "after", "alive"):

@@ -58,6 +58,7 @@ class State:
         self.name_terms: list[tuple[str, ...]] = [()]
         self._labels: dict[tuple[str, int], Mapping[str, int]] = {}
         self._sums = np.zeros(0)
+        self._assistants: tuple[Mask, Mask, bool] = np.zeros(0, np.bool_), np.zeros(0, np.bool_), False
         self._renew()
 
     def apply(self, changes: Iterable[Change], embedded: Iterable[Embedded], /) -> None:
@@ -173,12 +174,12 @@ class State:
 
     def assistants(self) -> tuple[Mask, Mask] | None:
         """Return which roles, and which speakers, by code, are an assistant's; None where nobody is."""
-        if self._assistants is None:
-            names = self.names
+        names, (roles, speakers, some) = self.names, self._assistants
+        if (len(roles), len(speakers)) != (len(names.role.values), len(names.speaker.values)):
             roles = np.array([role in _ASSISTANTS for role in names.role.values])
             speakers = np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values])
-            self._assistants = roles, speakers, bool(roles.any() or speakers.any())
-        roles, speakers, some = self._assistants
+            some = bool(roles.any() or speakers.any())
+            self._assistants = roles, speakers, some
         return (roles, speakers) if some else None
 
     def sums(self) -> NDArray[np.float64]:
@@ -221,7 +222,6 @@ class State:
         """Forget what was looked up of the units as they were."""
         self.sights = Sights(self.columns, self.names)
         self.scanned: Scanned | Measured | None = None
-        self._assistants: tuple[Mask, Mask, bool] | None = None
 
     def _vectors_of(self, ref: Ref) -> dict[tuple[str, int], Coded]:
         if not self.vectors.models:
@@ -283,14 +283,16 @@ class State:
 
     def _count(self, rows: slice, sign: int) -> None:
         """Count the units at `rows` in, or out."""
+        # Rows come and go a few at a time: Python counts them faster than arrays do.
         columns = self.columns
-        self.embeddable += sign * int(np.count_nonzero(columns.check[rows]))
+        checks = whole_numbers(columns.check[rows])
+        self.embeddable += sign * (len(checks) - checks.count(0))
         for speaker in whole_numbers(columns.speaker[rows]):
             self.speaker_units[speaker] += sign
-        for field in Field:
-            lengths = columns.lengths(field)[rows]
-            self.field_terms[field] += sign * int(lengths.sum(dtype=np.int64))
-            self.field_units[field] += sign * int(np.count_nonzero(lengths))
+        for field in self.field_terms:
+            lengths = whole_numbers(columns.lengths(field)[rows])
+            self.field_terms[field] += sign * sum(lengths)
+            self.field_units[field] += sign * (len(lengths) - lengths.count(0))
 
     def _learn_name(self, code: int, speaker: str) -> None:
         terms = () if is_role_name(speaker) else tuple(dict.fromkeys(self.analyser.terms(speaker)))
