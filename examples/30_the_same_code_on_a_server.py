@@ -1,4 +1,7 @@
-"""The same calls in process and on a server: a host changes one line, and may follow what others write."""
+"""The same calls in process and on a server: a host changes one line, and may follow what others write.
+
+It needs the extras `server` and `client`.
+"""
 
 import asyncio
 import signal

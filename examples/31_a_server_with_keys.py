@@ -1,4 +1,7 @@
-"""A server that asks for keys: one for the operator, one for Ada's laptop, and what a stranger is told."""
+"""A server that asks for keys: one for the operator, one for Ada's laptop, and what a stranger is told.
+
+It needs the extras `server` and `client`.
+"""
 
 import asyncio
 

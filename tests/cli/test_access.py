@@ -24,6 +24,8 @@ def test_a_key_is_shown_once_listed_turned_and_revoked(elytron: CommandLine) -> 
 
 
 def test_people_see_keys_as_lines(elytron: CommandLine) -> None:
+    elytron("add", "The spare key is with Noor.")
+    assert elytron("access", "list", "--no-json").stdout.strip() == "no keys"
     shown = elytron("access", "add", "--kind", "operator", "--label", "ops", "--no-json").stdout
     assert "ely_operator_" in shown
     assert "(every space)" in elytron("access", "list", "--no-json").stdout

@@ -53,6 +53,11 @@ def test_a_projection_names_all_memories_in_its_block() -> None:
             "limit is not valid: input should be greater than or equal to 1",
         ),
         (recalling.MemoryRecallRequest, {"query": "q", "hunter": 1}, "hunter is not a field"),
+        (
+            writing.MemoryWriteRequest,
+            {"write": {"kind": "notes", "notes": [{"period": f"2026-{month}", "text": "x"} for month in (12, 13)]}},
+            "write.notes.notes.1.period is not valid: name a day (2026-08-03) or a month (2026-08)",
+        ),
         (moving.MemoryExportRequest, {"path": "a\0b"}, r"path has not the form ^[^\x00]+$"),
         (
             projecting.MemoryProjectionRequest,

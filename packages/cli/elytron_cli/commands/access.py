@@ -61,7 +61,8 @@ def list_keys() -> None:
             page = await keys.list(AccessListRequest(limit=PAGE, cursor=page.next_cursor))
             found += page.items
         report = AccessKeyList(items=tuple(found))
-        out.report(report, lambda console: console.print("\n".join(map(_line, found)), soft_wrap=True))
+        told = "\n".join(map(_line, found)) or "no keys"
+        out.report(report, lambda console: console.print(told, soft_wrap=True))
 
     _with_keys(work)
 

@@ -1,9 +1,10 @@
 """The plane of daily notes: what a day held, archive evidence beside the transcript."""
 
+import re
 from enum import StrEnum
 from typing import Annotated, NewType
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -15,7 +16,16 @@ NoteId = NewType("NoteId", str)
 ID_WORD = "note"
 
 NoteText = Annotated[str, Field(min_length=1, max_length=limits.NOTE_CHARS)]
-Period = Annotated[str, Field(pattern=r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$")]
+_PERIOD = r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$"
+
+
+def _told(period: object) -> object:
+    if isinstance(period, str) and not re.match(_PERIOD, period):
+        raise ValueError("name a day (2026-08-03) or a month (2026-08)")
+    return period
+
+
+Period = Annotated[str, Field(pattern=_PERIOD), BeforeValidator(_told)]
 """A day ("2026-08-03") or a month ("2026-08")."""
 
 
