@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from benchmarks.rigs import serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(170)]
 
 
 async def test_a_server_that_is_ended_under_load_loses_nothing(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from benchmarks.rigs import uploads
 
 
+@pytest.mark.timeout(170)
 def test_an_upload_that_a_kill_cut_off_is_done_by_the_next(tmp_path: Path) -> None:
     outcome = uploads.Outcome()
     uploads.killed(tmp_path, outcome, at=(5, 8))
