@@ -26,6 +26,11 @@ def test_settings_are_shown_with_their_origins_and_no_secret(
     assert shown["keys"] == {"value": "********", "origin": "ELYTRON_KEYS"}
     assert "s3cret" not in result.stdout
     assert "ELYTRON_STORE" in elytron("config", "show", "--no-json").stdout
+    assert "ELYTRON_STORE" in elytron("config", "show", "--no-json", "--origin").stdout
+    assert elytron.json("config", "show", "--no-origin")["settings"]["store"] == {
+        "value": "postgresql://ada:********@db.example/memory"
+    }
+    assert "ELYTRON_STORE" not in elytron("config", "show", "--no-json", "--no-origin").stdout
     assert sorted(path.name for path in elytron.folder.iterdir()) == ["elytron.toml"], "no store was made"
 
 

@@ -10,10 +10,10 @@ from elytron_core.model import Value
 
 
 class ConfigItem(Value):
-    """A setting and where it came from; secrets are masked."""
+    """A setting and, where that is asked for, where it came from; secrets are masked."""
 
     value: str
-    origin: str
+    origin: str | None = None
 
 
 class ConfigReport(Value):
@@ -29,12 +29,16 @@ def config() -> None:
 
 
 @config.command("show", cls=RichCommand)
+@click.option("--origin/--no-origin", "with_origin", default=True, show_default=True, help="Say what told each.")
 @common
-def show() -> None:
+def show(*, with_origin: bool) -> None:
     """Show each setting and where it came from: an option, a variable, elytron.toml or the default.
 
     No store is opened.
     """
-    found = {name: ConfigItem(value=item.shown, origin=item.origin) for name, item in settings().told().items()}
-    rows = [(name, f"{item.value}  ({item.origin})") for name, item in found.items()]
+    found = {
+        name: ConfigItem(value=item.shown, origin=item.origin if with_origin else None)
+        for name, item in settings().told().items()
+    }
+    rows = [(name, f"{item.value}  ({item.origin})" if with_origin else item.value) for name, item in found.items()]
     output().report(ConfigReport(settings=found), lambda console: tables.pairs(console, rows))
