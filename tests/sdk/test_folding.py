@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Iterator, Sequence
 from mmap import mmap
 from typing import Self
 
@@ -11,11 +11,12 @@ import pytest
 from tests.sdk.told import believe, learn, texts
 
 import elytron
-from elytron import folding
+from elytron import feeding, folding
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import NotFound, StoreFull
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.ports.store import Document, Erasure, JournalEntry, Ref
+from elytron_core.text.analyser import Analyser
 from elytron_index import arriving
 from elytron_store.memory import MemoryStore
 
@@ -157,6 +158,27 @@ async def test_many_long_messages_are_folded_in_steps_before_anyone_recalls(monk
         recalled = await memory.recall("w7", limit=10)
         assert len(recalled.hits) == 4
         assert (await memory.recall("w7 milk")).hits[0].text == "w7 milk"
+
+
+@pytest.mark.parametrize(("many", "in_steps"), [(feeding.MANY_CHARS, False), (10_000, True)])
+async def test_short_messages_are_folded_as_they_come_unless_there_are_very_many(
+    monkeypatch: pytest.MonkeyPatch, many: int, in_steps: bool
+) -> None:
+    monkeypatch.setattr(feeding, "MANY_CHARS", many)
+    stepped: list[str] = []
+    steps = Analyser.steps
+
+    def noted(self: Analyser, text: str) -> Iterator[list[str]]:
+        stepped.append(text)
+        return steps(self, text)
+
+    monkeypatch.setattr(Analyser, "steps", noted)
+    async with elytron.open("memory:", space="ada") as memory:
+        said = [f"tea {number} " + "and some more words " * 8 for number in range(500)]
+        await memory.write(told(*said))
+        assert (await memory.recall("tea")).considered == 500
+    assert bool(stepped) is in_steps
+    assert set(stepped) <= set(said)
 
 
 async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

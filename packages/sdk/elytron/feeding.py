@@ -12,8 +12,11 @@ from elytron_core.ports.store import JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
 
-AT_ONCE_CHARS = 1 << 16
-"""Texts of so many characters together are taken apart at once; more in steps, between which others have their turn."""
+LONG_CHARS = 1 << 16
+"""A longer text is taken apart in steps, between which others have their turn."""
+MANY_CHARS = 1 << 18
+"""So are texts that are longer than this together: what bulk writes bring at a time is not, and keeps their pace."""
+_TERMS_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Taken:
     changes: list[Change]
     embedded: list[Embedded]
     compare: str | None
+    is_counted: bool = False
 
 
 @dataclass(slots=True)
@@ -44,6 +48,13 @@ class Waiting:
     documents: int = 0
     chars: int = 0
     """How many characters of it nobody has counted the terms of."""
+    longest: int = 0
+    """How long the longest of those texts is."""
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether folding it at once would keep others waiting."""
+        return self.chars > MANY_CHARS or self.longest > LONG_CHARS
 
     def add(self, fed: Fed, /) -> None:
         """Take in what comes next."""
@@ -59,33 +70,44 @@ class Waiting:
                 changes.append(Change(ref, units_of_value(ref, value)))
         self.taken.append(Taken(fed.first, fed.mark, changes, embedded, compare))
         self.documents += len(fed.written)
-        self.chars += chars_of(changes)
+        sizes = _sizes(changes)
+        self.chars += sum(sizes)
+        self.longest = max(self.longest, *sizes, 0)
 
     async def count(self, analyser: Analyser, /) -> None:
         """Count the terms of what waits, and of what comes meanwhile, where that is more than is counted at once."""
-        while self.chars > AT_ONCE_CHARS:
-            self.chars = 0
+        while self.takes_long:
+            self.chars = self.longest = 0
             for taken in self.taken:
-                taken.changes = await counted(analyser, taken.changes)
+                if not taken.is_counted:
+                    taken.changes = await counted(analyser, taken.changes)
+                    taken.is_counted = True
 
 
-def chars_of(changes: Sequence[Change], /) -> int:
-    """Return how long the texts of `changes` are together."""
-    return sum(len(unit.text) for change in changes for unit in change.units)
+def take_long(changes: Sequence[Change], /) -> bool:
+    """Tell whether folding `changes` at once would keep others waiting."""
+    sizes = _sizes(changes)
+    return sum(sizes) > MANY_CHARS or max(sizes, default=0) > LONG_CHARS
+
+
+def _sizes(changes: Sequence[Change]) -> list[int]:
+    return [len(unit.text) for change in changes for unit in change.units]
 
 
 async def counted(analyser: Analyser, changes: Sequence[Change], /) -> list[Change]:
     """Return `changes` with the terms of their texts counted, in steps between which everybody else has his turn."""
-    return [
-        replace(change, units=tuple([await _counted(analyser, unit) for unit in change.units])) for change in changes
-    ]
-
-
-async def _counted(analyser: Analyser, unit: Unit) -> Unit:
-    if unit.counts is not None:
-        return unit
-    counts: Counter[str] = Counter()
-    for terms in analyser.steps(unit.text):
-        counts.update(terms)
-        await asyncio.sleep(0)
-    return unit._replace(counts=counts)
+    found: list[Change] = []
+    done = 0
+    for change in changes:
+        units: list[Unit] = []
+        for unit in change.units:
+            counts: Counter[str] = Counter()
+            for terms in analyser.steps(unit.text) if unit.counts is None else ():
+                counts.update(terms)
+                done += len(terms)
+                if done >= _TERMS_AT_ONCE:
+                    done = 0
+                    await asyncio.sleep(0)
+            units.append(unit if unit.counts is not None else unit._replace(counts=counts))
+        found.append(replace(change, units=tuple(units)))
+    return found

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from elytron.collecting import Uncollected
 from elytron.covered import beneath, covered_unit
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
-from elytron.feeding import AT_ONCE_CHARS, Fed, Waiting, chars_of, counted
+from elytron.feeding import Fed, Waiting, counted, take_long
 from elytron.readings import Readings
 from elytron.units import INDEXED, embedded_of, units_of
 from elytron_core import limits
@@ -109,7 +109,7 @@ class Folds:
         waiting.add(fed)
         if waiting.documents < FED_AT_ONCE or self._is_locked(space):
             return
-        if waiting.chars > AT_ONCE_CHARS:
+        if waiting.takes_long:
             waiting.documents = 0
             self._start(self._fold_in_turns(space))
             return
@@ -281,7 +281,7 @@ class Folds:
         changes = [Change(ref, _units(found[ref])) for ref in sources]
         if edits:
             changes += await self._covered(space, {ref: found[ref] for ref in edits})
-        if chars_of(changes) > AT_ONCE_CHARS:
+        if take_long(changes):
             changes = await counted(self._analyser, changes)
         index.apply(
             changes,
