@@ -79,6 +79,7 @@ class Proxy:
     def __init__(self, port: int, /, *, chance: random.Random, percent: int) -> None:
         self._port = port
         self._chance = chance
+        self._fate = random.Random(chance.random())  # its own, so that a seed's faults hang on no order of requests
         self._percent = percent
         self.faults: Counter[Fault] = Counter()
 
@@ -97,9 +98,9 @@ class Proxy:
             open_one.transport.abort()
 
     def _fault(self) -> Fault:
-        if self._chance.randrange(100) >= self._percent:
+        if self._fate.randrange(100) >= self._percent:
             return Fault.NONE
-        return self._chance.choice([fault for fault in Fault if fault is not Fault.NONE])
+        return self._fate.choice([fault for fault in Fault if fault is not Fault.NONE])
 
     async def _connect(self, upstream: list[asyncio.StreamWriter]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
