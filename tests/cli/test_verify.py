@@ -1,6 +1,7 @@
 """`elytron verify`: a store that was put back is found out by heads that were kept elsewhere."""
 
 import shutil
+import sqlite3
 import stat
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,24 @@ def test_a_space_is_asked_about_by_its_head(elytron: CommandLine) -> None:
     sequence, _, rest = head.partition(".")
     assert elytron.json("inspect", "--head", f"{sequence}.{rest[::-1].replace('.', '.', 1)}", expect=13)
     assert elytron.error("inspect", "--head", "no head", expect=2)["key"] == "invalid_input"
+
+
+def test_a_document_that_was_put_back_is_told(elytron: CommandLine, tmp_path: Path) -> None:
+    elytron("add", "tea", "--conversation", "one")
+    elytron("verify", "heads.json", "--accept")
+    raw = sqlite3.connect(tmp_path / "m.db")
+    before = raw.execute("SELECT * FROM documents WHERE collection = 'turns'").fetchone()
+    raw.close()
+    memory = elytron.json("list")["items"][0]["id"]
+    elytron("forget", memory)
+    raw = sqlite3.connect(tmp_path / "m.db")
+    raw.execute(f"INSERT OR REPLACE INTO documents VALUES ({', '.join('?' * len(before))})", before)
+    raw.commit()
+    raw.close()
+    found = elytron.json("verify", "heads.json", expect=13)
+    assert [space["account"]["altered"] for space in found["spaces"]] == [1]
+    assert "1 NOT" in elytron("verify", "heads.json", "--no-json", expect=13).stdout
+    assert "1 NOT" in elytron("inspect", "--check", "--no-json", expect=13).stdout
 
 
 def test_what_cannot_be_written_is_said(elytron: CommandLine) -> None:

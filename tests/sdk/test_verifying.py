@@ -18,9 +18,10 @@ from elytron_core.contracts.inspecting import HeadStanding, JournalAccount
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
-from elytron_core.policy.heads import Head
-from elytron_core.ports.store import Action, Document, JournalEntry, Ref
+from elytron_core.policy.heads import Head, standing_of
+from elytron_core.ports.store import Action, Document, Erasure, JournalEntry, Ref
 from elytron_store import open_store
+from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio
@@ -197,3 +198,29 @@ async def test_every_space_of_a_store_is_verified_and_what_is_gone_is_told(tmp_p
     finally:
         await store.close()
     assert again == {"ada": HeadStanding.CURRENT, "bob": HeadStanding.CURRENT, "eve": HeadStanding.ABSENT}
+
+
+async def test_a_space_that_was_never_written_to_has_no_head() -> None:
+    store = MemoryStore()
+    space = SpaceId("eve")
+    await store.erase(Erasure(space=space, at=SystemClock().now()))
+    (first,) = await verify_store(store, {})
+    assert (first.head, first.standing, first.is_sound) == ("", None, True)
+    (again,) = await verify_store(store, {space: f"1.{'0' * 32}.{'0' * 32}"})
+    assert again.standing is HeadStanding.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "standing"),
+    [
+        (Head(3, "a", "b"), Head(3, "a", "b"), HeadStanding.CURRENT),
+        (Head(4, "c", "d"), Head(3, "a", "b"), HeadStanding.CONTAINED),
+        (Head(4, "c", "d"), Head(3, "a", "x"), HeadStanding.SCRUBBED),
+        (Head(3, "a", "x"), Head(3, "a", "x"), HeadStanding.FORKED),
+        (Head(4, "c", "d"), Head(3, "x", "b"), HeadStanding.FORKED),
+        (Head(2, "a", "b"), None, HeadStanding.BEHIND),
+        (None, None, HeadStanding.ABSENT),
+    ],
+)
+def test_how_a_space_stands_to_a_head(now: Head | None, then: Head | None, standing: HeadStanding) -> None:
+    assert standing_of(Head(3, "a", "b"), now, then) is standing
