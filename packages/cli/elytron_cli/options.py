@@ -2,16 +2,21 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
 from rich_click import RichCommand
 
 from elytron_cli.config import OPTIONS
+from elytron_cli.values import valid
 from elytron_core import limits
+from elytron_core.clock import instant
+from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.planes.evidence import Trust
 
 Body = TypeVar("Body", bound=Callable[..., Any])
+ResultT = TypeVar("ResultT")
 
 _META = "elytron."
 
@@ -103,11 +108,34 @@ _FILTERS = (
 )
 
 
-def filtered(body: Body) -> Body:
-    """Give a command the options that narrow what is read."""
+def filtered(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
+    """Give a command the options that narrow what is read, as one argument `filters`."""
+
+    @wraps(body)
+    def call(
+        *,
+        speakers: tuple[str, ...],
+        conversations: tuple[str, ...],
+        tags: tuple[str, ...],
+        since: str | None,
+        until: str | None,
+        trust: str | None,
+        **more: Any,
+    ) -> ResultT:
+        filters = valid(
+            RecallFilters,
+            speakers=speakers,
+            conversations=conversations,
+            tags_any=tags,
+            since=instant(since, field="--since") if since is not None else None,
+            until=instant(until, field="--until") if until is not None else None,
+            trust=trust,
+        )
+        return body(filters=filters, **more)
+
     for option in reversed(_FILTERS):
-        body = option(body)
-    return body
+        call = option(call)
+    return call
 
 
 def limited(told: str, /, *, most: int = limits.PAGE_MAX, usual: int = 100) -> Callable[[Body], Body]:

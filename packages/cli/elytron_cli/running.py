@@ -11,9 +11,6 @@ from elytron_cli.config import Settings, resolve
 from elytron_cli.options import as_json, told
 from elytron_cli.output import Output
 from elytron_cli.session import Session, opened
-from elytron_cli.values import valid
-from elytron_core.clock import instant
-from elytron_core.contracts.recalling import RecallFilters
 from elytron_store import WhenMissing
 
 
@@ -44,24 +41,3 @@ def run(
 def storing(*, dry_run: bool) -> WhenMissing:
     """Return what a command does that stores something, where no store is yet: a dry run leaves none there."""
     return WhenMissing.PRETEND if dry_run else WhenMissing.MAKE
-
-
-def filters(
-    *,
-    speakers: tuple[str, ...],
-    conversations: tuple[str, ...],
-    tags: tuple[str, ...],
-    since: str | None,
-    until: str | None,
-    trust: str | None,
-) -> RecallFilters:
-    """Return the filters that the shared options ask for. Raises InvalidInput."""
-    return valid(
-        RecallFilters,
-        speakers=speakers,
-        conversations=conversations,
-        tags_any=tags,
-        since=instant(since, field="--since") if since is not None else None,
-        until=instant(until, field="--until") if until is not None else None,
-        trust=trust,
-    )

@@ -5,7 +5,7 @@ import click
 from elytron_cli import tables
 from elytron_cli.options import command, common, filtered, limited
 from elytron_cli.output import Output
-from elytron_cli.running import filters, run
+from elytron_cli.running import run
 from elytron_cli.session import Session
 from elytron_core.contracts.control import (
     Hidden,
@@ -15,7 +15,7 @@ from elytron_core.contracts.control import (
     MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.recalling import RecallHit
+from elytron_core.contracts.recalling import RecallFilters, RecallHit
 
 
 @command("get")
@@ -43,17 +43,11 @@ def list_memories(
     limit: int,
     cursor: str | None,
     hidden: bool,
-    speakers: tuple[str, ...],
-    conversations: tuple[str, ...],
-    tags: tuple[str, ...],
-    since: str | None,
-    until: str | None,
-    trust: str | None,
+    filters: RecallFilters,
 ) -> int | None:
     """List memories in the order in which they were stored."""
-    narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until, trust=trust)
     which = Hidden.LISTED if hidden else Hidden.LEFT_OUT
-    request = MemoryListRequest(limit=limit, cursor=cursor, filters=narrowed, hidden=which)
+    request = MemoryListRequest(limit=limit, cursor=cursor, filters=filters, hidden=which)
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemoryListReport)

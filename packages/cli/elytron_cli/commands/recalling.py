@@ -9,11 +9,11 @@ from elytron.conditions import where_from
 from elytron_cli import recall_tables, tables
 from elytron_cli.options import command, common, filtered, limited
 from elytron_cli.output import Output
-from elytron_cli.running import filters, run
+from elytron_cli.running import run
 from elytron_cli.session import Session
 from elytron_core import limits, strict_json
 from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, Pressure
-from elytron_core.contracts.recalling import Diversity, MemoryRecallReport, MemoryRecallRequest
+from elytron_core.contracts.recalling import Diversity, MemoryRecallReport, MemoryRecallRequest, RecallFilters
 from elytron_core.errors import InvalidInput
 
 
@@ -52,22 +52,16 @@ def recall(
     diversity: str,
     where: str | None,
     cursor: str | None,
-    speakers: tuple[str, ...],
-    conversations: tuple[str, ...],
-    tags: tuple[str, ...],
-    since: str | None,
-    until: str | None,
-    trust: str | None,
+    filters: RecallFilters,
 ) -> int | None:
     """Find what answers QUERY, best first."""
-    narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until, trust=trust)
     if where is not None:
-        narrowed = narrowed.model_copy(update={"where": where_from(_conditions(where))})
+        filters = filters.model_copy(update={"where": where_from(_conditions(where))})
     request = MemoryRecallRequest(
         query=query,
         limit=limit,
         max_tokens=max_tokens,
-        filters=narrowed,
+        filters=filters,
         cursor=cursor,
         diversity=Diversity(diversity),
         neighbours=neighbours,
@@ -104,17 +98,11 @@ def project(
     query: str,
     max_chars: int,
     pressure: str,
-    speakers: tuple[str, ...],
-    conversations: tuple[str, ...],
-    tags: tuple[str, ...],
-    since: str | None,
-    until: str | None,
-    trust: str | None,
+    filters: RecallFilters,
 ) -> int | None:
     """Show the block that a model would see for QUERY, and how its budget was used."""
-    narrowed = filters(speakers=speakers, conversations=conversations, tags=tags, since=since, until=until, trust=trust)
     request = MemoryProjectionRequest(
-        user_query=query, system_max_len=max_chars, pressure=Pressure(pressure), filters=narrowed
+        user_query=query, system_max_len=max_chars, pressure=Pressure(pressure), filters=filters
     )
 
     async def work(session: Session, out: Output) -> None:
