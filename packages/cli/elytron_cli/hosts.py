@@ -1,6 +1,7 @@
 """What MCP hosts want written in their configuration: each has its own file and its own words for the same."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -60,7 +61,8 @@ def config_of(host: Host, /, *, settings: Settings, url: str | None) -> McpConfi
     """
     form = HOSTS[host]
     if url is None:
-        return McpConfigReport(host=host, file=form.file, text=form.command(_command(settings)), note=form.note)
+        note = f"{form.note}; {_whereabouts()}"
+        return McpConfigReport(host=host, file=form.file, text=form.command(_command(settings)), note=note)
     if form.address is None:
         raise InvalidInput(field="--url", problem=f"is nothing for {host.value}, which starts servers: leave it out")
     note = f"{form.note}; {form.address_note}"
@@ -78,6 +80,13 @@ def mcp_address(url: str, /) -> str:
         raise InvalidInput(field="--url", problem="is no http:// or https:// address without a user")
     base = url.rstrip("/")
     return base if base.endswith("/mcp") else f"{base}/mcp"
+
+
+def _whereabouts() -> str:
+    """Return what helps where a host, which is started by no shell, does not find the command."""
+    found = shutil.which("elytron")
+    place = f": {found}" if found is not None else ""
+    return f"a host that does not find `elytron` wants its whole path{place}"
 
 
 def _command(settings: Settings) -> list[str]:
