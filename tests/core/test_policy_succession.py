@@ -30,19 +30,21 @@ def test_a_question_is_about_how_things_are_or_were(query: str, *, asks: bool) -
 
 
 OLD = said("We are 14 riders.", 1)
+QUERY = "How many riders are we?"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("query", "older", "later"),
     [
-        "We're 19 riders now.",
-        "The number of riders was raised to 19.",
-        "We moved the riders from Ghent to Bruges.",
-        "我们的骑手现在是19个。",
+        (QUERY, "We are 14 riders.", "We're 19 riders now."),
+        (QUERY, "We are 14 riders.", "Good news! The number of riders was raised to 19. Any tips?"),
+        ("Where do the riders start?", "Our riders start in Ghent.", "We moved the riders from Ghent to Bruges."),
+        ("我们有多少骑手？", "我们有14个骑手。", "我们的骑手现在是19个。"),
+        ("What is it now?", "It is red.", "It was changed."),
     ],
 )
-def test_a_later_change_overtakes_what_was_said_before(text: str) -> None:
-    assert last_words((OLD, None, said(text, 2))) == {0: 2}
+def test_a_later_change_overtakes_what_was_said_before(query: str, older: str, later: str) -> None:
+    assert last_words((said(older, 1), None, said(later, 2)), query) == {0: 2}
 
 
 @pytest.mark.parametrize(
@@ -52,20 +54,23 @@ def test_a_later_change_overtakes_what_was_said_before(text: str) -> None:
         said("We're 19 riders now.", 1),
         said("We're 19 riders now.", 2, coverage=0.2),
         said("We're 19 riders now.", 2, speaker="Bram"),
+        said("Thanks. It was moved to 19. The riders like it.", 2),
+        said("The riders are happy now.", 2),
+        said("We bought 19 bags for the riders up to now.", 2),
     ],
-    ids=["no change", "no later", "another matter", "somebody else"],
+    ids=["no change", "no later", "little of it", "somebody else", "another change", "no number", "up to now"],
 )
 def test_nothing_else_overtakes(later: Told) -> None:
-    assert last_words((OLD, later)) == {}
+    assert last_words((OLD, later), QUERY) == {}
 
 
 def test_of_several_changes_the_last_word_is_named() -> None:
     told = (OLD, said("We're 19 riders now.", 2), said("We're 17 riders now.", 3))
-    assert last_words(told) == {0: 2, 1: 2}
+    assert last_words(told, QUERY) == {0: 2, 1: 2}
 
 
 def test_a_mere_question_is_not_overtaken() -> None:
-    assert last_words((said("How do riders get a bicycle?", 1), said("We're 19 riders now.", 2))) == {}
+    assert last_words((said("How do riders get a bicycle?", 1), said("We're 19 riders now.", 2)), QUERY) == {}
 
 
 def test_the_last_word_goes_before_the_first_that_it_overtook() -> None:

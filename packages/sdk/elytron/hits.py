@@ -94,7 +94,7 @@ def with_newer(question: Question, query: str, hits: tuple[RecallHit, ...], /) -
         return hits
     if question.version is Version.ANY and not asks_how_things_are(query):
         return hits
-    overtaken = last_words(told)
+    overtaken = last_words(told, query)
     if not overtaken:
         return hits
     marked = [

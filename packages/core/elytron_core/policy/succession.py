@@ -1,7 +1,8 @@
 """Which message of several on one matter is the last word on it, where a question asks how things are.
 
 Signs, not understanding: the question is in the present, both messages hold much of its words and are of the same
-speaker, and the later one speaks of a change. Then the later one goes before the older, and the older is marked;
+speaker, a sentence of the later one speaks of a change of what is asked for, and one of the older tells of it too, a
+number where the other is one. Then the later one goes before the older, and the older is marked;
 neither is left out, so that who reads both sees what was said when.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
+from elytron_core.text import stopwords
 
 WINDOW: Final = 10
 """So many of the best are looked at, whatever the limit, so that a page goes on where the one before it ended."""
@@ -27,7 +29,7 @@ _PAST: Final = re.compile(
 )
 _CHINESE_STATE: Final = re.compile(r"是|在|叫|多少|哪|几|什么|谁")
 _CHANGE: Final = re.compile(
-    r"\b(?:now|nowadays|no longer|anymore|instead|correction|corrected"
+    r"\b(?:(?<!up to )(?<!until )(?<!till )now|nowadays|no longer|anymore|instead|correction|corrected"
     r"|(?:has|have|had|was|were|been|we|i|they) (?:changed|moved|switched|raised|lowered|reduced|increased|extended"
     r"|shortened|renamed|replaced|rescheduled|postponed|cancell?ed|updated|rewritten|sold)"
     r"|(?:changed|moved|switched|raised|lowered|reduced|increased|extended|shortened|postponed|cut)\b.{0,40}\b(?:to|from|by)"
@@ -45,6 +47,9 @@ updated
 _CHANGING: Final = frozenset(_CHANGING_WORDS.split())
 """An English text without these speaks of no change: looked for first, for it takes less."""
 _WORD: Final = re.compile(r"[a-z]+")
+_ENDING: Final = re.compile(r"(?:ing|ed|es|s)\Z")
+_NUMBER: Final = re.compile(r"\d")
+_FORM_WORDS: Final = stopwords.ENGLISH | stopwords.ASKING | stopwords.FORMS
 _TELLS: Final = re.compile(r"[^.!?。！？\s][^.!?。！？]*(?:[.!。！]|\Z)")
 """A sentence that is no question."""
 
@@ -69,13 +74,14 @@ def asks_how_things_are(query: str, /) -> bool:
     return _PRESENT.search(lowered) is not None
 
 
-def last_words(told: Sequence[Told | None], /) -> dict[int, int]:
-    """Return for the places of messages that were overtaken the place of the last word on their matter."""
+def last_words(told: Sequence[Told | None], query: str, /) -> dict[int, int]:
+    """Return for the places of messages that were overtaken the place of the last word on what `query` asks for."""
+    asked = _asked(query)
     overtaken: dict[int, int] = {}
     changes = [place for place, each in enumerate(told) if each is not None and _speaks_of_change(each.text)]
     for place, older in enumerate(told):
-        later = [other for other in changes if _overtakes(told[other], older)]
-        if later and older is not None and _TELLS.search(older.text):
+        later = [other for other in changes if _overtakes(told[other], older, asked)]
+        if later:
             overtaken[place] = max(later, key=lambda other: (_coverage(told[other]), -other))
     return {place: _last(place, overtaken) for place in overtaken}
 
@@ -106,10 +112,29 @@ def _speaks_of_change(text: str) -> bool:
     return _CHANGE.search(lowered) is not None
 
 
-def _overtakes(later: Told | None, older: Told | None) -> bool:
+def _overtakes(later: Told | None, older: Told | None, asked: re.Pattern[str] | None) -> bool:
     if later is None or older is None or min(older.coverage, later.coverage) < HELD:
         return False
-    return later.at > older.at and (later.speaker, later.role) == (older.speaker, older.role)
+    if later.at <= older.at or (later.speaker, later.role) != (older.speaker, older.role):
+        return False
+    changed = {_has_number(each) for each in _telling(later.text, asked) if _CHANGE.search(each)}
+    return not changed.isdisjoint(map(_has_number, _telling(older.text, asked)))
+
+
+def _asked(query: str) -> re.Pattern[str] | None:
+    """Return the words of an English question that are more than its form; None where it has none."""
+    words = {_ENDING.sub("", word) for word in _WORD.findall(query.lower()) if word not in _FORM_WORDS}
+    return re.compile("|".join(rf"\b{word}" for word in sorted(words) if len(word) > 2)) if words else None
+
+
+def _telling(text: str, asked: re.Pattern[str] | None) -> list[str]:
+    """Return the sentences, in small letters, that are no questions and have a word of what is asked for."""
+    told: list[str] = _TELLS.findall(text.lower())
+    return [each for each in told if asked is None or asked.search(each)]
+
+
+def _has_number(text: str) -> bool:
+    return _NUMBER.search(text) is not None
 
 
 def _coverage(told: Told | None) -> float:
