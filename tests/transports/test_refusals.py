@@ -20,6 +20,7 @@ from elytron_replay import references
 NAMES = [operation.name for operation in OPERATIONS if operation.name != "close"]
 ABSENT = {"turn": "4b9186e8d23eba7bc8a75a43.000000000001", "fact": "01a201c3-1348-7000-982e-11363f0ee9a3"}
 TOO_LONG = "x" * 300
+Refused = dict[str, tuple[Any, ...]]
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,13 @@ def calls() -> Iterator[Callable[[str], Call]]:
             return opened.enter_context(OPENERS[transport](live))
 
         yield call
+
+
+@pytest.fixture(scope="module")
+def refused(calls: Callable[[str], Call]) -> Refused:
+    """Return what is refused in process where there is nothing yet, of all operations, and how."""
+    came = {name: came_of(calls("in process"), name, asked(name, f"none of {name}")) for name in NAMES}
+    return {name: error for name, error in came.items() if error is not None}
 
 
 def came_of(call: Call, name: str, request: JsonValue) -> tuple[Any, ...] | None:
@@ -51,10 +59,7 @@ def asked(name: str, space: str) -> JsonValue:
 
 
 @pytest.mark.parametrize("transport", [name for name in OPENERS if name != "in process"])
-def test_what_is_not_there_is_told_alike(transport: str, calls: Callable[[str], Call]) -> None:
-    """Of all operations, those that are refused where there is nothing yet are refused in the same words."""
-    expected = {name: came_of(calls("in process"), name, asked(name, f"none of {name}")) for name in NAMES}
-    refused = {name: error for name, error in expected.items() if error is not None}
+def test_what_is_not_there_is_told_alike(transport: str, calls: Callable[[str], Call], refused: Refused) -> None:
     assert len(refused) >= 15
     assert {name: came_of(calls(transport), name, asked(name, f"none of {name}")) for name in refused} == refused
 

@@ -358,7 +358,7 @@ FRAMES_WAITING_BYTES = 8 * 1024 * 1024
 FRAME_SEND_S = 20.0
 """How long one frame may take to leave before its reader counts as gone."""
 SUBSCRIPTIONS = 64
-"""Subscriptions of one WebSocket."""
+"""Subscriptions of one WebSocket, where no profile says otherwise."""
 STREAMS_PER_PRINCIPAL = 64
 STREAM_RECHECK_S = 5.0
 """How often a stream's credential is looked at again, so that a revoked one ends it."""
