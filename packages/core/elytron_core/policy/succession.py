@@ -7,7 +7,7 @@ neither is left out, so that who reads both sees what was said when.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
@@ -79,8 +79,16 @@ def last_words(told: Sequence[Told | None], query: str, /) -> dict[int, int]:
     asked = _asked(query)
     overtaken: dict[int, int] = {}
     changes = [place for place, each in enumerate(told) if each is not None and _speaks_of_change(each.text)]
+    changed: dict[int, frozenset[bool]] = {}
     for place, older in enumerate(told):
-        later = [other for other in changes if _overtakes(told[other], older, asked)]
+        later = [other for other in changes if _may_overtake(told[other], older)]
+        if not later or older is None:
+            continue
+        for other in later:
+            if other not in changed:
+                changed[other] = _numbered(filter(_CHANGE.search, _telling(told[other], asked)))
+        of_older = _numbered(_telling(older, asked))
+        later = [other for other in later if not changed[other].isdisjoint(of_older)]
         if later:
             overtaken[place] = max(later, key=lambda other: (_coverage(told[other]), -other))
     return {place: _last(place, overtaken) for place in overtaken}
@@ -112,13 +120,15 @@ def _speaks_of_change(text: str) -> bool:
     return _CHANGE.search(lowered) is not None
 
 
-def _overtakes(later: Told | None, older: Told | None, asked: re.Pattern[str] | None) -> bool:
+def _may_overtake(later: Told | None, older: Told | None) -> bool:
     if later is None or older is None or min(older.coverage, later.coverage) < HELD:
         return False
-    if later.at <= older.at or (later.speaker, later.role) != (older.speaker, older.role):
-        return False
-    changed = {_has_number(each) for each in _telling(later.text, asked) if _CHANGE.search(each)}
-    return not changed.isdisjoint(map(_has_number, _telling(older.text, asked)))
+    return later.at > older.at and (later.speaker, later.role) == (older.speaker, older.role)
+
+
+def _numbered(sentences: Iterable[str]) -> frozenset[bool]:
+    """Return whether the sentences have numbers."""
+    return frozenset(map(_has_number, sentences))
 
 
 def _asked(query: str) -> re.Pattern[str] | None:
@@ -127,10 +137,10 @@ def _asked(query: str) -> re.Pattern[str] | None:
     return re.compile("|".join(rf"\b{word}" for word in sorted(words) if len(word) > 2)) if words else None
 
 
-def _telling(text: str, asked: re.Pattern[str] | None) -> list[str]:
+def _telling(told: Told | None, asked: re.Pattern[str] | None) -> list[str]:
     """Return the sentences, in small letters, that are no questions and have a word of what is asked for."""
-    told: list[str] = _TELLS.findall(text.lower())
-    return [each for each in told if asked is None or asked.search(each)]
+    sentences: list[str] = _TELLS.findall(told.text.lower()) if told is not None else []
+    return [each for each in sentences if asked is None or asked.search(each)]
 
 
 def _has_number(text: str) -> bool:
