@@ -99,7 +99,7 @@ async def test_recalled_text_cannot_leave_its_fence(memory: elytron.MemoryRuntim
 )
 def test_no_block_is_longer_than_its_bound(said: list[str], bound: int, pressure: elytron.Pressure) -> None:
     with elytron.open("memory:", ids=SeededIds()) as memory:
-        for text in said:
+        for text in filter(str.strip, said):
             memory.add(text)
         query = said[0] if said else "tea"
         report = memory.project(
