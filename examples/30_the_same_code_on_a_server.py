@@ -4,12 +4,11 @@ It needs the extras `server` and `client`.
 """
 
 import asyncio
-import signal
 import tempfile
 from pathlib import Path
 
 import elytron
-from elytron_http_shell.serving import Serving, Started, serve
+from elytron_http_shell.serving import Serving, served
 
 
 async def remember(memory: elytron.MemoryRuntime | elytron.RemoteMemory) -> str:
@@ -22,22 +21,15 @@ async def main(store: Path) -> None:
     async with elytron.open(store, space="ada") as memory:
         print("in process:   ", await remember(memory))
 
-        # What `elytron serve --development` does, here in a task of this program.
-        listening: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
-        serving = Serving(port=0, development=True)
-        server = asyncio.create_task(serve(memory, serving, started=listening.set_result))
-        address = (await listening).address
-
-        async with elytron.connect(address) as remote:
-            print("over HTTP:    ", await remember(remote))
-        async with elytron.connect(address.replace("http", "ws")) as remote:
-            print("over WebSocket:", await remember(remote))
-            async for event in remote.events(after=0):
-                print("journal:      ", event)
-                break
-
-        signal.raise_signal(signal.SIGTERM)
-        await server
+        # What `elytron serve --development` does, here beside this program.
+        async with served(memory, Serving(port=0, development=True)) as server:
+            async with elytron.connect(server.address) as remote:
+                print("over HTTP:    ", await remember(remote))
+            async with elytron.connect(server.address.replace("http", "ws")) as remote:
+                print("over WebSocket:", await remember(remote))
+                async for event in remote.events(after=0):
+                    print("journal:      ", event)
+                    break
 
 
 if __name__ == "__main__":

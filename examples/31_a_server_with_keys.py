@@ -11,18 +11,18 @@ import elytron
 from elytron_adapter.access import AccessAddRequest, AccessKeys
 from elytron_adapter.principals import PrincipalKind
 from elytron_core.ids import SpaceId
-from elytron_http_shell.serving import Serving, Started, serve
+from elytron_http_shell.serving import Serving, served
 
 
 async def main() -> None:
-    listening: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
     async with elytron.open("memory:") as memory:
         keys = AccessKeys(memory.context)
         ada = await keys.add(AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="laptop"))
         # `elytron serve` does this in a process of its own.
-        server = asyncio.create_task(serve(memory, Serving(port=0), started=listening.set_result))
-        started = await listening
-        async with httpx.AsyncClient(base_url=started.address) as client:
+        async with (
+            served(memory, Serving(port=0)) as server,
+            httpx.AsyncClient(base_url=server.address) as client,
+        ):
             bearer = {"Authorization": f"Bearer {ada.key}"}
             said = {"kind": "transcript", "turns": [{"messages": [{"text": "We moved to Lisbon in May."}]}]}
             await client.post("/v1/write", json={"write": said}, headers=bearer | {"Idempotency-Key": "move-1"})
@@ -35,8 +35,6 @@ async def main() -> None:
             other = {"query": "anything", "scope": {"space": "bob"}}
             refused = await client.post("/v1/recall", json=other, headers=bearer)
             print(f"and of Bob's space: {refused.status_code} {refused.json()['detail']}")
-        started.end()
-        await server
 
 
 asyncio.run(main())

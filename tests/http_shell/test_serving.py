@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import httpx
 import pytest
@@ -21,7 +20,7 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_http_shell.serving import Serving, Started, is_loopback, serve
+from elytron_http_shell.serving import Serving, Started, is_loopback, serve, served
 
 pytestmark = pytest.mark.anyio
 
@@ -34,23 +33,8 @@ async def runtime() -> AsyncGenerator[MemoryRuntime]:
         yield memory
 
 
-@asynccontextmanager
-async def running(runtime: MemoryRuntime, serving: Serving) -> AsyncGenerator[Started]:
-    """Run a server in this process and end it as a user does."""
-    told: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve(runtime, serving, started=told.set_result))
-    await asyncio.wait([told, task], return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        await task
-    try:
-        yield told.result()
-    finally:
-        told.result().end()
-        await task
-
-
 async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
-    async with running(runtime, Serving(port=0, development=True)) as started:
+    async with served(runtime, Serving(port=0, development=True)) as started:
         assert started.address.startswith("http://127.0.0.1:")
         assert "development" in started.mode
         async with httpx.AsyncClient(base_url=started.address, timeout=60) as client:
@@ -65,7 +49,7 @@ async def test_wrong_credentials_are_bounded_as_its_operator_says(
 ) -> None:
     bounds = Bounds(wrong_credentials_per_minute=most)
     async with (
-        running(runtime, Serving(port=0, operator_key=True, bounds=bounds)) as started,
+        served(runtime, Serving(port=0, operator_key=True, bounds=bounds)) as started,
         httpx.AsyncClient(base_url=started.address, headers=bearer("ely_user_x_y"), timeout=60) as client,
     ):
         assert [(await client.post("/v1/list", json={})).status_code for _ in told] == told
@@ -80,10 +64,39 @@ async def test_a_signal_ends_it(runtime: MemoryRuntime) -> None:
     await task
 
 
+async def test_beside_a_program_it_leaves_signals_to_it_and_ends_with_its_block(runtime: MemoryRuntime) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    async def failing() -> None:
+        async with served(runtime, Serving(port=0, development=True)) as started:
+            assert signal.getsignal(signal.SIGTERM) is before
+            raise LookupError(started.address)
+
+    with pytest.raises(LookupError) as raised:
+        await failing()
+    port = int(str(raised.value).rpartition(":")[2])
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_who_gives_up_waiting_for_it_leaves_no_server_behind(runtime: MemoryRuntime) -> None:
+    async def whole() -> None:
+        async with served(runtime, Serving(port=0, development=True)):
+            raise AssertionError("it was given up before it began")
+
+    before = asyncio.all_tasks()
+    waiting = asyncio.create_task(whole())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert asyncio.all_tasks() == before
+
+
 def test_in_another_thread_signals_are_left_alone() -> None:
     async def whole() -> None:
-        async with elytron.open("memory:") as memory, running(memory, Serving(port=0, development=True)) as started:
-            assert started.address
+        async with elytron.open("memory:") as memory:
+            await serve(memory, Serving(port=0, development=True), started=lambda told: told.end())
 
     before = signal.getsignal(signal.SIGTERM)
     thread = threading.Thread(target=lambda: asyncio.run(whole()), daemon=True)
@@ -94,13 +107,13 @@ def test_in_another_thread_signals_are_left_alone() -> None:
 
 
 async def test_the_first_operators_key_is_made_once(runtime: MemoryRuntime) -> None:
-    async with running(runtime, Serving(port=0, operator_key=True)) as started:
+    async with served(runtime, Serving(port=0, operator_key=True)) as started:
         assert started.operator_key is not None
         async with httpx.AsyncClient(base_url=started.address, timeout=60) as client:
             assert (await client.post("/v1/write", json=SAID)).status_code == 401
             listed = await client.get("/v1/access", headers=bearer(started.operator_key))
             assert [item["kind"] for item in listed.json()["items"]] == ["operator"]
-    async with running(runtime, Serving(port=0, operator_key=True)) as started:
+    async with served(runtime, Serving(port=0, operator_key=True)) as started:
         assert started.operator_key is None
 
 
@@ -120,7 +133,7 @@ async def test_with_a_key_it_is_served_under_its_names_alone(runtime: MemoryRunt
     request = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="laptop")
     key = (await AccessKeys(runtime.context).add(request)).key
     serving = Serving(host="0.0.0.0", port=0, names=frozenset({"Memory.example"}))
-    async with running(runtime, serving) as started:
+    async with served(runtime, serving) as started:
         port = started.address.rpartition(":")[2]
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=bearer(key), timeout=60) as client:
             for host, status in (("memory.example", 200), ("evil.example", 403), ("127.0.0.1", 200)):
@@ -129,15 +142,16 @@ async def test_with_a_key_it_is_served_under_its_names_alone(runtime: MemoryRunt
 
 
 async def test_an_address_that_is_taken_is_named(runtime: MemoryRuntime) -> None:
-    async with running(runtime, Serving(port=0, development=True)) as started:
+    async with served(runtime, Serving(port=0, development=True)) as started:
         port = int(started.address.rpartition(":")[2])
         with pytest.raises(InvalidInput, match="cannot be listened on"):
-            await serve(runtime, Serving(port=port, development=True), started=lambda _: None)
+            async with served(runtime, Serving(port=port, development=True)):
+                raise AssertionError("it listens")
 
 
 async def test_what_was_accepted_is_finished_before_it_ends(runtime: MemoryRuntime) -> None:
     body = json.dumps(SAID).encode()
-    async with running(runtime, Serving(port=0, development=True)) as started:
+    async with served(runtime, Serving(port=0, development=True)) as started:
         host, _, port = started.address.removeprefix("http://").rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         head = "POST /v1/write HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -152,7 +166,7 @@ async def test_what_was_accepted_is_finished_before_it_ends(runtime: MemoryRunti
 
 async def test_a_body_that_takes_too_long_is_given_up(runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HTTP_BODY_WAIT_S", 0.05)
-    async with running(runtime, Serving(port=0, development=True)) as started:
+    async with served(runtime, Serving(port=0, development=True)) as started:
         host, _, port = started.address.removeprefix("http://").rpartition(":")
         for path, media_type in (("POST /v1/recall", "application/json"), ("PUT /v1/archive", "application/zip")):
             reader, writer = await asyncio.open_connection(host, int(port))

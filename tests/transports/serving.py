@@ -1,6 +1,5 @@
 """A server with its keys, its protocols and a port of its own, run in the test's own loop and ended as a user does."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from elytron_adapter.principals import PrincipalKind
 from elytron_cli.beside import Wanted, beside
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
-from elytron_http_shell.serving import Serving, Started, serve
+from elytron_http_shell.serving import Serving
+from elytron_http_shell.serving import served as serving_of
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,6 @@ async def served(wanted: Wanted, /, *, development: bool = False) -> AsyncGenera
         elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory,
         beside(memory, wanted) as more,
     ):
-        told: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
         serving = Serving(port=0, development=development)
-        task = asyncio.create_task(
-            serve(memory, serving, started=told.set_result, further=more.further, known=more.known)
-        )
-        await asyncio.wait([told, task], return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            await task
-        try:
-            yield Served(told.result().address, more.protocols, memory)
-        finally:
-            told.result().end()
-            await task
+        async with serving_of(memory, serving, further=more.further, known=more.known) as started:
+            yield Served(started.address, more.protocols, memory)

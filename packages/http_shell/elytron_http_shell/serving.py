@@ -7,8 +7,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +66,9 @@ async def serve(
     started: Callable[[Started], None],
     further: "Iterable[Family]" = (),
     known: Iterable[Authenticator] = (),
+    signals: Iterable[signal.Signals] = _SIGNALS,
 ) -> None:
-    """Answer over HTTP until SIGINT, SIGTERM or `Started.end`, then finish what was accepted and return.
+    """Answer over HTTP until one of `signals` or `Started.end`, then finish what was accepted and return.
 
     What takes longer than `limits.SHUTDOWN_S` is given up.
     `known` let callers in beside the access keys. `memory` is its opener's to close. Raises PermissionRefused for a
@@ -98,12 +99,39 @@ async def serve(
 
         taking_up = asyncio.create_task(take_up(listening, places))
         try:
-            await server_of(app, entrance, told).serve(sockets=[listening])
+            await server_of(app, entrance, told, signals=signals).serve(sockets=[listening])
         finally:
             taking_up.cancel()
             await asyncio.gather(taking_up, return_exceptions=True)
             if spans is not None:
                 await asyncio.to_thread(spans.close)
+
+
+@asynccontextmanager
+async def served(
+    memory: MemoryRuntime,
+    serving: Serving,
+    /,
+    *,
+    further: "Iterable[Family]" = (),
+    known: Iterable[Authenticator] = (),
+) -> AsyncGenerator[Started]:
+    """Serve while this is entered, beside what else the program does, whose signals stay its own.
+
+    Raises what `serve` raises; what ends the server meanwhile is raised at the end.
+    """
+    told: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
+    server = asyncio.create_task(
+        serve(memory, serving, started=told.set_result, further=further, known=known, signals=())
+    )
+    try:
+        await asyncio.wait([told, server], return_when=asyncio.FIRST_COMPLETED)
+        if told.done():
+            yield told.result()
+    finally:
+        # Who gives up before it listens waits for that too: a server is ended, and not torn down as it begins.
+        told.add_done_callback(lambda done: done.result().end())
+        await server
 
 
 def is_loopback(host: str, /) -> bool:
@@ -163,8 +191,15 @@ def _spans() -> Any:
     return otlp_spans()
 
 
-def server_of(app: Any, entrance: Entrance, told: Callable[[Callable[[], None]], None]) -> Any:
-    """Return a server of `app` that tells how to end it once it listens. Raises MissingExtra."""
+def server_of(
+    app: Any,
+    entrance: Entrance,
+    told: Callable[[Callable[[], None]], None],
+    /,
+    *,
+    signals: Iterable[signal.Signals] = _SIGNALS,
+) -> Any:
+    """Return a server of `app` that tells how to end it once it listens; `signals` end it too. Raises MissingExtra."""
     try:
         import uvicorn
     except ImportError as error:
@@ -184,7 +219,7 @@ def server_of(app: Any, entrance: Entrance, told: Callable[[Callable[[], None]],
             def ends(_number: int, _frame: object) -> None:
                 loop.call_soon_threadsafe(self._end)
 
-            numbers = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+            numbers = signals if threading.current_thread() is threading.main_thread() else ()
             before = {number: signal.signal(number, ends) for number in numbers}
             try:
                 yield
