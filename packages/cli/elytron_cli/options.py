@@ -2,21 +2,15 @@
 
 import os
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, TypeVar
 
 import click
 from rich_click import RichCommand
 
 from elytron_cli.config import OPTIONS
-from elytron_cli.values import valid
 from elytron_core import limits
-from elytron_core.clock import instant
-from elytron_core.contracts.recalling import RecallFilters
-from elytron_core.planes.evidence import Trust
 
 Body = TypeVar("Body", bound=Callable[..., Any])
-ResultT = TypeVar("ResultT")
 
 _META = "elytron."
 
@@ -92,50 +86,6 @@ def json_choice(arguments: Sequence[str], /) -> bool | None:
     """Return what `arguments` say of JSON, also where they cannot be parsed."""
     said = [argument == "--json" for argument in arguments if argument in {"--json", "--no-json"}]
     return said[-1] if said else None
-
-
-_FILTERS = (
-    click.option("--speaker", "speakers", multiple=True, metavar="NAME", help="Only what NAME said; may be repeated."),
-    click.option("--conversation", "conversations", multiple=True, metavar="NAME", help="Only in that conversation."),
-    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has one of the tags."),
-    click.option("--since", metavar="WHEN", help="Not before WHEN: a date or time in ISO 8601, UTC."),
-    click.option("--until", metavar="WHEN", help="Before WHEN."),
-    click.option(
-        "--trust",
-        type=click.Choice([trust.value for trust in Trust]),
-        help="Only what may be relied on so far at least, by where it came from.",
-    ),
-)
-
-
-def filtered(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
-    """Give a command the options that narrow what is read, as one argument `filters`."""
-
-    @wraps(body)
-    def call(
-        *,
-        speakers: tuple[str, ...],
-        conversations: tuple[str, ...],
-        tags: tuple[str, ...],
-        since: str | None,
-        until: str | None,
-        trust: str | None,
-        **more: Any,
-    ) -> ResultT:
-        filters = valid(
-            RecallFilters,
-            speakers=speakers,
-            conversations=conversations,
-            tags_any=tags,
-            since=instant(since, field="--since") if since is not None else None,
-            until=instant(until, field="--until") if until is not None else None,
-            trust=trust,
-        )
-        return body(filters=filters, **more)
-
-    for option in reversed(_FILTERS):
-        call = option(call)
-    return call
 
 
 def limited(told: str, /, *, most: int = limits.PAGE_MAX, usual: int = 100) -> Callable[[Body], Body]:

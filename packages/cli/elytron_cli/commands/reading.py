@@ -3,7 +3,8 @@
 import click
 
 from elytron_cli import tables
-from elytron_cli.options import command, common, filtered, limited
+from elytron_cli.filters import filtered
+from elytron_cli.options import command, common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session

@@ -7,7 +7,8 @@ import click
 
 from elytron.conditions import where_from
 from elytron_cli import recall_tables, tables
-from elytron_cli.options import command, common, filtered, limited
+from elytron_cli.filters import filtered
+from elytron_cli.options import command, common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
