@@ -240,7 +240,13 @@ def server_of(
             self.should_exit = True
             entrance.closing.set()
 
-    config = uvicorn.Config(
+    return Server(_config(app))
+
+
+def _config(app: Any) -> Any:
+    import uvicorn
+
+    return uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
@@ -252,4 +258,3 @@ def server_of(
         h11_max_incomplete_event_size=limits.HTTP_HEADER_BYTES,
         timeout_keep_alive=limits.HTTP_IDLE_S,
     )
-    return Server(config)
