@@ -10,8 +10,6 @@ from typing import Final
 from elytron_core.errors import StoreCorrupt
 from elytron_core.planes.space import SpaceRecord
 
-_SEALED: Final = b"\x01"
-"""Begins what is sealed; an answer that was kept before answers were begins as JSON does."""
 _NONCE_BYTES: Final = 12
 
 
@@ -20,7 +18,7 @@ def sealed_answer(answer: bytes, record: SpaceRecord, key: str, request: bytes, 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = os.urandom(_NONCE_BYTES)
-    return _SEALED + nonce + AESGCM(record.answer_key(key, request)).encrypt(nonce, answer, None)
+    return nonce + AESGCM(record.answer_key(key, request)).encrypt(nonce, answer, None)
 
 
 def opened_answer(kept: bytes, record: SpaceRecord, key: str, request: bytes, /) -> bytes:
@@ -28,9 +26,7 @@ def opened_answer(kept: bytes, record: SpaceRecord, key: str, request: bytes, /)
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    if not kept.startswith(_SEALED):
-        return kept
-    nonce, sealed = kept[1 : 1 + _NONCE_BYTES], kept[1 + _NONCE_BYTES :]
+    nonce, sealed = kept[:_NONCE_BYTES], kept[_NONCE_BYTES:]
     try:
         return AESGCM(record.answer_key(key, request)).decrypt(nonce, sealed, None)
     except (InvalidTag, ValueError):
