@@ -119,6 +119,14 @@ async def test_a_group_is_bounded(tmp_path: Path) -> None:
     await store.close()
 
 
+async def test_a_body_longer_than_a_quarter_of_a_page_takes_no_page_of_its_own(tmp_path: Path) -> None:
+    count, body = 600, bytes(1_200)
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
+    await store.commit(batch(*(Put(fact(number), body, 0) for number in range(count))))
+    await store.close()
+    assert (tmp_path / "m.db").stat().st_size < 2 * count * len(body)
+
+
 async def test_each_batch_of_a_group_stands_on_its_own_feet(store: SqliteStore) -> None:
     first = Idempotency(key="k", digest="d", answer=b"answer")
     other = Idempotency(key="k", digest="e", answer=b"")

@@ -8,7 +8,7 @@ from elytron_store.sqlite import blobs, rows
 from elytron_store.sqlite.appending import Appending
 from elytron_store.sqlite.connection import transaction
 from elytron_store.sqlite.driver import Access, Held, Raw, patiently
-from elytron_store.sqlite.schema import OF_SPACE, TABLES, create_table, page_bytes
+from elytron_store.sqlite.schema import OF_SPACE, create_table, page_bytes
 
 _NAMED = (
     "SELECT sequence, at, action, collection, key FROM journal "
@@ -59,7 +59,7 @@ def cut(raw: Raw, /, *, wait_s: float) -> None:
 
 def _rebuild(raw: Raw, name: str) -> None:
     """Write the table `name` anew, row by row, and free its old pages, which overwrites them."""
-    raw.execute(create_table(f"fresh_{name}", TABLES[name]))
+    raw.execute(create_table(name, name=f"fresh_{name}"))
     raw.execute(f"INSERT INTO fresh_{name} SELECT * FROM {name}")  # noqa: S608 - our own names
     raw.execute(f"DROP TABLE {name}")
     raw.execute(f"ALTER TABLE fresh_{name} RENAME TO {name}")

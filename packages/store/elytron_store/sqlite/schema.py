@@ -60,21 +60,28 @@ TABLES = {
     """,
     "manifest": "name TEXT NOT NULL PRIMARY KEY, body BLOB NOT NULL",
 }
-"""Without row ids a space's rows lie side by side, and a scan reads as many pages as it has to."""
+_AS_THEY_CAME = frozenset({"documents", "idempotency"})
+"""Tables whose rows lie in the order in which they were written, beside an index of their keys.
+
+Their keys lie anywhere and their rows are long. Sorted by key, each row of a batch would touch a page of its own, and
+what is longer than a quarter of a page would take another whole page. The other tables' rows are short or come in the
+order of their keys: without row ids those of a space lie side by side.
+"""
 
 OF_SPACE = tuple(name for name in TABLES if name != "manifest")
 """What the erasure of a space empties of it."""
 
 
-def create_table(name: str, columns: str, /) -> str:
-    """Return the statement that makes a table of the given columns."""
-    return f"CREATE TABLE {name} ({columns}) STRICT, WITHOUT ROWID"
+def create_table(table: str, /, *, name: str) -> str:
+    """Return the statement that makes one like `table` under `name`."""
+    order = "" if table in _AS_THEY_CAME else ", WITHOUT ROWID"
+    return f"CREATE TABLE {name} ({TABLES[table]}) STRICT{order}"
 
 
 def create(raw: Raw, /) -> None:
     """Make all tables: the step to schema 1."""
-    for name, columns in TABLES.items():
-        raw.execute(create_table(name, columns))
+    for table in TABLES:
+        raw.execute(create_table(table, name=table))
 
 
 STEPS: tuple[Step, ...] = (create,)
