@@ -10,6 +10,7 @@ def test_the_version_is_that_of_the_distribution(elytron: CommandLine) -> None:
 
     assert elytron.json("version") == {"version": version("elytron")}
     assert elytron("version", "--no-json").stdout == f"elytron {version('elytron')}\n"
+    assert elytron("--version").stdout == f"elytron {version('elytron')}\n"
 
 
 def test_settings_are_shown_with_where_they_came_from_and_secrets_masked(

@@ -103,6 +103,7 @@ def _loaded(name: str) -> click.Command:
 
 
 @click.group(cls=Commands, commands=_LISTED, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="elytron", message="elytron %(version)s")
 @common
 def cli() -> None:
     """Governed memory for AI agents: keep what was said, recall it, show a model its part, and erase it for good.
