@@ -67,6 +67,38 @@ async def test_callers_that_go_on_together_stay_one_group() -> None:
     assert engine.groups == [8] * 5
 
 
+@pytest.mark.parametrize(("waiting", "order"), [(1, ["given", "told", "given"]), (2, ["given", "given", "told"])])
+async def test_what_is_worth_a_flush_does_not_wait_for_those_who_were_told(
+    waiting: int, order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "STORE_GROUP_PUTS", 2)
+    given: list[Work] = []
+    seen: list[str] = []
+
+    def submit(work: Work) -> None:
+        seen.append("given")
+        given.append(work)
+
+    committer = GroupCommitter(Engine().write, engine="test", submit=submit, between=lambda: None)
+
+    async def write() -> None:
+        await committer.commit(batch(Put(fact(1), b"", 0)))
+        seen.append("told")
+
+    first = asyncio.create_task(write())
+    while not given:
+        await asyncio.sleep(0)
+    later = some(waiting, committer)
+    await asyncio.sleep(0)
+    given.pop()()
+    await first
+    while not given:
+        await asyncio.sleep(0)
+    given.pop()()
+    await asyncio.gather(*later)
+    assert seen == order
+
+
 async def test_more_than_may_wait_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STORE_QUEUE_BATCHES", 3)
     engine = Engine()

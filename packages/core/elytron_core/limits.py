@@ -107,6 +107,8 @@ STORE_BUSY_WAIT_S = 30.0
 STORE_GROUP_BATCHES = 256
 """How many waiting batches one transaction takes."""
 STORE_GROUP_BYTES = 16 * 1024 * 1024
+STORE_GROUP_PUTS = 256
+"""From so many documents on a group is not kept waiting for more."""
 STORE_QUEUE_BATCHES = 8_192
 """How many batches may wait for the writer; more callers wait for room."""
 STORE_FORGET_EVERY = 10_000

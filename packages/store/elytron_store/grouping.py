@@ -121,13 +121,22 @@ class GroupCommitter:
         self._call_loop(self._tell, group, outcomes)
 
     def _tell(self, group: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
-        self._answer(group, outcomes)
         work = self._between()
+        if work is None and self._waits_much():
+            # The thread goes on while the callers told do what they have to do next.
+            self._hand_over()
+            self._answer(group, outcomes)
+            return
+        self._answer(group, outcomes)
         if work is None:
             # Behind the callers just told: what they commit next is in the next group.
             self._loop.call_soon(self._hand_over)
         else:
             self._give(partial(self._do_between, work))
+
+    def _waits_much(self) -> bool:
+        """Tell whether what waits is worth a flush of its own."""
+        return sum([len(batch.puts) for batch, _ in self._waiting]) >= limits.STORE_GROUP_PUTS
 
     def _do_between(self, work: Work) -> None:
         try:
