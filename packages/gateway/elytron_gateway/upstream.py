@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from elytron.covering import covered
+from elytron.erasing import erase_many
 from elytron.runtime import MemoryRuntime
 from elytron_core import limits
 from elytron_core.contracts.control import (
     ControlOutcome,
-    MemoryEraseRequest,
     MemoryForgetRequest,
     MemoryGetRequest,
 )
@@ -202,13 +202,7 @@ class EmbeddedUpstream:
             raise NotFound(what="memory", name=memory_id)
 
     async def erase(self, owner: Owner, memory_ids: Sequence[str], /) -> int:
-        scope = Scope(space=owner.space)
-        gone = 0
-        for start in range(0, len(memory_ids), limits.WRITES_PER_REQUEST):
-            ids = tuple(memory_ids[start : start + limits.WRITES_PER_REQUEST])
-            report = await self._runtime.erase(MemoryEraseRequest(scope=scope, ids=ids))
-            gone += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
-        return gone
+        return await erase_many(self._runtime.context, Scope(space=owner.space), memory_ids)
 
     async def erase_session(self, owner: Owner, session: str, /) -> int:
         """Remove everything of a session for good; return how many memories there were.
@@ -220,13 +214,12 @@ class EmbeddedUpstream:
         if record is None:
             return 0
         prefix = f"{record.conversation_tag(_scope(owner, session).conversation_key)}."
-        gone, after = 0, ""
-        while page := await ctx.store.scan(
-            owner.space, TURNS, prefix=prefix, after=after, limit=limits.WRITES_PER_REQUEST
-        ):
+        ids: list[str] = []
+        after = ""
+        while page := await ctx.store.scan(owner.space, TURNS, prefix=prefix, after=after, limit=limits.SCAN_MAX):
             after = page[-1].ref.key
-            gone += await self.erase(owner, [memory_id for document in page for memory_id in _messages_of(document)])
-        return gone
+            ids += [memory_id for document in page for memory_id in _messages_of(document)]
+        return await self.erase(owner, ids)
 
     async def healthy(self) -> bool:
         await self._runtime.context.store.spaces(limit=1)

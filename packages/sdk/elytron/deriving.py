@@ -110,16 +110,6 @@ def _source(space: SpaceId, turn_id: TurnId, turn: transcript.Turn, part: int | 
     )
 
 
-async def documents_of_turns(ctx: OperationContext, space: SpaceId, collection: str, prefix: str, /) -> list[Document]:
-    """Return every document of `collection` whose key begins with `prefix`, in their order."""
-    found: list[Document] = []
-    after = ""
-    while page := await ctx.store.scan(space, collection, prefix=prefix, after=after, limit=limits.SCAN_MAX):
-        after = page[-1].ref.key
-        found += page
-    return found
-
-
 def links_of_memory(
     record: SpaceRecord, plane: DerivedMemoryPlane, store_key: str, citations: Iterable[str], /
 ) -> list[Ref]:

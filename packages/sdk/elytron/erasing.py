@@ -1,15 +1,16 @@
 """Erasure: what is named goes from documents, look-ups, index and journal digests, and the report counts it."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
-from elytron.deriving import documents_of_turns, links_of_memory
+from elytron.deriving import links_of_memory
 from elytron.embedding.erasing import vectors_of
 from elytron.folding import CHECKPOINT
 from elytron.keeping import HOMES, KeptMemory, by_plane, citations_of, id_of, touched
-from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, find_remains, plane_of
+from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find_stored, plane_of
+from elytron.prefixes import documents_under
 from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
@@ -30,12 +31,17 @@ from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.ports.store import Action, Batch, Document, Erasure, Ref
 from elytron_core.scope import ConversationKey, Scope
 
+_REMOVED_AT_ONCE = 10_000
+"""Of so many memories the bytes are removed together."""
+
 
 @dataclass(slots=True)
 class _Plan:
     """What one erasure takes: whole documents, and messages cut out of turns that stay."""
 
     record: SpaceRecord
+    names: dict[Ref, int]
+    """Where the host ids of its turns stand."""
     refs: dict[Ref, int] = field(default_factory=dict[Ref, int])
     changes: dict[Ref, tuple[transcript.Turn | transcript.Conversation | long_term.Slot, int]] = field(
         default_factory=dict[Ref, tuple[transcript.Turn | transcript.Conversation | long_term.Slot, int]]
@@ -54,25 +60,41 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
     turns are emptied; then the documents are physically removed with every remain, the index checkpoint included.
     Killed in between, the same request finishes the work: what was emptied is found again, and not counted out twice.
     """
+    report, plan = await _empty(ctx, scope, request)
+    return report if plan is None else report.model_copy(update={"sequence": await _remove(ctx, scope, (plan,))})
+
+
+async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /) -> int:
+    """Erase memories as `erase_memories` does, however many; return how many of them there were.
+
+    Some after the other is emptied; their bytes are removed together, for that takes its time for the whole store.
+    """
+    gone = 0
+    for part in range(0, len(ids), _REMOVED_AT_ONCE):
+        plans: list[_Plan] = []
+        for start in range(part, min(part + _REMOVED_AT_ONCE, len(ids)), limits.WRITES_PER_REQUEST):
+            some = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
+            report, plan = await _empty(ctx, scope, MemoryEraseRequest(scope=scope, ids=some))
+            gone += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
+            plans += [plan] if plan is not None else []
+        if plans:
+            await _remove(ctx, scope, plans)
+    return gone
+
+
+async def _empty(
+    ctx: OperationContext, scope: Scope, request: MemoryEraseRequest
+) -> tuple[MemoryControlReport, _Plan | None]:
+    """Commit what stays without the memories of `request`; return the report, and what is still to be removed."""
     race = Race()
     while True:
-        found = {
-            memory_id: await find(ctx, scope, memory_id) or await find_remains(ctx, scope, memory_id)
-            for memory_id in dict.fromkeys(request.ids)
-        }
+        found = await find_stored(ctx, scope, request.ids)
         decisions = tuple(_decision(memory_id, memory) for memory_id, memory in found.items())
         record = await ctx.spaces.find(scope.space)
         if record is None:
-            return MemoryControlReport(space=scope.space, decisions=decisions, changed=False, dry_run=request.dry_run)
-        plan = _Plan(record)
-        for memory in found.values():
-            if memory is not None:
-                plan.sources.add(memory.ref)
-                await _take(ctx, scope, memory, plan)
-        for memory in found.values():
-            if memory is not None:
-                await _take_links(ctx, scope, memory, plan)
-        plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
+            report = MemoryControlReport(space=scope.space, decisions=decisions, changed=False, dry_run=request.dry_run)
+            return report, None
+        plan = await _planned(ctx, scope, record, [memory for memory in found.values() if memory is not None])
         derived = await _derived(ctx, scope, plan)
         removed = Counter(ref.collection for ref in plan.refs)
         cut = [ref for ref in plan.changes if ref.collection == transcript.TURNS and ref not in plan.refs]
@@ -87,7 +109,7 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
             planes=touched(decisions),
         )
         if request.dry_run or not (plan.refs or plan.changes or plan.has_remains):
-            return report
+            return report, None
         try:
             await _commit_rest(ctx, scope, plan)
         except Conflict as conflict:
@@ -95,7 +117,40 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
             ctx.heads.drop_space(scope.space)
             await race.lost(conflict)
             continue
-        return report.model_copy(update={"sequence": await _remove(ctx, scope, plan)})
+        return report, plan
+
+
+async def _planned(ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]) -> _Plan:
+    """Return what erasing `memories` takes."""
+    plan = _Plan(record, names=await _names(ctx, scope, record, memories))
+    for memory in memories:
+        plan.sources.add(memory.ref)
+        await _take(ctx, scope, memory, plan)
+    for memory in memories:
+        await _take_links(ctx, scope, memory, plan)
+    await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, TurnMemory)], plan)
+    plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
+    return plan
+
+
+async def _names(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]
+) -> dict[Ref, int]:
+    """Return where host ids of turns among `memories` stand, with their revisions."""
+    turns = {memory.ref: memory.turn for memory in memories if isinstance(memory, TurnMemory)}
+    refs = [ref for turn in turns.values() if (ref := _name_of(record, turn)) is not None]
+    found: dict[Ref, int] = {}
+    for start in range(0, len(refs), limits.SCAN_MAX):
+        page = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
+        found |= {document.ref: document.revision for document in page if document is not None}
+    return found
+
+
+def _name_of(record: SpaceRecord, turn: transcript.Turn) -> Ref | None:
+    if turn.host_id is None:
+        return None
+    key = ConversationKey(turn.channel, turn.conversation)
+    return Ref(transcript.TURN_NAMES, record.turn_name_tag(key, turn.host_id))
 
 
 async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
@@ -161,9 +216,6 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
             refs = links_of_memory(plan.record, DerivedMemoryPlane.PROCEDURAL_SKILL, skill.name, skill.citations)
         case KeptMemory(value=notes.DailyNote() as note):
             refs = links_of_memory(plan.record, DerivedMemoryPlane.ARCHIVE_EVIDENCE, note.id, note.citations)
-        case TurnMemory(ref=ref, part=part):
-            await _take_beside(ctx, scope, TurnId(ref.key), None if ref in plan.refs else part, plan)
-            return
         case _:
             return
     for document in await ctx.store.get(scope.space, refs) if refs else ():
@@ -171,14 +223,21 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
             plan.refs[document.ref] = document.revision
 
 
-async def _take_beside(ctx: OperationContext, scope: Scope, turn: TurnId, part: int | None, plan: _Plan) -> None:
-    """Add what stands beside a turn, or beside one message of it."""
-    for document in await documents_of_turns(ctx, scope.space, DERIVED_REFS, f"{turn}."):
-        source = DerivedMemoryRef.from_bytes(document.body).source
-        if part is None or source.message_id == transcript.message_id(turn, part):
+async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[TurnMemory], plan: _Plan) -> None:
+    """Add what stands beside turns that go, or beside those messages of turns that stay."""
+    messages = {transcript.message_id(TurnId(memory.ref.key), memory.part) for memory in memories}
+    beside = [f"{memory.ref.key}." for memory in memories]
+
+    def goes(document: Document, message: str | None) -> bool:
+        return Ref(transcript.TURNS, document.ref.key.rpartition(".")[0]) in plan.refs or message in messages
+
+    for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, beside):
+        if goes(document, DerivedMemoryRef.from_bytes(document.body).source.message_id):
             plan.refs[document.ref] = document.revision
-    for document in await documents_of_turns(ctx, scope.space, TURN_ATTRIBUTES, f"{turn}."):
-        if part is None or TurnAttribute.from_bytes(document.body).part == part:
+    for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, beside):
+        told = TurnAttribute.from_bytes(document.body)
+        message = transcript.message_id(told.turn, told.part) if told.part is not None else None
+        if goes(document, message):
             plan.refs[document.ref] = document.revision
 
 
@@ -227,11 +286,9 @@ async def _all(ctx: OperationContext, scope: Scope, collection: str) -> AsyncIte
 async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcript.Turn, plan: _Plan) -> None:
     """Count the turn, as it was found, out of its conversation's head; its number is never given again."""
     key = ConversationKey(turn.channel, turn.conversation)
-    if turn.host_id is not None:
-        ref = Ref(transcript.TURN_NAMES, plan.record.turn_name_tag(key, turn.host_id))
-        (document,) = await ctx.store.get(scope.space, (ref,))
-        if document is not None:
-            plan.refs[ref] = document.revision
+    name = _name_of(plan.record, turn)
+    if name is not None and name in plan.names:
+        plan.refs[name] = plan.names[name]
     if turn.is_emptied:
         return  # the erasure that emptied it has counted it out
     ref = Ref(transcript.CONVERSATIONS, plan.record.conversation_tag(key))
@@ -285,11 +342,11 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _Plan) -> None
     ctx.heads.drop_space(scope.space)
 
 
-async def _remove(ctx: OperationContext, scope: Scope, plan: _Plan) -> int:
-    erasure = Erasure(space=scope.space, at=ctx.clock.now(), refs=tuple(plan.refs), blobs=(CHECKPOINT,))
-    erased = await ctx.store.erase(erasure)
+async def _remove(ctx: OperationContext, scope: Scope, plans: Sequence[_Plan]) -> int:
+    refs = tuple(dict.fromkeys(ref for plan in plans for ref in plan.refs))
+    erased = await ctx.store.erase(Erasure(space=scope.space, at=ctx.clock.now(), refs=refs, blobs=(CHECKPOINT,)))
     # A pass may have embedded the texts while they were on their way out; now it can no more.
-    late = await vectors_of(ctx.store, scope.space, plan.sources)
+    late = await vectors_of(ctx.store, scope.space, [source for plan in plans for source in plan.sources])
     if late:
         erased = await ctx.store.erase(Erasure(space=scope.space, at=ctx.clock.now(), refs=tuple(late)))
     ctx.folds.drop(scope.space)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from elytron.aliases import Meant, meant
 from elytron.clipping import Clipper
 from elytron.context import OperationContext
-from elytron.deriving import documents_of_turns
 from elytron.folding import CHECKPOINT
+from elytron.prefixes import documents_under
 from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
@@ -144,13 +144,12 @@ async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, chan
 
 async def _remove(ctx: OperationContext, scope: Scope, touched: _Touched) -> None:
     """Remove what is left of emptied turns: replaced bodies, attributes that go with the text, the index checkpoint."""
-    refs: list[Ref] = []
-    for turn in sorted(touched.emptied):
-        refs += [
-            document.ref
-            for document in await documents_of_turns(ctx, scope.space, TURN_ATTRIBUTES, f"{turn}.")
-            if TurnAttribute.from_bytes(document.body).policy is AttributePolicy.FOLLOW_TRANSCRIPT
-        ]
+    beside = [f"{turn}." for turn in touched.emptied]
+    refs = [
+        document.ref
+        for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, beside)
+        if TurnAttribute.from_bytes(document.body).policy is AttributePolicy.FOLLOW_TRANSCRIPT
+    ]
     erasure = Erasure(space=scope.space, at=ctx.clock.now(), refs=tuple(refs), blobs=(CHECKPOINT,))
     touched.sequence = (await ctx.store.erase(erasure)).sequence
     ctx.folds.drop(scope.space)
@@ -160,7 +159,7 @@ async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTa
     affected = {turn_id for turn_id, _ in touched.turns}
     if not affected:
         return
-    for document in await documents_of_turns(ctx, scope.space, DERIVED_REFS, f"{tag}."):
+    for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, (f"{tag}.",)):
         if TurnId(document.ref.key.rpartition(".")[0]) in affected:
             touched.derived.append(DerivedMemoryRef.from_bytes(document.body))
 

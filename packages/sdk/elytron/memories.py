@@ -1,17 +1,19 @@
 """Finding a memory by its id: turn, turn#part, fact id, a skill's name, or a plane's word and key."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.hits import fact_hit, skill_hit, turn_hit
 from elytron.keeping import HOMES, KeptMemory, kept, place_of
+from elytron_core import limits
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import FactId, TurnId, is_id
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Ref, require_ref
+from elytron_core.ports.store import Document, Ref, require_ref
 from elytron_core.scope import Scope
 
 
@@ -74,40 +76,54 @@ def plane_of(memory: Memory, /) -> Plane:
 
 async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory | None:
     """Return the memory with this id, forgotten or closed ones too; None where there is none."""
+    return (await find_all(ctx, scope, (memory_id,)))[memory_id]
+
+
+async def find_all(ctx: OperationContext, scope: Scope, ids: Iterable[str], /) -> dict[str, Memory | None]:
+    """Return the memory with each of `ids`, as `find` does."""
+    found = await find_stored(ctx, scope, ids)
+    return {memory_id: None if _is_erased(memory) else memory for memory_id, memory in found.items()}
+
+
+async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /) -> dict[str, Memory | None]:
+    """Return the memory with each of `ids`, erased messages of turns that are still there among them."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
-        return None
-    ref, part = place(record, memory_id)
-    if ref is None:
-        return None
-    (document,) = await ctx.store.get(scope.space, (ref,))
-    if document is None:
-        return None
+        return dict.fromkeys(ids)
+    places = {memory_id: place(record, memory_id) for memory_id in ids}
+    refs = list(dict.fromkeys(ref for ref, _ in places.values() if ref is not None))
+    found: dict[Ref, Memory] = {}
+    for start in range(0, len(refs), limits.SCAN_MAX):
+        page = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
+        found |= {document.ref: _stored(document) for document in page if document is not None}
+    return {
+        memory_id: _part_of(found[ref], part) if ref is not None and ref in found else None
+        for memory_id, (ref, part) in places.items()
+    }
+
+
+def _stored(document: Document) -> Memory:
+    """Return what a document holds; of a turn its first message."""
+    ref, revision = document.ref, document.revision
     match ref.collection:
         case long_term.FACTS:
-            return FactMemory(ref, document.revision, long_term.Fact.from_bytes(document.body))
+            return FactMemory(ref, revision, long_term.Fact.from_bytes(document.body))
         case procedural.SKILLS:
-            return SkillMemory(ref, document.revision, procedural.Skill.from_bytes(document.body))
+            return SkillMemory(ref, revision, procedural.Skill.from_bytes(document.body))
         case collection if collection in HOMES:
             return kept(document)
         case _:
-            turn = transcript.Turn.from_bytes(document.body)
-            if not 0 <= part < len(turn.messages) or part in turn.erased:
-                return None
-            return TurnMemory(ref, document.revision, turn, part)
+            return TurnMemory(ref, revision, transcript.Turn.from_bytes(document.body), 0)
 
 
-async def find_remains(ctx: OperationContext, scope: Scope, memory_id: str, /) -> TurnMemory | None:
-    """Return the erased message of this id whose turn is still there; None where there is none."""
-    record = await ctx.spaces.find(scope.space)
-    ref, part = place(record, memory_id) if record is not None else (None, 0)
-    if ref is None or ref.collection != transcript.TURNS:
-        return None
-    (document,) = await ctx.store.get(scope.space, (ref,))
-    if document is None:
-        return None
-    turn = transcript.Turn.from_bytes(document.body)
-    return TurnMemory(ref, document.revision, turn, part) if part in turn.erased else None
+def _part_of(memory: Memory, part: int) -> Memory | None:
+    if not isinstance(memory, TurnMemory):
+        return memory
+    return replace(memory, part=part) if part < len(memory.turn.messages) else None
+
+
+def _is_erased(memory: Memory | None) -> bool:
+    return isinstance(memory, TurnMemory) and memory.part in memory.turn.erased
 
 
 async def must_find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory:

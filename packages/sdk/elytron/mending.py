@@ -3,7 +3,8 @@
 from elytron.aliases import meant
 from elytron.clipping import Clipper
 from elytron.context import OperationContext
-from elytron.deriving import documents_of_turns, target_of
+from elytron.deriving import target_of
+from elytron.prefixes import documents_under
 from elytron_core import limits
 from elytron_core.contracts.transcript import MemoryTranscriptRepairReport
 from elytron_core.ids import SpaceId
@@ -30,14 +31,14 @@ async def inspect_links(ctx: OperationContext, scope: Scope, /) -> MemoryTranscr
         return report
     prefix = f"{record.conversation_tag(found.key)}."
     links = Links(scope.space, found.key)
-    turns = await documents_of_turns(ctx, scope.space, TURNS, prefix)
+    turns = await documents_under(ctx.store, scope.space, TURNS, (prefix,))
     for document in turns:
         links.turn(document.ref.key, document.body)
-    derived = await documents_of_turns(ctx, scope.space, DERIVED_REFS, prefix)
+    derived = await documents_under(ctx.store, scope.space, DERIVED_REFS, (prefix,))
     for document in derived:
         links.derived_ref(document.ref.key, document.body)
     links.targets(await _standing(ctx, scope.space, record, links))
-    attributes = await documents_of_turns(ctx, scope.space, TURN_ATTRIBUTES, prefix)
+    attributes = await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, (prefix,))
     for document in attributes:
         links.attribute(document.ref.key, document.body)
     clipper = Clipper()

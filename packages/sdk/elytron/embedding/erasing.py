@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from elytron.embedding.places import vectors_prefix
-from elytron_core import limits
+from elytron.prefixes import documents_under
 from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import VECTORS
 from elytron_core.ports.store import Ref, Store
@@ -13,8 +13,5 @@ async def vectors_of(store: Store, space: SpaceId, sources: Iterable[Ref], /) ->
     """Return where vectors of the documents `sources` stand, by whatever model, with their revisions."""
     if not await store.scan(space, VECTORS, limit=1):
         return {}
-    found: dict[Ref, int] = {}
-    for source in dict.fromkeys(sources):
-        for document in await store.scan(space, VECTORS, prefix=vectors_prefix(source), limit=limits.SCAN_MAX):
-            found[document.ref] = document.revision
-    return found
+    found = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))
+    return {document.ref: document.revision for document in found}

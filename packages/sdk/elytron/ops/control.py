@@ -5,7 +5,7 @@ from typing import assert_never
 from elytron.context import OperationContext
 from elytron.erasing import erase_memories, erase_space
 from elytron.keeping import KeptMemory, hidden, touched
-from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, must_find, plane_of
+from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find_all, must_find, plane_of
 from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
@@ -33,7 +33,7 @@ async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> Memo
     scope = ctx.scope_of(request)
     race = Race()
     while True:
-        found = {memory_id: await find(ctx, scope, memory_id) for memory_id in dict.fromkeys(request.ids)}
+        found = await find_all(ctx, scope, request.ids)
         record = await ctx.spaces.find(scope.space)
         now = ctx.clock.now()
         changed: dict[Ref, tuple[Value, int]] = {}

@@ -14,7 +14,7 @@ _NAMED = (
     "SELECT sequence, at, action, collection, key FROM journal "
     "WHERE space = ? AND digest <> '' AND (collection, key) IN (VALUES {})"
 )
-_REFS_AT_ONCE = 500
+_REFS_AT_ONCE = 5_000
 _SCRUB = "UPDATE journal SET digest = '', \"check\" = ? WHERE space = ? AND sequence = ?"
 
 
