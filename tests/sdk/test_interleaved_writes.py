@@ -103,7 +103,7 @@ async def test_a_head_counts_every_turn_where_an_erasure_went_first() -> None:
     assert await ledger(theirs) == (3, [1, 3, 4], {"begun", "one", "two"})
 
 
-async def test_a_head_knows_who_spoke_where_another_process_wrote_as_much_first() -> None:
+async def test_a_head_knows_who_spoke_and_its_names_where_another_process_wrote_as_much_first() -> None:
     ours, theirs, grouping = await runtimes()
     said_at = FrozenClock().now()
     message = elytron.Message(text="five", speaker="Bob", at=said_at)
@@ -112,7 +112,10 @@ async def test_a_head_knows_who_spoke_where_another_process_wrote_as_much_first(
         group.create_task(ours.write(turns("two")))
         await grouping.gather(2)
         await theirs.write(
-            elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(message,)),)))
+            elytron.MemoryWriteRequest(
+                scope=elytron.Scope(space=SPACE, chat="harbour", conversation="default"),
+                write=elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(message,)),), title="Tides"),
+            )
         )
         # The first is refused, and the second is taken for one behind the other process's turn.
         await grouping.apply()
@@ -120,3 +123,4 @@ async def test_a_head_knows_who_spoke_where_another_process_wrote_as_much_first(
     (head,) = await theirs.context.store.scan(SPACE, transcript.CONVERSATIONS, limit=2)
     conversation = transcript.Conversation.from_bytes(head.body)
     assert (conversation.turns, conversation.speakers, conversation.first_at) == (4, ("Bob",), said_at)
+    assert (conversation.chat, conversation.title) == ("harbour", "Tides")

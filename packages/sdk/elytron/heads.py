@@ -45,8 +45,9 @@ class Heads:
     many writers append to one conversation in one group of commits.
 
     Another's turns may even be as many as those of the refused write. Then what was built on that one is taken for
-    built on the other's: numbered well, but without a look at who speaks there and when. So whoever reads a head behind
-    a broken line that went on looks through the turns from there, until a head that was made so is committed.
+    built on the other's: numbered well, but without a look at who speaks there, when, and what its conversation is
+    called. So whoever reads a head behind a broken line that went on looks through the turns from there, until a head
+    that was made so is committed.
     """
 
     def __init__(self, store: Store, /) -> None:

@@ -142,6 +142,9 @@ class Turn(Value):
     external_content_used: bool = False
     candidate_ids: tuple[Name, ...] = ()
     redaction: Redaction = Redaction.RAW_AVAILABLE
+    chat: Name | None = None
+    title: str | None = None
+    """What the write that brought the turn called its conversation, where the head did not say so yet."""
 
     def is_recallable(self, part: int, /) -> bool:
         """Tell whether a message may be recalled: neither hidden, nor gone, nor restricted, nor in a turn put away."""
@@ -256,7 +259,7 @@ def said_at(turn: Turn, message: Message, /) -> Instant:
 
 
 def met(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
-    """Return `head` with the times and the speakers of `turns` taken in; their number is another matter."""
+    """Return `head` with the times, speakers and names of `turns` taken in; their number is another matter."""
     times = [said_at(turn, message) for turn in turns for message in turn.messages]
     speakers = dict.fromkeys(head.speakers)
     speakers |= dict.fromkeys(m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
@@ -265,6 +268,8 @@ def met(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
             "first_at": min(times if head.first_at is None else [head.first_at, *times], default=None),
             "last_at": max(times if head.last_at is None else [head.last_at, *times], default=None),
             "speakers": tuple(speakers)[:SPEAKERS_KEPT],
+            "chat": next((turn.chat for turn in reversed(turns) if turn.chat), head.chat),
+            "title": next((turn.title for turn in reversed(turns) if turn.title), head.title),
         }
     )
 

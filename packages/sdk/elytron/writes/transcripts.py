@@ -35,7 +35,7 @@ from elytron_core.scope import Scope
 _TURNS = Vouched(
     transcript.Turn, "sequence", "channel", "conversation", "messages", "recorded_at", "host_id", "delivery", "origin",
     "agent", "app", "project", "tags", "metadata", "forgotten", "source", "actor", "tool_observations", "host_refs",
-    "external_content_used", "candidate_ids",
+    "external_content_used", "candidate_ids", "chat", "title",
 )  # fmt: skip
 NO_WORDS = "a turn without words leaves no evidence"
 _DECISIONS = Vouched(WriteDecision, "plane", "id", "outcome", "verdict", "reason", "name")
@@ -111,7 +111,10 @@ async def _plan(
             if not stored and rules.sequence not in {None, sequence}:
                 raise Conflict(what="the conversation's next turn", expected=rules.sequence or 0, found=sequence)
             turn_id = transcript.turn_id(tag, sequence)
-            turn = _turn(scope, draft, messages, sequence=sequence, now=now, origin=write.origin)
+            chat, title = (None, None) if stored else _new_names(head, scope, write)
+            turn = _turn(
+                scope, draft, messages, sequence=sequence, now=now, origin=write.origin, chat=chat, title=title
+            )
             changes.put(Ref(transcript.TURNS, turn_id), turn, expects=0, action=Action.WRITE)
             _put_attributes(changes, record, turn_id, turn, draft)
             if draft.host_id is not None:
@@ -123,7 +126,7 @@ async def _plan(
         about = Ref(transcript.CONVERSATIONS, tag)
         if not stored:
             return Planned(changes, tuple(decisions), about)
-        grown = _grown(head, stored, scope, write)
+        grown = _grown(head, stored)
         changes.put(about, grown, expects=revision, action=None)
         if alias is not None:
             put_alias(changes, record, *alias)
@@ -196,6 +199,8 @@ def _turn(
     sequence: int,
     now: Instant,
     origin: transcript.Origin,
+    chat: str | None,
+    title: str | None,
 ) -> transcript.Turn:
     channel, conversation = scope.conversation_key
     return _TURNS.make(
@@ -219,6 +224,8 @@ def _turn(
         host_refs=draft.host_refs,
         external_content_used=draft.external_content_used,
         candidate_ids=draft.candidate_ids,
+        chat=chat,
+        title=title,
     )
 
 
@@ -233,15 +240,15 @@ def _decision(
     return _DECISIONS.make(plane=plane, id=turn, outcome=outcome, verdict=verdict, reason=reason, name=draft.host_id)
 
 
-def _grown(
-    head: transcript.Conversation, turns: Sequence[transcript.Turn], scope: Scope, write: TranscriptWrite
-) -> transcript.Conversation:
-    """Return `head` with `turns` counted in."""
-    return transcript.met(head, turns).model_copy(
-        update={
-            "turns": head.turns + len(turns),
-            "next_sequence": head.next_sequence + len(turns),
-            "chat": scope.chat or head.chat,
-            "title": write.title or head.title,
-        }
+def _new_names(head: transcript.Conversation, scope: Scope, write: TranscriptWrite) -> tuple[str | None, str | None]:
+    """Return the chat and the title that the write gives its conversation, each None where `head` has it."""
+    return (
+        scope.chat if scope.chat != head.chat else None,
+        write.title if write.title != head.title else None,
     )
+
+
+def _grown(head: transcript.Conversation, turns: Sequence[transcript.Turn]) -> transcript.Conversation:
+    """Return `head` with `turns` counted in."""
+    counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
+    return transcript.met(head, turns).model_copy(update=counts)
