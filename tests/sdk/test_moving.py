@@ -1,5 +1,6 @@
 """What export and import promise: an exact round trip, a merge that can be repeated, no half-done import."""
 
+import errno
 import io
 import json
 import zipfile
@@ -7,13 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.sdk.meanwhile import Meanwhile
 from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
+from elytron import restoring
 from elytron_core.contracts.moving import ImportMode
 from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable, UnreadableFile
 from elytron_core.planes.transcript import Role
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +71,81 @@ async def test_what_a_killed_restore_left_is_removed_by_the_next(memory: elytron
         await other.context.store.commit(leftover)
         report = await other.import_archive(tmp_path / "a.elytron")
         assert (await other.inspect()).state_fingerprint == report.state_fingerprint
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restoring, "BATCH", 4)
+
+
+async def long_archive(path: Path, name: str) -> str:
+    """Write an archive that is restored in several small batches, and return its space's state fingerprint."""
+    async with elytron.open("memory:", space="ada") as memory:
+        await memory.add([f"{name} {number}" for number in range(9)])
+        return (await memory.export(path)).state_fingerprint
+
+
+@pytest.mark.usefixtures("small_batches")
+async def test_of_two_restores_at_once_one_gets_through_whole(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.elytron", tmp_path / "second.elytron"
+    await long_archive(first, "herring")
+    whole = await long_archive(second, "tern")
+    shared = MemoryStore()
+    meanwhile = Meanwhile(shared)
+    ours = await elytron.open(meanwhile, space="x")
+    theirs = await elytron.open(shared, space="x")
+    meanwhile.behind_commit("turns", lambda: theirs.import_archive(second))
+    with pytest.raises(Conflict, match="restored meanwhile"):
+        await ours.import_archive(first)
+    assert meanwhile.is_over
+    report = await theirs.inspect()
+    assert (report.state_fingerprint, report.documents["turns"], report.documents["space"]) == (whole, 9, 1)
+    assert not (await ours.recall("herring")).hits
+
+
+@pytest.mark.usefixtures("small_batches")
+async def test_nobody_writes_into_a_space_that_was_restored_in_part(tmp_path: Path) -> None:
+    archive = tmp_path / "long.elytron"
+    whole = await long_archive(archive, "herring")
+    meanwhile = Meanwhile(MemoryStore())
+    memory = await elytron.open(meanwhile, space="x")
+
+    async def broken_off() -> None:
+        raise OSError(errno.EIO, "broken off")
+
+    meanwhile.behind_commit("turns", broken_off)
+    with pytest.raises(OSError, match="broken off"):
+        await memory.import_archive(archive)
+    assert not (await memory.inspect()).exists
+    with pytest.raises(Conflict, match="restore again, or erase the space"):
+        await memory.add("a tern")
+    assert (await memory.recall("herring")).outcome == "empty_space"
+    assert (await memory.import_archive(archive)).state_fingerprint == whole
+    await memory.add("a tern")
+    assert (await memory.recall("tern")).hits[0].text == "a tern"
+
+    await memory.erase(whole_space="x")
+    meanwhile.behind_commit("turns", broken_off)
+    with pytest.raises(OSError, match="broken off"):
+        await memory.import_archive(archive)
+    assert (await memory.erase(whole_space="x")).changed
+    await memory.add("a tern")
+    assert not (await memory.recall("herring")).hits
+
+
+async def test_a_restore_takes_nothing_that_was_written_while_it_read_its_archive(
+    memory: elytron.MemoryRuntime, tmp_path: Path
+) -> None:
+    await lived(memory)
+    await memory.export(tmp_path / "a.elytron")
+    shared = MemoryStore()
+    meanwhile = Meanwhile(shared)
+    ours = await elytron.open(meanwhile, space="x")
+    theirs = await elytron.open(shared, space="x")
+    meanwhile.behind_reading("space", lambda: theirs.add("a tern"))
+    with pytest.raises(Conflict):
+        await ours.import_archive(tmp_path / "a.elytron")
+    assert (await theirs.recall("tern")).hits[0].text == "a tern"
 
 
 async def test_a_bootstrap_adds_what_is_new_and_can_be_repeated(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:

@@ -74,9 +74,9 @@ async def record_of(ctx: OperationContext, space: SpaceId, /) -> SpaceRecord:
     record, is_new = await ctx.spaces.found_or_new(space)
     if not is_new:
         return record
-    puts, _, entries = opening_changes(record, is_new=True)
+    puts, requires, entries = opening_changes(record, is_new=True)
     try:
-        await ctx.store.commit(Batch(space=space, at=ctx.clock.now(), entries=entries, puts=puts))
+        await ctx.store.commit(Batch(space=space, at=ctx.clock.now(), entries=entries, puts=puts, requires=requires))
     except Conflict:
         # Another process made it first, and tags are made under its secret.
         return await record_of(ctx, space)

@@ -1,11 +1,14 @@
 """The space records that this runtime has read; every operation begins with one."""
 
 from elytron_core.clock import Clock
+from elytron_core.errors import Conflict
 from elytron_core.ids import Ids, SpaceId
 from elytron_core.planes.space import KEY, SPACE, SpaceRecord
 from elytron_core.ports.store import Action, Entry, Put, Ref, Require, Store
 
 REF = Ref(SPACE, KEY)
+RESTORING = Ref(SPACE, "1")
+"""Stands while an archive is restored in several batches, and where that was broken off: nobody else begins here."""
 SPACES_KEPT = 65_536
 
 
@@ -31,10 +34,17 @@ class Spaces:
         return self._known.setdefault(space, SpaceRecord.from_bytes(document.body))
 
     async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:
-        """Return the record to write with, and whether the write must bring it along (see `opening_changes`)."""
+        """Return the record to write with, and whether the write must bring it along (see `opening_changes`).
+
+        Raises Conflict in a space that an archive was restored to in part.
+        """
         found = await self.find(space)
         if found is not None:
             return found, False
+        (mark,) = await self._store.get(space, (RESTORING,))
+        if mark is not None and await self.find(space) is None:
+            what = f"space {space!r}, into which a restore runs or was broken off (restore again, or erase the space),"
+            raise Conflict(what=what, expected=0, found=mark.revision)
         return SpaceRecord(secret=self._ids.secret(32).hex(), created_at=self._clock.now()), True
 
     def forget(self, space: SpaceId, /) -> None:
@@ -47,9 +57,10 @@ def opening_changes(
 ) -> tuple[tuple[Put, ...], tuple[Require, ...], tuple[Entry, ...]]:
     """Return what a write adds to its batch so that it holds in this space and in no successor of it.
 
-    A new space is made by its first write; later ones demand that the record they keyed their tags with still stands.
+    A new space is made by its first write, unless it is being restored; later ones demand that the record they keyed
+    their tags with still stands.
     """
     if not is_new:
         return (), (Require(REF, 1),), ()
     body = record.to_bytes()
-    return (Put(REF, body, 0),), (), (Entry(Action.LIFECYCLE, REF, record.digest(body)),)
+    return (Put(REF, body, 0),), (Require(RESTORING, 0),), (Entry(Action.LIFECYCLE, REF, record.digest(body)),)
