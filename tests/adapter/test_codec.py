@@ -17,6 +17,8 @@ from elytron_core.scope import Scope
 RECALL = by_name("recall")
 WRITE = by_name("write")
 CANARY = "s3cret"
+RECALLED = ", ".join(MemoryRecallRequest.model_fields)
+FILTERS = ", ".join(RecallFilters.model_fields)
 PLANES = [f"'{plane}'" for plane in Plane]
 
 
@@ -59,12 +61,35 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         "limit is not valid: input should be a valid integer",
     ),
     "a missing field": (RECALL, b"{}", InvalidInput, "query is not valid: field required"),
-    "an unknown field": (RECALL, body(query="x", s3cret="s3cret"), InvalidInput, "request has an unknown field"),
+    "an unknown field": (
+        RECALL,
+        body(query="x", s3cret="s3cret"),
+        InvalidInput,
+        f"request has an unknown field: there are {RECALLED}",
+    ),
     "an unknown field within": (
         RECALL,
         body(query="x", filters={"s3cret": 1}),
         InvalidInput,
-        "filters has an unknown field",
+        f"filters has an unknown field: there are {FILTERS}",
+    ),
+    "a misspelled field that is needed": (
+        WRITE,
+        body(write={"kind": "transcript", "turns": [{"messages": [{"Texts": "s3cret"}]}]}),
+        InvalidInput,
+        (
+            "write.turns.0.messages.0 has an unknown field (and 3 more): did you mean text? "
+            "There are role, text, speaker, at, authority"
+        ),
+    ),
+    "an unknown field of a scope": (
+        RECALL,
+        body(query="x", scope={"Spaces": "s3cret"}),
+        InvalidInput,
+        (
+            "scope has an unknown field (and 1 more): did you mean space? "
+            "There are space, agent, app, project, channel, chat, conversation"
+        ),
     ),
     "an unknown word": (
         RECALL,
@@ -108,7 +133,12 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
     ),
     "NaN": (RECALL, b'{"query": "s3cret", "limit": NaN}', InvalidJson, "the JSON has NaN, which is no JSON number"),
     "no JSON": (RECALL, b"s3cret", InvalidJson, "the JSON cannot be parsed at line 1, column 1"),
-    "too many bytes": (RECALL, b" " * (limits.JSON_BYTES + 1), PayloadTooLarge, "bytes: at most 16777216"),
+    "too many bytes": (
+        RECALL,
+        b" " * (limits.JSON_BYTES + 1),
+        PayloadTooLarge,
+        "the JSON has more than 16777216 bytes: send it in parts",
+    ),
 }
 
 

@@ -52,7 +52,11 @@ def test_a_projection_names_all_memories_in_its_block() -> None:
             {"query": "q", "limit": 0},
             "limit is not valid: input should be greater than or equal to 1",
         ),
-        (recalling.MemoryRecallRequest, {"query": "q", "hunter": 1}, "hunter is not a field"),
+        (
+            control.MemoryForgetRequest,
+            {"ID_s": ("a",)},
+            "ID_s is not a field (and 1 more): did you mean ids? There are scope, ids, reason, undo, dry_run",
+        ),
         (
             writing.MemoryWriteRequest,
             {"write": {"kind": "notes", "notes": [{"period": f"2026-{month}", "text": "x"} for month in (12, 13)]}},

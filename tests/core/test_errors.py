@@ -100,7 +100,11 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         {"what": "tags", "limit": 32},
     ),
     (errors.LimitExceeded(what="tags", limit=32), "tags: at most 32", {"what": "tags", "limit": 32}),
-    (errors.PayloadTooLarge(limit=9), "bytes: at most 9", {"what": "bytes", "limit": 9}),
+    (
+        errors.PayloadTooLarge(limit=9, what="the file", way_out="split it"),
+        "the file has more than 9 bytes: split it",
+        {"what": "bytes", "limit": 9},
+    ),
     (
         errors.StillRunning(),
         "the first call under this idempotency key still runs: ask again with the same key",

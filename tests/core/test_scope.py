@@ -33,7 +33,10 @@ class Asking(Request):
         ({"space": ""}, "scope.space is not valid: string should have at least 1 character"),
         ({"space": "hunter2\n"}, "scope.space has control characters or outer white space"),
         ({"space": "a", "agent": " hunter2"}, "scope.agent has control characters or outer white space"),
-        ({"space": "a", "tenant": "hunter2"}, "scope.tenant is not a field"),
+        (
+            {"space": "a", "tenant": "hunter2"},
+            "scope.tenant is not a field: there are space, agent, app, project, channel, chat, conversation",
+        ),
     ],
 )
 def test_a_wrong_scope_is_refused_by_the_name_of_its_field(given: dict[str, str], message: str) -> None:

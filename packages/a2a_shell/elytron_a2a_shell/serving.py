@@ -147,7 +147,7 @@ async def _body(receive: Receive, *, limit: int) -> bytes:
                     raise ClientDisconnect
                 whole += message.get("body", b"")
                 if len(whole) > limit:
-                    raise PayloadTooLarge(limit=limit)
+                    raise PayloadTooLarge(limit=limit, what="the body")
                 if not message.get("more_body", False):
                     return bytes(whole)
     except TimeoutError:

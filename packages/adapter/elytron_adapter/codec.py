@@ -1,12 +1,12 @@
 """Between JSON bytes and typed values. Strict on the way in: unknown fields and other types are errors, not guesses."""
 
-from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from elytron.registry import AnyOperation
 from elytron_core import limits
+from elytron_core.field_names import every_name
 from elytron_core.model import Value, invalid
 from elytron_core.strict_json import parse
 
@@ -31,7 +31,7 @@ def decode_as(model: type[ValueT], data: bytes, /, *, limit: int = limits.JSON_B
         # With an instance to fill, a request's own __init__ is passed by, which would read Python's types, not JSON's.
         return model.__pydantic_validator__.validate_json(data, strict=True, self_instance=model.__new__(model))
     except ValidationError as error:
-        raise invalid(error, known=_field_names(model)) from None
+        raise invalid(error, model=model, known=every_name(model)) from None
 
 
 def encode(value: Value, /) -> bytes:
@@ -45,11 +45,3 @@ def schema(operation: AnyOperation, /) -> JsonSchema:
         "request": operation.request.model_json_schema(mode="validation"),
         "report": operation.report.model_json_schema(mode="serialization"),
     }
-
-
-@cache
-def _field_names(model: type[Value]) -> frozenset[str]:
-    """Return every field name in `model` and what it is made of: words that are ours and may be repeated."""
-    described = model.model_json_schema(mode="validation")
-    parts: list[JsonSchema] = [described, *described.get("$defs", {}).values()]
-    return frozenset(name for part in parts for name in part.get("properties", {}))

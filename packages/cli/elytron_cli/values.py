@@ -14,4 +14,4 @@ def valid(kind: type[ValueT], /, **fields: object) -> ValueT:
     try:
         return kind(**fields)
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, model=kind) from None

@@ -187,8 +187,9 @@ class LimitExceeded(ElytronError):
 class PayloadTooLarge(LimitExceeded):
     key = "payload_too_large"
 
-    def __init__(self, *, limit: int) -> None:
-        super().__init__(what="bytes", limit=limit)
+    def __init__(self, *, limit: int, what: str = "this", way_out: str = "send it in parts") -> None:
+        ElytronError.__init__(self, f"{what} has more than {limit} bytes: {way_out}")
+        self.what, self.limit = "bytes", limit
 
 
 class RateLimited(LimitExceeded):

@@ -4,8 +4,10 @@ from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from elytron_core.errors import InvalidInput
+from elytron_core.field_names import Place, names_at, nearest
 from elytron_core.text.names import NAME_PATTERN
 
 _blank = object.__new__
@@ -96,15 +98,19 @@ class Request(Value):
             try:
                 super().__init__(**fields)
             except ValidationError as error:
-                raise invalid(error) from None
+                raise invalid(error, model=type(self)) from None
 
 
-def invalid(error: ValidationError, /, *, known: Container[str] | None = None) -> InvalidInput:
+def invalid(
+    error: ValidationError, /, *, model: type[BaseModel] | None = None, known: Container[str] | None = None
+) -> InvalidInput:
     """Return the InvalidInput for the first problem in `error`: its field path and what is wrong, no value.
 
-    With `known`, the path keeps only those names: what a stranger called a field is a value too.
+    Where a field is missing and another not known, it is of the unknown one, which explains both. With `known`, the
+    path keeps only those names: what a stranger called a field is a value too. With the `model`, an unknown field is
+    answered by those that there are, and the one that was probably meant.
     """
-    first = error.errors(include_url=False, include_input=False)[0]
+    first = _first(error.errors(include_url=False, include_input=False))
     path = [str(part) for part in first["loc"] if known is None or isinstance(part, int) or part in known]
     more = error.error_count() - 1
     tail = f" (and {more} more)" if more else ""
@@ -118,9 +124,30 @@ def invalid(error: ValidationError, /, *, known: Container[str] | None = None) -
             problem = f"is of no known kind: there are {kinds}".replace("'", "")
         case "extra_forbidden":
             problem = "has an unknown field" if known is not None else "is not a field"
+            tail += _meant(model, first["loc"]) if model is not None else ""
         case _:
             problem = f"is not valid: {_lower(first['msg'].removeprefix('Value error, '))}"
     return InvalidInput(field=".".join(path) or "request", problem=problem + tail)
+
+
+def _first(problems: list[ErrorDetails]) -> ErrorDetails:
+    first = problems[0]
+    if first["type"] != "missing":
+        return first
+    beside = first["loc"][:-1]
+    unknown = (one for one in problems if one["type"] == "extra_forbidden" and one["loc"][:-1] == beside)
+    return next(unknown, first)
+
+
+def _meant(model: type[BaseModel], place: Place) -> str:
+    """Return what there is instead of the unknown field at `place`, in words of ours alone."""
+    *within, name = place
+    names = names_at(model, within)
+    if not names:
+        return ""
+    near = nearest(str(name), names)
+    asked = f"did you mean {near}? There" if near is not None else "there"
+    return f": {asked} {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
 
 
 def _lower(message: str) -> str:

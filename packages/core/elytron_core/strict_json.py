@@ -25,7 +25,7 @@ _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-
 def parse(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits.JSON_DEPTH) -> Json:
     """Return the value of the JSON document `data`. Raises PayloadTooLarge, InvalidJson."""
     if len(data) > limit:
-        raise PayloadTooLarge(limit=limit)
+        raise PayloadTooLarge(limit=limit, what="the JSON")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -56,7 +56,7 @@ def _file(host: str, path: str, allowed: Allowed, max_bytes: int) -> Given:
     with real.open("rb") as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise PayloadTooLarge(limit=max_bytes)
+        raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
     return Given(data, file_name=real.name, source=f"file://{path}")
 
 
@@ -92,7 +92,7 @@ async def _body(response: "httpx.Response", uri: str, max_bytes: int) -> Given:
     async for piece in response.aiter_bytes():
         data += piece
         if len(data) > max_bytes:
-            raise PayloadTooLarge(limit=max_bytes)
+            raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
     name = urlsplit(uri).path.rpartition("/")[2][: limits.NAME_CHARS]
     return Given(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
 

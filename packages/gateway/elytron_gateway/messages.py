@@ -202,7 +202,7 @@ async def _file(item: ContentItem, reach: _Reach, *, field: str) -> File:
         return File(item, upload.data, upload.mime, upload.name)
     if item.base64 is not None:
         if len(item.base64) > limits.RESOURCE_BYTES * 4 // 3 + 4:
-            raise PayloadTooLarge(limit=limits.RESOURCE_BYTES)
+            raise PayloadTooLarge(limit=limits.RESOURCE_BYTES, what=f"{field}.base64", way_out="split the file")
         try:
             return File(item, base64.b64decode(item.base64, validate=True))
         except (binascii.Error, ValueError):

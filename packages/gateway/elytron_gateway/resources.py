@@ -73,7 +73,7 @@ class Resources:
         PayloadTooLarge, UnsupportedMedia, LimitExceeded, or what `room` raises, before anything is kept.
         """
         if len(given.data) > self.max_bytes:
-            raise PayloadTooLarge(limit=self.max_bytes)
+            raise PayloadTooLarge(limit=self.max_bytes, what="the file", way_out="split it")
         mime = media_type(given.data, name=given.file_name, declared=given.declared)
         kept = await self._register(owner, given, mime, room)
         if kept.value.is_extracted:

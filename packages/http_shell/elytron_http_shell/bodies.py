@@ -34,7 +34,7 @@ async def _whole(receive: Receive, *, limit: int) -> bytes:
         message = await _next(receive)
         whole += message.get("body", b"")
         if len(whole) > limit:
-            raise PayloadTooLarge(limit=limit)
+            raise PayloadTooLarge(limit=limit, what="the body")
         if not message.get("more_body", False):
             return bytes(whole)
 
@@ -51,7 +51,7 @@ async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncItera
         piece: bytes = message.get("body", b"")
         size += len(piece)
         if size > limit:
-            raise PayloadTooLarge(limit=limit)
+            raise PayloadTooLarge(limit=limit, what="the body")
         yield piece
         more = message.get("more_body", False)
 
@@ -81,7 +81,7 @@ def require_length(scope: Scope, /, *, limit: int) -> None:
     """Raise PayloadTooLarge where the declared length is beyond `limit`, or is none."""
     declared = heads_of(scope).get("content-length", "0")
     if not declared.isascii() or not declared.isdecimal() or len(declared) > 18 or int(declared) > limit:
-        raise PayloadTooLarge(limit=limit)
+        raise PayloadTooLarge(limit=limit, what="the body")
 
 
 def require_json(headers: Headers, /) -> None:

@@ -111,5 +111,5 @@ class Form:
             raise HTTPException(408) from None
         self._size += len(message.get("body", b""))
         if self._size > self._limit:
-            raise PayloadTooLarge(limit=self._limit)
+            raise PayloadTooLarge(limit=self._limit, what="the form", way_out="send fewer or smaller files at once")
         return message

@@ -180,7 +180,7 @@ def _scope(payload: dict[str, JsonValue]) -> Scope | None:
     try:
         return Scope.model_validate(payload["scope"]) if payload.get("scope") is not None else None
     except ValidationError as error:
-        raise invalid(error, known=Scope.model_fields) from None
+        raise invalid(error, model=Scope, known=Scope.model_fields) from None
 
 
 def _says_something(report: Value) -> bool:

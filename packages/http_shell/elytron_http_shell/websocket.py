@@ -321,7 +321,7 @@ def _frame(data: bytes, *, limit: int) -> InFrame:
     try:
         return InFrame.__pydantic_validator__.validate_json(data, strict=True)
     except ValidationError as error:
-        raise invalid(error, known=InFrame.model_fields) from None
+        raise invalid(error, model=InFrame, known=InFrame.model_fields) from None
 
 
 def _id_of(data: bytes) -> str:

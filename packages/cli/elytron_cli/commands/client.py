@@ -172,7 +172,7 @@ def _read(given: str) -> bytes:
     except (OSError, ValueError) as error:
         raise UnreadableFile(name=path.name, problem="cannot be read") from error
     if len(data) > limits.JSON_BYTES:
-        raise PayloadTooLarge(limit=limits.JSON_BYTES)
+        raise PayloadTooLarge(limit=limits.JSON_BYTES, what=f"the file {path.name!r}")
     return data
 
 
@@ -186,7 +186,7 @@ def _text(data: bytes) -> str:
 def _standard_input(limit: int) -> bytes:
     data = sys.stdin.buffer.read(limit + 1)
     if len(data) > limit:
-        raise PayloadTooLarge(limit=limit)
+        raise PayloadTooLarge(limit=limit, what="standard input")
     return data
 
 

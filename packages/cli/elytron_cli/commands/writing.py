@@ -80,7 +80,7 @@ def _standard_input() -> str:
     limit = limits.MESSAGE_CHARS * 4
     data = sys.stdin.buffer.read(limit + 1)
     if len(data) > limit:
-        raise PayloadTooLarge(limit=limit)
+        raise PayloadTooLarge(limit=limit, what="standard input", way_out="give it in parts")
     try:
         return data.decode("utf-8").strip()
     except UnicodeDecodeError:

@@ -232,7 +232,7 @@ def _edit(memory_id: str, session_id: str, app_id: str, project_id: str) -> dict
 def _file(path: Path) -> File:
     try:
         if path.stat().st_size > limits.RESOURCE_BYTES:
-            raise PayloadTooLarge(limit=limits.RESOURCE_BYTES)
+            raise PayloadTooLarge(limit=limits.RESOURCE_BYTES, what=f"the file {path.name!r}", way_out="split it")
         data = path.read_bytes()
     except OSError as error:
         raise UnreadableFile(name=path.name or str(path), problem=f"cannot be read: {error.strerror}") from None

@@ -52,7 +52,7 @@ def _unpacked(archive: zipfile.ZipFile, part: zipfile.ZipInfo, *, most: int) -> 
     with archive.open(part) as opened:
         data = opened.read(most + 1)
     if len(data) > most:
-        raise PayloadTooLarge(limit=limits.TRANSCRIPT_JSON_BYTES)
+        raise PayloadTooLarge(limit=limits.TRANSCRIPT_JSON_BYTES, what="a part of it", way_out="unpack and split it")
     return data
 
 
