@@ -7,9 +7,7 @@ from elytron import AgentToolDescriptor, AgentToolObservation, AgentToolRegistry
 def registry(schema: str) -> AgentToolRegistrySnapshot:
     """Return the host's tools, of which the one has this schema."""
     tool = AgentToolDescriptor(tool_id="read_file", schema_fingerprint=schema, permission_tags=("files",))
-    return with_fingerprints(
-        AgentToolRegistrySnapshot(registry_id="host-tools", namespace="desk", fingerprint="?", tools=(tool,))
-    )
+    return with_fingerprints(AgentToolRegistrySnapshot(registry_id="host-tools", namespace="desk", tools=(tool,)))
 
 
 def ask(memory: elytron.SyncMemoryRuntime, tools: AgentToolRegistrySnapshot) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 
 TOOL = {"tool_id": "read", "schema_fingerprint": "s1", "permission_tags": ["files"]}
-SNAPSHOT = {"registry_id": "host", "namespace": "desk", "fingerprint": "?", "tools": [TOOL]}
+SNAPSHOT = {"registry_id": "host", "namespace": "desk", "tools": [TOOL]}
 
 
 @pytest.fixture

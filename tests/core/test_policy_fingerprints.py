@@ -6,7 +6,6 @@ from elytron_core.contracts.tools import AgentToolRegistryUpsertRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.planes.tools import AgentToolDescriptor, AgentToolRegistrySnapshot, RegistryScope
 from elytron_core.policy.fingerprints import (
-    UNKNOWN,
     descriptor_fingerprint,
     fnv1a_64,
     registry_fingerprint,
@@ -18,7 +17,7 @@ SEND = AgentToolDescriptor(tool_id="send", schema_fingerprint="s2", version="2",
 
 
 def registry(*tools: AgentToolDescriptor, **fields: object) -> AgentToolRegistrySnapshot:
-    named = {"registry_id": "host", "namespace": "desk", "fingerprint": UNKNOWN, "tools": tools}
+    named = {"registry_id": "host", "namespace": "desk", "tools": tools}
     return AgentToolRegistrySnapshot.model_validate({**named, **fields})
 
 

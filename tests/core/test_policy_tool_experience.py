@@ -30,7 +30,7 @@ SEND = AgentToolDescriptor(tool_id="send", schema_fingerprint="s2", display_name
 
 
 def registry(*tools: AgentToolDescriptor, **fields: object) -> AgentToolRegistrySnapshot:
-    named = {"registry_id": "host", "namespace": "desk", "fingerprint": "?", "tools": tools or (READ, SEND)}
+    named = {"registry_id": "host", "namespace": "desk", "tools": tools or (READ, SEND)}
     return fingerprints.with_fingerprints(AgentToolRegistrySnapshot.model_validate({**named, **fields}))
 
 

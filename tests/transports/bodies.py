@@ -7,7 +7,7 @@ telling, which requests without a scope are about; `${tmp}` is its folder. To ad
 from typing import Any
 
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.fingerprints import UNKNOWN, with_fingerprints
+from elytron_core.policy.fingerprints import with_fingerprints
 
 Body = list[dict[str, Any]]
 
@@ -52,7 +52,7 @@ TOOLS: dict[str, Any] = {
     "op": "upsert_agent_tool_registry",
     "request": {
         "snapshot": with_fingerprints(
-            AgentToolRegistrySnapshot(registry_id="host", namespace="host", fingerprint=UNKNOWN, tools=())
+            AgentToolRegistrySnapshot(registry_id="host", namespace="host", tools=())
         ).model_dump(mode="json", exclude_none=True)
     },
 }

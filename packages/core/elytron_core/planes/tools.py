@@ -5,7 +5,7 @@ under them; it never sees a schema or a result.
 """
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field, model_validator
 
@@ -20,6 +20,8 @@ ID_WORD = "tool_experience"
 """What the memory ids of experiences begin with."""
 
 Fingerprint = Annotated[str, Field(min_length=1, max_length=limits.FINGERPRINT_CHARS, pattern=r"^[!-~]+$")]
+UNKNOWN_FINGERPRINT: Final = "0" * 16
+"""What a snapshot has while its fingerprint was not computed: no registry is registered under it."""
 Tags = Annotated[tuple[Name, ...], Field(max_length=limits.TOOL_TAGS)]
 
 
@@ -84,7 +86,7 @@ class AgentToolRegistrySnapshot(_Scoped):
 
     namespace: Name
     owner: RegistryOwner = RegistryOwner.HOST_RUNTIME
-    fingerprint: Fingerprint
+    fingerprint: Fingerprint = UNKNOWN_FINGERPRINT
     tools: Annotated[tuple[AgentToolDescriptor, ...], Field(max_length=limits.TOOLS_PER_REGISTRY)]
 
     @property

@@ -19,8 +19,6 @@ from elytron_core.planes.tools import (
 _OFFSET: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
-UNKNOWN: Final = "0" * 16
-"""What a snapshot may hold while its fingerprint is not known yet; see `with_fingerprints`."""
 
 
 def fnv1a_64(data: bytes, /) -> int:
