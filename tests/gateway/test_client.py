@@ -1,5 +1,6 @@
 """The client speaks with the application; what goes wrong is typed and holds no key."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,3 +115,24 @@ def test_what_is_missing_or_wrong_is_said_before_anything_is_sent(tmp_path: Path
         file.truncate(51 * 1024 * 1024)
     with pytest.raises(PayloadTooLarge):
         known.upload_resource(large)
+
+
+async def test_only_a_proxy_that_is_named_is_gone_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = b'{"status": "ok", "upstream": "none"}'
+
+    async def stand_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {len(answer)}\r\n\r\n"
+        writer.write(head.encode() + answer)
+        writer.close()
+
+    async with await asyncio.start_server(stand_in, "127.0.0.1", 0) as proxy:
+        there = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        monkeypatch.setenv("http_proxy", there)
+        async with MemoryGatewayClient("http://memory.invalid:9") as client:
+            with pytest.raises(Unreachable):
+                await client.health()
+        async with MemoryGatewayClient("http://memory.invalid:9", proxy=there) as client:
+            assert (await client.health()).status == "ok"
+        with SyncMemoryGatewayClient("http://memory.invalid:9", proxy=there) as blocking:
+            assert (await asyncio.to_thread(blocking.health)).status == "ok"

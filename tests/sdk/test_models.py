@@ -111,7 +111,10 @@ async def test_a_schema_is_sent_strictly(model: OpenAIModel, endpoint: Server) -
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("structuring", [Structuring.JSON_OBJECT, Structuring.PROMPT])
-async def test_a_server_without_schemas_is_told_in_words(endpoint: Server, structuring: Structuring) -> None:
+async def test_a_server_without_schemas_is_told_in_words(
+    endpoint: Server, structuring: Structuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # which a server on this machine is reached without
     endpoint.answers, endpoint.seen = [JSONResponse(chat("{}"))], []
     model = OpenAIModel("m", base_url=endpoint.url, structuring=structuring, temperature=0.0)
     await model.complete(PROMPT, schema=SCHEMA, max_tokens=50)

@@ -5,6 +5,8 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ DEFAULT_URL = "http://127.0.0.1:8010"
 _ADDRESS = (
     click.option("--url", envvar="ELYTRON_URL", default=DEFAULT_URL, show_default=True, help="http(s):// or ws(s)://"),
     click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="An access key; better in ELYTRON_API_KEY."),
+    click.option("--proxy", envvar="ELYTRON_PROXY", metavar="URL", help="The HTTP proxy to go by, and no other."),
 )
 _REPEATABLE = click.option("--idempotency-key", metavar="KEY", help="Do it once, however often this is run.")
 _REQUEST = click.option(
@@ -43,19 +46,35 @@ def client() -> None:
     """Call a memory on a server. Every operation has a command of its name."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Which server is called, by whom, and over which proxy."""
+
+    url: str
+    key: str | None = field(repr=False)
+    proxy: str | None = field(repr=False)
+
+
 def _addressed(body: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say which server, and `body` that server."""
+
+    @wraps(body)
+    def addressed(*, url: str, key: str | None, proxy: str | None, **rest: Any) -> Any:
+        return body(server=_Server(url, key, proxy), **rest)
+
+    decorated: Callable[..., Any] = addressed
     for option in reversed(_ADDRESS):
-        body = option(body)
-    return common(body)
+        decorated = option(decorated)
+    return common(decorated)
 
 
-def _reached(url: str, key: str | None, work: Callable[[RemoteMemory, Output], Awaitable[None]]) -> None:
+def _reached(server: _Server, work: Callable[[RemoteMemory, Output], Awaitable[None]]) -> None:
     """Connect to the server, do `work`, let go of it."""
     out = output()
     space = told(click.get_current_context()).get("space") or os.environ.get("ELYTRON_SPACE")
 
     async def whole() -> None:
-        async with elytron.connect(url, api_key=key, space=space) as memory:
+        async with elytron.connect(server.url, api_key=server.key, space=space, proxy=server.proxy) as memory:
             await work(memory, out)
 
     asyncio.run(whole())
@@ -68,21 +87,21 @@ def _show(out: Output, report: Value) -> None:
 def _generic(operation: AnyOperation, /) -> click.Command:
     """Return the command that performs `operation` with a request in JSON."""
 
-    def perform(*, url: str, key: str | None, given: str | None, idempotency_key: str | None = None) -> None:
+    def perform(*, server: _Server, given: str | None, idempotency_key: str | None = None) -> None:
         request = codec.decode(operation, _read(given) if given is not None else b"{}")
-        _perform(request, url=url, key=key, idempotency_key=idempotency_key)
+        _perform(request, server=server, idempotency_key=idempotency_key)
 
     perform.__doc__ = operation.summary
     body = _REQUEST(_REPEATABLE(perform) if operation.mutates else perform)
     return command(operation.name)(_addressed(body))
 
 
-def _perform(request: Value, *, url: str, key: str | None, idempotency_key: str | None) -> None:
+def _perform(request: Value, *, server: _Server, idempotency_key: str | None) -> None:
     async def work(memory: RemoteMemory, out: Output) -> None:
         report = by_request(request).report
         _show(out, await memory.operate(request, report, idempotency_key=idempotency_key))
 
-    _reached(url, key, work)
+    _reached(server, work)
 
 
 @command("recall")
@@ -90,7 +109,7 @@ def _perform(request: Value, *, url: str, key: str | None, idempotency_key: str 
 @limited("How many memories at most.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
 @_REQUEST
 @_addressed
-def _recall(*, query: str | None, limit: int, given: str | None, url: str, key: str | None) -> None:
+def _recall(*, query: str | None, limit: int, given: str | None, server: _Server) -> None:
     """Find what answers QUERY, best first."""
     plain = {"query": query, "limit": limit}
     request = codec.decode(by_request(MemoryRecallRequest(query="")), _either(query, plain, given))
@@ -99,7 +118,7 @@ def _recall(*, query: str | None, limit: int, given: str | None, url: str, key: 
         report = await memory.operate(request, MemoryRecallReport)
         out.report(report, lambda console: recall_tables.recalled(console, report))
 
-    _reached(url, key, work)
+    _reached(server, work)
 
 
 @command("project")
@@ -113,7 +132,7 @@ def _recall(*, query: str | None, limit: int, given: str | None, url: str, key: 
 )
 @_REQUEST
 @_addressed
-def _project(*, query: str | None, max_chars: int, given: str | None, url: str, key: str | None) -> None:
+def _project(*, query: str | None, max_chars: int, given: str | None, server: _Server) -> None:
     """Show the block that a model would see for QUERY."""
     plain = {"user_query": query, "system_max_len": max_chars}
     request = codec.decode(by_request(MemoryProjectionRequest(user_query="")), _either(query, plain, given))
@@ -122,7 +141,7 @@ def _project(*, query: str | None, max_chars: int, given: str | None, url: str, 
         report = await memory.operate(request, MemoryProjectionReport)
         out.report(report, lambda console: tables.projected(console, report))
 
-    _reached(url, key, work)
+    _reached(server, work)
 
 
 @command("add")
@@ -137,8 +156,7 @@ def _add(
     speaker: str | None,
     conversation: str | None,
     idempotency_key: str | None,
-    url: str,
-    key: str | None,
+    server: _Server,
 ) -> None:
     """Store TEXT as evidence ("-" reads standard input)."""
     words = _text(_standard_input(limits.MESSAGE_CHARS * 4)) if text == "-" else text
@@ -149,7 +167,7 @@ def _add(
         )
         _show(out, report)
 
-    _reached(url, key, work)
+    _reached(server, work)
 
 
 def _either(query: str | None, plain: dict[str, Any], given: str | None) -> bytes:

@@ -88,10 +88,18 @@ def run() -> None:
     show_default=True,
     help="Seconds to wait for an answer.",
 )
+@click.option("--proxy", envvar="MEMORY_GATEWAY_PROXY", metavar="URL", help="The HTTP proxy to go by, and no other.")
 @common
 @click.pass_context
 def gateway(
-    context: click.Context, *, base_url: str, user_id: str, user_key: str, provisioning_key: str, timeout: float
+    context: click.Context,
+    *,
+    base_url: str,
+    user_id: str,
+    user_key: str,
+    provisioning_key: str,
+    timeout: float,
+    proxy: str | None,
 ) -> None:
     """Call a Memory Gateway: memories, resources and searches of one user, and what its operator does.
 
@@ -101,7 +109,12 @@ def gateway(
 
     context.obj = context.with_resource(
         SyncMemoryGatewayClient(
-            base_url, user_id=user_id, user_key=user_key, provisioning_key=provisioning_key, timeout_s=timeout
+            base_url,
+            user_id=user_id,
+            user_key=user_key,
+            provisioning_key=provisioning_key,
+            timeout_s=timeout,
+            proxy=proxy,
         )
     )
 

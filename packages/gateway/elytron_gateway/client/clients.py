@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from elytron.remote.address import proxy_of
 from elytron_core import limits
 from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable
 from elytron_core.model import Value
@@ -61,6 +62,7 @@ class Account:
     user_key: str = field(default="", repr=False)
     provisioning_key: str = field(default="", repr=False)
     timeout_s: float = limits.GATEWAY_TIMEOUT_S
+    proxy: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.base_url)
@@ -69,6 +71,7 @@ class Account:
         if not 0 < self.timeout_s <= limits.GATEWAY_TIMEOUT_MAX_S:
             most = limits.GATEWAY_TIMEOUT_MAX_S
             raise InvalidInput(field="timeout", problem=f"is not above 0 and at most {most:.0f} seconds")
+        proxy_of(self.proxy)
 
 
 def sending(
@@ -105,8 +108,14 @@ class _Client:
         user_key: str = "",
         provisioning_key: str = "",
         timeout_s: float = limits.GATEWAY_TIMEOUT_S,
+        proxy: str | None = None,
     ) -> None:
-        self.account = Account(base_url.rstrip("/"), user_id, user_key, provisioning_key, timeout_s)
+        self.account = Account(base_url.rstrip("/"), user_id, user_key, provisioning_key, timeout_s, proxy)
+
+    def _connections(self) -> dict[str, Any]:
+        """Return the arguments of the HTTP client: nothing is read from the environment, no proxy either."""
+        most = _httpx().Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
+        return {"timeout": self.account.timeout_s, "limits": most, "trust_env": False, "proxy": self.account.proxy}
 
     def _request(self, call: Call[Any]) -> dict[str, Any]:
         """Return the arguments of the HTTP client's request."""
@@ -181,7 +190,7 @@ class MemoryGatewayClient(_Client):
     @property
     def _http(self) -> "httpx.AsyncClient":
         if not hasattr(self, "_opened"):
-            self._opened = _httpx().AsyncClient(timeout=self.account.timeout_s, limits=_connections())
+            self._opened = _httpx().AsyncClient(**self._connections())
         return self._opened
 
     async def close(self) -> None:
@@ -233,7 +242,7 @@ class SyncMemoryGatewayClient(_Client):
     @property
     def _http(self) -> "httpx.Client":
         if not hasattr(self, "_opened"):
-            self._opened = _httpx().Client(timeout=self.account.timeout_s, limits=_connections())
+            self._opened = _httpx().Client(**self._connections())
         return self._opened
 
     def close(self) -> None:
@@ -277,10 +286,6 @@ def _httpx() -> Any:
     except ImportError as error:
         raise MissingExtra(extra="client", purpose="the gateway's client") from error
     return httpx
-
-
-def _connections() -> "httpx.Limits":
-    return _httpx().Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
 
 
 def _object(response: "httpx.Response") -> dict[str, Any]:

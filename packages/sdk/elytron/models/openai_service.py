@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, ModelUnavailable
@@ -39,7 +41,7 @@ class OpenAIService:
         if self._client is not None and self._loop is loop:
             return self._client
         try:
-            from openai import AsyncOpenAI
+            from openai import AsyncOpenAI, DefaultAsyncHttpxClient
         except ImportError:
             raise MissingExtra(extra="llm", purpose=purpose) from None
         self._client = AsyncOpenAI(
@@ -47,6 +49,8 @@ class OpenAIService:
             api_key=self._api_key or "none",
             timeout=self._timeout_s,
             max_retries=self._attempts - 1,
+            # What runs on this machine is reached without the proxy that the environment names for the rest.
+            http_client=DefaultAsyncHttpxClient(trust_env=False) if _is_here(self.base_url) else None,
         )
         # The client fills these from the environment; what a library sends, its user has said.
         self._client.organization = None
@@ -83,3 +87,11 @@ class OpenAIService:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

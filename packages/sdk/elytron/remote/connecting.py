@@ -47,13 +47,15 @@ def connect(
     space: str | None = None,
     scope: Scope | None = None,
     timeout_s: float = limits.REMOTE_ANSWER_S,
+    proxy: str | None = None,
 ) -> Connecting:
     """Return a memory on the server at `url`: the calls of `elytron.open`, over HTTP or (ws://, wss://) one WebSocket.
 
     Calls that name no scope use `scope`, else the space `space`, else the space that `api_key` opens. `timeout_s`
-    bounds the wait for an answer. Raises InvalidInput for an address that is none, MissingExtra without the extra
-    "client"; calls raise what they raise in process, and Unreachable where no server answers.
+    bounds the wait for an answer; `proxy` is the HTTP proxy to go by, and no other is. Raises InvalidInput for an
+    address that is none, MissingExtra without the extra "client"; calls raise what they raise in process, and
+    Unreachable where no server answers.
     """
     if scope is None and space is not None:
         scope = plain.scope_of(None, user_id=space)
-    return Connecting(address_of(url, api_key=api_key), scope=scope, timeout_s=timeout_s)
+    return Connecting(address_of(url, api_key=api_key, proxy=proxy), scope=scope, timeout_s=timeout_s)

@@ -37,6 +37,7 @@ class HttpTransport:
             limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S),
             # No proxy, certificate or password that somebody put into the environment for another program.
             trust_env=False,
+            proxy=address.proxy,
         )
 
     async def call(self, call: Call, /) -> bytes:

@@ -138,7 +138,7 @@ class WebSocketTransport:
                 open_timeout=min(self._timeout_s, limits.REMOTE_CONNECT_S),
                 max_size=limits.REMOTE_REPORT_BYTES,
                 compression=None,
-                proxy=None,
+                proxy=self._address.proxy,
                 logger=_quiet,
             )
         except InvalidStatus as error:
