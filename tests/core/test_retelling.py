@@ -49,6 +49,9 @@ class TestPauses:
         for asked, given in ((3, 3.0), (3_600, limits.REMOTE_BACKOFF_MAX_S)):
             limited = errors.RateLimited(limit=1, retry_after_s=asked)
             assert pause_s(limited, attempt=1, may_repeat=True, jitter=0.0) == given
+        overloaded = errors.Overloaded()
+        overloaded.retry_after_s = 2
+        assert pause_s(overloaded, attempt=1, may_repeat=True, jitter=1.0) == 2.1
 
     @pytest.mark.parametrize(
         ("error", "may_repeat"),

@@ -15,7 +15,7 @@ async def test_only_a_proxy_that_is_named_is_gone_by(scheme: str, monkeypatch: p
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append(await reader.readline())
-        writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+        writer.write(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n")
         writer.close()
 
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as proxy:
@@ -27,8 +27,9 @@ async def test_only_a_proxy_that_is_named_is_gone_by(scheme: str, monkeypatch: p
                 await memory.add("x")
         assert asked == []
         async with elytron.connect(f"{scheme}://memory.invalid:9", proxy=there) as memory:
-            with pytest.raises(Unreachable):
+            with pytest.raises(Unreachable) as refused:
                 await memory.add("x")
+    assert refused.value.retry_after_s == (3 if scheme == "http" else 0)
     assert [b"memory.invalid:9" in line for line in asked] == [True]
 
 

@@ -54,6 +54,8 @@ class ElytronError(Exception):
 
     key: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
+    retry_after_s: int = 0
+    """How long who answered asks to wait before a repeat; 0: that was not said."""
 
     def __init__(self, message: str, /) -> None:
         super().__init__(message)
@@ -124,9 +126,7 @@ class Conflict(ElytronError):
 
     def __init__(self, *, what: str, expected: int, found: int) -> None:
         super().__init__(f"{what} is at revision {found}, not {expected}: read it again and retry")
-        self.what = what
-        self.expected = expected
-        self.found = found
+        self.what, self.expected, self.found = what, expected, found
 
     def details(self) -> dict[str, str | int]:
         return {"what": self.what, "expected": self.expected, "found": self.found}
@@ -177,8 +177,7 @@ class LimitExceeded(ElytronError):
     def __init__(self, *, what: str, limit: int, found: int | None = None) -> None:
         seen = f", {found} given" if found is not None else ""
         super().__init__(f"{what}: at most {limit}{seen}")
-        self.what = what
-        self.limit = limit
+        self.what, self.limit = what, limit
 
     def details(self) -> dict[str, str | int]:
         return {"what": self.what, "limit": self.limit}

@@ -9,7 +9,7 @@ from elytron.remote.sse import items
 from elytron.remote.wire import Begun, Call, told_of, unreachable
 from elytron_core import limits
 from elytron_core.contracts.streaming import EventId, StreamItem
-from elytron_core.errors import ElytronError, LimitExceeded, MissingExtra, RateLimited, Unsupported
+from elytron_core.errors import ElytronError, LimitExceeded, MissingExtra, Unsupported
 from elytron_core.scope import Scope
 
 if TYPE_CHECKING:
@@ -87,17 +87,17 @@ class HttpTransport:
         await self._client.aclose()
 
     def _told(self, response: "httpx.Response", data: bytes) -> ElytronError:
-        """Return what the server says went wrong."""
+        """Return what the server says went wrong, or a proxy before it."""
         error = told_of(data)
+        if error is None and response.status_code in _GATEWAY:
+            error = unreachable(self._address.origin, f"status {response.status_code}")
         if error is None:
-            if response.status_code in _GATEWAY:
-                return unreachable(self._address.origin, f"status {response.status_code}")
             return Unsupported(
                 f"{self._address.origin} answered with status {response.status_code}, not as an Elytron server does: "
                 "see that the address is right"
             )
         named = response.headers.get("retry-after", "")
-        if isinstance(error, RateLimited) and named.isascii() and named.isdecimal():
+        if named.isascii() and named.isdecimal():
             error.retry_after_s = int(named[:6])
         return error
 

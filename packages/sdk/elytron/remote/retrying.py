@@ -27,5 +27,5 @@ def pause_s(error: ElytronError, /, *, attempt: int, may_repeat: bool, jitter: f
         return None
     if isinstance(error, RateLimited):
         return min(float(error.retry_after_s), limits.REMOTE_BACKOFF_MAX_S)
-    backoff = min(limits.REMOTE_BACKOFF_S * 2 ** (attempt - 1), limits.REMOTE_BACKOFF_MAX_S)
-    return backoff * (0.5 + jitter / 2)
+    backoff = limits.REMOTE_BACKOFF_S * 2 ** (attempt - 1)
+    return min(error.retry_after_s + backoff * (0.5 + jitter / 2), limits.REMOTE_BACKOFF_MAX_S)
