@@ -1,7 +1,8 @@
 """What an SQLite handle remembers of its reads is never older than the last commit of anybody."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,21 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.errors import StoreCorrupt
+from elytron_core.errors import InvalidInput, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, JournalEntry, Put, Ref
-from elytron_store.sqlite import SqliteStore, reading
+from elytron_store.sqlite import SqliteStore, memo, reading
 from elytron_store.sqlite.driver import Raw
 from elytron_store.sqlite.reading import get
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no read be too slow for the loop, however busy the machine is."""
+    monkeypatch.setattr(limits, "STORE_MEMO_HELD_S", 600.0)
+
 
 SPACE = SpaceId("ada")
 REF = Ref("turns", "aa")
@@ -65,12 +73,12 @@ async def test_it_remembers_small_documents_within_its_bounds(tmp_path: Path, mo
         assert len(await store.journal(SPACE, after=3, limit=2)) == 1
         assert len(await store.journal(SPACE, after=2, limit=1)) == 1
         assert len(await store.journal(SPACE, after=0, limit=9)) == 4
-    memo = store._memo  # pyright: ignore[reportPrivateUsage]
-    assert memo is not None
-    assert sum(map(len, memo._stands.values())) <= 2  # pyright: ignore[reportPrivateUsage]
-    assert len(memo._looks) == 1  # pyright: ignore[reportPrivateUsage]
-    memo._watch.close()  # pyright: ignore[reportPrivateUsage]
-    assert memo.version() == 0
+    kept = store._memo  # pyright: ignore[reportPrivateUsage]
+    assert kept is not None
+    assert sum(map(len, kept._stands.values())) <= 2  # pyright: ignore[reportPrivateUsage]
+    assert len(kept._looks) == 1  # pyright: ignore[reportPrivateUsage]
+    kept._watch.close()  # pyright: ignore[reportPrivateUsage]
+    assert kept.version() == 0
     assert [document.ref for document in await store.get(SPACE, refs) if document is not None] == refs
     await store.close()
 
@@ -97,14 +105,14 @@ async def everything(store: SqliteStore, refs: Sequence[Ref]) -> list[Sequence[o
     ]
 
 
-async def test_what_was_read_lately_needs_no_thread_whoever_has_committed_since(
+async def test_documents_need_no_thread_and_what_was_looked_through_lately_none_either_whoever_has_committed_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, others = await opened(tmp_path), await opened(tmp_path)
     hops, tool, absent = Hops(mine, monkeypatch), Ref("tools", "aa"), Ref("turns", "ff")
     await others.commit(batch(b"0", 0))
     first = await everything(mine, (REF, absent))
-    assert hops.count == 3
+    assert hops.count == 2
     assert first[0] == [Document(REF, 1, b"0"), None]
     assert await everything(mine, (REF, absent)) == first
     await others.commit(batch(b"1", 1))
@@ -118,7 +126,7 @@ async def test_what_was_read_lately_needs_no_thread_whoever_has_committed_since(
         Document(Ref("turns", "cc"), 1, b"4"),
         Document(REF, 2, b"1"),
     ]
-    assert hops.count == 3
+    assert hops.count == 2
     await mine.close()
     await others.close()
 
@@ -149,16 +157,46 @@ async def test_what_others_stand_in_the_way_of_and_what_is_large_is_read_by_a_th
     await store.close()
 
 
+@pytest.mark.parametrize(
+    ("waits", "steps", "hops"),
+    [(count(), 1 << 30, 1), (repeat(None), 1 << 30, 1), (repeat(7), 1 << 30, 0), (repeat(7), 1, 2)],
+    ids=["a disk", "who knows", "no disk", "broken off"],
+)
+async def test_what_takes_too_long_is_broken_off_and_behind_a_disk_threads_read_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: Iterator[int | None], steps: int, hops: int
+) -> None:
+    monkeypatch.setattr(memo, "_STEPS", steps)
+    mine, others = await opened(tmp_path), await opened(tmp_path)
+    refs = (REF, Ref("turns", "bb"))
+    for ref in refs:
+        await others.commit(batch(b"x", 0, ref))
+    monkeypatch.setattr(memo, "_disk_waits", lambda: next(waits))
+    monkeypatch.setattr(limits, "STORE_MEMO_HELD_S", 0.0)
+    counted = Hops(mine, monkeypatch)
+    for ref in refs:
+        assert await mine.get(SPACE, (ref,)) == [Document(ref, 1, b"x")]
+    assert counted.count == hops
+    await mine.close()
+    await others.close()
+
+
+async def test_what_is_read_here_is_looked_through_as_strictly(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    with pytest.raises(InvalidInput):
+        await store.get(SPACE, (Ref("turns", "a\nb"),))
+    await store.close()
+
+
 async def test_all_that_is_read_at_once_stood_at_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, others = await opened(tmp_path), await opened(tmp_path)
     await mine.commit(batch(b"0", 0))
     await mine.get(SPACE, (REF,))
     await others.commit(batch(b"1", 1))
-    memo = mine._memo  # pyright: ignore[reportPrivateUsage]
-    assert memo is not None
-    version = memo.version()
+    kept = mine._memo  # pyright: ignore[reportPrivateUsage]
+    assert kept is not None
+    version = kept.version()
     await others.commit(batch(b"2", 2))
-    assert memo.documents(version, SPACE, (REF,)) is None
+    assert kept.documents(version, SPACE, (REF,)) is None
     assert await mine.get(SPACE, (REF,)) == [Document(REF, 3, b"2")]
     await mine.close()
     await others.close()
@@ -198,6 +236,7 @@ async def test_what_a_commit_did_not_touch_is_not_read_again(tmp_path: Path, mon
 async def test_what_was_being_read_while_it_was_written_is_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(limits, "STORE_MEMO_AT_ONCE", 0)
     store = await opened(tmp_path)
     await store.commit(batch(b"0", 0))
     await look(store)

@@ -121,6 +121,10 @@ STORE_MEMO_SCANNED = 8
 them a scan may hold."""
 STORE_MEMO_AT_ONCE = 64
 """So many rows that lie in memory are read without waiting for a thread."""
+STORE_MEMO_HELD_S = 0.002
+STORE_MEMO_HELD_SHARE = 0.01
+"""So long, and while a row is read, documents that may lie on a disk hold the event loop before a thread reads them;
+once a disk was waited for so long, no more than this share of the time."""
 STORE_WAL_BYTES = 64 * 1024 * 1024
 STORE_CHECKPOINT_BYTES = 16 * 1024 * 1024
 """How much a WAL keeps when it is begun anew, and from what size on commits move it into the database file."""

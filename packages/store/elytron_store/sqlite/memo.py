@@ -6,9 +6,12 @@ too.
 
 What was read or written a moment ago still lies in memory, the system's or SQLite's own. When somebody has committed
 since, small reads of that kind are done again where they are asked for: waiting for a thread would take several times
-as long. All other reads are a thread's, so that no disk is waited for here.
+as long. Most other documents lie there too, so that a few small ones are read here as well, as long as it takes next to
+no time; where a disk was waited for, threads read them for a while. All other reads are a thread's.
 """
 
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +21,7 @@ from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Document, JournalEntry, Ref
+from elytron_store import rules
 from elytron_store.sqlite import reading
 from elytron_store.sqlite.driver import ERRORS, Raw
 from elytron_store.sqlite.reading import Page
@@ -75,6 +79,8 @@ class _Stand:
 
 _UNKNOWN = -1
 """No version of a file."""
+_STEPS = 64
+"""After so many steps of SQLite, which read some rows, it looks whether it is late."""
 
 
 class Memo:
@@ -87,6 +93,9 @@ class Memo:
     def __init__(self, watch: Raw, /) -> None:
         self._watch = watch
         self._asking = watch.cursor()
+        watch.set_progress_handler(self._is_late, _STEPS)
+        self._until = math.inf
+        self._swift_from = 0.0
         self._version = 0
         self._looks: OrderedDict[Look, Sequence[JournalEntry]] = OrderedDict()
         self._stands: OrderedDict[SpaceId, _Stand] = OrderedDict()
@@ -132,8 +141,9 @@ class Memo:
         if len(missing) > limits.STORE_MEMO_AT_ONCE:
             return None
         if any((space, ref) not in self._read for ref in missing):
-            return None
-        read = self._here(reading.get, space, missing)
+            read = self._swiftly(space, missing)
+        else:
+            read = self._here(reading.get, space, missing)
         # All that is returned must have stood at one moment.
         if read is None or self.version() != version:
             return None
@@ -285,12 +295,39 @@ class Memo:
                 stand.documents.popitem(last=False)
                 self._count -= 1
 
+    def _swiftly(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None] | None:
+        """Return what stands at `refs`, which may lie on a disk; None where one is large, or it takes too long."""
+        began, waited = time.perf_counter(), _disk_waits()
+        if began < self._swift_from:
+            return None
+        rules.require_get(space, refs)
+        self._until = began + limits.STORE_MEMO_HELD_S
+        read = self._here(reading.get_small, space, refs, limits.STORE_MEMO_DOCUMENT_BYTES)
+        self._until, ended = math.inf, time.perf_counter()
+        if ended - began > limits.STORE_MEMO_HELD_S and (waited is None or waited != _disk_waits()):
+            self._swift_from = ended + (ended - began) / limits.STORE_MEMO_HELD_SHARE
+        return read
+
+    def _is_late(self) -> bool:
+        """Tell SQLite to break off what it reads."""
+        return time.perf_counter() > self._until
+
     def _here(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T | None:
         """Return what `function` reads, or None where others are in the way."""
         try:
             return function(self._watch, *args)
         except ERRORS:
             return None
+
+
+def _disk_waits() -> int | None:
+    """Return what grows when this thread is given something from a disk; None where the system does not tell."""
+    try:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock
+    except (ImportError, AttributeError):
+        return None
 
 
 def _put(kept: OrderedDict[KeyT, T], key: KeyT, value: T, /, *, most: int) -> None:

@@ -1,14 +1,17 @@
 """What the read connections run: each function is one hop and sees one state."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, JournalEntry, Ref
 from elytron_store.sqlite import rows
 from elytron_store.sqlite.driver import Raw
+from elytron_store.sqlite.rows import Row
 
 _DOCUMENT = 'SELECT collection, key, revision, body, "check" FROM documents WHERE space = ? AND '
+# Of a body only the length is looked at before it is known to be small.
+_SMALL = _DOCUMENT.replace("body", "CASE WHEN length(body) <= ? THEN body END")
 _ONE = _DOCUMENT + "collection = ? AND key = ?"
 _UP = _DOCUMENT + "collection = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
 _DOWN = _DOCUMENT + "collection = ? AND key >= ? AND key < ? AND key < ? ORDER BY key DESC LIMIT ?"
@@ -25,17 +28,28 @@ def get(raw: Raw, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document |
     if len(refs) == 1:
         row = raw.execute(_ONE, (space, *refs[0])).fetchone()
         return [None if row is None else rows.document(space, row)]
+    return _placed(space, refs, _found(raw, _DOCUMENT, (space,), refs))
+
+
+def get_small(raw: Raw, space: SpaceId, refs: Sequence[Ref], most: int, /) -> Sequence[Document | None] | None:
+    """Return the same where no body has more than `most` bytes; None where one has, which is not read."""
+    found = _found(raw, _SMALL, (most, space), refs)
+    return _placed(space, refs, found) if all(body is not None for _, _, _, body, _ in found) else None
+
+
+def _found(raw: Raw, select: str, within: tuple[str | int, ...], refs: Sequence[Ref]) -> Sequence[Any]:
     wanted = list(dict.fromkeys(refs))
     if not wanted:
         return []
     # Padded to a power of two, so that few statements serve all lengths and stay prepared.
     padded = wanted + [wanted[-1]] * ((1 << (len(wanted) - 1).bit_length()) - len(wanted))
     places = ",".join(["(?,?)"] * len(padded))
-    found = raw.execute(
-        f"{_DOCUMENT}(collection, key) IN (VALUES {places})",
-        (space, *(part for ref in padded for part in ref)),
-    )
-    documents = {kept.ref: kept for kept in (rows.document(space, row) for row in found.fetchall())}
+    parts = (part for ref in padded for part in ref)
+    return raw.execute(f"{select}(collection, key) IN (VALUES {places})", (*within, *parts)).fetchall()
+
+
+def _placed(space: SpaceId, refs: Sequence[Ref], found: Sequence[Row]) -> Sequence[Document | None]:
+    documents = {kept.ref: kept for kept in (rows.document(space, row) for row in found)}
     return [documents.get(ref) for ref in refs]
 
 

@@ -7,6 +7,9 @@ from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ports.store import Action, Document, JournalEntry, Ref
 
+Row = tuple[str, str, int, bytes, bytes]
+"""A document as it is selected: collection, key, revision, body, checksum."""
+
 # Names hold no control characters, so a line break between them keeps them apart.
 _ACTIONS = {action.value: action for action in Action}
 
@@ -16,7 +19,7 @@ def check_of(*place: str | int, body: bytes = b"") -> bytes:
     return checksum("\n".join(map(str, place)).encode(), body)
 
 
-def document(space: str, row: tuple[str, str, int, bytes, bytes], /) -> Document:
+def document(space: str, row: Row, /) -> Document:
     """Return the document in a row. Raises StoreCorrupt where its checksum does not fit."""
     collection, key, revision, body, check = row
     if check_of(space, collection, key, revision, body=body) != check:
