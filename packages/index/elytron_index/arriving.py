@@ -2,6 +2,7 @@
 
 import mmap
 import sys
+from contextlib import suppress
 
 from elytron_index import checkpoint
 from elytron_index.checkpoint import HEAD_BYTES, Bytes
@@ -46,4 +47,9 @@ def room(size: int, /) -> bytearray | mmap.mmap:
         return bytearray(size)
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    found = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if sys.platform == "linux":
+        # All of it will be written: pages of 2 MiB, where it has room for them, take a ninth of the time to come by.
+        with suppress(OSError):
+            found.madvise(mmap.MADV_HUGEPAGE)
+    return found
