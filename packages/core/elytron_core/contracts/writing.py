@@ -35,7 +35,7 @@ class TurnDraft(Value):
     host_id: Name | None = None
     delivery: transcript.Delivery = transcript.Delivery.DELIVERED
     tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
-    metadata: transcript.GivenMetadata = {}
+    metadata: transcript.GivenMetadata = Field(default_factory=dict)
     source: transcript.TurnSource | None = None
     actor: ActorAttribution | None = None
     tool_observations: Annotated[

@@ -114,6 +114,11 @@ class ToolObservation(Value):
     external_content: bool = False
 
 
+def _nothing_hidden() -> dict[int, Instant]:
+    # A plain function: each turn that is read or stored asks for it, and a generic alias takes longer to call.
+    return {}
+
+
 class Turn(Value):
     """Messages committed together under a conversation's sequence."""
 
@@ -131,7 +136,7 @@ class Turn(Value):
     project: Name | None = None
     tags: tuple[Name, ...] = ()
     metadata: Metadata = Field(default_factory=dict)
-    forgotten: dict[int, Instant] = Field(default_factory=dict[int, Instant])
+    forgotten: dict[int, Instant] = Field(default_factory=_nothing_hidden)
     """Which messages are hidden from recall, and since when."""
     erased: tuple[int, ...] = ()
     """Which messages are gone; their places stay, so that later ones keep their ids."""
