@@ -9,7 +9,7 @@ from tests.index.corpora import HISTORIES, living
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index import Change, IndexQuery, Unit, UnitView, state
+from elytron_index import Change, IndexQuery, Unit, UnitView, postings, state
 from elytron_index.space import SpaceIndex
 
 ANALYSER = Analyser()
@@ -173,6 +173,22 @@ def test_hundreds_of_thousands_of_postings_merge_and_keep_their_answers(monkeypa
 
     assert grown.search(query) == at_once.search(query)
     assert grown.units == at_once.units
+
+
+@pytest.mark.parametrize("learnt", [(), ("tea", "cup")])
+def test_a_text_of_many_terms_is_taken_in_like_any_other(
+    learnt: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = [Change(REF, (unit("tea " * 300 + "cup of green leaves"),))]
+    kept: list[bytes] = []
+    for many in (0, 9):
+        monkeypatch.setattr(postings, "_MANY", many)
+        index = SpaceIndex(ANALYSER)
+        index.learn(learnt)
+        assert index.search(IndexQuery("tea", limit=9)).found == ()
+        index.apply(changes, watermark=1)
+        kept.append(index.to_bytes())
+    assert kept[0] == kept[1]
 
 
 def test_what_comes_while_an_index_is_compacted_aside_is_in_it_afterwards() -> None:

@@ -1,6 +1,6 @@
 """The index of one memory space: a fold over its journal that answers searches."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -50,6 +50,12 @@ class SpaceIndex:
             self._since.append((changes, embedded))
         elif self._state.is_overgrown:
             self.finish_compacting(self.begin_compacting().compacted())
+
+    def learn(self, terms: Iterable[str], /) -> None:
+        """Make ready for a text that has `terms`: when it is applied, they have a number already."""
+        number_of = self._state.postings.vocabulary.number_of
+        for term in terms:
+            number_of(term)
 
     def compare(self, model: str, /) -> None:
         """Take `model` for the one whose vectors are to be compared from now on."""

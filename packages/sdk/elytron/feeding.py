@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from elytron.embedding.places import source_of
 from elytron.units import Recallable, embedded_of_value, units_of_value
@@ -11,6 +12,7 @@ from elytron_core.planes.embedding import EmbeddingChoice, VectorSet
 from elytron_core.ports.store import JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
+from elytron_index.space import SpaceIndex
 
 LONG_CHARS = 1 << 16
 """A longer text is taken apart in steps, between which others have their turn."""
@@ -74,13 +76,13 @@ class Waiting:
         self.chars += sum(sizes)
         self.longest = max(self.longest, *sizes, 0)
 
-    async def count(self, analyser: Analyser, /) -> None:
-        """Count the terms of what waits, and of what comes meanwhile, where that is more than is counted at once."""
+    async def count(self, analyser: Analyser, index: SpaceIndex, /) -> None:
+        """Count the terms of what waits, and of what comes meanwhile, where that is more than `index` takes at once."""
         while self.takes_long:
             self.chars = self.longest = 0
             for taken in self.taken:
                 if not taken.is_counted:
-                    taken.changes = await counted(analyser, taken.changes)
+                    taken.changes = await counted(analyser, taken.changes, index)
                     taken.is_counted = True
 
 
@@ -94,8 +96,11 @@ def _sizes(changes: Sequence[Change]) -> list[int]:
     return [len(unit.text) for change in changes for unit in change.units]
 
 
-async def counted(analyser: Analyser, changes: Sequence[Change], /) -> list[Change]:
-    """Return `changes` with the terms of their texts counted, in steps between which everybody else has his turn."""
+async def counted(analyser: Analyser, changes: Sequence[Change], index: SpaceIndex, /) -> list[Change]:
+    """Return `changes` with the terms of their texts counted, in steps between which everybody else has his turn.
+
+    The index that is to take them knows the terms of long texts then.
+    """
     found: list[Change] = []
     done = 0
     for change in changes:
@@ -108,6 +113,10 @@ async def counted(analyser: Analyser, changes: Sequence[Change], /) -> list[Chan
                 if done >= _TERMS_AT_ONCE:
                     done = 0
                     await asyncio.sleep(0)
+            fresh = iter(counts if len(counts) > _TERMS_AT_ONCE else ())
+            while some := list(islice(fresh, _TERMS_AT_ONCE)):
+                index.learn(some)
+                await asyncio.sleep(0)
             units.append(unit if unit.counts is not None else unit._replace(counts=counts))
         found.append(replace(change, units=tuple(units)))
     return found

@@ -182,7 +182,7 @@ class Folds:
 
     async def _bring_up(self, space: SpaceId, held: _Held) -> SpaceIndex:
         if (waiting := self._fed.get(space)) is not None:
-            await waiting.count(self._analyser)
+            await waiting.count(self._analyser, held.index)
         self._drain(space, held)
         held, erased = await self._fold(space, held)
         seen = 0
@@ -282,7 +282,7 @@ class Folds:
         if edits:
             changes += await self._covered(space, {ref: found[ref] for ref in edits})
         if take_long(changes):
-            changes = await counted(self._analyser, changes)
+            changes = await counted(self._analyser, changes, index)
         index.apply(
             changes,
             embedded=_fitting(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),

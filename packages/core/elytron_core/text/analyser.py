@@ -64,7 +64,8 @@ _PLAIN = re.compile(r"[a-z]{3,}")
 
 _LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"})
 # NFKC would glue these to the word before them as letters.
-_SIGNS = str.maketrans(dict.fromkeys("™℠®©", " "))
+_SIGNS = "™℠®©"
+_WITHOUT_SIGNS = str.maketrans(dict.fromkeys(_SIGNS, " "))
 
 
 class Analyser:
@@ -192,8 +193,8 @@ class Analyser:
         """Yield the stem of a word, and of the words that capitals join in it."""
         yield from self._simple(_fold(part))
         if _HUMP.search(part):
-            for hump in _CAMEL.findall(part):
-                yield from self._simple(_fold(hump))
+            for hump in _CAMEL.finditer(part):
+                yield from self._simple(_fold(hump[0]))
 
     def _simple(self, folded: str) -> Iterator[str]:
         if not folded or folded in stopwords.ENGLISH:
@@ -221,7 +222,9 @@ def _cut(text: str) -> tuple[re.Pattern[str], str]:
     """Return what cuts a text into tokens, and the text to be cut."""
     if text.isascii():
         return (_ASCII_RICH if "@" in text or "://" in text else _ASCII_TOKEN), text
-    return _TOKEN, unicodedata.normalize("NFKC", text.translate(_SIGNS))
+    if any(sign in text for sign in _SIGNS):
+        text = text.translate(_WITHOUT_SIGNS)
+    return _TOKEN, unicodedata.normalize("NFKC", text)
 
 
 def _pieces(token: str) -> list[str]:
