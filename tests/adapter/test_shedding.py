@@ -69,6 +69,27 @@ async def test_what_was_called_a_minute_ago_counts_less_and_less(monkeypatch: py
     assert await answered() == 4, "two minutes later nothing does"
 
 
+@pytest.mark.parametrize("most", [1, 5, 100])
+async def test_who_comes_again_after_the_time_that_is_named_is_let_in(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 61.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    few = places(calls_per_minute=most)
+    waits: list[int] = []
+    for _ in range(most + 20):
+        try:
+            async with few.place(ADA):
+                pass
+        except RateLimited as refused:
+            waits.append(refused.retry_after_s)
+            now += refused.retry_after_s
+            await asyncio.sleep(0)
+            async with few.place(ADA):
+                pass
+    assert 0 < min(waits) <= max(waits) <= 90
+
+
 async def test_who_waits_is_let_in_when_a_place_is_free() -> None:
     one = places(running=1)
     order: list[str] = []

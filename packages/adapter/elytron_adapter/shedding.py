@@ -13,6 +13,8 @@ from elytron_core import limits
 from elytron_core.errors import Overloaded, RateLimited
 
 _MINUTE_S = 60.0
+_SLACK_S = 0.001
+"""What figures with fractions may be off by."""
 
 
 class Shedding(Protocol):
@@ -222,7 +224,18 @@ class _Rates:
         if minute != self._minute:
             self._before = self._counts if minute == self._minute + 1 else {}
             self._minute, self._counts = int(minute), {}
-        counted = self._counts.get(name, 0)
-        if counted + round(self._before.get(name, 0) * (1.0 - within)) >= self._most:
-            raise RateLimited(limit=self._most, retry_after_s=limits.RATE_RETRY_S)
+        counted, before = self._counts.get(name, 0), self._before.get(name, 0)
+        if counted + round(before * (1.0 - within)) >= self._most:
+            raise RateLimited(limit=self._most, retry_after_s=self._wait_s(counted, before, within))
         self._counts[name] = counted + 1
+
+    def _wait_s(self, counted: int, before: int, within: float) -> int:
+        """Return the seconds until one more call is let through, which is when enough of the older ones count no more.
+
+        Where this minute alone is full, that is in the next one, in which its calls are the older ones.
+        """
+        if counted < self._most:
+            minutes = 1.0 - (self._most - counted - 0.5) / before - within
+        else:
+            minutes = 1.0 - within + 1.0 - (self._most - 0.5) / counted
+        return int(minutes * _MINUTE_S + _SLACK_S) + 1

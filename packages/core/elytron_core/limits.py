@@ -271,7 +271,6 @@ MODEL_PACKAGE_BYTES = 256 * 1024 * 1024
 # Serving
 CALLS_PER_MINUTE = 12_000
 """Of one user or device; operators and developers are not counted."""
-RATE_RETRY_S = 5
 WRONG_CREDENTIALS_PER_MINUTE = 60
 """From one address, or one network of IPv6, before they are answered by when to come again."""
 WRONG_CREDENTIALS_PLACES = 4_096
