@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
 import httpx
 import pytest
@@ -20,6 +20,7 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.ids import SeededIds, SpaceId
+from elytron_http_shell.routes import Family
 from elytron_http_shell.serving import Serving, Started, is_loopback, serve, served
 
 pytestmark = pytest.mark.anyio
@@ -194,3 +195,18 @@ async def test_spans_need_their_extra(runtime: MemoryRuntime, monkeypatch: pytes
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ElytronError, match="otel"):
         await serve(runtime, Serving(port=0, development=True, spans=True), started=lambda _: None)
+
+
+async def test_who_is_interrupted_before_it_starts_leaves_nothing_running(runtime: MemoryRuntime) -> None:
+    def interrupted() -> Iterator[Family]:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        yield from ()
+
+    before = asyncio.all_tasks()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(
+            serve(runtime, Serving(port=0, development=True), started=print, further=interrupted())
+        )
+    assert asyncio.all_tasks() <= before

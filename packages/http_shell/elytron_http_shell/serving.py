@@ -97,9 +97,12 @@ async def serve(
         def told(end: Callable[[], None]) -> None:
             started(Started(address=address, mode=mode, end=end, operator_key=made))
 
+        server = server_of(app, entrance, told, signals=signals)
+        # Who was interrupted until here ends here: within its start, a server tells of that as its own failure.
+        await asyncio.sleep(0)
         taking_up = asyncio.create_task(take_up(listening, places))
         try:
-            await server_of(app, entrance, told, signals=signals).serve(sockets=[listening])
+            await server.serve(sockets=[listening])
         finally:
             taking_up.cancel()
             await asyncio.gather(taking_up, return_exceptions=True)

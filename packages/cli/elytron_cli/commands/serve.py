@@ -235,13 +235,14 @@ def _ready(out: Output, report: ServeReport) -> None:
     """Say where it listens; spare the search for cyclic garbage what is loaded by now, which stays for good."""
     lines = [
         f"listening on {report.address}",
+        f"  its store: {report.store}",
         f"  who may call: {report.mode}",
         f"  speaks: {', '.join(report.protocols)}",
         f"  try it: {report.address}/docs",
         f"  stop it: Ctrl-C, or kill {report.pid}",
     ]
     if report.operator_key is not None:
-        lines.insert(3, f"  operator's key, shown this once: {report.operator_key}")
+        lines.insert(4, f"  operator's key, shown this once: {report.operator_key}")
     out.report(report, lambda console: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()  # whoever started it may read this through a pipe
     gc.collect()
@@ -249,7 +250,8 @@ def _ready(out: Output, report: ServeReport) -> None:
 
 
 def _shown(store: str) -> str:
-    return store if store.startswith("memory:") else Path(store).name
+    """Return where the store is, in full: other commands are started in other folders."""
+    return store if ":" in store else str(Path(store).absolute())
 
 
 def _loop_factory():
