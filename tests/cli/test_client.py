@@ -95,9 +95,9 @@ def test_what_goes_wrong_ends_with_its_exit_code(
     assert "s3cret with" not in json.dumps(error)
 
 
-def test_people_at_a_terminal_see_tables(elytron: CommandLine, client: Client, live: Live) -> None:
-    client("add", "The ferry leaves at six.")
+def test_people_at_a_terminal_see_tables(elytron: CommandLine, client: Client) -> None:
     space = ("--space", "test_people_at_a_terminal_see_tables", "--no-json")
+    assert elytron("client", "add", "The ferry leaves at six.", *space).stdout.startswith("stored  ")
     assert "The ferry leaves at six." in elytron("client", "recall", "ferry", *space).stdout
     assert "ferry" in elytron("client", "project", "ferry", *space).stdout
     assert '"items"' in elytron("client", "list", *space).stdout

@@ -97,25 +97,23 @@ A governed memory stands behind the tool server `elytron` at {place}.
 """
 
 
-_CONFIG = "let the program reach the memory with `elytron mcp config`"
+_CONFIG = "let the program reach the memory with `elytron mcp config --host"
 
 _FORMS: dict[Target, _Form] = {
     Target.CONTINUE: _Form(
-        ".continue/rules/elytron.md", _headed(name="Elytron memory", alwaysApply="true"), f"{_CONFIG} --host continue"
+        ".continue/rules/elytron.md", _headed(name="Elytron memory", alwaysApply="true"), f"{_CONFIG} continue`"
     ),
-    Target.CLINE: _Form(".clinerules/elytron.md", _mcp, f"{_CONFIG} --host cline"),
+    Target.CLINE: _Form(".clinerules/elytron.md", _mcp, f"{_CONFIG} cline`"),
     Target.AIDER: _Form(
         "elytron-memory.md", _aider, "name it in .aider.conf.yml: `read: elytron-memory.md`; aider speaks no MCP"
     ),
-    Target.ZED: _Form(".rules", _mcp, f"{_CONFIG} --host zed"),
-    Target.OPENCODE: _Form("AGENTS.md", _mcp, f"{_CONFIG} --host opencode"),
+    Target.ZED: _Form(".rules", _mcp, f"{_CONFIG} zed`"),
+    Target.OPENCODE: _Form("AGENTS.md", _mcp, f"{_CONFIG} opencode`"),
     Target.OPEN_WEBUI: _Form(
         "elytron-open-webui.md",
         _open_webui,
         "paste it as a model's system prompt; add the server's /mcp as an MCP (streamable HTTP) tool server, with the"
         f" value of {KEY} as its bearer key",
     ),
-    Target.VSCODE: _Form(
-        ".github/instructions/elytron.instructions.md", _headed(applyTo="'**'"), f"{_CONFIG} --host vscode"
-    ),
+    Target.VSCODE: _Form(".github/instructions/elytron.instructions.md", _headed(applyTo="'**'"), f"{_CONFIG} vscode`"),
 }

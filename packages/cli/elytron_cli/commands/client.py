@@ -18,6 +18,7 @@ from elytron import RemoteMemory
 from elytron.registry import OPERATIONS, AnyOperation, by_request
 from elytron_adapter import codec
 from elytron_cli import recall_tables, tables
+from elytron_cli.commands.writing import receipt
 from elytron_cli.options import command, common, limited, told
 from elytron_cli.output import Output, json_text
 from elytron_cli.running import output
@@ -25,7 +26,7 @@ from elytron_core import limits
 from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest
 from elytron_core.contracts.writing import MemoryWriteReport
-from elytron_core.errors import InvalidInput, PayloadTooLarge, UnreadableFile
+from elytron_core.errors import InvalidInput, PayloadTooLarge, Unauthorized, UnreadableFile
 from elytron_core.model import Value
 
 DEFAULT_URL = "http://127.0.0.1:8010"
@@ -77,7 +78,10 @@ def _reached(server: _Server, work: Callable[[RemoteMemory, Output], Awaitable[N
         async with elytron.connect(server.url, api_key=server.key, space=space, proxy=server.proxy) as memory:
             await work(memory, out)
 
-    asyncio.run(whole())
+    try:
+        asyncio.run(whole())
+    except Unauthorized:
+        raise Unauthorized("give a key of that server in ELYTRON_API_KEY") from None
 
 
 def _show(out: Output, report: Value) -> None:
@@ -165,7 +169,7 @@ def _add(
         report: MemoryWriteReport = await memory.add(
             words, speaker=speaker, conversation=conversation, idempotency_key=idempotency_key
         )
-        _show(out, report)
+        out.report(report, lambda console: console.print(receipt(report)))
 
     _reached(server, work)
 

@@ -64,7 +64,7 @@ def add(
                 idempotency_key=idempotency_key,
             )
         )
-        out.report(report, lambda console: console.print(_receipt(report)))
+        out.report(report, lambda console: console.print(receipt(report)))
 
     return run(work, when_missing=WhenMissing.MAKE)
 
@@ -87,5 +87,6 @@ def _standard_input() -> str:
         raise click.UsageError("standard input is not UTF-8") from None
 
 
-def _receipt(report: MemoryWriteReport) -> str:
+def receipt(report: MemoryWriteReport, /) -> str:
+    """Return a line for each decision: what became of it, and its id."""
     return "\n".join(f"{decision.outcome.value}  {decision.id or ''}" for decision in report.decisions)
