@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,23 @@ settings.register_profile(
 )
 settings.register_profile("long", max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("ELYTRON_HYPOTHESIS", "ci"))
+
+
+WORKERS_MAX = 8
+"""More would wait for each other's disk longer than they save."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Share folders of tests among the machine's cores; a run that names a file or a test stays in one process.
+
+    What the command line says of it holds (`-n 0`: one process), and without pytest-xdist there is nothing to share.
+    """
+    named = config.option
+    if getattr(named, "numprocesses", 0) is None and all(Path(part).is_dir() for part in config.args):
+        named.numprocesses, named.maxprocesses = "logical", named.maxprocesses or WORKERS_MAX
+        # Halves in order, so that what a module's tests share is made once, until one has none left and takes others'.
+        named.dist = "worksteal" if named.dist == "no" else named.dist
 
 
 @pytest.fixture
