@@ -30,6 +30,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
     What the command line says of it holds (`-n 0`: one process), and without pytest-xdist there is nothing to share.
     """
+    if hasattr(config, "workerinput"):
+        return  # one of the processes already: it would share its part among processes again, without end
     named = config.option
     if getattr(named, "numprocesses", 0) is None and all(Path(part).is_dir() for part in config.args):
         named.numprocesses, named.maxprocesses = "logical", named.maxprocesses or WORKERS_MAX

@@ -1,6 +1,7 @@
 """The benchmark wall: real answers, measured, and a bar that fails what is below it."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from elytron_replay.wall import (
 )
 
 CASES = sorted((Path(__file__).parents[2] / "fixtures/wall").glob("*.json"))
+UNTIMED = Thresholds(latency_ms=math.inf)
+"""The bar but for how long an answer takes: `elytron replay --wall` holds that, as `.ci/run` does beside the rigs."""
 
 
 def told(probe: Probe, report: JsonValue) -> tuple[Probe, Told]:
@@ -37,7 +40,7 @@ def probe(**fields: object) -> Probe:
 
 @pytest.mark.anyio
 async def test_the_shipped_wall_stands_at_both_sizes_for_all_seven_kinds() -> None:
-    report = await run_wall(CASES, "memory")
+    report = await run_wall(CASES, "memory", thresholds=UNTIMED)
     assert report.ok, render_wall(report)
     assert report.evaluation_source is EvaluationSource.RUNTIME_REPLAY
     assert {(row.kind, row.size) for row in report.rows} == {(kind, size) for kind in WallKind for size in WallSize}
@@ -48,7 +51,8 @@ async def test_a_kind_without_a_case_and_a_bar_that_is_not_reached_fail_the_wall
     report = await run_wall(CASES[:1], "memory", sizes=(WallSize.COMPACT,))
     assert not report.ok
     assert len(report.missing) == len(WallKind) - 1
-    strict = await run_wall(CASES[:1], "memory", thresholds=Thresholds(tokens=0), sizes=(WallSize.COMPACT,))
+    no_tokens = UNTIMED.model_copy(update={"tokens": 0})
+    strict = await run_wall(CASES[:1], "memory", thresholds=no_tokens, sizes=(WallSize.COMPACT,))
     assert strict.rows[0].shortfalls[0].startswith("tokens: ")
     assert "below the bar" in render_wall(strict)
 
@@ -85,6 +89,11 @@ def test_a_forbidden_text_anywhere_in_the_report_is_a_violation() -> None:
     found = measure(WallKind.PRIVACY_REFUSAL, [told(probe(forbidden=("secret",)), report)])
     assert (found.accuracy, found.violations) == (0, 1)
     assert Thresholds().shortfalls(found) == ("accuracy: 0 < 9000", "violations: 1 > 0")
+
+
+def test_the_slowest_answer_is_held_to_the_bar() -> None:
+    asked = [(probe(), Told(1, recalled(), (), elapsed_ms)) for elapsed_ms in (500.1, 7.0)]
+    assert Thresholds().shortfalls(measure(WallKind.TEMPORAL_UPDATE, asked)) == ("latency_ms: 500.1 > 500",)
 
 
 def test_a_block_that_says_what_no_memory_says_is_not_faithful() -> None:
