@@ -3,14 +3,11 @@
 import json
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from elytron.models.recorded import Cassette, RecordedModel
-from elytron_core import limits, strict_json
-from elytron_core.errors import ElytronError, UnreadableFile
 from elytron_core.ports.models import LanguageModel
 from elytron_replay import layout
 from elytron_replay.fixture import Fixture
+from elytron_replay.reading import value_in
 
 
 def model_of(fixture: Fixture, /, *, beside: Path) -> LanguageModel | None:
@@ -20,18 +17,7 @@ def model_of(fixture: Fixture, /, *, beside: Path) -> LanguageModel | None:
 
 def load(path: Path, /) -> Cassette:
     """Return the cassette in the file `path`. Raises UnreadableFile."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(limits.JSON_BYTES + 1)
-        return Cassette.model_validate(strict_json.parse(data))
-    except OSError as error:
-        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
-    except ElytronError as error:
-        raise UnreadableFile(name=path.name, problem=str(error)) from None
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "cassette"
-        raise UnreadableFile(name=path.name, problem=f"{place}: {first['msg']}") from None
+    return value_in(path, Cassette)
 
 
 def save(path: Path, cassette: Cassette, /) -> None:

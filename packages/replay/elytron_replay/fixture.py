@@ -7,13 +7,13 @@ from typing import Annotated, Literal, NoReturn, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError, model_validator
 
-from elytron_core import limits, strict_json
+from elytron_core import limits
 from elytron_core.clock import Instant, instant
 from elytron_core.errors import ElytronError, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.scope import Scope, Space
-from elytron_core.strict_json import Json
 from elytron_replay import matching, references
+from elytron_replay.reading import bytes_in, plain_of
 from elytron_store.manifest import DEFAULT_PROFILE
 
 FORMAT = "elytron.fixture"
@@ -124,12 +124,12 @@ class Fixture(Value):
 
 def load(path: Path, /) -> Fixture:
     """Return the fixture in the file `path`, checked whole. Raises UnreadableFile naming the step and the field."""
-    return parse(_read(path), name=path.name)
+    return parse(bytes_in(path), name=path.name)
 
 
 def parse(data: bytes, /, *, name: str) -> Fixture:
     """Return the fixture in `data`, which stands in a file called `name`. Raises UnreadableFile."""
-    plain = _plain(data, name=name)
+    plain = plain_of(data, name=name)
     try:
         fixture = Fixture.model_validate(plain)
     except ValidationError as error:
@@ -138,21 +138,6 @@ def parse(data: bytes, /, *, name: str) -> Fixture:
     for problem in _problems(fixture, stem=name.removesuffix(".json")):
         _refuse(name, problem)
     return fixture
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(limits.JSON_BYTES + 1)
-    except OSError as error:
-        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
-
-
-def _plain(data: bytes, *, name: str) -> Json:
-    try:
-        return strict_json.parse(data)
-    except ElytronError as error:
-        raise UnreadableFile(name=name, problem=str(error)) from None
 
 
 def _place(loc: tuple[int | str, ...]) -> str:

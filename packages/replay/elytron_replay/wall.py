@@ -6,15 +6,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue
 
-from elytron_core import limits, strict_json
-from elytron_core.errors import ElytronError, UnreadableFile
+from elytron_core import limits
+from elytron_core.errors import UnreadableFile
 from elytron_core.model import Value
 from elytron_core.scope import Scope
 from elytron_replay import engines, references
 from elytron_replay.engines import Engine
 from elytron_replay.fixture import Fixture, Object, ReportPath, Slug, Step, StoryClock
+from elytron_replay.reading import value_in
 from elytron_replay.running import Outcome, Told, run_fixture
 
 NOISE = {"compact": 8, "full": 160}
@@ -180,16 +181,7 @@ async def run_wall(
 
 def load_case(path: Path, /) -> WallCase:
     """Return the case in the file `path`. Raises UnreadableFile."""
-    try:
-        return WallCase.model_validate(strict_json.parse(path.read_bytes()))
-    except OSError as error:
-        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
-    except ElytronError as error:
-        raise UnreadableFile(name=path.name, problem=str(error)) from None
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UnreadableFile(name=path.name, problem=f"{place}: {first['msg']}") from None
+    return value_in(path, WallCase)
 
 
 def render_wall(report: WallReport, /) -> str:

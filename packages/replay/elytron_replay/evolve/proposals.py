@@ -4,14 +4,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from elytron_core import limits, strict_json
-from elytron_core.errors import ElytronError, UnreadableFile
+from elytron_core import limits
 from elytron_core.model import Value
 from elytron_core.planes.profiles import ProfileName
 from elytron_core.policy import wording
 from elytron_core.policy.capabilities import snapshot
+from elytron_replay.reading import value_in
 
 CANDIDATES_MAX = 32
 
@@ -127,14 +127,4 @@ def review(proposal: EvolutionProposal, profile: ProfileName, /) -> ProposalRevi
 
 def load_proposal(path: Path, /) -> EvolutionProposal:
     """Return the proposal in the JSON file `path`. Raises UnreadableFile."""
-    try:
-        with path.open("rb") as file:
-            return EvolutionProposal.model_validate(strict_json.parse(file.read(limits.JSON_BYTES + 1)))
-    except OSError as error:
-        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
-    except ElytronError as error:
-        raise UnreadableFile(name=path.name, problem=str(error)) from None
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UnreadableFile(name=path.name, problem=f"{place}: {first['msg']}") from None
+    return value_in(path, EvolutionProposal)
