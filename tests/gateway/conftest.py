@@ -1,8 +1,10 @@
-"""A gateway over a runtime in memory, with two users."""
+"""A gateway over a runtime in memory, with two users, and a server that may stand behind it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from tests.gateway.asking import AT
+from tests.gateway.everos import EverOs
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant
@@ -12,8 +14,19 @@ from elytron_gateway.wire import UserRequest
 
 
 @pytest.fixture
-async def memory() -> AsyncIterator[elytron.MemoryRuntime]:
-    clock = FrozenClock(Instant(1_781_172_177_000))
+def clock() -> FrozenClock:
+    return FrozenClock(Instant(AT))
+
+
+@pytest.fixture
+def server() -> Iterator[EverOs]:
+    """An EverOS server, with no memory yet."""
+    with EverOs() as everos:
+        yield everos
+
+
+@pytest.fixture
+async def memory(clock: FrozenClock) -> AsyncIterator[elytron.MemoryRuntime]:
     async with elytron.open("memory:", space=None, clock=clock, ids=SeededIds()) as runtime:
         yield runtime
 

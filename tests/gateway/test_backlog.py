@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -28,27 +28,11 @@ PATIENCE = Patience(attempts=1, failures=10_000)
 
 
 @pytest.fixture
-def server() -> Iterator[EverOs]:
-    with EverOs() as everos:
-        yield everos
-
-
-@pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock(Instant(1_781_172_177_000))
-
-
-@pytest.fixture
 async def gateway(server: EverOs, clock: FrozenClock, tmp_path: Path) -> AsyncIterator[Gateway]:
     upstream = EverOsUpstream(server.url, clock=clock, patience=PATIENCE)
     async with elytron.open(tmp_path / "memory.db", space=None, clock=clock) as memory:
         yield Gateway(memory, upstream=upstream)
     await upstream.close()
-
-
-@pytest.fixture
-async def ada(gateway: Gateway) -> dict[str, str]:
-    return (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
 
 
 def add(who: dict[str, str], *texts: str) -> wire.AddRequest:

@@ -2,7 +2,7 @@
 
 import base64
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import anyio
 import pytest
@@ -10,7 +10,7 @@ from tests.gateway.everos import EverOs
 
 import elytron
 from elytron_core import limits
-from elytron_core.clock import FrozenClock, Instant
+from elytron_core.clock import FrozenClock
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erasure
@@ -37,17 +37,6 @@ class Waits:
 
 
 @pytest.fixture
-def server() -> Iterator[EverOs]:
-    with EverOs() as everos:
-        yield everos
-
-
-@pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock(Instant(1_781_172_177_000))
-
-
-@pytest.fixture
 def waits() -> Waits:
     return Waits()
 
@@ -60,19 +49,8 @@ async def upstream(server: EverOs, clock: FrozenClock, waits: Waits) -> AsyncIte
 
 
 @pytest.fixture
-async def memory(clock: FrozenClock) -> AsyncIterator[elytron.MemoryRuntime]:
-    async with elytron.open("memory:", space=None, clock=clock) as opened:
-        yield opened
-
-
-@pytest.fixture
 def gateway(memory: elytron.MemoryRuntime, upstream: EverOsUpstream) -> Gateway:
     return Gateway(memory, upstream=upstream)
-
-
-@pytest.fixture
-async def ada(gateway: Gateway) -> dict[str, str]:
-    return (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
 
 
 def add(who: dict[str, str], text: str) -> wire.AddRequest:
