@@ -2,23 +2,15 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.replay.stories import story
 
 from elytron_core.errors import UnreadableFile
 from elytron_replay.fixture import Fingerprints, Fixture, Reopening, Step, StoryClock, load, parse
 
-STORY: dict[str, object] = {
-    "format": "elytron.fixture",
-    "version": 1,
-    "id": "tea",
-    "title": "Ada likes tea.",
-    "spaces": ["ada"],
-    "scope": {"space": "ada"},
-    "clock": {"start": "2026-01-01T00:00:00Z"},
-    "steps": [
-        {"op": "write", "request": {"write": {"kind": "transcript"}}, "save": {"turn": "decisions.0.id"}},
-        {"op": "get", "request": {"id": "${turn}"}, "expect": {"id": "${turn}"}},
-    ],
-}
+STORY = story(
+    {"op": "write", "request": {"write": {"kind": "transcript"}}, "save": {"turn": "decisions.0.id"}},
+    {"op": "get", "request": {"id": "${turn}"}, "expect": {"id": "${turn}"}},
+)
 
 
 def read(**changes: object) -> Fixture:

@@ -51,6 +51,22 @@ class CuttingStore(MemoryStore):
         raise Cut("cut")
 
 
+async def dies(
+    worker: elytron.MemoryRuntime, store: CuttingStore, clock: FrozenClock, *, step: int, is_applied: bool
+) -> bool:
+    """Tell whether the worker came as far as the commit of that number; then its lease is over."""
+    store.left, store.is_applied = step, is_applied
+    try:
+        await worker.run_jobs()
+    except Cut:
+        has_died = True
+    else:
+        has_died = False
+    store.left = None
+    clock.advance(limits.JOB_LEASE_MS + 1)
+    return has_died
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("is_applied", [False, True])
 async def test_a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twice(
@@ -61,15 +77,7 @@ async def test_a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twic
         first = await opened(store, clock, towns(2), ids=SeededIds(f"{step}"))
         await finish(first, "t0", said(0))
         await finish(first, "t1", said(1))
-        store.left, store.is_applied = step, is_applied
-        try:
-            await first.run_jobs()
-        except Cut:
-            has_died = True
-        else:
-            has_died = False
-        store.left = None
-        clock.advance(limits.JOB_LEASE_MS + 1)
+        has_died = await dies(first, store, clock, step=step, is_applied=is_applied)
         second = await opened(store, clock, towns(2), ids=SeededIds(f"{step} again"))
         await second.run_jobs()
         (job,) = (await second.list_jobs()).jobs
@@ -88,15 +96,7 @@ async def test_a_model_that_words_it_otherwise_the_second_time_adds_nothing(cloc
         store = CuttingStore()
         first = await opened(store, clock, answering(("Porto", PORTO)), ids=SeededIds(f"{step}"))
         await finish(first, "t1", "Well, home is Porto these days.")
-        store.left, store.is_applied = step, True
-        try:
-            await first.run_jobs()
-        except Cut:
-            has_died = True
-        else:
-            has_died = False
-        store.left = None
-        clock.advance(limits.JOB_LEASE_MS + 1)
+        has_died = await dies(first, store, clock, step=step, is_applied=True)
         other = PORTO.replace("The user lives in Porto.", "Home of the user is Porto, they say.")
         second = await opened(store, clock, answering(("Porto", other)), ids=SeededIds(f"{step} again"))
         await second.run_jobs()
