@@ -30,9 +30,11 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
     What the command line says of it holds (`-n 0`: one process), and without pytest-xdist there is nothing to share.
     """
+    named = config.option
     if hasattr(config, "workerinput"):
         return  # one of the processes already: it would share its part among processes again, without end
-    named = config.option
+    if getattr(named, "cov_source", None):
+        return  # pytest-cov has settled by now how it measures: beside `--cov`, `-n` says whether to share
     if getattr(named, "numprocesses", 0) is None and all(Path(part).is_dir() for part in config.args):
         named.numprocesses, named.maxprocesses = "logical", named.maxprocesses or WORKERS_MAX
         # Halves in order, so that what a module's tests share is made once, until one has none left and takes others'.
