@@ -26,7 +26,7 @@ from elytron_core.ports.models import Embedder
 ASKED = 10
 SIGNALS = (
     "kin", "asking", "answer", "near", "window", "session", "label", "name", "speaker", "owner", "standing", "date",
-    "fits", "told", "informative", "again",
+    "fits", "told", "sentence", "informative", "again",
 )  # fmt: skip
 WITHOUT = {"asking": 1.0}
 """What a weight is that does nothing, where that is not 0."""

@@ -162,7 +162,12 @@ class Signals(NamedTuple, Generic[Number]):
     fits: Number
     """1 where the text has a trait that the answer is likely to have."""
     told: Number
-    """How much the text tells rather than reacts (`elytron_core.text.telling`)."""
+    """How much the text, or a long one's nearest sentence, tells rather than reacts (`elytron_core.text.telling`)."""
+    sentence: Number
+    """How much more, or below 0 less, a long text's nearest sentence speaks for it than all of it together would.
+
+    0 inside the index, which has no texts.
+    """
     later: Number
     """The place in time, 0 to 1, among the units whose text speaks at least half as much for them as the best's."""
     recency: Number
@@ -200,7 +205,8 @@ class Candidates:
 
     `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
     that passed the filters. `name_terms` are the terms that are part of a speaker's name, `named` the speakers whose
-    whole name the query holds, `unheard` the words that nobody here says, whatever the filters.
+    whole name the query holds, `unheard` the words that nobody here says, whatever the filters; `long` are the
+    places in `found` of long texts.
     """
 
     found: tuple[Candidate, ...]
@@ -212,3 +218,4 @@ class Candidates:
     pool: int
     searched: int
     unheard: Unheard
+    long: tuple[int, ...]

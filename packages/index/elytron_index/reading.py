@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from elytron_core.policy.sentences import Sought
 from elytron_index import skipping, texts
 from elytron_index.query import IndexQuery
 from elytron_index.skipping import Skipping
@@ -16,6 +17,16 @@ class Read:
     asked: tuple[object, ...]
     terms: Terms
     said: Texts | Skipping
+
+    def sought(self) -> Sought:
+        """Return what the query's words, names apart, are in single sentences."""
+        said = self.said
+        worths = [word.idf for word in said.body] if isinstance(said, Skipping) else said.held.idf.tolist()
+        stands_for: dict[str, list[tuple[int, float]]] = {}
+        for place, (word, others) in enumerate(zip(self.terms.words, said.related, strict=True)):
+            for term, share in ((word, 1.0), *others.items()):
+                stands_for.setdefault(term, []).append((place, share))
+        return Sought(stands_for, worths[: len(self.terms.words)])
 
 
 class Reading:

@@ -12,6 +12,7 @@ import numpy as np
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.policy.sentences import LONG_CHARS
 from elytron_index import aims, masks
 from elytron_index.columns import Mask
 from elytron_index.nearness import Nearness, nearness
@@ -60,7 +61,8 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     _weigh(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
     score = _score(state, query, pool, signals, text)
     chosen = best(state, pool, score, query.limit)
-    places = state.places(pool.take(chosen))
+    rows = pool.take(chosen)
+    places = state.places(rows)
     weighed = map(_one, table.take(chosen, axis=1).T.tolist())
     highs, lows = _extremes(table)
     return Candidates(
@@ -73,6 +75,7 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
         pool=len(pool),
         searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
         unheard=read.said.unheard,
+        long=tuple((state.columns.chars.take(rows) >= LONG_CHARS).nonzero()[0].tolist()),
     )
 
 
@@ -176,10 +179,11 @@ def _weigh_neighbours(
 
 def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text: Floats) -> Floats:
     weights = query.weights
-    near, answer, window = weights.near, weights.answer, weights.window
+    near, answer, window, vector = weights.near, weights.answer, weights.window, weights.vector
     if s.owner.any():
         near, answer = weights.beside_assisted * near, weights.beside_assisted * answer
         window = min(window, weights.window_assisted)
+        vector *= weights.vector_assisted
     scale = _scale(text)
     said = (text + near * s.near + answer * s.answer) / scale
     score = said + (weights.session / scale) * s.session
@@ -189,8 +193,8 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
         above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
         span = _scale(above)
         meant = (above + near * s.vector_near) / span
-        score += weights.vector * (meant + (weights.session / span) * s.vector_session)
-        matters = np.maximum(said, meant) if weights.vector else said
+        score += vector * (meant + (weights.session / span) * s.vector_session)
+        matters = np.maximum(said, meant) if vector else said
     # What a text is like says little for one that has little to do with the query.
     matters = np.sqrt(np.minimum(np.maximum(matters, 0.0), 1.0))
     like = weights.informative * s.informative + weights.told * s.told

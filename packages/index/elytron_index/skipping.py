@@ -117,6 +117,7 @@ class Skipping:
     title: Sequence[Word]
     label: Sequence[Word]
     unheard: Unheard
+    related: Sequence[Mapping[str, float]]
 
     @property
     def is_body_alone(self) -> bool:
@@ -252,6 +253,7 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
             in_text=[by_text or bool(word.runs) for by_text, word in zip(spoken, labelled, strict=True)],
             in_title=[bool(word.runs) for word in titled],
         ),
+        related=related,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from elytron_core.policy.sentences import Sentence, Sought, sentences_of
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_core.text.telling import Trait
@@ -72,6 +73,14 @@ class SpaceIndex:
         Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
         """
         return search(self._state, query, self._reading)
+
+    def sought(self, query: IndexQuery, /) -> Sought:
+        """Return what the words of `query` are in single sentences."""
+        return self._reading.of(self._state, query).sought()
+
+    def sentences_of(self, text: str, /) -> tuple[Sentence, ...]:
+        """Return the sentences of `text` as they are compared with what is sought."""
+        return sentences_of(text, self._state.analyser.terms)
 
     def spelt(self, text: str, terms: Sequence[str], /) -> tuple[str, ...]:
         """Return the words of `text` that are, or have in them, one of `terms`, as they are written there."""

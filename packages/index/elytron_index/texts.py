@@ -93,6 +93,7 @@ class Texts:
     others: NDArray[np.int32]
     """Rows with a term in a title or label."""
     unheard: Unheard
+    related: Sequence[Mapping[str, float]]
 
     @property
     def is_body_alone(self) -> bool:
@@ -203,7 +204,7 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
         in_text=[by_text or bool(many) for by_text, many in zip(spoken, counts[in_body + every :], strict=True)],
         in_title=[bool(many) for many in counts[in_body : in_body + every]],
     )
-    return Texts(state, query, body, title, label, name, words, held, found.rows[body_end:], silent)
+    return Texts(state, query, body, title, label, name, words, held, found.rows[body_end:], silent, related)
 
 
 def window_norm(state: State, query: IndexQuery, around: Around, /) -> Floats:

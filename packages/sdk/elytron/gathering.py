@@ -6,13 +6,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from elytron.aliases import meant
+from elytron.closer import CLOSER, looked_closer
 from elytron.context import OperationContext
-from elytron.embedding.closeness import CLOSER, looked_closer
 from elytron.embedding.passing import nudge
 from elytron.hits import skill_hit, with_newer
 from elytron.judging import UNJUDGED, Judged, judged, nearest_of
 from elytron.keeping import kept, text_of, title_of
 from elytron.ranked import Placed, Ranked, favoured, hits_of, placed, ranked_fact, signals_of
+from elytron.searched import Searched
 from elytron.units import home_of
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -101,22 +102,22 @@ async def gather(
     if unembedded := index.unembedded(index.compared) if use is not VectorUse.NONE else 0:
         nudge(ctx, scope.space)
     held = index.planes()
-    found = {
-        plane: index.search(
-            asked_of_index(
-                question,
-                vector,
-                limit=_wanted(plane, max(limit, depth)),
-                filters=index_filters(filters, plane, now, key),
-                diversity=diversity,
-                now=now,
-            )
+    searches = {
+        plane: asked_of_index(
+            question,
+            vector,
+            limit=_wanted(plane, max(limit, depth)),
+            filters=index_filters(filters, plane, now, key),
+            diversity=diversity,
+            now=now,
         )
         for plane in filters.planes or _PLANES
         if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)
     }
-    if vector is not None and Plane.TRANSCRIPT in found and ctx.encoders.reads_passages(record, index):
-        found[Plane.TRANSCRIPT] = await looked_closer(ctx, scope.space, index, vector, found[Plane.TRANSCRIPT])
+    found = {plane: index.search(search) for plane, search in searches.items()}
+    if heard := found.get(Plane.TRANSCRIPT):
+        searched = Searched(scope.space, index, searches[Plane.TRANSCRIPT], heard)
+        found[Plane.TRANSCRIPT] = await looked_closer(ctx, record, searched)
     route = router.route(query)
     asked = _Asked(query, question, (key or scope.conversation_key).conversation, now)
     ranked = await _ranked(ctx, scope, asked, found, route=route)

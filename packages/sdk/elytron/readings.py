@@ -1,6 +1,7 @@
 """What stored turns and facts were read as lately, so that one that has not changed is not read anew."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -11,15 +12,17 @@ from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes.long_term import Fact
 from elytron_core.planes.transcript import Turn
 from elytron_core.policy.fact_scoring import Told, told
+from elytron_core.policy.sentences import Sentence
 from elytron_core.ports.store import Document, Ref
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTurn:
-    """A turn, and the hits of its messages as far as they were asked for."""
+    """A turn, and the hits and sentences of its messages as far as they were asked for."""
 
     turn: Turn
     _hits: dict[int, RecallHit | None] = field(default_factory=dict[int, RecallHit | None])
+    _sentences: dict[int, tuple[Sentence, ...]] = field(default_factory=dict[int, tuple[Sentence, ...]])
 
     def hit(self, turn_id: TurnId, part: int, /) -> RecallHit | None:
         """Return the hit of a message, without a score; None for one that may not be recalled.
@@ -31,6 +34,14 @@ class ReadTurn:
         except KeyError:
             hit = turn_hit(turn_id, self.turn, part) if self.turn.is_recallable(part) else None
             return self._hits.setdefault(part, hit)
+
+    def sentences(self, part: int, read: Callable[[str], tuple[Sentence, ...]], /) -> tuple[Sentence, ...]:
+        """Return the sentences of a message as `read` gives them; none of one that may not be recalled."""
+        known = self._sentences.get(part)
+        if known is None:
+            known = read(self.turn.messages[part].text) if self.turn.is_recallable(part) else ()
+            self._sentences[part] = known
+        return known
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ FIRST: Final = 0.1
 BETWEEN: Final = " … "
 """Stands where sentences were left out."""
 
-_SENTENCE: Final = re.compile(rf"[^.!?。！？\n]{{1,{SENTENCE_CHARS}}}(?:[.!?。！？]+(?=\s|$|[^\x00-\x7f])|\n+|[.!?])?")
+SENTENCE: Final = re.compile(rf"[^.!?。！？\n]{{1,{SENTENCE_CHARS}}}(?:[.!?。！？]+(?=\s|$|[^\x00-\x7f])|\n+|[.!?])?")
 
 PIECE_CHARS: Final = 25
 """A shorter sentence is part of the next one: it says nothing by itself."""
@@ -31,7 +31,7 @@ def pieces_of(text: str, most: int, /) -> tuple[str, ...]:
     """Return `text` in up to `most` pieces of whole sentences; none where it is one piece."""
     pieces: list[str] = []
     begun = ""
-    for found in _SENTENCE.finditer(text):
+    for found in SENTENCE.finditer(text):
         begun = f"{begun} {found[0].strip()}".strip()
         if len(begun) >= PIECE_CHARS:
             pieces.append(begun)
@@ -51,7 +51,7 @@ def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ..
     Parts are whole sentences. A term counts where a word begins with it; the less often the text says it, the more.
     """
     head = text[:READ_CHARS]
-    sentences = [(found.start(), found.end()) for found in _SENTENCE.finditer(head) if found[0].strip()]
+    sentences = [(found.start(), found.end()) for found in SENTENCE.finditer(head) if found[0].strip()]
     if len(text) <= size or not sentences:
         return ((0, min(size, len(text))),)
     own = _worths(head, sentences, terms)

@@ -39,9 +39,14 @@ class Weights:
     """The share of `near` and `answer` that counts there, for the same reason."""
     session: float = 0.25
     answer: float = 0.5
-    vector: float = 1.0
+    vector: float = 0.7
+    """Between people the words, the names and what stands beside tell more than likeness does."""
+    vector_assisted: float = 1.7
+    """So many times counts `vector` where people talk with assistants: in long messages words tell less."""
     passage: float = 0.6
     """How far likeness is that of the nearest passage instead of the whole, where a message was embedded in both."""
+    sentence: float = 0.7
+    """What it counts in a long message that its nearest sentence speaks for it, and not all of it by chance."""
     speaker: float = 0.5
     owner: float = 1.0
     standing: float = 0.8

@@ -1,51 +1,45 @@
-"""Looking closer at the best messages: what one passage says may be nearer to a query than the whole."""
+"""How like a query the passages of messages are: what one of them says may be nearer to it than the whole."""
 
-from dataclasses import replace
-from typing import Final
+from collections.abc import Sequence
 
 import numpy as np
 
 from elytron.context import OperationContext
 from elytron.embedding.places import vectors_ref
-from elytron_core.ids import SpaceId
+from elytron.searched import Searched
 from elytron_core.planes.embedding import VectorSet, hexadecimal
-from elytron_core.policy import ranking
-from elytron_index import Candidate, Candidates
-from elytron_index.space import SpaceIndex
+from elytron_index import Candidate
 from elytron_index.vectors import Vector, unit_vector
 
-CLOSER: Final = 24
-"""So many of the best are looked at, whatever the limit, so that a page goes on where the one before it ended."""
 
-
-async def looked_closer(
-    ctx: OperationContext, space: SpaceId, index: SpaceIndex, vector: tuple[str, bytes], found: Candidates, /
-) -> Candidates:
-    """Return `found` with the best in the order that their passages give them; the others stand behind them.
+async def by_passages(ctx: OperationContext, searched: Searched, seen: Sequence[Candidate], /) -> Sequence[Candidate]:
+    """Return `seen`, some of those found, each as like the query as its whole and its nearest passage together.
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
+    query, found = searched.query, searched.found
     span = found.highs.vector - found.lows.vector
-    head, others = found.found[:CLOSER], found.found[CLOSER:]
-    if not head or span <= 0.0:
-        return found
-    model, data = vector
+    if query.vector is None or not seen or span <= 0.0:
+        return seen
+    model, data = query.vector
     asked = unit_vector(data, field="query vector")
-    refs = list(dict.fromkeys(item.unit.ref for item in head))
-    documents = await ctx.store.get(space, [vectors_ref(ref, model) for ref in refs])
+    refs = list(dict.fromkeys(item.unit.ref for item in seen))
+    documents = await ctx.store.get(searched.space, [vectors_ref(ref, model) for ref in refs])
     held = {
         ref: VectorSet.from_bytes(document.body)
         for ref, document in zip(refs, documents, strict=True)
         if document is not None
     }
-    seen: list[Candidate] = []
-    for item in head:
-        kept = held.get(item.unit.ref)
-        nearest = _nearest(kept, index.check_of(item.unit.ref, item.unit.part), asked) if kept is not None else None
-        seen.append(item if nearest is None else _nearer(item, nearest, span))
-    seen.sort(key=lambda item: -item.score)
-    down = max(0.0, others[0].score - seen[-1].score) if others else 0.0
-    return replace(found, found=(*seen, *(item._replace(score=item.score - down) for item in others)))
+    weights = query.weights
+    worth = weights.vector * (weights.vector_assisted if searched.is_assisted else 1.0) / span
+    nearer: list[Candidate] = []
+    for item in seen:
+        kept, check = held.get(item.unit.ref), searched.index.check_of(item.unit.ref, item.unit.part)
+        nearest = _nearest(kept, check, asked) if kept is not None else None
+        more = weights.passage * (nearest - item.signals.vector) if nearest is not None else 0.0
+        signals = item.signals._replace(vector=item.signals.vector + more)
+        nearer.append(item._replace(signals=signals, score=item.score + worth * more))
+    return nearer
 
 
 def _nearest(kept: VectorSet, check: int, asked: Vector) -> float | None:
@@ -53,10 +47,3 @@ def _nearest(kept: VectorSet, check: int, asked: Vector) -> float | None:
     halves = kept.halves_of_passages(hexadecimal(check)) if kept.dimensions == len(asked) else b""
     passages = np.frombuffer(halves, "<f2").reshape(-1, kept.dimensions).astype(np.float32)
     return float((passages @ asked).max()) if len(passages) else None
-
-
-def _nearer(item: Candidate, nearest: float, span: float) -> Candidate:
-    """Return `item` as like the query as its whole and its nearest passage together."""
-    more = ranking.STANDARD.passage * (nearest - item.signals.vector)
-    signals = item.signals._replace(vector=item.signals.vector + more)
-    return item._replace(signals=signals, score=item.score + ranking.STANDARD.vector * more / span)

@@ -1,0 +1,54 @@
+"""What the nearest sentence of a long message says beside the whole."""
+
+import pytest
+
+from elytron_core.policy.sentences import ASKS, FITS, Nearest, Sought, nearest, sentences_of
+from elytron_core.text.analyser import Analyser
+from elytron_core.text.telling import Trait
+
+ANALYSER = Analyser()
+RIDERS = Sought({"mani": [(0, 1.0)], "rider": [(1, 1.0)], "cyclist": [(1, 0.5)]}, (1.0, 3.0))
+
+
+def said(text: str, *, fits: Trait = Trait.NOTHING) -> Nearest | None:
+    return nearest(sentences_of(text, ANALYSER.terms), RIDERS, fits)
+
+
+def test_words_that_stand_together_are_worth_all_and_scattered_ones_less() -> None:
+    together = said("The board is grey. Many riders complained. It rained.")
+    apart = said("Many boards are grey. A rider complained. It rained.")
+    assert together == Nearest(0.0, 1.0, together.told if together else 0.0)
+    assert apart is not None
+    assert (apart.gain, apart.share) == (-0.25, 0.75)
+
+
+def test_a_word_that_stands_for_another_counts_its_share() -> None:
+    found = said("It rained. Cyclists complained.")
+    assert found is not None
+    assert (found.gain, found.share) == (0.0, pytest.approx(1.5 / 4))
+
+
+def test_a_number_elsewhere_in_the_message_is_not_the_answer() -> None:
+    beside = said("The rider is tired. It rained for 9 hours.", fits=Trait.NUMBER)
+    within = said("The rider came at 9. It rained.", fits=Trait.NUMBER)
+    assert beside is not None
+    assert within is not None
+    assert beside.gain == pytest.approx(-FITS * 3 / 4)
+    assert within.gain == 0.0
+
+
+def test_who_asks_does_not_tell() -> None:
+    asked, told = said("What would a rider do? It rained."), said("What would a rider do? Our rider slept on 9 May.")
+    assert asked is not None
+    assert told is not None
+    assert asked.gain == pytest.approx(-ASKS * 3 / 4)
+    assert told.gain == 0.0
+    assert told.told > asked.told
+
+
+@pytest.mark.parametrize("text", ["", "It rained. The board is grey."])
+def test_of_a_message_without_what_is_looked_for_nothing_is_said(text: str) -> None:
+    assert said(text) is None
+    assert (
+        nearest(sentences_of("A rider.", ANALYSER.terms), Sought({"rider": [(0, 1.0)]}, (0.0,)), Trait.NOTHING) is None
+    )
