@@ -13,9 +13,7 @@ pytestmark = pytest.mark.anyio
 
 TIRED = "It was late when I got home, so I had some soup and went to bed without looking at anything else."
 ANSWER = f"{TIRED} Nineteen riders joined the union by May. The week was grey and rather cold. {TIRED}"
-APART = (
-    f"My riders like the app. {TIRED} Two pages are slow, so should I join them? The union is large. {TIRED}"
-)
+APART = f"My riders like the app. {TIRED} Two pages are slow, so should I join them? The union is large. {TIRED}"
 QUERY = "How many riders joined the union?"
 
 
