@@ -7,7 +7,6 @@ from typing import Final
 from elytron.context import OperationContext
 from elytron.embedding.closeness import by_passages
 from elytron.searched import Searched
-from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.ranking import Weights
 from elytron_core.policy.sentences import Nearest, nearest
 from elytron_index import Candidate, Candidates
@@ -16,22 +15,20 @@ CLOSER: Final = 24
 """So many of the best are looked at, whatever the limit, so that a page goes on where the one before it ended."""
 
 
-async def looked_closer(ctx: OperationContext, record: SpaceRecord, searched: Searched, /) -> Candidates:
+async def looked_closer(ctx: OperationContext, searched: Searched, /) -> Candidates:
     """Return the messages found, the best in the order that a closer look gives them, the others behind them.
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
-    found, query = searched.found, searched.query
-    has_passages = query.vector is not None and ctx.encoders.reads_passages(record, searched.index)
-    long = found.long if query.weights.sentence else ()
-    if not has_passages and not long:
-        return found
+    found = searched.found
     seen: Sequence[Candidate] = found.found[:CLOSER]
     others = found.found[CLOSER:]
-    if has_passages:
+    if searched.has_passages:
         seen = await by_passages(ctx, searched, seen)
-    if long:
+    if found.long and searched.query.weights.sentence:
         seen = await _by_sentences(ctx, searched, seen)
+    if not seen:
+        return found
     seen = sorted(seen, key=lambda item: -item.score)
     down = max(0.0, others[0].score - seen[-1].score) if others else 0.0
     return replace(found, found=(*seen, *(item._replace(score=item.score - down) for item in others)))

@@ -115,9 +115,11 @@ async def gather(
         if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)
     }
     found = {plane: index.search(search) for plane, search in searches.items()}
-    if heard := found.get(Plane.TRANSCRIPT):
-        searched = Searched(scope.space, index, searches[Plane.TRANSCRIPT], heard)
-        found[Plane.TRANSCRIPT] = await looked_closer(ctx, record, searched)
+    heard = found.get(Plane.TRANSCRIPT)
+    has_passages = vector is not None and ctx.encoders.reads_passages(record, index)
+    if heard is not None and (heard.long or has_passages):
+        searched = Searched(scope.space, index, searches[Plane.TRANSCRIPT], heard, has_passages)
+        found[Plane.TRANSCRIPT] = await looked_closer(ctx, searched)
     route = router.route(query)
     asked = _Asked(query, question, (key or scope.conversation_key).conversation, now)
     ranked = await _ranked(ctx, scope, asked, found, route=route)

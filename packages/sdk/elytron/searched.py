@@ -15,6 +15,8 @@ class Searched:
     index: SpaceIndex
     query: IndexQuery
     found: Candidates
+    has_passages: bool
+    """Whether the query's vector is to be compared with those of passages too."""
 
     @property
     def is_assisted(self) -> bool:
