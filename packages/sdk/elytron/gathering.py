@@ -101,7 +101,6 @@ async def gather(
     use, vector = await ctx.encoders.asked(record, index, question.text)
     if unembedded := index.unembedded(index.compared) if use is not VectorUse.NONE else 0:
         nudge(ctx, scope.space)
-    held = index.planes()
     searches = {
         plane: asked_of_index(
             question,
@@ -111,8 +110,7 @@ async def gather(
             diversity=diversity,
             now=now,
         )
-        for plane in filters.planes or _PLANES
-        if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)
+        for plane in _planes(index, filters, key)
     }
     found = {plane: index.search(search) for plane, search in searches.items()}
     heard = found.get(Plane.TRANSCRIPT)
@@ -138,6 +136,12 @@ async def gather(
         unembedded=unembedded,
         judged=judged(index, query, found, has_hits=bool(hits)),
     )
+
+
+def _planes(index: SpaceIndex, filters: RecallFilters, key: ConversationKey | None) -> list[Plane]:
+    """Return the planes that are asked and hold something; without a trusted conversation nothing said is recalled."""
+    held, asked = index.planes(), filters.planes or _PLANES
+    return [plane for plane in asked if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)]
 
 
 def _anchored(
