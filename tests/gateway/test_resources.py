@@ -1,8 +1,7 @@
 """Resources: taken in once, found with where they stand, and gone for good when they are deleted."""
 
-from typing import Any
-
 import pytest
+from tests.gateway.asking import texts
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant
@@ -25,11 +24,6 @@ pytestmark = pytest.mark.anyio
 def add(who: dict[str, str], text: str) -> wire.AddRequest:
     said = {"sender_id": "ada", "role": "user", "timestamp": 1, "content": text}
     return wire.AddRequest.model_validate({**who, "session_id": "chat:c", "messages": [said]})
-
-
-async def texts(gateway: Gateway, who: dict[str, str], query: str, **more: Any) -> list[str]:
-    answer = await gateway.search(wire.SearchRequest.model_validate({**who, "query": query, **more}))
-    return [result.text for result in answer.results]
 
 
 class CutOff(Exception):

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -17,21 +17,14 @@ from elytron_adapter.access import AccessAddRequest, AccessKeys
 from elytron_adapter.principals import PrincipalKind
 from elytron_adapter.shedding import Bounds
 from elytron_core import limits
-from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
-from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.ids import SpaceId
 from elytron_http_shell.routes import Family
 from elytron_http_shell.serving import Serving, Started, is_loopback, serve, served
 
 pytestmark = pytest.mark.anyio
 
 SAID = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}}
-
-
-@pytest.fixture
-async def runtime() -> AsyncGenerator[MemoryRuntime]:
-    async with elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
-        yield memory
 
 
 async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:

@@ -1,7 +1,6 @@
 """Runtime skills: learned, merged, revised, judged by use, governed, put away."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -20,7 +19,7 @@ from elytron_core.contracts.skills import (
 )
 from elytron_core.contracts.writing import MemoryWriteReport, Outcome
 from elytron_core.errors import InvalidInput, NotFound, StoreFull
-from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.ids import SpaceId
 from elytron_core.planes.procedural import LineageStatus, ReuseOutcome, SkillSource, SkillState, StrategyChange
 from elytron_core.ports.store import Batch, Committed
 
@@ -35,12 +34,6 @@ NAME = "runtime_skill__brew"
 @pytest.fixture
 def clock() -> FrozenClock:
     return FrozenClock(instant("2026-03-01T12:00:00Z"))
-
-
-@pytest.fixture
-async def memory(clock: FrozenClock) -> AsyncIterator[elytron.MemoryRuntime]:
-    async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as runtime:
-        yield runtime
 
 
 class FullStore(AnnouncingStore):

@@ -21,7 +21,7 @@ from elytron_core.ports.store import (
     Ref,
     Store,
 )
-from elytron_store.conformance.examples import AT, source
+from elytron_store.conformance.examples import ADA, AT, source
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.records import KEYRING, NAMES
@@ -38,6 +38,15 @@ Hook = Callable[[], Awaitable[None]]
 async def seal(inner: Store, *, keys: LocalKeys = KEYS) -> SealedStore:
     clock = FrozenClock()
     return await SealedStore.open(inner, keys=keys, ids=RandomIds(clock), clock=clock)
+
+
+def erasing(store: Store) -> Hook:
+    """Return what erases Ada's space through `store`, for a call that is to be interrupted by it."""
+
+    async def erase() -> None:
+        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+
+    return erase
 
 
 class Witness(MemoryStore):

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.store.sealing import Witness, inner_space, keyring, plant, raw, seal
+from tests.store.sealing import Witness, erasing, inner_space, keyring, plant, raw, seal
 
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
@@ -176,13 +176,9 @@ class TestDestruction:
     async def test_a_first_batch_that_meets_an_erasure_is_made_again(self) -> None:
         inner = Witness()
         store, second = await seal(inner), await seal(inner)
-
-        async def erase() -> None:
-            await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
-
         await put(store, fact(1))
         assert len(await documents(second)) == 1
-        inner.before("get", erase, when=lambda refs: refs == [GUARD])
+        inner.before("get", erasing(second), when=lambda refs: refs == [GUARD])
         again = await seal(inner)
         assert await one(again, fact(1)) is None
         assert await put(again, fact(1)) == Committed(1, 1)
@@ -190,18 +186,16 @@ class TestDestruction:
     async def test_two_erasures_at_once_are_one(self) -> None:
         inner = Witness()
         store, second = await self.filled(inner), await seal(inner)
-
-        async def erase() -> None:
-            await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
-
         whole = Erasure(space=ADA, at=AT, whole_space=True)
-        inner.before("commit", erase)
+        inner.before("commit", erasing(second))
         assert await store.erase(whole) == Erased(0, 0, 0, 0)
         await put(store, fact(1))
-        inner.before("erase", erase, when=lambda erasure: isinstance(erasure, Erasure) and erasure.whole_space)
+        inner.before(
+            "erase", erasing(second), when=lambda erasure: isinstance(erasure, Erasure) and erasure.whole_space
+        )
         await store.erase(whole)
         await put(store, fact(1))
-        inner.before("commit", erase, when=lambda made: isinstance(made, Batch) and bool(made.deletes))
+        inner.before("commit", erasing(second), when=lambda made: isinstance(made, Batch) and bool(made.deletes))
         await store.erase(whole)
         assert await put(store, fact(1)) == Committed(1, 1)
         assert (await store.check()).ok

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.store.sealing import BOTH, KEYS, NEW, NEW_ONLY, OLD, Witness, inner_space, keyring, plant, raw, seal
+from tests.store.sealing import BOTH, KEYS, NEW, NEW_ONLY, OLD, Witness, erasing, inner_space, keyring, plant, raw, seal
 
 from elytron_core.errors import (
     InvalidInput,
@@ -231,10 +231,7 @@ class TestRotation:
         await put(store, fact(1))
         rotating = await seal(inner, keys=BOTH)
 
-        async def erase() -> None:
-            await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
-
-        inner.before("commit", erase, when=lambda made: isinstance(made, Batch) and made.puts[0].ref != NAMES)
+        inner.before("commit", erasing(store), when=lambda made: isinstance(made, Batch) and made.puts[0].ref != NAMES)
         assert await rotating.rotate_key_encryption() == 1
         assert await spaces(rotating) == set()
 
@@ -311,11 +308,8 @@ class TestRotation:
         store, second = await seal(inner), await seal(inner)
         await put(store, fact(1))
 
-        async def erase() -> None:
-            await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
-
         looks = iter(range(10))
-        inner.before("get", erase, when=lambda refs: RECORDS in repr(refs) and next(looks) == 1)
+        inner.before("get", erasing(second), when=lambda refs: RECORDS in repr(refs) and next(looks) == 1)
         await store.rotate_data_key(ADA)
         assert await spaces(store) == set()
 
@@ -324,10 +318,7 @@ class TestRotation:
         store, second = await seal(inner), await seal(inner)
         await put(store, fact(1))
 
-        async def erase() -> None:
-            await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
-
-        inner.before("commit", erase, when=lambda made: isinstance(made, Batch) and made.puts[0].ref == GUARD)
+        inner.before("commit", erasing(second), when=lambda made: isinstance(made, Batch) and made.puts[0].ref == GUARD)
         await store.rotate_data_key(ADA)
         assert await spaces(store) == set()
 
@@ -339,9 +330,6 @@ class TestRotation:
         await store.rotate_data_key(ADA)
         await put(store, fact(2))
 
-        async def erase() -> None:
-            await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
-
-        inner.before("get", erase, when=lambda refs: SEATS in repr(refs))
+        inner.before("get", erasing(store), when=lambda refs: SEATS in repr(refs))
         with pytest.raises(KeyDestroyed):
             await documents(reader)
