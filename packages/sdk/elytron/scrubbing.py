@@ -12,6 +12,7 @@ from elytron_core.policy.secrets import is_suspect, scrub
 OWN_OUTPUT = "recalled_memory"
 ROOM = 100
 """Every text may have so many characters: up to there a blacked out one may grow."""
+_GLANCED_CHARS = 1 << 16
 
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -103,7 +104,8 @@ def _told(text: str, found: Counter[str]) -> str:
 
 
 def _text(text: str, found: Counter[str]) -> str:
-    if not is_suspect(text):
+    # The first look at a long text would take as long as the second, which looks so too.
+    if len(text) <= _GLANCED_CHARS and not is_suspect(text):
         return text
     scrubbed = scrub(text)
     if not scrubbed.found:
