@@ -88,11 +88,11 @@ def with_newer(question: Question, query: str, hits: tuple[RecallHit, ...], /) -
 
     What was overtaken names it; scores stay with the places.
     """
+    if question.version is Version.FIRST or (question.version is Version.ANY and not asks_how_things_are(query)):
+        return hits
     best = hits[:WINDOW]
     told = [_told(hit) for hit in best]
-    if question.version is Version.FIRST or sum(each is not None for each in told) < 2:
-        return hits
-    if question.version is Version.ANY and not asks_how_things_are(query):
+    if sum(each is not None for each in told) < 2:
         return hits
     overtaken = last_words(told, query)
     if not overtaken:
