@@ -63,5 +63,5 @@ def test_what_unpacks_to_more_than_a_document_may_hold_is_refused(
     path = zipped(tmp_path, conversations=[CHATGPT | {"title": "x" * 100_000}])
     monkeypatch.setattr(limits, "TRANSCRIPT_JSON_BYTES", 50_000)
     assert path.stat().st_size < 5_000
-    with pytest.raises(UnreadableFile, match="at most 50000"):
+    with pytest.raises(UnreadableFile, match="more than 50000 bytes"):
         rows(path)
