@@ -21,19 +21,24 @@ CHRISTMAS = Instant(1_766_620_800_000)
         " 2025-12-25 ",
         "2025-12-25T01:00:00+01:00",
         "20251225T000000Z",
+        "2025-12-25t00:00:00z",
+        "2025-12-24T23:59:60Z",
+        "2025-12-25T00:59:60+01:00",
         "2025-12-25T00:00:00.000400",
         datetime(2025, 12, 25),  # noqa: DTZ001 - without a zone is what is tested
         datetime(2025, 12, 25, tzinfo=UTC),
         datetime(2025, 12, 24, 19, tzinfo=timezone(timedelta(hours=-5))),
         1_766_620_800_000,
+        1_766_620_800_000.4,
     ],
 )
-def test_a_moment_is_read_from_each_of_its_forms(given: datetime | int | str) -> None:
+def test_a_moment_is_read_from_each_of_its_forms(given: datetime | float | str) -> None:
     assert instant(given) == CHRISTMAS
 
 
 @pytest.mark.parametrize(
-    "text", ["", "yesterday", "2025-13-01", "25.12.2025", "1766620800000", "2025-12-25T00:00:00ZZ"]
+    "text",
+    ["", "yesterday", "2025-13-01", "25.12.2025", "1766620800000", "2025-12-25T00:00:00ZZ", "9999-12-31T23:59:60Z"],
 )
 def test_text_that_is_no_timestamp_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(InvalidInput) as raised:

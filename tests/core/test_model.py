@@ -118,6 +118,12 @@ def test_what_a_stranger_called_a_field_is_not_repeated() -> None:
     assert error.message == "request has an unknown field"
 
 
+def test_a_name_that_somebody_chose_is_shown_on_one_line_and_cut() -> None:
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(dict[str, Tea]).validate_python({"a\n\x1b" + "b" * 100: 1})
+    assert invalid(raised.value).field == "a??" + "b" * 61
+
+
 def test_a_place_in_a_list_is_kept_in_the_path() -> None:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(tuple[Tea, ...]).validate_python([{}, {"cups": 0}])

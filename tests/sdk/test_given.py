@@ -56,7 +56,11 @@ def test_one_directory_of_skills_may_stand_alone(tmp_path: Path) -> None:
         ({"tags": "travel"}, "tags is a text"),
         ({"metadata": [1]}, "metadata is no mapping"),
         ({"metadata": {"tags": ["a"]}}, r"metadata\.tags is neither a text, nor a number"),
+        ({"metadata": {"price": float("nan")}}, r"metadata\.price is no finite number"),
+        ({"metadata": {1: "a"}}, "a name in metadata is no text"),
+        ({"metadata": {"a\nb": 1}}, "a name in metadata has control characters"),
         ({"at": date(2026, 5, 9)}, "at is neither a datetime"),
+        ({"at": True}, "at is neither a datetime"),
     ],
 )
 def test_what_add_would_read_otherwise_is_refused(given: dict[str, Any], problem: str) -> None:

@@ -1,7 +1,8 @@
 """Time comes in through a port; inside it is a whole number of milliseconds since 1970, UTC."""
 
+import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NewType, Protocol, runtime_checkable
 
 from elytron_core import limits
@@ -11,6 +12,7 @@ Instant = NewType("Instant", int)
 """Milliseconds since 1970-01-01T00:00:00Z."""
 
 DAY_MS = 24 * 3600 * 1000
+_LEAP_SECOND = re.compile(r"(?<=[Tt ]\d\d:\d\d:)60")
 
 
 @runtime_checkable
@@ -46,16 +48,16 @@ class FrozenClock:
         self._at = Instant(self._at + by_ms)
 
 
-def instant(value: datetime | int | str, /, *, field: str = "timestamp") -> Instant:
+def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> Instant:
     """Return the instant of a datetime, of epoch milliseconds, or of ISO 8601 text.
 
-    A datetime or text without a zone is taken as UTC. Raises InvalidInput outside the years 1 to 9999 as the
-    bounds in `limits` name them, and for text that is no timestamp.
+    A datetime or text without a zone is taken as UTC, a leap second as the second behind it. Raises InvalidInput
+    outside the years that `limits` names, and for text that is no timestamp.
     """
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value.strip())
-        except ValueError:
+            value = _parsed(value.strip())
+        except (ValueError, OverflowError):
             raise InvalidInput(field=field, problem="is not an ISO 8601 timestamp") from None
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
@@ -63,10 +65,19 @@ def instant(value: datetime | int | str, /, *, field: str = "timestamp") -> Inst
     try:
         is_near = limits.EARLIEST_MS <= value <= limits.LATEST_MS
     except TypeError:
-        raise InvalidInput(field=field, problem="is neither a datetime, nor milliseconds, nor ISO 8601 text") from None
+        is_near = None
+    if is_near is None or isinstance(value, bool):
+        raise InvalidInput(field=field, problem="is neither a datetime, nor milliseconds, nor ISO 8601 text")
     if not is_near:
         raise InvalidInput(field=field, problem="lies outside the years 1900 to 2999")
-    return Instant(value)
+    return Instant(round(value))
+
+
+def _parsed(text: str) -> datetime:
+    if text.endswith("z"):
+        text = f"{text[:-1]}Z"
+    plain, leaps = _LEAP_SECOND.subn("59", text)
+    return datetime.fromisoformat(plain) + timedelta(seconds=leaps)
 
 
 def iso(at: Instant, /) -> str:

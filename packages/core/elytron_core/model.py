@@ -10,6 +10,7 @@ from elytron_core.errors import InvalidInput
 from elytron_core.field_names import Place, names_at, nearest
 from elytron_core.text.names import NAME_PATTERN
 
+_NAME_SHOWN = 64
 _blank = object.__new__
 _put = object.__setattr__
 
@@ -111,7 +112,7 @@ def invalid(
     answered by those that there are, and the one that was probably meant.
     """
     first = _first(error.errors(include_url=False, include_input=False))
-    path = [str(part) for part in first["loc"] if known is None or isinstance(part, int) or part in known]
+    path = [_shown(part) for part in first["loc"] if known is None or isinstance(part, int) or part in known]
     more = error.error_count() - 1
     tail = f" (and {more} more)" if more else ""
     match first["type"]:
@@ -148,6 +149,11 @@ def _meant(model: type[BaseModel], place: Place) -> str:
     near = nearest(str(name), names)
     asked = f"did you mean {near}? There" if near is not None else "there"
     return f": {asked} {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
+
+
+def _shown(part: int | str) -> str:
+    """Return a step of a path as it may stand in a message, also where a stranger chose the name."""
+    return "".join(char if char.isprintable() else "?" for char in str(part)[:_NAME_SHOWN])
 
 
 def _lower(message: str) -> str:

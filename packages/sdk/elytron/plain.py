@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from math import isfinite
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 from elytron.conditions import filters_from, user_from
 from elytron.given import texts
 from elytron.transcripts import shape
+from elytron_core import limits
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.contracts.writing import TranscriptWrite, TurnDraft
@@ -16,6 +18,7 @@ from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.model import invalid
 from elytron_core.planes.transcript import Message, Role
 from elytron_core.scope import Scope
+from elytron_core.text.names import require_name
 
 Messages = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 """A text, one message {role, content, name?, timestamp?}, or a list of either."""
@@ -114,8 +117,13 @@ def _fields(metadata: object) -> dict[str, Any]:
         raise InvalidInput(field="metadata", problem="is no mapping of names to values")
     fields = dict(cast("Mapping[str, Any]", metadata or {}))
     for name, value in fields.items():
+        if not isinstance(cast("object", name), str):
+            raise InvalidInput(field="a name in metadata", problem="is no text")
+        require_name(name, field="a name in metadata", limit=limits.NAME_CHARS)
         if value is not None and not isinstance(value, str | int | float):
             raise InvalidInput(field=f"metadata.{name}", problem="is neither a text, nor a number, true, false or None")
+        if isinstance(value, float) and not isfinite(value):
+            raise InvalidInput(field=f"metadata.{name}", problem="is no finite number")
     return fields
 
 
