@@ -95,6 +95,7 @@ _ERRAND: Final = re.compile(
     r"(?:to|when|how|what|why|where|who|the time|me|us|it|this|that)\b|要|去|带|我们", re.IGNORECASE
 )
 _FIRST: Final = re.compile(r"\b(?:I|my|we|our)\b|我|我们", re.IGNORECASE)
+_SMALL_I: Final = re.compile(r"(?<![\w.-])i(?=['’](?:m|ve)\b| [a-z])")
 _TELLS: Final = re.compile(
     r"\w+ (?:is|are|was|has|have|lives?|works?|likes?|costs?|starts?|ends?|opens?|closes?)\b|[是有在叫]"
 )
@@ -156,7 +157,7 @@ def _read(sentence: str, speaker: str | None) -> Iterator[Gleaned]:
     """Yield what each statement of a sentence says; where it was to be remembered and one says nothing, all of it."""
     if sentence[-1] in "?？":
         return
-    bare = sentence.rstrip(".!。！；; \n\t)")
+    bare = _SMALL_I.sub("I", sentence).rstrip(".!。！；; \n\t)")
     asked = _REQUEST.fullmatch(_OPENING.sub("", bare, count=1)) or _ZH_REQUEST.fullmatch(bare)
     stated = _OPENING.sub("", asked["rest"] if asked else bare, count=1).strip()
     if _UNSURE.search(stated) or _ZH_UNSURE.search(stated):

@@ -15,13 +15,14 @@ from typing import Any
 from elytron_core import limits
 from elytron_core.text import irregular, stopwords
 
-VERSION = 3
+VERSION = 4
 """Grows with every change of what `terms` returns: an index built by another version is built anew."""
 
 _TERM_CHARS = 64
 _CACHED_CHARS = 40
 _CACHE_WORDS = 1 << 16
 _STEP_TERMS = 1_024
+_NAME_CHARS = 3
 
 # Letters and marks of one word; `\w` alone would break words at the vowel signs of Indic and Semitic scripts.
 _MARKS = (
@@ -182,6 +183,8 @@ class Analyser:
         if len(names) > 1:
             for name in names:
                 yield from self._word(name)
+            if whole := _joined(names):
+                yield from self._simple(whole)
             return
         parts = [part for part in re.split(r"[._]", token) if part]
         if len(parts) > 1:
@@ -244,6 +247,13 @@ def _fold(token: str) -> str:
             base = char
         kept.append(char)
     return unicodedata.normalize("NFC", "".join(kept))
+
+
+def _joined(names: list[str]) -> str:
+    """Return a name as it is written without its apostrophe, O'Brien's as obrien; empty for what is no such name."""
+    first, rest, *more = (_fold(name) for name in names)
+    is_name = len(first) == 1 and len(rest) >= _NAME_CHARS and rest not in stopwords.ENGLISH and more in ([], ["s"])
+    return first + rest if is_name else ""
 
 
 def _pairs(run: str) -> list[str]:
