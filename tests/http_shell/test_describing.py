@@ -13,6 +13,7 @@ from tests.http_shell.conftest import Keys, bearer
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.principals import Development
+from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
@@ -157,9 +158,9 @@ class TestLogs:
                 for path in ("/v1/write", "/v1/recall", "/v1/none", f"/{keys.user}", "/v1/archive"):
                     response = await server.post(path, json=body, headers=headers)
                     assert keys.user not in response.text
-        for record in caplog.records:
-            line = Lines(structlog.processors.JSONRenderer()).format(record)
-            assert keys.user.rpartition("_")[2] not in line
+        lines = Lines(structlog.processors.JSONRenderer())
+        for record in (*caplog.records, *caplog.records):
+            assert keys.user.rpartition("_")[2] not in lines.format(record)
 
     def test_what_anybody_can_cause_is_logged_so_often_and_counted(self) -> None:
         now = 0.0
@@ -199,11 +200,17 @@ class TestLogs:
         assert "1" * 64 not in said
         assert json.loads(said.splitlines()[0])["level"] == "error"
 
-    def test_a_line_says_what_was_said_beside_its_message_and_when(self) -> None:
+    @pytest.mark.parametrize("known", [1, limits.LOG_TEXTS_KNOWN])
+    def test_a_line_says_what_was_said_beside_its_message_and_when(
+        self, known: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(limits, "LOG_TEXTS_KNOWN", known)
         told = {"name": "any", "levelname": "INFO", "msg": "request", "created": 1_781_172_177.0, "took_ms": 1.5}
         told |= {"key": "Bearer abcdefghijklmnop1234", "timestamp": "never", "stack_info": "where"}
-        line = Lines(structlog.processors.JSONRenderer()).format(logging.makeLogRecord(told))
-        assert json.loads(line) == {
+        lines = Lines(structlog.processors.JSONRenderer())
+        first, again = (lines.format(logging.makeLogRecord(told)) for _ in range(2))
+        assert first == again
+        assert json.loads(first) == {
             "event": "request", "level": "info", "logger": "any", "took_ms": 1.5, "key": "Bearer [redacted:bearer]",
             "timestamp": "2026-06-11T10:02:57.000000Z", "stack_info": "where",
         }  # fmt: skip

@@ -288,6 +288,8 @@ BACKLOG_HELD = 64
 BACKLOG_LOOK_S = 0.1
 BACKLOG_HOLD_S = 1.0
 """How long no call is begun while connections are taken up."""
+LOG_TEXTS_KNOWN = 1_024
+"""In which nothing was found to black out, so that they are not looked through again."""
 LOG_LINES_ALIKE = 60
 """So many lines a minute that anybody could cause and that say the same; the others are counted."""
 IDEMPOTENCY_WAIT_S = 5.0

@@ -85,6 +85,8 @@ class Lines(logging.Formatter):
     def __init__(self, renderer: Any, /) -> None:
         super().__init__()
         self._renderer = renderer
+        self._clean: set[str] = set()
+        """Short texts in which nothing was found: routes, methods, principals stand in line after line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -95,20 +97,25 @@ class Lines(logging.Formatter):
             event["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             event["stack_info"] = record.stack_info
-        _black_out(event)
+        self._black_out(event)
         # Behind all that a caller could have named so.
         event["timestamp"] = _utc(record.created)
         line: str = self._renderer(None, level, event)
         return line
 
+    def _black_out(self, event: EventDict) -> None:
+        """Black out what looks like a credential in every text of `event`."""
+        for name, value in event.items():
+            # The ids that are made here are in every line, and hold none.
+            if not isinstance(value, str) or value in self._clean or is_id(value):
+                continue
+            if is_suspect(value) and (text := scrub(value).text) != value:
+                event[name] = text
+            elif len(value) <= limits.NAME_CHARS:
+                if len(self._clean) >= limits.LOG_TEXTS_KNOWN:
+                    self._clean.clear()
+                self._clean.add(value)
+
 
 def _utc(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC).isoformat(timespec='microseconds')[:-6]}Z"
-
-
-def _black_out(event: EventDict) -> None:
-    """Black out what looks like a credential in every text of `event`."""
-    for name, value in event.items():
-        # The ids that are made here are in every line, and hold none.
-        if isinstance(value, str) and is_suspect(value) and not is_id(value):
-            event[name] = scrub(value).text
