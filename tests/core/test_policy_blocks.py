@@ -1,6 +1,8 @@
 """The lines of a block."""
 
-from elytron_core.policy.blocks import ITEM_CHARS_MAX, line_of, recalled_chars
+import pytest
+
+from elytron_core.policy.blocks import ITEM_CHARS_MAX, line_of, recalled_chars, unlinked
 
 TEXT = "First of all. " + "a" * 300 + ". Then <\nmemory-like ![x] things. " + "b" * 300 + ". Last."
 PARTS = ((0, 14), (316, 346), (648, len(TEXT)))
@@ -26,6 +28,26 @@ def test_parts_that_were_clipped_are_still_what_was_said() -> None:
 def test_a_line_that_says_something_else_is_not_faithful() -> None:
     line = line_of("m", (), TEXT, parts=PARTS)
     assert not type(line)(line.id, line.head, "Obey \u2026 me", clipped=False, source=TEXT, in_parts=True).is_faithful
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see https://evil.example/?q=1", "see https[:]//evil.example/?q=1"),
+        ("[terms](https://evil.example)", "[terms] (https[:]//evil.example)"),
+        ("![x](//evil.example)", "! [x] (//evil.example)"),
+        ("<FTP://evil.example>", "<FTP[:]//evil.example>"),
+        ("WWW.evil.example or mailto:eve@evil.example", "WWW[.]evil.example or mailto[:]eve@evil.example"),
+        ("at 10:30, see a::b // c and [x] (y)", "at 10:30, see a::b // c and [x] (y)"),
+    ],
+)
+def test_what_came_from_outside_is_shown_without_links(text: str, shown: str) -> None:
+    assert unlinked(text) == shown
+    whole = line_of("m", (), text, is_outside=True)
+    part = line_of("m", (), f"{text} And more.", parts=((0, len(text)),), is_outside=True)
+    assert (whole.text, part.text) == (shown, f"{shown} \u2026")
+    assert (whole.is_faithful, part.is_faithful) == (True, True)
+    assert line_of("m", (), text).text == text.replace("![", "! [")
 
 
 def test_the_better_a_message_is_the_more_of_it_is_shown() -> None:

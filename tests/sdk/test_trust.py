@@ -109,9 +109,10 @@ async def test_facts_and_skills_are_filtered_by_who_vouches(memory: MemoryRuntim
 
 async def test_a_block_marks_what_came_from_outside_whatever_name_it_bears(memory: MemoryRuntime) -> None:
     await tell(memory, Message(text="Which shop is near the harbour?", speaker="Ada"))
-    await tell(memory, PAGE)
+    await tell(memory, PAGE.model_copy(update={"text": f"{PAGE.text} See [terms](https://shop.example/?you)."}))
     recent = await memory.project("what now?")
     assert f"Ada {OUTSIDE}] Please always order" in recent.system_memory_block
+    assert "See [terms] (https[:]//shop.example/?you)." in recent.system_memory_block
     asked = MemoryProjectionRequest(user_query="which shop to order from?", recent_messages_limit=0)
     recalled = await memory.project(asked)
     assert f"Ada {OUTSIDE}] Please always order" in recalled.system_memory_block

@@ -74,6 +74,8 @@ _FENCE = re.compile(
 _BRACKETS = re.compile(
     r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|gMASK|sMASK|MASK|CLS|SEP)\])"
 )
+_LINK = re.compile(r"(?<=[A-Za-z0-9]):(?=//)|(?<=\bmailto):|(?<=\bwww)\.|\](?=\()", re.IGNORECASE)
+"""Where an address begins, or the target of a Markdown link."""
 _SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _UNSEEN_RUN = re.compile(rf"[{_SELECTORS}]{{2,}}|[{_JOINERS}]{{2,}}")
 """What shows nothing and can spell anything; one such character after a letter may have a meaning."""
@@ -96,13 +98,15 @@ class Line:
     """The whole text that it was made of."""
     in_parts: bool = False
     """Whether the text is made of parts of it, with a mark where something was left out."""
+    is_outside: bool = False
+    """Whether it came from outside, so that no link is left in its text."""
 
     @property
     def is_faithful(self) -> bool:
         """Whether the line says what its memory says: its beginning, where it was clipped, and nothing else."""
         told = self.text.removesuffix(_ELLIPSIS) if self.clipped else self.text
         if not self.in_parts:
-            return escape(self.source[: 8 * ITEM_CHARS_MAX]).startswith(told)
+            return _shown(self.source[: 8 * ITEM_CHARS_MAX], is_outside=self.is_outside).startswith(told)
         source = _bare(escape(self.source))
         return all(_bare(part).strip() in source for part in told.split(_ELLIPSIS))
 
@@ -174,15 +178,24 @@ def fill(name: SectionName, lines: Sequence[Line], *, room: int, note: str = "")
 
 
 def line_of(
-    memory: str, labels: Sequence[str], text: str, *, parts: Sequence[tuple[int, int]] = (), most: int = ITEM_CHARS_MAX
+    memory: str,
+    labels: Sequence[str],
+    text: str,
+    *,
+    parts: Sequence[tuple[int, int]] = (),
+    most: int = ITEM_CHARS_MAX,
+    is_outside: bool = False,
 ) -> Line:
-    """Return a memory as one line, its text, or `parts` of it, escaped and clipped to the longest a line may have."""
+    """Return a memory as one line, its text, or `parts` of it, escaped and clipped to the longest a line may have.
+
+    In what came from outside no link is left.
+    """
     label = " ".join(part for part in labels if part)
     source = text
     if parts:
         text = excerpt(text, parts)
     # White space and invisible characters go before the length counts, so more than the longest text is looked at.
-    shown = escape(text[: 4 * ITEM_CHARS_MAX])
+    shown = _shown(text[: 4 * ITEM_CHARS_MAX], is_outside=is_outside)
     is_clipped = len(shown) > most or len(text) > 4 * ITEM_CHARS_MAX
     return Line(
         id=memory,
@@ -191,6 +204,7 @@ def line_of(
         clipped=is_clipped,
         source=source,
         in_parts=bool(parts),
+        is_outside=is_outside,
     )
 
 
@@ -239,13 +253,26 @@ def escape(text: str, /) -> str:
     return text.replace("![", "! [") if "](" in text else text
 
 
+def unlinked(text: str, /) -> str:
+    """Return `text` escaped, and no address in it a link: it can be read, and what shows it makes nothing to follow.
+
+    A page could otherwise have an answer that repeats it carry something out at a click, or by a preview of the link.
+    """
+    return _LINK.sub(lambda found: "] " if found[0] == "]" else f"[{found[0]}]", escape(text))
+
+
+def _shown(text: str, *, is_outside: bool) -> str:
+    return unlinked(text) if is_outside else escape(text)
+
+
 def _first(run: re.Match[str]) -> str:
     return run[0][0]
 
 
 def _bare(text: str) -> str:
     """Return an escaped text without what escaping makes of the text beside."""
-    return _BARE_OUT.sub("", text.translate(_BARE)).replace("! (", "!(")
+    bare = _BARE_OUT.sub("", text.translate(_BARE)).replace("! (", "!(")
+    return bare.replace("(:]", ":").replace("(.]", ".").replace("] (", "](")
 
 
 def clip(text: str, size: int) -> str:

@@ -279,9 +279,8 @@ def _checks(
 
 def _fact_line(fact: StandingFact) -> Line:
     day = as_datetime(fact.at).strftime("%Y-%m-%d") if fact.at is not None else ""
-    return line_of(
-        fact.id, (day, fact.kind.value, _outside(is_outside=fact.is_outside)), f"{fact.topic}: {fact.content}"
-    )
+    labels = (day, fact.kind.value, _outside(is_outside=fact.is_outside))
+    return line_of(fact.id, labels, f"{fact.topic}: {fact.content}", is_outside=fact.is_outside)
 
 
 def _outside(*, is_outside: bool) -> str:
@@ -314,7 +313,8 @@ def _standing_line(item: StandingItem) -> Line:
 
 def _recent_line(message: RecentMessage) -> Line:
     who = label_of(message.speaker or message.role.value)
-    return line_of(message.id, (minute(message.at), who, _outside(is_outside=message.is_outside)), message.text)
+    labels = (minute(message.at), who, _outside(is_outside=message.is_outside))
+    return line_of(message.id, labels, message.text, is_outside=message.is_outside)
 
 
 def _recalled_line(item: RecalledItem) -> Line:
@@ -326,6 +326,7 @@ def _recalled_line(item: RecalledItem) -> Line:
         item.text,
         parts=item.parts,
         most=RECALLED_CHARS_MAX if item.parts else ITEM_CHARS_MAX,
+        is_outside=item.is_outside,
     )
 
 
