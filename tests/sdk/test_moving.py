@@ -312,3 +312,19 @@ async def test_a_space_can_be_imported_into_itself_and_nothing_is_there_twice(
     after = (await memory.inspect()).documents
     assert after["turns"] == 3
     assert before
+
+
+async def test_what_was_erased_since_does_not_come_back_with_an_older_archive(
+    memory: elytron.MemoryRuntime, tmp_path: Path
+) -> None:
+    await lived(memory)
+    await memory.export(tmp_path / "a.elytron")
+    older = elytron.MemoryImportRequest(path=str(tmp_path / "a.elytron"), mode=ImportMode.BOOTSTRAP)
+    held = [item.id for item in (await memory.list()).items]
+    assert (await memory.erase(elytron.MemoryEraseRequest(ids=tuple(held)))).changed
+    report = await memory.import_archive(older)
+    assert (report.changed, report.imported) == (False, {})
+    assert {"turns", "facts", "skills"} <= report.skipped.keys()
+    assert (await memory.list()).items == ()
+    async with elytron.open("memory:", space="elsewhere") as other:
+        assert (await other.import_archive(older)).changed

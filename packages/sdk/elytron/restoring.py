@@ -35,6 +35,7 @@ from elytron_core.scope import ConversationKey, Scope
 
 BATCH = 1_000
 TURNS_PER_WRITE = 200
+_BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS})
 _KEPT = frozenset({Outcome.STORED, Outcome.UPDATED})
 
 
@@ -181,14 +182,15 @@ async def bootstrap(
 ) -> MemoryImportReport:
     """Add the archive's turns that are not here yet and its newest word on each fact and skill.
 
-    Turns keep their conversations, or all go to the scope's where it names one. Doing it twice changes nothing.
+    Turns keep their conversations, or all go to the scope's where it names one. Doing it twice changes nothing. What
+    was erased in this very space since the archive was taken stays erased.
     """
     _survey(reader)
     imported: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     sequence = 0
-    known = await _known_turns(ctx, scope, reader)
-    skipped.update({transcript.TURNS: len(known)})
+    known = await _known_turns(ctx, scope, reader) | await _erased_here(ctx, scope, reader)
+    skipped.update(ref.collection for ref in known)
     for plane, write, target in _writes(scope, reader, known):
         request = MemoryWriteRequest(scope=target, write=write, dry_run=dry_run)
         report = await _commit(ctx, target, request, write)
@@ -222,28 +224,45 @@ async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteReque
             assert_never(write)
 
 
-async def _known_turns(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[str]:
-    """Return the keys of the archive's turns that this very space holds: keyed tags never meet by chance."""
-    keys = [document.ref.key for document in reader.documents() if document.ref.collection == transcript.TURNS]
-    known: set[str] = set()
-    for start in range(0, len(keys), BATCH):
-        refs = [Ref(transcript.TURNS, key) for key in keys[start : start + BATCH]]
-        known |= {document.ref.key for document in await ctx.store.get(scope.space, refs) if document is not None}
-    return known
+async def _known_turns(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:
+    """Return which of the archive's turns this very space holds: keyed tags never meet by chance."""
+    turns = [document.ref for document in reader.documents() if document.ref.collection == transcript.TURNS]
+    return await _present(ctx, scope, turns)
 
 
-def _writes(scope: Scope, reader: ArchiveReader, known: Collection[str]) -> Iterator[tuple[str, Write, Scope]]:
-    """Yield the archive as writes, without the turns in `known`: turns by conversation, then facts, then skills."""
+async def _erased_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:
+    """Return what of the archive this very space once held and holds no more: its journal still names it."""
+    brought = {document.ref for document in reader.documents() if document.ref.collection in _BROUGHT}
+    named: set[Ref] = set()
+    after = 0
+    while page := await ctx.store.journal(scope.space, after=after, limit=BATCH):
+        named.update(entry.ref for entry in page if entry.ref in brought)
+        after = page[-1].sequence
+    return named - await _present(ctx, scope, sorted(named))
+
+
+async def _present(ctx: OperationContext, scope: Scope, refs: Sequence[Ref]) -> set[Ref]:
+    present: set[Ref] = set()
+    for start in range(0, len(refs), BATCH):
+        found = await ctx.store.get(scope.space, refs[start : start + BATCH])
+        present |= {document.ref for document in found if document is not None}
+    return present
+
+
+def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iterator[tuple[str, Write, Scope]]:
+    """Yield the archive as writes, without what is `known`: turns by conversation, then facts, then skills."""
     pending: list[TurnDraft] = []
     key: ConversationKey | None = None
     facts: dict[ConversationKey | None, list[FactDraft]] = {}
     skills: list[RuntimeSkillWrite] = []
     for document in reader.documents():
+        if document.ref in known:
+            continue
         match document.ref.collection:
             case transcript.TURNS:
                 turn = transcript.Turn.from_bytes(document.body)
                 draft = _draft(document, turn)
-                if draft is None or document.ref.key in known:
+                if draft is None:
                     continue
                 own = ConversationKey(turn.channel, turn.conversation)
                 if pending and (own != key or len(pending) == TURNS_PER_WRITE):
