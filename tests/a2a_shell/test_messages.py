@@ -105,9 +105,11 @@ async def test_what_a_peer_proposes_is_judged_recalled_and_projected(server: Ser
         )
         assert (proposed["kind"], proposed["report"]["decisions"][0]["outcome"]) == ("accepted", "stored")
         found = await agent.send("memory_recall_request", {"query": "boiler code", "limit": 2})
-        assert [hit["text"] for hit in found["report"]["hits"]] == ["The boiler code is 4417."]
+        assert [(hit["text"], hit["trust"]) for hit in found["report"]["hits"]] == [
+            ("The boiler code is 4417.", "outside")
+        ]
         block = await agent.send("memory_projection_request", {"user_query": "boiler code"})
-        assert "4417" in block["report"]["system_memory_block"]
+        assert "(from outside)] boiler code: The boiler code is 4417." in block["report"]["system_memory_block"]
         asked = await agent.parts({"text": "What is the boiler code?"})
         assert asked["payload"]["report"]["hits"][0]["text"] == "The boiler code is 4417."
 

@@ -39,6 +39,7 @@ from elytron_core.contracts.writing import (
 )
 from elytron_core.errors import ElytronError, LimitExceeded, PermissionRefused
 from elytron_core.model import Value
+from elytron_core.planes.long_term import Authority
 from elytron_core.planes.procedural import SkillSource
 from elytron_core.planes.transcript import Message, Role
 
@@ -144,7 +145,10 @@ def _encoded(payload: dict[str, JsonValue]) -> bytes:
 
 
 def _candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
-    """Return the write that proposes what a peer does; nothing of it says that a user did."""
+    """Return the write that proposes what a peer does; nothing of it says that a user did.
+
+    A fact comes from outside, so that it is marked and can be set aside.
+    """
     if "procedure" in payload:
         asked = codec.decode_as(ProcedureCandidate, _encoded(payload))
         learned = Procedural(writes=(asked.procedure,), source=SkillSource.EXTRACTION)
@@ -154,6 +158,7 @@ def _candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
         topic=fact.topic,
         content=fact.content,
         fact_kind=fact.fact_kind,
+        authority=Authority.IMPORTED,
         confidence=fact.confidence,
         citations=fact.citations,
         reason=fact.reason,

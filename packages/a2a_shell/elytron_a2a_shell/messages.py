@@ -74,7 +74,7 @@ class PeerCapabilityReport(Value):
 
 
 class FactCandidate(ScopedRequest):
-    """A proposed fact. Its authority is that of something told, whatever the peer thinks of it."""
+    """A proposed fact. It counts as coming from outside, whatever the peer thinks of it."""
 
     topic: long_term.Topic
     content: Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
