@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from elytron_core.policy.passages import SENTENCE
 from elytron_core.text import telling
-from elytron_core.text.telling import Telling, Trait
+from elytron_core.text.telling import Trait
 
 LONG_CHARS: Final = 260
 """A shorter message, two or three sentences, is about one thing."""
@@ -19,13 +19,16 @@ FITS: Final = 0.5
 """So much more is a sentence worth, as a share, that has what the answer is likely to have,"""
 ASKS: Final = 0.3
 """and so much less one that asks: who asks does not tell."""
+_ASKS: Final = int(Trait.ASKS)
 
 
 class Sentence(NamedTuple):
     """The terms of a sentence, and what it tells."""
 
     terms: tuple[str, ...]
-    telling: Telling
+    traits: int
+    """The sum of its traits: a flag's own operators take most of the time of a comparison."""
+    told: float
 
 
 class Sought(NamedTuple):
@@ -49,7 +52,7 @@ class Nearest(NamedTuple):
 def sentences_of(text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[Sentence, ...]:
     """Return the sentences of `text`, whose terms `terms` gives."""
     said = (found[0].strip() for found in SENTENCE.finditer(text[:READ_CHARS]))
-    return tuple(Sentence(tuple(dict.fromkeys(terms(each))), telling.read(each)) for each in said if each)
+    return tuple(_read(each, terms) for each in said if each)
 
 
 def nearest(sentences: Sequence[Sentence], sought: Sought, fits: Trait, /) -> Nearest | None:
@@ -57,27 +60,35 @@ def nearest(sentences: Sequence[Sentence], sought: Sought, fits: Trait, /) -> Ne
 
     `fits` is what the answer is likely to have.
     """
-    worths, whole = sought.worths, dict[int, float]()
+    stands_for, worths = sought
+    wanted = int(fits)
+    whole: dict[int, float] = {}
     best: tuple[float, float, float] | None = None
     fits_anywhere = False
     for sentence in sentences:
-        traits = sentence.telling.traits
-        fits_anywhere = fits_anywhere or bool(traits & fits)
+        fits_anywhere = fits_anywhere or bool(sentence.traits & wanted)
+        if stands_for.keys().isdisjoint(sentence.terms):
+            continue
         held: dict[int, float] = {}
         for term in sentence.terms:
-            for word, share in sought.stands_for.get(term, ()):
-                held[word] = max(share, held.get(word, 0.0))
-        if not held:
-            continue
+            for word, share in stands_for.get(term, ()):
+                if share > held.get(word, 0.0):
+                    held[word] = share
         for word, share in held.items():
-            whole[word] = max(share, whole.get(word, 0.0))
+            if share > whole.get(word, 0.0):
+                whole[word] = share
         holds = sum(worths[word] * share for word, share in held.items())
-        worth = holds * (1.0 + FITS * bool(traits & fits) - ASKS * bool(traits & Trait.ASKS))
+        worth = holds * (1.0 + FITS * bool(sentence.traits & wanted) - ASKS * bool(sentence.traits & _ASKS))
         if best is None or worth > best[0]:
-            best = worth, holds, sentence.telling.told
+            best = worth, holds, sentence.told
     every = sum(worths)
     if best is None or not every:
         return None
     worth, holds, told = best
     together = sum(worths[word] * share for word, share in whole.items()) * (1.0 + FITS * fits_anywhere)
     return Nearest((worth - together) / every, holds / every, told)
+
+
+def _read(text: str, terms: Callable[[str], Sequence[str]]) -> Sentence:
+    traits, told = telling.read(text)
+    return Sentence(tuple(dict.fromkeys(terms(text))), int(traits), told)
