@@ -49,7 +49,8 @@ async def full_restore(
     Conflict where the space holds memories, and where another restore took the space over.
     """
     if await ctx.spaces.find(scope.space) is not None:
-        raise Conflict(what=f"space {scope.space!r}, which a full restore needs empty,", expected=0, found=1)
+        what = f"space {scope.space!r}, which a full restore needs empty (bootstrap mode adds what is new to any),"
+        raise Conflict(what=what, expected=0, found=1)
     counts, record = _survey(reader)
     if record is None:
         raise InvalidInput(field="mode", problem="must be bootstrap: this archive holds the public part of a space")
