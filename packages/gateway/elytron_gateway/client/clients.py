@@ -115,7 +115,14 @@ class _Client:
     def _connections(self) -> dict[str, Any]:
         """Return the arguments of the HTTP client: nothing is read from the environment, no proxy either."""
         most = _httpx().Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
-        return {"timeout": self.account.timeout_s, "limits": most, "trust_env": False, "proxy": self.account.proxy}
+        return {
+            "timeout": self.account.timeout_s,
+            "limits": most,
+            "trust_env": False,
+            "proxy": self.account.proxy,
+            # Where nothing is encrypted, the system's certificates need not be read.
+            "verify": not self.account.base_url.startswith("http://"),
+        }
 
     def _request(self, call: Call[Any]) -> dict[str, Any]:
         """Return the arguments of the HTTP client's request."""

@@ -38,6 +38,8 @@ class HttpTransport:
             # No proxy, certificate or password that somebody put into the environment for another program.
             trust_env=False,
             proxy=address.proxy,
+            # Where nothing is encrypted, the system's certificates need not be read.
+            verify=address.scheme != "http",
         )
 
     async def call(self, call: Call, /) -> bytes:
