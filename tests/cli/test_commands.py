@@ -300,7 +300,7 @@ class TestMoving:
         imported = elytron.json("--store", "other.db", "import", "a.zip")
         assert imported["state_fingerprint"] == exported["state_fingerprint"]
         assert elytron.json("import", "a.zip", "--mode", "bootstrap")["changed"] is False
-        assert elytron.error("import", "a.zip", expect=4)["key"] == "conflict"
+        assert elytron.error("import", "a.zip", expect=4)["key"] == "space_in_use"
 
     def test_people_see_what_moved(self, elytron: CommandLine) -> None:
         added(elytron, "tea")

@@ -89,6 +89,15 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         "this idempotency key was used for another request: send a new key",
         {},
     ),
+    (errors.SpaceInUse(space="ada", problem="holds memories: erase it"), "space 'ada' holds memories: erase it", {}),
+    (
+        errors.SpaceIncomplete(space="ada"),
+        (
+            "space 'ada' is being filled by a restore or a copy, or one was broken off: "
+            "wait for it, do it again, or erase the space"
+        ),
+        {},
+    ),
     (
         errors.TurnConflict(turn="t1"),
         "turn 't1' is already committed with other content: use a new turn id",
@@ -209,6 +218,7 @@ def test_trying_again_helps_where_others_were_in_the_way() -> None:
         "conflict",
         "rate_limited",
         "overloaded",
+        "space_incomplete",
         "still_running",
         "model_unavailable",
         "unreachable",

@@ -14,7 +14,7 @@ from tests.sdk.told import believe, learn, talk, texts
 import elytron
 from elytron import restoring
 from elytron_core.contracts.moving import ImportMode
-from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable, UnreadableFile
+from elytron_core.errors import InvalidInput, NotFound, SpaceIncomplete, SpaceInUse, StoreUnavailable, UnreadableFile
 from elytron_core.planes.transcript import Role
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_store.memory import MemoryStore
@@ -49,8 +49,9 @@ async def test_a_round_trip_is_exact(memory: elytron.MemoryRuntime, tmp_path: Pa
         assert sorted(await texts(other, "tea home brew 泡菜")) == sorted(await texts(memory, "tea home brew 泡菜"))
         await other.add("and on it goes")
         assert (await other.replay()).turns[-1].sequence == 5
-        with pytest.raises(Conflict):
+        with pytest.raises(SpaceInUse, match="take the mode bootstrap") as refused:
             await other.import_archive(tmp_path / "a.elytron")
+        assert not refused.value.retryable
     a, b = (zipfile.ZipFile(tmp_path / name) for name in ("a.elytron", "b.elytron"))
     for member in ("documents.jsonl", "journal.jsonl"):
         assert a.read(member) == b.read(member)
@@ -95,7 +96,7 @@ async def test_of_two_restores_at_once_one_gets_through_whole(tmp_path: Path) ->
     ours = await elytron.open(meanwhile, space="x")
     theirs = await elytron.open(shared, space="x")
     meanwhile.behind_commit("turns", lambda: theirs.import_archive(second))
-    with pytest.raises(Conflict, match="restored meanwhile"):
+    with pytest.raises(SpaceInUse, match="somebody else meanwhile"):
         await ours.import_archive(first)
     assert meanwhile.is_over
     report = await theirs.inspect()
@@ -117,7 +118,7 @@ async def test_nobody_writes_into_a_space_that_was_restored_in_part(tmp_path: Pa
     with pytest.raises(OSError, match="broken off"):
         await memory.import_archive(archive)
     assert not (await memory.inspect()).exists
-    with pytest.raises(Conflict, match="restore again, or erase the space"):
+    with pytest.raises(SpaceIncomplete, match="do it again, or erase the space"):
         await memory.add("a tern")
     assert (await memory.recall("herring")).outcome == "empty_space"
     assert (await memory.import_archive(archive)).state_fingerprint == whole
@@ -143,7 +144,7 @@ async def test_a_restore_takes_nothing_that_was_written_while_it_read_its_archiv
     ours = await elytron.open(meanwhile, space="x")
     theirs = await elytron.open(shared, space="x")
     meanwhile.behind_reading("space", lambda: theirs.add("a tern"))
-    with pytest.raises(Conflict):
+    with pytest.raises(SpaceInUse):
         await ours.import_archive(tmp_path / "a.elytron")
     assert (await theirs.recall("tern")).hits[0].text == "a tern"
 

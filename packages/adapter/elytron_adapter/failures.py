@@ -36,6 +36,8 @@ FAILURES: dict[str, Failure] = {
     "conflict": Failure(409, -32021, 4, "Conflict"),
     "precondition_failed": Failure(412, -32073, 4, "Precondition failed"),
     "idempotency_conflict": Failure(422, -32022, 4, "Idempotency key used for another request"),
+    "space_in_use": Failure(409, -32026, 4, "Space in use"),
+    "space_incomplete": Failure(409, -32027, 4, "Space incomplete"),
     "turn_conflict": Failure(409, -32023, 4, "Turn id used for another turn"),
     "still_running": Failure(409, -32024, 4, "Still running"),
     "limit_exceeded": Failure(422, -32030, 7, "Limit exceeded"),

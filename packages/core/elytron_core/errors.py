@@ -9,6 +9,8 @@
     ├── NotFound                  not_found
     ├── Conflict                  conflict                   a precondition no longer holds
     │   ├── IdempotencyConflict   idempotency_conflict       same key, other body
+    │   ├── SpaceInUse            space_in_use               a full restore takes an empty space, and it is none
+    │   ├── SpaceIncomplete       space_incomplete           it is being filled, or that was broken off (retryable)
     │   ├── StillRunning          still_running              the first call under this key is not done yet (retryable)
     │   └── TurnConflict          turn_conflict              same turn id, other content
     ├── PreconditionFailed        precondition_failed        a thing is not of the version that its change demands
@@ -54,6 +56,8 @@ class ElytronError(Exception):
 
     key: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
+    told: ClassVar[tuple[str, ...]] = ()
+    """The attributes that `details` tells."""
     retry_after_s: int = 0
     """How long who answered asks to wait before a repeat; 0: that was not said."""
 
@@ -63,19 +67,17 @@ class ElytronError(Exception):
 
     def details(self) -> dict[str, str | int]:
         """Return what a machine may want beside the key; no secret, no content."""
-        return {}
+        return {name: getattr(self, name) for name in self.told}
 
 
 class InvalidInput(ElytronError):
     key = "invalid_input"
+    told = ("field", "problem")
 
     def __init__(self, *, field: str, problem: str) -> None:
         super().__init__(f"{field} {problem}")
         self.field = field
         self.problem = problem
-
-    def details(self) -> dict[str, str | int]:
-        return {"field": self.field, "problem": self.problem}
 
 
 class InvalidJson(InvalidInput):
@@ -111,25 +113,21 @@ class UnreadableFile(InvalidInput):
 
 class NotFound(ElytronError):
     key = "not_found"
+    told = ("what",)
 
     def __init__(self, *, what: str, name: str, way_out: str | None = None) -> None:
         super().__init__(f"no {what} {name!r}{f': {way_out}' if way_out is not None else ' in this scope'}")
         self.what = what
 
-    def details(self) -> dict[str, str | int]:
-        return {"what": self.what}
-
 
 class Conflict(ElytronError):
     key = "conflict"
     retryable = True
+    told = ("what", "expected", "found")
 
     def __init__(self, *, what: str, expected: int, found: int) -> None:
         super().__init__(f"{what} is at revision {found}, not {expected}: read it again and retry")
         self.what, self.expected, self.found = what, expected, found
-
-    def details(self) -> dict[str, str | int]:
-        return {"what": self.what, "expected": self.expected, "found": self.found}
 
 
 class PreconditionFailed(ElytronError):
@@ -142,45 +140,58 @@ class PreconditionFailed(ElytronError):
 class IdempotencyConflict(Conflict):
     key = "idempotency_conflict"
     retryable = False
+    told = ()
 
     def __init__(self) -> None:
         ElytronError.__init__(self, "this idempotency key was used for another request: send a new key")
 
-    def details(self) -> dict[str, str | int]:
-        return {}
+
+class SpaceInUse(Conflict):
+    key = "space_in_use"
+    retryable = False
+    told = ()
+
+    def __init__(self, *, space: str, problem: str) -> None:
+        ElytronError.__init__(self, f"space {space!r} {problem}")
+
+
+class SpaceIncomplete(Conflict):
+    key = "space_incomplete"
+    told = ()
+
+    def __init__(self, *, space: str) -> None:
+        ElytronError.__init__(
+            self,
+            f"space {space!r} is being filled by a restore or a copy, or one was broken off: "
+            "wait for it, do it again, or erase the space",
+        )
 
 
 class StillRunning(Conflict):
     key = "still_running"
+    told = ()
 
     def __init__(self) -> None:
         ElytronError.__init__(self, "the first call under this idempotency key still runs: ask again with the same key")
-
-    def details(self) -> dict[str, str | int]:
-        return {}
 
 
 class TurnConflict(Conflict):
     key = "turn_conflict"
     retryable = False
+    told = ()
 
     def __init__(self, *, turn: str) -> None:
         ElytronError.__init__(self, f"turn {turn!r} is already committed with other content: use a new turn id")
 
-    def details(self) -> dict[str, str | int]:
-        return {}
-
 
 class LimitExceeded(ElytronError):
     key = "limit_exceeded"
+    told = ("what", "limit")
 
     def __init__(self, *, what: str, limit: int, found: int | None = None) -> None:
         seen = f", {found} given" if found is not None else ""
         super().__init__(f"{what}: at most {limit}{seen}")
         self.what, self.limit = what, limit
-
-    def details(self) -> dict[str, str | int]:
-        return {"what": self.what, "limit": self.limit}
 
 
 class PayloadTooLarge(LimitExceeded):
@@ -194,13 +205,11 @@ class PayloadTooLarge(LimitExceeded):
 class RateLimited(LimitExceeded):
     key = "rate_limited"
     retryable = True
+    told = ("retry_after_s",)
 
     def __init__(self, *, limit: int, retry_after_s: int, what: str = "calls") -> None:
         ElytronError.__init__(self, f"more than {limit} {what} a minute: try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
-
-    def details(self) -> dict[str, str | int]:
-        return {"retry_after_s": self.retry_after_s}
 
 
 class Overloaded(ElytronError):
@@ -228,13 +237,11 @@ class Unsupported(ElytronError):
 
 class MissingExtra(Unsupported):
     key = "missing_extra"
+    told = ("extra",)
 
     def __init__(self, *, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs the extra {extra!r}: pip install 'elytron[{extra}]'")
         self.extra = extra
-
-    def details(self) -> dict[str, str | int]:
-        return {"extra": self.extra}
 
 
 class UnsupportedMedia(Unsupported):
@@ -251,6 +258,7 @@ class StoreError(ElytronError):
 
 class StoreMissing(StoreError):
     key = "store_missing"
+    told = ("place",)
 
     def __init__(self, *, place: str) -> None:
         super().__init__(
@@ -258,9 +266,6 @@ class StoreMissing(StoreError):
             "(`elytron add`, `elytron import`)"
         )
         self.place = place
-
-    def details(self) -> dict[str, str | int]:
-        return {"place": self.place}
 
 
 class StoreUnavailable(StoreError):
@@ -291,6 +296,7 @@ class StoreFull(StoreError):
 
 class StoreBudgetExceeded(StoreError):
     key = "store_budget_exceeded"
+    told = ("what", "limit")
 
     def __init__(self, *, what: str, limit: int) -> None:
         super().__init__(
@@ -299,9 +305,6 @@ class StoreBudgetExceeded(StoreError):
         )
         self.what = what
         self.limit = limit
-
-    def details(self) -> dict[str, str | int]:
-        return {"what": self.what, "limit": self.limit}
 
 
 class StoreFailed(StoreError):
@@ -324,24 +327,20 @@ class StoreForeign(StoreError):
 
 class StoreNewer(StoreError):
     key = "store_newer"
+    told = ("found",)
 
     def __init__(self, *, found: int, known: int) -> None:
         super().__init__(f"this store has schema {found}, this version knows up to {known}: use a newer elytron")
         self.found = found
 
-    def details(self) -> dict[str, str | int]:
-        return {"found": self.found}
-
 
 class StoreCorrupt(StoreError):
     key = "store_corrupt"
+    told = ("what",)
 
     def __init__(self, *, what: str) -> None:
         super().__init__(f"{what} is damaged and was not served: run `elytron inspect --check` for the whole report")
         self.what = what
-
-    def details(self) -> dict[str, str | int]:
-        return {"what": self.what}
 
 
 class SealError(ElytronError):
@@ -361,13 +360,11 @@ class KeyDestroyed(SealError):
 
 class SealBroken(SealError):
     key = "seal_broken"
+    told = ("what",)
 
     def __init__(self, *, what: str) -> None:
         super().__init__(f"{what} was altered, moved or cut after it was sealed, and was not served")
         self.what = what
-
-    def details(self) -> dict[str, str | int]:
-        return {"what": self.what}
 
 
 class ModelError(ElytronError):
@@ -390,10 +387,8 @@ class Unreachable(ElytronError):
 
 class GatewayRefused(ElytronError):
     key = "gateway_refused"
+    told = ("status",)
 
     def __init__(self, message: str, /, *, status: int) -> None:
         super().__init__(message)
         self.status = status
-
-    def details(self) -> dict[str, str | int]:
-        return {"status": self.status}

@@ -25,7 +25,7 @@ from elytron_core.contracts.writing import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.errors import Conflict, InvalidInput, UnreadableFile
+from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFile
 from elytron_core.ids import SpaceId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.planes.gateway import WITH_BLOBS
@@ -35,6 +35,14 @@ from elytron_core.scope import ConversationKey, Scope
 
 BATCH = 1_000
 TURNS_PER_WRITE = 200
+_HOLDS = (
+    "holds memories, and a full restore fills an empty one only: name another space, erase this one, "
+    "or take the mode bootstrap, which adds what is new"
+)
+_TAKEN = (
+    "was written to or restored by somebody else meanwhile, and this restore left nothing there: "
+    "look at what it holds now"
+)
 _BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS})
 _KEPT = frozenset({Outcome.STORED, Outcome.UPDATED})
 
@@ -46,11 +54,10 @@ async def full_restore(
 
     The space's record comes last: until it stands the space reads as empty, nobody else can write there, and what a
     killed restore left behind is removed by the next one. Of two at the same time one gets through whole. Raises
-    Conflict where the space holds memories, and where another restore took the space over.
+    SpaceInUse where the space holds memories, and where another restore took the space over.
     """
     if await ctx.spaces.find(scope.space) is not None:
-        what = f"space {scope.space!r}, which a full restore needs empty (bootstrap mode adds what is new to any),"
-        raise Conflict(what=what, expected=0, found=1)
+        raise SpaceInUse(space=scope.space, problem=_HOLDS)
     counts, record = _survey(reader)
     if record is None:
         raise InvalidInput(field="mode", problem="must be bootstrap: this archive holds the public part of a space")
@@ -66,12 +73,11 @@ async def full_restore(
     )
     if dry_run:
         return report
-    await _take_over(ctx, scope.space)
     try:
+        await _take_over(ctx, scope.space)
         sequence = await _restore(ctx, scope.space, reader, record)
     except Conflict as conflict:
-        what = f"space {scope.space!r}, which somebody else wrote to or restored meanwhile,"
-        raise Conflict(what=what, expected=conflict.expected, found=conflict.found) from conflict
+        raise SpaceInUse(space=scope.space, problem=_TAKEN) from conflict
     return report.model_copy(update={"sequence": sequence})
 
 

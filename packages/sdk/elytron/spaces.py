@@ -1,7 +1,7 @@
 """The space records that this runtime has read; every operation begins with one."""
 
 from elytron_core.clock import Clock
-from elytron_core.errors import Conflict
+from elytron_core.errors import SpaceIncomplete
 from elytron_core.ids import Ids, SpaceId
 from elytron_core.planes.space import KEY, SPACE, SpaceRecord
 from elytron_core.ports.store import Action, Entry, Put, Ref, Require, Store
@@ -36,15 +36,14 @@ class Spaces:
     async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:
         """Return the record to write with, and whether the write must bring it along (see `opening_changes`).
 
-        Raises Conflict in a space that an archive was restored to in part.
+        Raises SpaceIncomplete in a space that holds a part of what it is being filled with.
         """
         found = await self.find(space)
         if found is not None:
             return found, False
         (mark,) = await self._store.get(space, (RESTORING,))
         if mark is not None and await self.find(space) is None:
-            what = f"space {space!r}, into which a restore runs or was broken off (restore again, or erase the space),"
-            raise Conflict(what=what, expected=0, found=mark.revision)
+            raise SpaceIncomplete(space=space)
         return SpaceRecord(secret=self._ids.secret(32).hex(), created_at=self._clock.now()), True
 
     def forget(self, space: SpaceId, /) -> None:

@@ -46,7 +46,7 @@ async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest,
 
 
 async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /) -> MemoryImportReport:
-    """Read an archive into the space. Raises UnreadableFile; Conflict where a full restore finds the space in use."""
+    """Read an archive into the space. Raises UnreadableFile; SpaceInUse where a full restore finds memories."""
     scope = ctx.scope_of(request)
     reader = await asyncio.to_thread(ArchiveReader, Path(request.path))
     with reader:
