@@ -63,6 +63,18 @@ async def test_tools_are_those_that_the_server_was_told_to_show() -> None:
     assert "memory_recall" not in names
 
 
+async def test_a_users_erasure_over_http_waits_for_his_word() -> None:
+    async with served(Wanted(tools=frozenset({ToolSet.CORE, ToolSet.DESTRUCTIVE}))) as server:
+        key = await server.key(PrincipalKind.USER, "ada")
+        async with connected(server, key) as client:
+            stored = await called(client, "memory_add", text="The boiler code is 4417.")
+            ids = [stored["decisions"][0]["id"]]
+            refused = await client.call_tool("memory_erase", {"ids": ids})
+            assert "ask whoever the memory belongs to" in str(refused.content)
+            assert (await called(client, "memory_erase", ids=ids, confirm="erase"))["changed"] is True
+            assert "memory_export" not in {tool.name for tool in (await client.list_tools()).tools}
+
+
 async def test_without_a_key_or_from_a_foreign_page_nothing_is_answered() -> None:
     async with (
         served(Wanted()) as server,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -87,7 +88,7 @@ async def test_tools_say_what_they_do_and_give(memory: elytron.MemoryRuntime) ->
 
 
 async def test_a_member_is_shown_members_tools_and_an_operator_all(memory: elytron.MemoryRuntime) -> None:
-    every = frozenset({ToolSet.ALL})
+    every = frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE})
     names: dict[bool, set[str]] = {}
     for is_operator in (False, True):
         async with Client(mcp_server(memory, sets=every, is_operator=is_operator)) as client:
@@ -119,6 +120,54 @@ async def test_a_refusal_is_the_tools_answer_with_its_key_and_no_value(memory: e
                 await client.read_resource(uri)
         with pytest.raises(MCPError, match="no such prompt"):
             await client.get_prompt("nonsense", {})
+
+
+GRAVE = {"erase", "export", "export_space", "delete_runtime_skill", "delete_agent_tool_registry"}
+
+
+@pytest.mark.parametrize("sets", [{ToolSet.CORE}, {ToolSet.ALL}, {ToolSet.CORE, ToolSet.ALL}])
+async def test_no_tool_removes_for_good_or_takes_the_memory_out_unless_it_was_asked_for(
+    memory: elytron.MemoryRuntime, sets: set[ToolSet]
+) -> None:
+    stored = await memory.add("The boiler code is 4417.", conversation="home")
+    async with Client(mcp_server(memory, sets=frozenset(sets), is_operator=True)) as client:
+        shown = {tool.name for tool in (await client.list_tools()).tools}
+        assert not shown & {f"memory_{name}" for name in GRAVE}
+        with pytest.raises(MCPError, match="no such tool"):
+            await client.call_tool("memory_erase", {"ids": [stored.decisions[0].id], "confirm": "erase"})
+        if ToolSet.ALL in sets:
+            deleting = {"transition": "delete_raw", "conversation": "home", "confirm": "request_transcript_lifecycle"}
+            refused = await client.call_tool("memory_request_transcript_lifecycle", deleting)
+            assert (refused.meta or {})[ERROR]["key"] == "permission_refused"
+            kept = await called(client, "memory_request_transcript_lifecycle", transition="review", conversation="home")
+            assert kept["affected_turns"] == 1
+        assert [item["text"] for item in (await called(client, "memory_list"))["items"]] == ["The boiler code is 4417."]
+
+
+async def test_a_grave_call_acts_once_it_is_confirmed_and_a_dry_run_before(
+    memory: elytron.MemoryRuntime, tmp_path: Path
+) -> None:
+    sets = frozenset({ToolSet.CORE, ToolSet.DESTRUCTIVE})
+    async with Client(mcp_server(memory, sets=sets, is_operator=True)) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert {f"memory_{name}" for name in GRAVE} < set(tools)
+        assert tools["memory_erase"].input_schema["properties"]["confirm"]["const"] == "erase"
+        assert "confirm" not in tools["memory_forget"].input_schema["properties"]
+        stored = await called(client, "memory_add", text="The boiler code is 4417.", conversation="home")
+        erasing = {"ids": [stored["decisions"][0]["id"]]}
+        for confirm in ({}, {"confirm": True}, {"confirm": "export"}):
+            refused = await client.call_tool("memory_erase", {**erasing, **confirm})
+            assert (refused.meta or {})[ERROR]["details"]["field"] == "confirm"
+        archive = str(tmp_path / "ada.elytron")
+        refused = await client.call_tool("memory_export", {"path": archive})
+        assert (refused.meta or {})[ERROR]["key"] == "invalid_input"
+        await called(client, "memory_export", path=archive, confirm="export")
+        assert (await called(client, "memory_erase", **erasing, dry_run=True))["removed"]["turns"] == 1
+        assert len((await called(client, "memory_list"))["items"]) == 1
+        assert (await called(client, "memory_erase", **erasing, confirm="erase"))["changed"] is True
+        assert (await called(client, "memory_list"))["items"] == []
+        unknown = await client.call_tool("memory_forget", {**erasing, "confirm": "forget"})
+        assert (unknown.meta or {})[ERROR]["key"] == "invalid_input"
 
 
 async def test_the_same_idempotency_key_acts_once(memory: elytron.MemoryRuntime) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import mcp_types as types
 import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 from elytron_mcp_shell.stdio import Lines, at_signals
 
@@ -94,6 +96,18 @@ async def test_a_host_that_gives_no_standard_input_has_hung_up(tmp_path: Path) -
     process = await asyncio.create_subprocess_exec("/bin/sh", "-c", 'exec "$@" <&-', "sh", *command)
     async with asyncio.timeout(WAIT_S):
         assert await process.wait() == 0
+
+
+async def test_a_host_is_shown_the_tools_that_its_owner_chose(tmp_path: Path) -> None:
+    arguments = ["-c", RUN, "mcp", "--store", str(tmp_path / "m.db"), "--space", "ada"]
+    sets = ["--tools", "core", "--tools", "destructive"]
+    server = StdioServerParameters(command=sys.executable, args=[*arguments, *sets])
+    async with asyncio.timeout(WAIT_S), Client(stdio_client(server)) as client:
+        stored = await client.call_tool("memory_add", {"text": "The boiler code is 4417."})
+        assert stored.structured_content is not None
+        erasing = {"ids": [stored.structured_content["decisions"][0]["id"]]}
+        assert (await client.call_tool("memory_erase", erasing)).is_error
+        assert not (await client.call_tool("memory_erase", {**erasing, "confirm": "erase"})).is_error
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -20,6 +20,7 @@ from elytron.registry import by_name
 from elytron_adapter import codec
 from elytron_cli.app import cli
 from elytron_core.retelling import error_of
+from elytron_mcp_shell.confirming import CONFIRM
 from elytron_mcp_shell.serving import ERROR
 from elytron_mcp_shell.toolsets import tool_name
 from elytron_replay import operations
@@ -78,7 +79,9 @@ def mcp(live: Live) -> Generator[Call]:
     ):
 
         def call(name: str, request: Json) -> Json:
-            result = portal.call(client.call_tool, tool_name(by_name(name)), request)
+            operation = by_name(name)
+            confirmed = {CONFIRM: name} if operation.may_be_grave else {}
+            result = portal.call(client.call_tool, tool_name(operation), request | confirmed)
             if result.is_error:
                 told = (result.meta or {})[ERROR]
                 raise error_of(told["key"], told["reason"], told["details"])

@@ -21,7 +21,7 @@ from elytron_mcp_shell import ToolSet
 from elytron_replay import matching, references
 from elytron_replay.fixture import Step
 
-PROTOCOLS = (mcp_surfaces(frozenset({ToolSet.ALL})),)
+PROTOCOLS = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE})),)
 NAMES = [operation.name for operation in OPERATIONS]
 
 

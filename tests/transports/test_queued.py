@@ -14,7 +14,7 @@ from elytron.models import ScriptedModel
 from elytron_cli.protocols import a2a_surfaces, mcp_surfaces
 from elytron_mcp_shell import ToolSet
 
-FAMILIES = (mcp_surfaces(frozenset({ToolSet.ALL})), a2a_surfaces(None))
+FAMILIES = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE})), a2a_surfaces(None))
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ Refused = dict[str, tuple[Any, ...]]
 
 @pytest.fixture(scope="module")
 def calls() -> Iterator[Callable[[str], Call]]:
-    with Live(further=(mcp_surfaces(frozenset({ToolSet.ALL})),)) as live, ExitStack() as opened:
+    with Live(further=(mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE})),)) as live, ExitStack() as opened:
 
         @cache
         def call(transport: str) -> Call:

@@ -24,6 +24,7 @@ from elytron_adapter.principals import SYSTEM_SPACE, PrincipalKind
 from elytron_cli.beside import Wanted
 from elytron_core.contracts.streaming import StreamKind
 from elytron_mcp_shell import ToolSet
+from elytron_mcp_shell.confirming import CONFIRM
 from elytron_mcp_shell.toolsets import tool_name
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +46,7 @@ class Walled:
 
 @pytest.fixture
 async def walled() -> AsyncIterator[Walled]:
-    async with served(Wanted(tools=frozenset({ToolSet.ALL}))) as server:
+    async with served(Wanted(tools=frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE}))) as server:
         ada = await server.key(PrincipalKind.USER, "ada")
         bob = await server.key(PrincipalKind.USER, "bob")
         async with http(server, bob) as his:
@@ -124,7 +125,8 @@ async def test_every_mcp_tool_resource_and_prompt_is_of_its_keys_space_alone(wal
         for operation in operations:
             answers: list[str] = []
             for space in ("bob", "nobody"):
-                told = await client.call_tool(tool_name(operation), asked(operation, space))
+                confirmed = {CONFIRM: operation.name} if operation.may_be_grave else {}
+                told = await client.call_tool(tool_name(operation), asked(operation, space) | confirmed)
                 assert told.is_error, operation.name
                 assert SECRET not in str(told)
                 answers.append(str(told.content))

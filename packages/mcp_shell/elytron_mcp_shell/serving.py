@@ -19,6 +19,7 @@ from elytron_adapter.failures import failure
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core.errors import ElytronError
 from elytron_core.retelling import error_of
+from elytron_mcp_shell.confirming import asked_for, require_confirmed
 from elytron_mcp_shell.plain import PlainTool, mem0_tools, simple_tools, text_of
 from elytron_mcp_shell.reference import reference_tools
 from elytron_mcp_shell.toolsets import ToolSet, operations_of, tool_name
@@ -86,7 +87,8 @@ class Shell:
         operation = self._operations(principal).get(params.name)
         try:
             if operation is not None:
-                return _told(await self._perform(context, operation, arguments))
+                asked = require_confirmed(operation, arguments, sets=self._sets)
+                return _told(await self._perform(context, operation, asked))
             tool = self._plain.get(params.name)
             if tool is None:
                 raise MCPError(types.INVALID_PARAMS, "there is no such tool here: list the tools")
@@ -190,7 +192,7 @@ def _operation_tool(name: str) -> types.Tool:
     return types.Tool(
         name=tool_name(operation),
         description=operation.summary,
-        input_schema=_object(schema["request"]),
+        input_schema=_object(asked_for(operation, schema["request"])),
         output_schema=_object(schema["report"]),
         annotations=types.ToolAnnotations(
             read_only_hint=not operation.mutates,

@@ -13,7 +13,9 @@ class ToolSet(StrEnum):
     CORE = "core"
     """What an assistant needs from turn to turn."""
     ALL = "all"
-    """Every operation."""
+    """Every operation but those that remove for good or take the whole memory out."""
+    DESTRUCTIVE = "destructive"
+    """The operations that remove for good or take the whole memory out; each such call has to confirm it."""
     REFERENCE = "reference"
     """The nine tools of the MCP project's own memory server, kept as facts."""
     MEM0 = "mem0"
@@ -33,7 +35,6 @@ _CORE = frozenset(
         "forget",
         "correct",
         "capabilities",
-        "export",
         "import",
     }
 )
@@ -41,12 +42,18 @@ _CORE = frozenset(
 
 def operations_of(sets: frozenset[ToolSet], /, *, is_operator: bool) -> tuple[AnyOperation, ...]:
     """Return the operations that are tools in `sets`, an operator's own only for operators."""
-    shown = (
-        OPERATIONS
-        if ToolSet.ALL in sets
-        else tuple(operation for operation in OPERATIONS if ToolSet.CORE in sets and operation.name in _CORE)
+    return tuple(
+        operation
+        for operation in OPERATIONS
+        if _is_in(operation, sets) and (is_operator or operation.role is Role.MEMBER)
     )
-    return tuple(operation for operation in shown if is_operator or operation.role is Role.MEMBER)
+
+
+def _is_in(operation: AnyOperation, sets: frozenset[ToolSet]) -> bool:
+    if operation.may_be_grave and ToolSet.DESTRUCTIVE in sets:
+        return True
+    is_everyday = ToolSet.ALL in sets or (ToolSet.CORE in sets and operation.name in _CORE)
+    return is_everyday and not operation.grave
 
 
 def tool_name(operation: AnyOperation, /) -> str:

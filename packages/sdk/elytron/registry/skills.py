@@ -15,7 +15,7 @@ SKILLS: tuple[AnyOperation, ...] = (
               ops.set_runtime_skill_enabled, "Let recall show a runtime skill, or not.", mutates=True,
               repeat=Repeat.RECEIPT),
     Operation("delete_runtime_skill", skills.RuntimeSkillDeleteRequest, skills.RuntimeSkillMutationReport,
-              ops.delete_runtime_skill, "Remove a runtime skill.", mutates=True, repeat=Repeat.RECEIPT),
+              ops.delete_runtime_skill, "Remove a runtime skill.", mutates=True, repeat=Repeat.RECEIPT, grave=True),
     Operation("record_skill_reuse", skills.RuntimeSkillReuseRequest, skills.RuntimeSkillReuseReport,
               ops.record_skill_reuse, "Say how it went with the skills that a reply used.", mutates=True,
               repeat=Repeat.RECEIPT),

@@ -14,5 +14,5 @@ TOOLS: tuple[AnyOperation, ...] = (
               ops.get_agent_tool_registry, "Read one registry of a host's tools."),
     Operation("delete_agent_tool_registry", tools.AgentToolRegistryDeleteRequest, tools.AgentToolRegistryDeleteReport,
               ops.delete_agent_tool_registry, "Remove a registry of a host's tools.", mutates=True,
-              repeat=Repeat.RECEIPT),
+              repeat=Repeat.RECEIPT, grave=True),
 )  # fmt: skip
