@@ -31,7 +31,7 @@ def require_confirmed(
             reason = f"{tool_name(operation)} {_doing(operation)} only where the set of tools 'destructive' is shown"
             raise PermissionRefused(reason)
         if arguments.get(CONFIRM) != operation.name:
-            problem = f"must be {operation.name!r} where it {_doing(operation)}: ask whoever the memory belongs to first"
+            problem = f"must be {operation.name!r}, for it {_doing(operation)}: ask whoever the memory belongs to first"
             raise InvalidInput(field=CONFIRM, problem=problem)
     return request
 
