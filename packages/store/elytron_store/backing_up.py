@@ -9,6 +9,7 @@ from pathlib import Path
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput, StoreCorrupt, StoreMissing, StoreUnavailable, Unsupported
 from elytron_core.ports.store import CheckReport, Store
+from elytron_store.looking import is_folder, is_there
 from elytron_store.manifest import Manifest
 from elytron_store.opening import StoreAddress, parse_url
 
@@ -52,12 +53,12 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
 
 def _require_free(source: Path, target: Path) -> None:
     try:
-        is_there = target.exists()
+        is_taken = is_there(target)
     except (OSError, ValueError) as error:
         raise InvalidInput(field="target", problem="is no name for a file here: name another") from error
-    if is_there:
+    if is_taken:
         raise InvalidInput(field="target", problem="is there already: name a new file")
-    if not source.exists():
+    if not is_there(source):
         raise StoreMissing(place=str(source.absolute()))
 
 
@@ -98,7 +99,7 @@ def _place(partial: Path, target: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if is_folder(path):
         shutil.rmtree(path)
         return
     for found in (path, *(path.with_name(path.name + tail) for tail in ("-wal", "-shm", "-journal"))):
@@ -107,5 +108,5 @@ def _remove(path: Path) -> None:
 
 
 def _size(path: Path) -> int:
-    files = path.rglob("*") if path.is_dir() else (path,)
+    files = path.rglob("*") if is_folder(path) else (path,)
     return sum(found.stat().st_size for found in files if found.is_file())

@@ -13,6 +13,7 @@ from elytron_core.errors import StoreMissing, StoreUrlInvalid
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Store
+from elytron_store import looking
 from elytron_store.durability import Durability
 
 # One letter is a Windows drive, not a scheme.
@@ -41,7 +42,7 @@ class StoreAddress:
     url: str | None = None
 
 
-def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = Path.is_dir) -> StoreAddress:
+def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = looking.is_folder) -> StoreAddress:
     """Return what `url` names; nothing is opened, and a path alone is looked at to see whether it is a folder.
 
     `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`; `embedded:` in memory or
@@ -136,9 +137,9 @@ async def _open(
 def _is_nothing(path: Path) -> bool:
     """Tell whether opening would make a store at `path`; what cannot be looked at is left to the engine's own word."""
     try:
-        if path.is_dir():
+        if looking.is_folder(path):
             return not any(path.iterdir())
-        return not path.exists() or (path.is_file() and path.stat().st_size == 0)
+        return not looking.is_there(path) or (path.is_file() and path.stat().st_size == 0)
     except OSError:
         return False
 

@@ -21,6 +21,7 @@ from elytron_store.file import places
 from elytron_store.file.failures import while_reading, while_writing
 from elytron_store.file.locks import locked, try_lock
 from elytron_store.file.places import Places
+from elytron_store.looking import is_folder
 
 _MAGIC = b"elyblob\x01"
 _HEAD = struct.Struct(">I8s")
@@ -177,7 +178,7 @@ def keys(where: Places, name: str, /) -> list[str]:
 def sweep(where: Places, /, *, busy_wait_s: float) -> None:
     """Remove what writers of blobs left behind when they died; those alive hold their files' locks."""
     with locked(_gate(where), wait_s=busy_wait_s):
-        if not where.incoming.is_dir():
+        if not is_folder(where.incoming):
             return
         for path in where.incoming.iterdir():
             try:

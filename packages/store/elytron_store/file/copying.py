@@ -8,6 +8,7 @@ from elytron_store import manifest
 from elytron_store.file.failures import while_reading
 from elytron_store.file.locks import locked
 from elytron_store.file.places import Places, create, make_folder, sync, sync_folder, write_all, write_file
+from elytron_store.looking import is_folder, is_there
 from elytron_store.manifest import Manifest
 
 
@@ -19,12 +20,12 @@ def copy(source: Path, target: Path, /) -> Manifest:
     """
     there, here = Places(source), Places(target)
     with while_reading("the store"):
-        if not there.manifest.is_file():
+        if not is_there(there.manifest):
             raise StoreForeign("this folder holds no store yet: there is nothing to copy")
         found = manifest.read(there.manifest.read_bytes())
         target.mkdir(mode=0o700)
         make_folder(here.spaces)
-        names = sorted(path.name for path in there.spaces.iterdir()) if there.spaces.is_dir() else []
+        names = sorted(path.name for path in there.spaces.iterdir()) if is_folder(there.spaces) else []
     for name in names:
         with locked(there.lock_of(name), wait_s=limits.STORE_BUSY_WAIT_S), while_reading("the store"):
             _copy_space(there, here, name)
@@ -35,12 +36,12 @@ def copy(source: Path, target: Path, /) -> Manifest:
 
 def _copy_space(there: Places, here: Places, name: str) -> None:
     log = there.log_of(name)
-    if not log.is_file():
+    if not is_there(log):
         return  # erased meanwhile
     make_folder(here.spaces / name)
     _copy_file(log, here.log_of(name))
     blobs = there.blobs_of(name)
-    if blobs.is_dir():
+    if is_folder(blobs):
         make_folder(here.blobs_of(name))
         for blob in sorted(blobs.glob("*.blob")):
             _copy_file(blob, here.blobs_of(name) / blob.name)

@@ -11,6 +11,7 @@ from elytron_core.ports.store import Ref
 from elytron_store.file import frame
 from elytron_store.file.failures import while_reading
 from elytron_store.file.frame import Block, Header
+from elytron_store.looking import is_folder
 
 _GUESS_BYTES = 4096
 """Read at once where a block is expected: most are shorter."""
@@ -46,7 +47,7 @@ class Log:
             try:
                 file = FileIO(path, "r")
             except FileNotFoundError:
-                if not path.parent.parent.is_dir():
+                if not is_folder(path.parent.parent):
                     raise StoreUnavailable(
                         "the folder of this file store was moved or removed: put it back, or open it where it is"
                     ) from None

@@ -9,6 +9,7 @@ from elytron_store.file import blobs, places
 from elytron_store.file.failures import ENGINE, FULL
 from elytron_store.file.locks import locked
 from elytron_store.file.places import Places
+from elytron_store.looking import is_folder, is_there
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 
 _MAY_COME_FIRST = {"locks", "manifest.json.new"}
@@ -30,7 +31,7 @@ def prepare(where: Places, /, *, at: Instant, profile: str | None, sealed: bool,
             _note(where, kept)
             places.make_folder(where.spaces)
         blobs.sweep(where, busy_wait_s=busy_wait_s)
-        if where.trash.is_dir():
+        if is_folder(where.trash):
             shutil.rmtree(where.trash, ignore_errors=True)  # another opening may be at it too
     except PermissionError as error:
         raise PermissionRefused(
@@ -44,7 +45,7 @@ def prepare(where: Places, /, *, at: Instant, profile: str | None, sealed: bool,
 def _manifest(where: Places, *, at: Instant, profile: str | None, sealed: bool) -> Manifest:
     """Return the manifest to keep: the one found, opened now, or a new one where there is nothing at all."""
     data = _kept(where)
-    if data is None and where.root.exists() and {path.name for path in where.root.iterdir()} - _MAY_COME_FIRST:
+    if data is None and is_there(where.root) and {path.name for path in where.root.iterdir()} - _MAY_COME_FIRST:
         # What lies there may be a store that another process made between the two looks.
         data = _kept(where)
         if data is None:
@@ -63,7 +64,7 @@ def _note(where: Places, kept: Manifest) -> None:
     try:
         places.write_file(where.manifest, kept.to_bytes())
     except OSError as error:
-        if error.errno not in FULL or not where.manifest.exists():
+        if error.errno not in FULL or not is_there(where.manifest):
             raise
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from elytron_core.canonical import digest
 from elytron_core.ids import SpaceId
+from elytron_store.looking import is_folder
 
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
@@ -59,7 +60,7 @@ def folder_name(space: SpaceId | str, /) -> str:
 
 def make_folder(path: Path, /) -> None:
     """Leave a folder at `path`, readable by its owner alone and durable; its parent is there."""
-    if not path.is_dir():
+    if not is_folder(path):
         path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
         sync_folder(path.parent)
 

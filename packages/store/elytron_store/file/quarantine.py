@@ -12,6 +12,7 @@ from pathlib import Path
 from elytron_core.ports.store import Ref
 from elytron_store.file import places
 from elytron_store.file.places import Places
+from elytron_store.looking import is_folder
 
 _STRETCH = "log."
 
@@ -41,7 +42,7 @@ def blob_label(key: str, /) -> str:
 def forget(where: Places, name: str, /, *, refs: Collection[Ref], blobs: Collection[str]) -> None:
     """Remove what an erasure names, and every stretch that could hold some of it. Raises OSError."""
     folder = where.quarantine / name
-    if not folder.is_dir():
+    if not is_folder(folder):
         return
     documents = tuple(f"document.{ref.collection}.{ref.key}." for ref in refs)
     labels = {blob_label(key) for key in blobs}
@@ -56,7 +57,7 @@ def forget(where: Places, name: str, /, *, refs: Collection[Ref], blobs: Collect
 def clear(where: Places, name: str, /) -> None:
     """Remove everything of a space. Raises OSError."""
     folder = where.quarantine / name
-    if folder.is_dir():
+    if is_folder(folder):
         shutil.rmtree(folder)
         places.sync_folder(where.quarantine)
 

@@ -25,6 +25,7 @@ from elytron_store.file.log import Log
 from elytron_store.file.places import Places
 from elytron_store.grouping import Outcome
 from elytron_store.ledger import Stage
+from elytron_store.looking import is_folder, is_there
 
 
 class View(NamedTuple):
@@ -99,7 +100,7 @@ class FileSpace:
     def publish(self, writer: BlobWriter, key: str, /) -> None:
         """Leave the finished blob of `writer` as the blob `key` for good."""
         with self._writing("publishing a blob"):
-            if not self._path.exists():
+            if not is_there(self._path):
                 self._write_new((), instead_of=None)  # a space is known by its log
             places.make_folder(self._where.blobs_of(self.name))
             writer.publish(self._where.blob_of(self.name, key))
@@ -156,7 +157,7 @@ class FileSpace:
     def _erase_everything(self) -> Erased:
         quarantine.clear(self._where, self.name)
         folder = self._path.parent
-        if not folder.is_dir():
+        if not is_folder(folder):
             return Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
         documents, entries = 0, 0
         try:
@@ -178,7 +179,7 @@ class FileSpace:
         removed = 0
         for key in keys:
             path = self._where.blob_of(self.name, key)
-            if path.exists():
+            if is_there(path):
                 path.unlink()
                 removed += 1
         if removed:

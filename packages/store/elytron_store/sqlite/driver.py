@@ -24,6 +24,7 @@ from elytron_core.errors import (
     StoreUnavailable,
     Unsupported,
 )
+from elytron_store.looking import is_there
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ class Library:
         """
         if _stands_still(path):
             mode = "immutable=1"
-        elif _has_wal_mode(path) and not _beside(path, "shm").exists():
+        elif _has_wal_mode(path) and not is_there(_beside(path, "shm")):
             place = str(path)
             raise StoreUnavailable(
                 f"the store at {place!r} is another's, and not open: copy it, or have its owner open it"
@@ -215,7 +216,7 @@ def _stands_still(path: Path) -> bool:
     """Tell whether nobody can write `path`, and nothing that was written waits beside it."""
     wal = _beside(path, "wal")
     try:
-        is_closed = not wal.exists() or wal.stat().st_size == 0
+        is_closed = not is_there(wal) or wal.stat().st_size == 0
         return is_closed and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     except (OSError, AttributeError):  # a system that does not tell
         return False

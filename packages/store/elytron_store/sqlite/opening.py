@@ -10,6 +10,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreBusy, StoreForeign, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_store.durability import Durability
+from elytron_store.looking import is_folder
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_match
 from elytron_store.sqlite import blobs
 from elytron_store.sqlite.connection import transaction
@@ -36,7 +37,7 @@ class Wanted:
 def create_file(path: Path, /) -> None:
     """Make an empty file that only its owner may read, unless there is one. Raises StoreUnavailable."""
     try:
-        if path.is_dir():
+        if is_folder(path):
             raise StoreUnavailable(f"{str(path)!r} is a folder: name a file in it, or use file: for a file store")
         # Never opened when it exists: closing it would take the locks of other handles in this process with it.
         with suppress(FileExistsError):
