@@ -18,7 +18,6 @@ from elytron_core.errors import (
     ElytronError,
     IdempotencyConflict,
     InvalidInput,
-    NotFound,
     StoreBusy,
     StoreFailed,
     StoreFull,
@@ -30,19 +29,15 @@ from elytron_store.conformance.examples import (
     ADA,
     AT,
     batch,
-    blob,
     documents,
     fact,
     journal,
     one,
     put,
     sequences,
-    source,
     write_blob,
 )
-from elytron_store.durability import Durability
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.blobs import WINDOW_PARTS, WINDOWS_AHEAD
 from elytron_store.sqlite.driver import library
 
 pytestmark = pytest.mark.anyio
@@ -306,67 +301,6 @@ async def test_expired_answers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     await store.commit(batch(Put(fact(2), b"", 0), at=later, idempotency=young))
     await store.close()
     assert look(tmp_path / "m.db", "SELECT key FROM idempotency") == [("young",)]
-
-
-@pytest.mark.parametrize("durability", Durability)
-async def test_a_blob_of_many_chunks_is_staged_and_then_there(tmp_path: Path, durability: Durability) -> None:
-    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, durability=durability)
-    body = os.urandom(1024) * (limits.BLOB_CHUNK_BYTES * (WINDOW_PARTS * (1 + WINDOWS_AHEAD) + 2) // 1024) + b"end"
-    assert await write_blob(store, "aa", body) == len(body)
-    assert await blob(store, "aa") == body
-    with pytest.raises(NotFound):
-        await blob(store, "ab")
-    reading = store.read_blob(ADA, "aa")
-    assert await anext(reading) == body[: limits.BLOB_CHUNK_BYTES]
-    await write_blob(store, "aa", b"new")
-    with pytest.raises(StoreUnavailable, match="replaced"):
-        _ = [chunk async for chunk in reading]
-    assert look(tmp_path / "m.db", "SELECT (SELECT count(*) FROM uploads), count(*) FROM chunks") == [(0, 1)]
-    await store.close()
-
-
-async def test_an_upload_that_breaks_late_leaves_nothing(store: SqliteStore, tmp_path: Path) -> None:
-    async def breaking() -> AsyncIterator[bytes]:
-        yield bytes(limits.BLOB_CHUNK_BYTES * (WINDOW_PARTS + 1))
-        raise RuntimeError("the source broke")
-
-    with pytest.raises(RuntimeError, match="the source broke"):
-        await store.write_blob(ADA, "aa", breaking())
-    assert look(tmp_path / "m.db", "SELECT (SELECT count(*) FROM uploads), count(*) FROM chunks") == [(0, 0)]
-
-
-async def test_an_erasure_takes_an_upload_under_way(store: SqliteStore) -> None:
-    async def slow() -> AsyncIterator[bytes]:
-        yield bytes(limits.BLOB_CHUNK_BYTES * WINDOW_PARTS)
-        await store.erase(Erasure(space=ADA, at=AT, blobs=("aa",)))
-        yield b"end"
-
-    with pytest.raises(StoreUnavailable, match="erasure"):
-        await store.write_blob(ADA, "aa", slow())
-    with pytest.raises(NotFound):
-        await blob(store, "aa")
-
-
-async def test_an_abandoned_upload_is_swept_at_a_later_opening(tmp_path: Path) -> None:
-    clock = FrozenClock()
-    store = await SqliteStore.open(tmp_path / "m.db", clock=clock)
-    await write_blob(store, "aa", b"kept")
-    look(tmp_path / "m.db", "INSERT INTO uploads VALUES ('ada', 7, 'ab', ?) RETURNING 1", clock.now())
-    look(tmp_path / "m.db", "INSERT INTO chunks VALUES ('ada', 7, 0, x'', x'', x'') RETURNING 1")
-    await store.close()
-    for waited, left in ((limits.STORE_UPLOAD_KEEP_MS, 1), (1, 0)):
-        clock.advance(waited)
-        again = await SqliteStore.open(tmp_path / "m.db", clock=clock)
-        assert await blob(again, "aa") == b"kept"
-        await again.close()
-        assert look(tmp_path / "m.db", "SELECT count(*) FROM uploads") == [(left,)]
-    assert look(tmp_path / "m.db", "SELECT count(*) FROM chunks") == [(1,)]
-
-
-async def test_a_blob_above_the_bound_is_refused(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "BLOB_BYTES", 10)
-    with pytest.raises(ElytronError, match="bytes in a blob"):
-        await store.write_blob(ADA, "aa", source([b"12345", b"123456"]))
 
 
 @pytest.mark.parametrize("becomes", ["nothing", "another"])

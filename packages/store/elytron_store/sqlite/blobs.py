@@ -14,7 +14,7 @@ from elytron_core.ids import SpaceId
 from elytron_store.sqlite import rows
 from elytron_store.sqlite.connection import snapshot
 from elytron_store.sqlite.driver import Raw
-from elytron_store.sqlite.schema import PAD_BYTES
+from elytron_store.sqlite.schema import PAD
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -25,7 +25,7 @@ WINDOWS_AHEAD = 2
 """So many hops are under way while the chunks of another are taken."""
 
 _REPLACE = "INSERT OR REPLACE INTO blobs VALUES (?, ?, ?, ?, ?, ?)"
-_STAGE = f"INSERT INTO chunks VALUES (?, ?, ?, ?, zeroblob({PAD_BYTES}), ?)"  # noqa: S608 - our own number
+_STAGE = f"INSERT INTO chunks VALUES (?, ?, ?, ?, {PAD}, ?)"  # noqa: S608 - our own words
 _FIND = 'SELECT upload, parts, size, "check" FROM blobs WHERE space = ? AND key = ?'
 _PARTS = (
     'SELECT part, bytes, "check" FROM chunks WHERE space = ? AND upload = ? AND part >= ? AND part < ? ORDER BY part'

@@ -11,14 +11,14 @@ from elytron_core.ports.store import CheckReport, Damage, Problem
 from elytron_store.sqlite import blobs, rows
 from elytron_store.sqlite.connection import snapshot, transaction
 from elytron_store.sqlite.driver import ERRORS, Access, Raw
-from elytron_store.sqlite.schema import PAD_BYTES
+from elytron_store.sqlite.schema import PAD
 
 _DOCUMENTS = 'SELECT space, collection, key, revision, body, "check" FROM documents'
 _ENTRIES = 'SELECT space, sequence, at, action, collection, key, digest, "check" FROM journal ORDER BY space, sequence'
 _HEADS = 'SELECT space, sequence, "check" FROM heads'
 _BLOBS = 'SELECT space, key, upload, parts, size, "check" FROM blobs'
 _NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM quarantine WHERE space = ?)"
-_KEEP = f"INSERT INTO quarantine VALUES (?, {_NUMBER}, ?, ?, ?, ?, ?, ?, zeroblob({PAD_BYTES}), ?)"  # noqa: S608 - ours
+_KEEP = f"INSERT INTO quarantine VALUES (?, {_NUMBER}, ?, ?, ?, ?, ?, ?, {PAD}, ?)"  # noqa: S608 - ours
 
 
 class Found(NamedTuple):

@@ -13,7 +13,7 @@ APPLICATION_ID = 0x456C7974
 
 PAGE_BYTES = 4_096
 """Of a new store; one made with another size keeps it. A commit writes whole pages: names of turns lie anywhere."""
-PAD_BYTES = 2_048
+PAD = "zeroblob((SELECT page_size FROM pragma_page_size))"
 """What stands before the bytes of a blob: more than a page keeps of a row, so that they lie on pages of their own."""
 
 Step = Callable[[Raw], None]
@@ -60,12 +60,13 @@ TABLES = {
     """,
     "manifest": "name TEXT NOT NULL PRIMARY KEY, body BLOB NOT NULL",
 }
-_AS_THEY_CAME = frozenset({"documents", "idempotency"})
+_AS_THEY_CAME = frozenset({"documents", "idempotency", "chunks"})
 """Tables whose rows lie in the order in which they were written, beside an index of their keys.
 
 Their keys lie anywhere and their rows are long. Sorted by key, each row of a batch would touch a page of its own, and
-what is longer than a quarter of a page would take another whole page. The other tables' rows are short or come in the
-order of their keys: without row ids those of a space lie side by side.
+what is longer than a quarter of a page would take another whole page. To compare its key with another SQLite would read
+the whole of a row, which of a chunk are 256 KiB, wherever it lies. The other tables' rows are short: without row ids
+those of a space lie side by side.
 """
 
 OF_SPACE = tuple(name for name in TABLES if name != "manifest")
