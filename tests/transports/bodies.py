@@ -47,6 +47,7 @@ SKILL: dict[str, Any] = {
     "save": {"skill": "decisions.0.name"},
 }
 NAME = "runtime_skill__moor"
+COPY: dict[str, Any] = {"scope": {"space": "${space} copied"}}
 COMMITTED: dict[str, Any] = {"op": "commit_transcript", "request": {"delta": delta("t1")}}
 TOOLS: dict[str, Any] = {
     "op": "upsert_agent_tool_registry",
@@ -88,6 +89,33 @@ BODIES: dict[str, Body] = {
             "op": "import",
             "request": {"scope": {"space": "${space} copied"}, "path": "${tmp}/ada.zip"},
             "expect": {"space": "${space} copied", "changed": True, "imported": {"turns": 1}},
+        },
+    ],
+    "keep_erasures": [
+        TEA,
+        {"op": "erase", "request": {"ids": ["${turn}"]}},
+        {
+            "op": "keep_erasures",
+            "request": {"path": "${tmp}/erasures.jsonl"},
+            "expect": {"erased": {"transcript": 1}, "is_whole": False},
+        },
+    ],
+    "apply_erasures": [
+        TEA,
+        {"op": "export", "request": {"path": "${tmp}/ada.zip"}},
+        {"op": "erase", "request": {"ids": ["${turn}"]}},
+        {"op": "keep_erasures", "request": {"path": "${tmp}/erasures.jsonl"}},
+        {"op": "import", "request": {**COPY, "path": "${tmp}/ada.zip"}, "expect": {"imported": {"turns": 1}}},
+        {
+            "op": "apply_erasures",
+            "request": {**COPY, "path": "${tmp}/erasures.jsonl"},
+            "expect": {"outcome": "applied", "erased": {"transcript": 1}, "changed": True},
+        },
+        {"op": "get", "request": {**COPY, "id": "${turn}"}, "error": "not_found"},
+        {
+            "op": "apply_erasures",
+            "request": {"path": "${tmp}/erasures.jsonl"},
+            "expect": {"outcome": "nothing", "changed": False},
         },
     ],
     "get": [TEA, {"op": "get", "request": {"id": "${turn}"}, "expect": {"text": "Ada likes green tea."}}],

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:demo", "Try it: a year of conversation, ten questions, no key and no model."),
     "doctor": ("doctor:doctor", "Say what is configured and whether the store is sound."),
     "erase": ("control:erase", "Remove memories physically; there is no way back."),
+    "erasures": ("erasures:erasures", "Keep what was erased in a file, and erase it again in an older copy."),
     "evolve": ("evolve:evolve", "Try proposed changes on a copy, and submit them."),
     "export": ("moving:export", "Write the space to an archive file."),
     "facts": ("facts:facts", "Fold facts that say nearly the same, or bring them back."),

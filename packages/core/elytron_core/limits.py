@@ -160,6 +160,9 @@ HTTP_UPLOAD_WAIT_S = 300.0
 HTTP_ARCHIVE_BYTES = 1024 * 1024 * 1024
 """An archive that is sent or fetched over HTTP."""
 ARCHIVE_BYTES = 8 * 1024 * 1024 * 1024
+ERASURES_LINES = 1_000_000
+"""Spaces and erased memories that one file of erasures tells of."""
+ERASURES_LINE_BYTES = 4_096
 HTTP_STORE_BODY_BYTES = 64 * 1024 * 1024
 """A batch of documents that a runtime elsewhere sends to the store that it keeps its memory in."""
 

@@ -50,6 +50,12 @@ if TYPE_CHECKING:
         MemoryEmbedRequest,
         ModelSwitchRequest,
     )
+    from elytron_core.contracts.erasures import (
+        MemoryErasuresApplyReport,
+        MemoryErasuresApplyRequest,
+        MemoryErasuresKeepReport,
+        MemoryErasuresKeepRequest,
+    )
     from elytron_core.contracts.governing import (
         CandidateListReport,
         CandidateListRequest,
@@ -108,11 +114,7 @@ if TYPE_CHECKING:
         SummaryDraft,
         SummaryWrite,
     )
-    from elytron_core.contracts.platform import (
-        CapabilityPolicy,
-        MemoryCapabilitiesRequest,
-        MemoryCapabilityCatalog,
-    )
+    from elytron_core.contracts.platform import CapabilityPolicy, MemoryCapabilitiesRequest, MemoryCapabilityCatalog
     from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, Pressure
     from elytron_core.contracts.recalling import (
         Diversity,
@@ -176,12 +178,8 @@ if TYPE_CHECKING:
         TurnDraft,
     )
     from elytron_core.errors import ElytronError
-    from elytron_core.planes.actors import (
-        ActorAttribution,
-    )
-    from elytron_core.planes.attributes import (
-        Attribute,
-    )
+    from elytron_core.planes.actors import ActorAttribution
+    from elytron_core.planes.attributes import Attribute
     from elytron_core.planes.candidates import (
         CandidateDraft,
         DiagnosticProposal,
@@ -193,27 +191,12 @@ if TYPE_CHECKING:
         SoulProposal,
         Verdict,
     )
-    from elytron_core.planes.derived_refs import (
-        DerivedMemoryRef,
-        TranscriptEvidenceRef,
-    )
-    from elytron_core.planes.evidence import (
-        EvidenceAuthority,
-        Trust,
-    )
-    from elytron_core.planes.host_refs import (
-        HostOpaqueRef,
-        HostRefRelation,
-        HostRefVisibility,
-    )
+    from elytron_core.planes.derived_refs import DerivedMemoryRef, TranscriptEvidenceRef
+    from elytron_core.planes.evidence import EvidenceAuthority, Trust
+    from elytron_core.planes.host_refs import HostOpaqueRef, HostRefRelation, HostRefVisibility
     from elytron_core.planes.procedural import ReuseOutcome
-    from elytron_core.planes.profiles import (
-        ProfileName,
-    )
-    from elytron_core.planes.subjects import (
-        SoulBinding,
-        SubjectMount,
-    )
+    from elytron_core.planes.profiles import ProfileName
+    from elytron_core.planes.subjects import SoulBinding, SubjectMount
     from elytron_core.planes.tools import AgentToolDescriptor, AgentToolRegistryRef, AgentToolRegistrySnapshot
     from elytron_core.planes.transcript import Message
     from elytron_core.policy.fingerprints import with_fingerprints
@@ -294,6 +277,10 @@ __all__ = [
     "MemoryEmbedReport",
     "MemoryEmbedRequest",
     "MemoryEraseRequest",
+    "MemoryErasuresApplyReport",
+    "MemoryErasuresApplyRequest",
+    "MemoryErasuresKeepReport",
+    "MemoryErasuresKeepRequest",
     "MemoryExportReport",
     "MemoryExportRequest",
     "MemoryFinalizeTurnReport",

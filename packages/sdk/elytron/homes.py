@@ -11,6 +11,9 @@ HOMES: Final = MappingProxyType(
             "ContinuityReport ContinuityRequest ContinuitySnapshot SnapshotMode"
         ),
         "elytron_core.contracts.embedding": "EmbeddingOutcome MemoryEmbedReport MemoryEmbedRequest ModelSwitchRequest",
+        "elytron_core.contracts.erasures": (
+            "MemoryErasuresApplyReport MemoryErasuresApplyRequest MemoryErasuresKeepReport MemoryErasuresKeepRequest"
+        ),
         "elytron_core.contracts.governing": (
             "CandidateListReport CandidateListRequest CandidateResolveReport CandidateResolveRequest "
             "CandidatesWrite MemoryMergeReport MemoryMergeRequest Resolution"

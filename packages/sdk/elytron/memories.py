@@ -91,15 +91,21 @@ async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /
     if record is None:
         return dict.fromkeys(ids)
     places = {memory_id: place(record, memory_id) for memory_id in ids}
-    refs = list(dict.fromkeys(ref for ref, _ in places.values() if ref is not None))
-    found: dict[Ref, Memory] = {}
-    for start in range(0, len(refs), limits.SCAN_MAX):
-        page = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
-        found |= {document.ref: _stored(document) for document in page if document is not None}
+    found = await stored_at(ctx, scope, dict.fromkeys(ref for ref, _ in places.values() if ref is not None))
     return {
         memory_id: _part_of(found[ref], part) if ref is not None and ref in found else None
         for memory_id, (ref, part) in places.items()
     }
+
+
+async def stored_at(ctx: OperationContext, scope: Scope, refs: Iterable[Ref], /) -> dict[Ref, Memory]:
+    """Return what stands at each of `refs` where anything does; of a turn its first message."""
+    asked = list(refs)
+    found: dict[Ref, Memory] = {}
+    for start in range(0, len(asked), limits.SCAN_MAX):
+        page = await ctx.store.get(scope.space, asked[start : start + limits.SCAN_MAX])
+        found |= {document.ref: _stored(document) for document in page if document is not None}
+    return found
 
 
 def _stored(document: Document) -> Memory:

@@ -115,6 +115,8 @@ class BlockingMemory(Generic[FaceT]):
     export = blocking(MemoryFace.export)
     export_space = blocking(MemoryFace.export_space)
     import_archive = blocking(MemoryFace.import_archive)
+    keep_erasures = blocking(MemoryFace.keep_erasures)
+    apply_erasures = blocking(MemoryFace.apply_erasures)
     embed = blocking(MemoryFace.embed)
     switch_model = blocking(MemoryFace.switch_model)
     recover = blocking(MemoryFace.recover)

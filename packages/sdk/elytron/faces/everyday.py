@@ -8,7 +8,7 @@ from elytron import given, plain
 from elytron.clearing import delete_all
 from elytron.faces.face import Face
 from elytron_core import limits
-from elytron_core.contracts import control, inspecting, moving, projecting, recalling, writing
+from elytron_core.contracts import control, erasures, inspecting, moving, projecting, recalling, writing
 
 
 class EverydayFace(Face):
@@ -248,6 +248,22 @@ class EverydayFace(Face):
         if not isinstance(source, moving.MemoryImportRequest):
             source = moving.MemoryImportRequest(path=fspath(source))
         return await self.operate(source, moving.MemoryImportReport)
+
+    async def keep_erasures(
+        self, target: str | PathLike[str] | erasures.MemoryErasuresKeepRequest, /
+    ) -> erasures.MemoryErasuresKeepReport:
+        """Write what was erased to a file, beside what it tells already; it holds no content."""
+        if not isinstance(target, erasures.MemoryErasuresKeepRequest):
+            target = erasures.MemoryErasuresKeepRequest(path=fspath(target))
+        return await self.operate(target, erasures.MemoryErasuresKeepReport)
+
+    async def apply_erasures(
+        self, source: str | PathLike[str] | erasures.MemoryErasuresApplyRequest, /
+    ) -> erasures.MemoryErasuresApplyReport:
+        """Erase again what such a file tells of, where an older copy brought it back."""
+        if not isinstance(source, erasures.MemoryErasuresApplyRequest):
+            source = erasures.MemoryErasuresApplyRequest(path=fspath(source))
+        return await self.operate(source, erasures.MemoryErasuresApplyReport)
 
     async def recover(
         self, request: inspecting.MemoryRecoverRequest | None = None, /

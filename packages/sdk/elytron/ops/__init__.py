@@ -3,6 +3,7 @@
 from elytron.ops.continuity import export_continuity, import_continuity, read_continuity
 from elytron.ops.control import correct, erase, forget
 from elytron.ops.embedding import embed, switch_model
+from elytron.ops.erasures import apply_erasures, keep_erasures
 from elytron.ops.governing import list_candidates, merge_facts, resolve_candidate
 from elytron.ops.inspecting import inspect, replay
 from elytron.ops.living import close, recover
@@ -40,6 +41,7 @@ from elytron.ops.writing import write
 
 __all__ = [
     "add_agent_skill_dir",
+    "apply_erasures",
     "cancel_job",
     "capabilities",
     "close",
@@ -63,6 +65,7 @@ __all__ = [
     "import_archive",
     "import_continuity",
     "inspect",
+    "keep_erasures",
     "list_agent_tool_registries",
     "list_candidates",
     "list_jobs",

@@ -2,7 +2,7 @@
 
 from elytron import ops
 from elytron.registry.declaring import AnyOperation, Operation, Repeat, Role
-from elytron_core.contracts import control, inspecting, moving, projecting, recalling, writing
+from elytron_core.contracts import control, erasures, inspecting, moving, projecting, recalling, writing
 
 EVERYDAY: tuple[AnyOperation, ...] = (
     Operation("write", writing.MemoryWriteRequest, writing.MemoryWriteReport, ops.write,
@@ -22,6 +22,11 @@ EVERYDAY: tuple[AnyOperation, ...] = (
               grave=True),
     Operation("import", moving.MemoryImportRequest, moving.MemoryImportReport, ops.import_archive,
               "Read an archive file into the space.", mutates=True, role=Role.OPERATOR, repeat=Repeat.RECEIPT),
+    Operation("keep_erasures", erasures.MemoryErasuresKeepRequest, erasures.MemoryErasuresKeepReport,
+              ops.keep_erasures, "Write what was erased to a file outside of the store.", role=Role.OPERATOR),
+    Operation("apply_erasures", erasures.MemoryErasuresApplyRequest, erasures.MemoryErasuresApplyReport,
+              ops.apply_erasures, "Erase again what a copy that was put back brought back.", mutates=True,
+              role=Role.OPERATOR, repeat=Repeat.RECEIPT, grave=True),
     Operation("get", control.MemoryGetRequest, recalling.RecallHit, ops.get,
               "Read one memory by its id."),
     Operation("list", control.MemoryListRequest, control.MemoryListReport, ops.list_memories,

@@ -1,0 +1,239 @@
+"""What was erased is erased again where an older copy brought it back, and nothing else."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.sdk.told import believe, learn, put, talk
+
+import elytron
+from elytron import MemoryErasuresApplyRequest, MemoryErasuresKeepRequest
+from elytron_core import limits
+from elytron_core.clock import FrozenClock
+from elytron_core.contracts.erasures import ErasuresOutcome
+from elytron_core.contracts.recalling import Plane
+from elytron_core.contracts.transcript import MemoryTranscriptLifecycleRequest, TranscriptLifecycleTransition
+from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, StoreUnavailable, UnreadableFile
+from elytron_core.planes.transcript import Role
+from elytron_core.ports.store import Erased, Erasure
+from elytron_core.scope import Scope
+from elytron_store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+STEPS = "1. Heat water.\n2. Add tea.\n3. Wait."
+SKILL = "runtime_skill__brew"
+GONE = ("the key is under the oar", "red", "Lisbon", "emptied")
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> str:
+    return str(tmp_path / "older.elytron")
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Path:
+    return tmp_path / "erasures.jsonl"
+
+
+@asynccontextmanager
+async def put_back(
+    archive: str, clock: FrozenClock, *, space: str = "ada", store: MemoryStore | str = "memory:"
+) -> AsyncGenerator[elytron.MemoryRuntime]:
+    """Give a memory that is what it was when the archive was taken; time went on."""
+    async with elytron.open(store, space=space, clock=clock) as runtime:
+        await runtime.import_archive(archive)
+        yield runtime
+
+
+async def texts(memory: elytron.MemoryRuntime) -> set[str]:
+    """Return every text that the memory holds, shown or hidden."""
+    page = await memory.list(elytron.MemoryListRequest(hidden=elytron.Hidden.LISTED))
+    return {item.text for item in page.items}
+
+
+async def lived(memory: elytron.MemoryRuntime, archive: str) -> None:
+    """Take an archive of a space, then erase, in every way there is, half of what it holds."""
+    (turn,) = (await memory.add("the key is under the oar", conversation="boat")).ids
+    (first,) = (await talk(memory, (Role.USER, "red"), (Role.ASSISTANT, "green"))).ids
+    (forgotten,) = (await memory.add("forgotten, not erased")).ids
+    (fact,) = (await believe(memory, "home", "Lisbon")).ids
+    await believe(memory, "drink", "tea")
+    await learn(memory, "brew", STEPS)
+    await put(memory, "notes", notes=[{"period": "2026-01-01", "text": "A day."}])
+    await memory.add("emptied", conversation="attic")
+    await memory.export(archive)
+    await memory.erase([turn, first, fact, SKILL])
+    await memory.forget(forgotten)
+    emptying = TranscriptLifecycleTransition.DELETE_RAW
+    attic = Scope(space=memory.scope.space, conversation="attic") if memory.scope is not None else None
+    await memory.request_transcript_lifecycle(MemoryTranscriptLifecycleRequest(scope=attic, transition=emptying))
+
+
+async def test_what_was_erased_goes_again_and_the_rest_stays(
+    memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
+) -> None:
+    await lived(memory, archive)
+    kept = await memory.keep_erasures(told)
+    assert kept.erased == {Plane.TRANSCRIPT: 3, Plane.LONG_TERM: 1, Plane.PROCEDURAL: 1}
+    assert not [word for word in (*GONE, "attic", "brew", "home") if word in told.read_text("utf-8")]
+    async with put_back(archive, clock) as older:
+        before = await texts(older)
+        assert before >= set(GONE)
+        dry = await older.apply_erasures(MemoryErasuresApplyRequest(path=str(told), dry_run=True))
+        assert (dry.outcome, dry.erased, dry.changed) == (ErasuresOutcome.APPLIED, kept.erased, False)
+        assert await texts(older) == before
+        done = await older.apply_erasures(told)
+        assert (done.outcome, done.erased, done.changed) == (ErasuresOutcome.APPLIED, kept.erased, True)
+        assert await texts(older) == {"green", "tea", "forgotten, not erased", "A day."}
+        state = (await older.inspect()).state_fingerprint
+        again = await older.apply_erasures(told)
+        assert (again.outcome, again.changed) == (ErasuresOutcome.NOTHING, False)
+        assert (await older.inspect()).state_fingerprint == state
+    state = (await memory.inspect()).state_fingerprint
+    here = await memory.apply_erasures(told)
+    assert (here.outcome, (await memory.inspect()).state_fingerprint) == (ErasuresOutcome.NOTHING, state)
+
+
+async def test_what_was_written_anew_under_the_same_name_stays(
+    memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
+) -> None:
+    await learn(memory, "brew", STEPS)
+    await memory.add("first", conversation="boat")
+    await memory.export(archive)
+    (second,) = (await memory.add("second", conversation="boat")).ids
+    await memory.erase([SKILL, second])
+    await memory.keep_erasures(told)
+    await learn(memory, "brew", STEPS.replace("tea", "mate"))
+    assert (await memory.keep_erasures(told)).erased == {Plane.PROCEDURAL: 1, Plane.TRANSCRIPT: 1}
+    assert not (await memory.apply_erasures(told)).changed
+    async with put_back(archive, clock) as older:
+        assert (await older.add("another second", conversation="boat")).ids == (second,)
+        assert (await older.apply_erasures(told)).erased == {Plane.PROCEDURAL: 1}
+        assert await texts(older) == {"first", "another second"}
+        # A file that was kept of a history that is gone is not thinned out by what took its place.
+        assert (await older.keep_erasures(told)).erased == {Plane.PROCEDURAL: 1, Plane.TRANSCRIPT: 1}
+
+
+async def test_a_space_that_was_erased_as_a_whole_goes_as_a_whole(
+    memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
+) -> None:
+    await memory.add("the key is under the oar")
+    await memory.export(archive)
+    whole = MemoryErasuresKeepRequest(path=str(told), whole_space="ada")
+    with pytest.raises(NotFound, match="no space of this name that is gone"):
+        await memory.keep_erasures(whole)
+    await memory.keep_erasures(told)
+    with pytest.raises(InvalidInput, match="repeat that name"):
+        await memory.keep_erasures(MemoryErasuresKeepRequest(path=str(told), whole_space="bob"))
+    await memory.erase(whole_space="ada")
+    with pytest.raises(NotFound, match="repeat whole_space"):
+        await memory.keep_erasures(told)
+    assert (await memory.keep_erasures(whole)).is_whole
+    await memory.add("another ada's")
+    assert not (await memory.apply_erasures(told)).changed
+    async with put_back(archive, clock) as older:
+        assert (await older.apply_erasures(MemoryErasuresApplyRequest(path=str(told), dry_run=True))).erased == {
+            Plane.TRANSCRIPT: 1
+        }
+        assert (await older.apply_erasures(told)).changed
+        assert not (await older.inspect()).exists
+        assert (await older.apply_erasures(told)).outcome is ErasuresOutcome.NOTHING
+    async with put_back(archive, clock) as lived_in:
+        await lived_in.add("written since")
+        since = await lived_in.apply_erasures(told)
+        assert (since.outcome, since.changed) == (ErasuresOutcome.WRITTEN_SINCE, False)
+        assert len(await texts(lived_in)) == 2
+
+
+async def test_a_space_that_was_restored_under_another_name_loses_it_too(
+    memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
+) -> None:
+    await lived(memory, archive)
+    await memory.keep_erasures(told)
+    async with put_back(archive, clock, space="ada again") as older:
+        assert (await older.apply_erasures(told)).changed
+        assert not await texts(older) & set(GONE)
+
+
+class DyingStore(MemoryStore):
+    """A store whose first physical erasure does not happen."""
+
+    erasures = 0
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        self.erasures += 1
+        if self.erasures == 1:
+            raise StoreUnavailable("the process dies here")
+        return await super().erase(erasure)
+
+
+async def test_one_that_was_killed_in_between_is_finished(
+    memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
+) -> None:
+    await lived(memory, archive)
+    kept = await memory.keep_erasures(told)
+    store = DyingStore()
+    async with put_back(archive, clock, store=store) as older:
+        with pytest.raises(StoreUnavailable):
+            await older.apply_erasures(told)
+        assert (await older.apply_erasures(told)).erased == kept.erased
+        assert store.erasures == 2
+        assert (await older.apply_erasures(told)).outcome is ErasuresOutcome.NOTHING
+
+
+HEAD = '{"format":"elytron.erasures","lines":1,"version":1}\n'
+SPACE = '{"space":"ada","identity":"00"}\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "s3cret\n",
+        '{"schema_name":"elytron.heads","s3cret":1}\n',
+        HEAD,
+        HEAD + SPACE.rstrip("\n"),
+        HEAD + SPACE + SPACE,
+        HEAD + '{"collection":"turns","key":"00","at":1}\n',
+        HEAD + '{"space":"ada","identity":"00","identity":"01"}\n',
+        HEAD.replace('"version":1', '"version":2') + SPACE,
+        HEAD.replace('"lines":1', '"lines":2') + SPACE + '{"collection":"space","key":"0","at":1}\n',
+        HEAD + '{"space":"' + "s3cret" * 1_000 + '"}\n',
+    ],
+)
+async def test_a_damaged_file_is_refused_and_left_alone(memory: elytron.MemoryRuntime, told: Path, text: str) -> None:
+    await memory.add("tea")
+    told.write_text(text, "utf-8")
+    for refused in (memory.apply_erasures(told), memory.keep_erasures(told)):
+        with pytest.raises(UnreadableFile) as caught:
+            await refused
+        assert "s3cret" not in str(caught.value)
+    assert told.read_text("utf-8") == text
+
+
+async def test_a_file_that_cannot_be_read_or_written_is_told(
+    memory: elytron.MemoryRuntime, tmp_path: Path, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (turn,) = (await memory.add("tea")).ids
+    await memory.erase(turn)
+    with pytest.raises(UnreadableFile, match="cannot be opened"):
+        await memory.apply_erasures(told)
+    with pytest.raises(StoreUnavailable, match="folder of yours"):
+        await memory.keep_erasures(tmp_path / "nowhere" / "erasures.jsonl")
+    await memory.keep_erasures(told)
+    lines = [json.loads(line) for line in told.read_text("utf-8").splitlines()]
+    assert [sorted(line) for line in lines] == [
+        ["format", "lines", "version"],
+        ["identity", "space"],
+        ["at", "collection", "key"],
+    ]
+    monkeypatch.setattr(limits, "ERASURES_LINES", 1)
+    with pytest.raises(UnreadableFile):
+        await memory.apply_erasures(told)
+    told.unlink()
+    with pytest.raises(LimitExceeded):
+        await memory.keep_erasures(told)
+    assert [path.name for path in tmp_path.iterdir()] == []
