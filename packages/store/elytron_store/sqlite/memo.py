@@ -6,8 +6,9 @@ too.
 
 What was read or written a moment ago still lies in memory, the system's or SQLite's own. When somebody has committed
 since, small reads of that kind are done again where they are asked for: waiting for a thread would take several times
-as long. Most other documents lie there too, so that a few small ones are read here as well, as long as it takes next to
-no time; where a disk was waited for, threads read them for a while. All other reads are a thread's.
+as long. Most of the rest lies there too, so that a few small documents, some entries and short scans are read here as
+well, as long as it takes next to no time; where a disk was waited for, threads read them for a while. All other reads
+are a thread's.
 """
 
 import math
@@ -119,11 +120,12 @@ class Memo:
     def journal(self, version: int, look: Look, /) -> Sequence[JournalEntry] | None:
         """Return what a look at a journal shows at `version`, told just now."""
         entries = self._looks.get(look)
-        if entries is not None or not version or look[0] not in self._looked:
+        if entries is not None or not version:
             return entries
         space, after, limit = look
         few = min(limit, limits.STORE_MEMO_AT_ONCE)
-        entries = self._here(reading.journal, space, after, few)
+        read = self._here if space in self._looked else self._swiftly
+        entries = read(reading.journal, space, after, few)
         if entries is None or len(entries) == few < limit:
             return None
         self.keep_journal(version, look, entries)
@@ -141,7 +143,8 @@ class Memo:
         if len(missing) > limits.STORE_MEMO_AT_ONCE:
             return None
         if any((space, ref) not in self._read for ref in missing):
-            read = self._swiftly(space, missing)
+            rules.require_get(space, missing)
+            read = self._swiftly(reading.get_small, space, missing, limits.STORE_MEMO_DOCUMENT_BYTES)
         else:
             read = self._here(reading.get, space, missing)
         # All that is returned must have stood at one moment.
@@ -158,11 +161,14 @@ class Memo:
             return None
         space, page = scan
         documents = self._standing(version, space).scans.get(page)
-        if documents is not None or scan not in self._scanned:
+        if documents is not None:
             return documents
-        few = min(page.limit, limits.STORE_MEMO_AT_ONCE)
-        documents = self._here(reading.scan, space, page._replace(limit=few))
-        if documents is None or len(documents) == few < page.limit:
+        few = page._replace(limit=min(page.limit, limits.STORE_MEMO_AT_ONCE))
+        if scan in self._scanned:
+            documents = self._here(reading.scan, space, few)
+        else:
+            documents = self._swiftly(reading.scan_small, space, few, limits.STORE_MEMO_DOCUMENT_BYTES)
+        if documents is None or len(documents) == few.limit < page.limit:
             return None
         self.keep_scan(version, scan, documents)
         return documents
@@ -295,14 +301,13 @@ class Memo:
                 stand.documents.popitem(last=False)
                 self._count -= 1
 
-    def _swiftly(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None] | None:
-        """Return what stands at `refs`, which may lie on a disk; None where one is large, or it takes too long."""
+    def _swiftly(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T | None:
+        """Return what `function` reads, which may lie on a disk; None where it takes too long."""
         began, waited = time.perf_counter(), _disk_waits()
         if began < self._swift_from:
             return None
-        rules.require_get(space, refs)
         self._until = began + limits.STORE_MEMO_HELD_S
-        read = self._here(reading.get_small, space, refs, limits.STORE_MEMO_DOCUMENT_BYTES)
+        read = self._here(function, *args)
         self._until, ended = math.inf, time.perf_counter()
         if ended - began > limits.STORE_MEMO_HELD_S and (waited is None or waited != _disk_waits()):
             self._swift_from = ended + (ended - began) / limits.STORE_MEMO_HELD_SHARE

@@ -13,8 +13,8 @@ _DOCUMENT = 'SELECT collection, key, revision, body, "check" FROM documents WHER
 # Of a body only the length is looked at before it is known to be small.
 _SMALL = _DOCUMENT.replace("body", "CASE WHEN length(body) <= ? THEN body END")
 _ONE = _DOCUMENT + "collection = ? AND key = ?"
-_UP = _DOCUMENT + "collection = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
-_DOWN = _DOCUMENT + "collection = ? AND key >= ? AND key < ? AND key < ? ORDER BY key DESC LIMIT ?"
+_UP = "collection = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
+_DOWN = "collection = ? AND key >= ? AND key < ? AND key < ? ORDER BY key DESC LIMIT ?"
 _BEHIND_ALL = "\U0010ffff"
 _JOURNAL = (
     'SELECT sequence, at, action, collection, key, digest, "check" FROM journal '
@@ -34,7 +34,7 @@ def get(raw: Raw, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document |
 def get_small(raw: Raw, space: SpaceId, refs: Sequence[Ref], most: int, /) -> Sequence[Document | None] | None:
     """Return the same where no body has more than `most` bytes; None where one has, which is not read."""
     found = _found(raw, _SMALL, (most, space), refs)
-    return _placed(space, refs, found) if all(body is not None for _, _, _, body, _ in found) else None
+    return _placed(space, refs, found) if _is_whole(found) else None
 
 
 def _found(raw: Raw, select: str, within: tuple[str | int, ...], refs: Sequence[Ref]) -> Sequence[Any]:
@@ -65,12 +65,27 @@ class Page(NamedTuple):
 
 def scan(raw: Raw, space: SpaceId, page: Page, /) -> Sequence[Document]:
     """Return a page of documents, as `Store.scan` tells."""
+    return [rows.document(space, row) for row in _scanned(raw, _DOCUMENT, (space,), page)]
+
+
+def scan_small(raw: Raw, space: SpaceId, page: Page, most: int, /) -> Sequence[Document] | None:
+    """Return the same where no body has more than `most` bytes; None where one has, which is not read."""
+    found = _scanned(raw, _SMALL, (most, space), page)
+    return [rows.document(space, row) for row in found] if _is_whole(found) else None
+
+
+def _is_whole(found: Sequence[Any]) -> bool:
+    """Tell whether every body was read."""
+    return all(body is not None for _, _, _, body, _ in found)
+
+
+def _scanned(raw: Raw, select: str, within: tuple[str | int, ...], page: Page) -> Sequence[Any]:
     # Keys are ASCII, so what is not lies behind them all; a lone surrogate could not even be asked for.
     prefix = page.prefix if page.prefix.isascii() else _BEHIND_ALL
     after = page.after if page.after.isascii() else _BEHIND_ALL
-    statement, start = (_DOWN, after or _BEHIND_ALL) if page.descending else (_UP, after)
-    found = raw.execute(statement, (space, page.collection, prefix, prefix + _BEHIND_ALL, start, page.limit))
-    return [rows.document(space, row) for row in found.fetchall()]
+    order, start = (_DOWN, after or _BEHIND_ALL) if page.descending else (_UP, after)
+    asked = (page.collection, prefix, prefix + _BEHIND_ALL, start, page.limit)
+    return raw.execute(select + order, (*within, *asked)).fetchall()
 
 
 def journal(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
