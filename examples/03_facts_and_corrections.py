@@ -1,17 +1,12 @@
 """A fact is judged before it is kept, superseded when the world changes, corrected when it was wrong."""
 
 import elytron
-from elytron_core.clock import instant
-from elytron_core.planes.long_term import Authority, Kind
+from elytron import Authority, Kind
 
 
 def propose(memory: elytron.SyncMemoryRuntime, content: str, *, observed: str, by: Authority) -> str:
     """Propose a value for the slot (profile, home), print what admission says, and return the id of what is kept."""
-    draft = elytron.FactDraft(
-        fact_kind=Kind.PROFILE, topic="home", content=content, authority=by, observed_at=instant(observed)
-    )
-    report = memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(draft,))))
-    decision = report.decisions[0]
+    decision = memory.add_fact("home", content, kind=Kind.PROFILE, authority=by, at=observed).decisions[0]
     because = f", because {decision.reason}" if decision.reason else ""
     print(f"{decision.outcome:<10} {content!r} ({by}){because}")
     return str(decision.id)
@@ -26,9 +21,7 @@ with elytron.open("memory:") as memory:
 
     print("\nwhat is believed now:", memory.recall("Where does Ada live?").hits[0].text)
 
-    memory.correct(
-        elytron.MemoryCorrectRequest(id=current, content="Ada lives in Lisbon", reason="English spelling, please")
-    )
+    memory.correct(current, "Ada lives in Lisbon", reason="English spelling, please")
     print("after the correction:", memory.recall("Where does Ada live?").hits[0].text)
 
     print("\nthe slot's history:")

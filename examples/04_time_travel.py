@@ -1,19 +1,13 @@
 """Two clocks: `as_of` asks what held at a time, `known_at` asks what was believed at a time."""
 
 import elytron
-from elytron_core.clock import FrozenClock, as_datetime, instant
-from elytron_core.planes.long_term import Authority, Kind
+from elytron import Authority, Kind, instant
+from elytron_core.clock import FrozenClock, as_datetime
 
 
 def tell(memory: elytron.SyncMemoryRuntime, employer: str, *, since: str) -> None:
-    draft = elytron.FactDraft(
-        fact_kind=Kind.PROFILE,
-        topic="employer",
-        content=f"Ada works for {employer}",
-        authority=Authority.USER_ASSERTED,
-        observed_at=instant(since),
-    )
-    memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(draft,))))
+    by = Authority.USER_ASSERTED
+    memory.add_fact("employer", f"Ada works for {employer}", kind=Kind.PROFILE, authority=by, at=since)
 
 
 def ask(

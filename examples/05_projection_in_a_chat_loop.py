@@ -5,7 +5,7 @@ in front of the user's, never into the system text: it is reference data, and sa
 """
 
 import elytron
-from elytron_core.planes.transcript import Role
+from elytron import Role
 
 SYSTEM = "You are a helpful assistant."
 

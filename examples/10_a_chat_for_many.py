@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import elytron
-from elytron_core.ids import SpaceId
-from elytron_core.planes.transcript import Role
+from elytron import Role
 
 BELIEFS = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
 
@@ -32,7 +31,7 @@ async def answer(memory: elytron.MemoryRuntime, user: str, turn_id: str, text: s
         input_messages=(elytron.Message(text=text),),
         assistant_message=elytron.Message(role=Role.ASSISTANT, text=streamed),
     )
-    scope = elytron.Scope(space=SpaceId(user))
+    scope = elytron.Scope(space=user)
     await memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(scope=scope, delta=delta))
     return streamed
 
@@ -51,9 +50,7 @@ async def main(folder: Path) -> None:
         await memory.correct(home.id, "The user lives in Braga", user_id="ada", reason="she said so")
         print("put right:  ", (await memory.recall("where do I live?", filters=BELIEFS, user_id="ada")).hits[0].text)
 
-        ada = elytron.Scope(space=SpaceId("ada"))
-        archive = elytron.MemoryExportRequest(scope=ada, path=str(folder / "ada.elytron"))
-        print("exported:   ", dict((await memory.export(archive)).documents))
+        print("exported:   ", dict((await memory.export(folder / "ada.elytron", user_id="ada")).documents))
         erased = await memory.erase(whole_space="ada", user_id="ada", reason="asked for")
         print("erased:     ", erased.changed, (await memory.recall("hazelnuts", user_id="ada")).outcome.value)
         print("bob is kept:", [fact.text for fact in (await memory.list(filters=BELIEFS, user_id="bob")).items])

@@ -4,8 +4,8 @@ import asyncio
 import json
 
 import elytron
+from elytron import Role
 from elytron.models import ScriptedModel
-from elytron_core.planes.transcript import Role
 
 FACTS = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
 

@@ -1,5 +1,7 @@
 """The tree of errors is what its picture says, and its messages name the way out."""
 
+import copy
+import pickle
 import re
 
 import pytest
@@ -206,6 +208,13 @@ def test_a_message_names_the_thing_and_the_way_out(
     error: ElytronError, message: str, details: dict[str, str | int]
 ) -> None:
     assert (str(error), error.message, error.details()) == (message, message, details)
+
+
+@pytest.mark.parametrize("error", [error for error, _, _ in EVERY], ids=lambda error: error.key)
+def test_an_error_comes_whole_from_another_process(error: ElytronError) -> None:
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+        assert (again.args, again.details()) == (error.args, error.details())
 
 
 def test_every_error_that_is_raised_has_its_example() -> None:

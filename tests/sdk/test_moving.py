@@ -64,7 +64,7 @@ async def test_what_a_killed_restore_left_is_removed_by_the_next(memory: elytron
     await memory.export(tmp_path / "a.elytron")
     async with elytron.open("memory:", space="elsewhere") as other:
         leftover = Batch(
-            space=elytron.Scope(space="elsewhere").space,  # pyright: ignore[reportArgumentType]
+            space=elytron.Scope(space="elsewhere").space,
             at=other.context.clock.now(),
             entries=(Entry(Action.WRITE, Ref("turns", "ab.1")),),
             puts=(Put(Ref("turns", "ab.1"), b"{}", 0),),

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ def test_two_calls_are_enough() -> None:
     with elytron.open("memory:") as memory:
         memory.add("We moved to Lisbon in May.", speaker="Ada")
         assert memory.recall("when did we move?").hits[0].text == "We moved to Lisbon in May."
-        assert memory.scope == elytron.Scope(space="default")  # pyright: ignore[reportArgumentType]
+        assert memory.scope == elytron.Scope(space="default")
 
 
 def test_every_operation_has_its_blocking_twin() -> None:
@@ -38,6 +39,18 @@ def test_it_works_beneath_a_running_loop() -> None:
             return memory.recall("tea").hits[0].text
 
     assert asyncio.run(inside()) == "I like tea"
+
+
+def test_it_is_not_carried_to_another_process() -> None:
+    with elytron.open("memory:") as memory:
+        for one in (memory, memory.runtime):
+            with pytest.raises(TypeError, match="open it in the process that uses it"):
+                pickle.dumps(one)
+
+
+def test_awaiting_one_outside_of_asyncio_names_the_way_out() -> None:
+    with pytest.raises(Unsupported, match="asyncio event loop"):
+        elytron.open("memory:").__aenter__().send(None)
 
 
 def test_a_closed_one_refuses_and_closes_again() -> None:

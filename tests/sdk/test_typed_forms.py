@@ -1,9 +1,12 @@
 """A typed request does what the short form of a call does."""
 
+from pathlib import Path
+
 import pytest
 
 import elytron
 from elytron_core.contracts.control import Hidden, HistoryEvent
+from elytron_core.contracts.moving import ImportMode
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
     RuntimeSkillDetailRequest,
@@ -12,6 +15,7 @@ from elytron_core.contracts.skills import (
 )
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SeededIds
+from elytron_core.planes.long_term import Authority, Kind
 from elytron_core.planes.procedural import ReuseOutcome
 
 pytestmark = pytest.mark.anyio
@@ -90,3 +94,48 @@ async def test_what_names_no_memory_is_refused_by_name() -> None:
             await memory.erase()
         with pytest.raises(InvalidInput, match="content"):
             await memory.correct("01a201bb-ccf0-7000-b08b-3b68fb04bd18")
+
+
+async def test_of_adding_a_fact() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        said = (await memory.add("I drink green tea.")).ids
+        plain = await memory.add_fact(
+            "tea",
+            "Ada drinks green tea",
+            kind=Kind.PREFERENCE,
+            authority=Authority.USER_ASSERTED,
+            at="2026-05-09",
+            citations=said,
+        )
+        kept = await memory.get(plain.ids[0])
+        assert (kept.text, kept.trust, kept.citations) == ("Ada drinks green tea", elytron.Trust.VOUCHED, said)
+        assert kept.at == elytron.instant("2026-05-09")
+        drafts = elytron.LongTermExtraction(facts=(TEA,))
+        typed = await memory.write(elytron.MemoryWriteRequest(write=drafts, dry_run=True))
+        assert typed.decisions[0].plane == plain.decisions[0].plane
+        weaker = await memory.add_fact("tea", "Ada hates tea", kind=Kind.PREFERENCE)
+        assert (weaker.changed, weaker.decisions[0].verdict) == (False, elytron.Verdict.REJECT)
+        with pytest.raises(InvalidInput, match="kind is none of preference"):
+            await memory.add_fact("tea", "Ada drinks tea", kind="taste")  # pyright: ignore[reportArgumentType]
+        with pytest.raises(InvalidInput, match="topic"):
+            await memory.add_fact("", "Ada drinks tea")
+
+
+async def test_of_what_is_about_one_of_many_users(tmp_path: Path) -> None:
+    async with elytron.open("memory:", space=None) as memory:
+        await memory.add(["one", "two"], user_id="ada", conversation="trip")
+        await memory.add_fact("tea", "Ada drinks green tea", user_id="ada")
+        scope = elytron.Scope(space="ada")
+        inspected = await memory.inspect(user_id="ada", check=True)
+        assert inspected == await memory.inspect(elytron.MemoryInspectionRequest(scope=scope, check=True))
+        assert (await memory.inspect(user_id="ada", head=inspected.head)).head_standing == "current"
+        page = await memory.replay("trip", limit=1, user_id="ada")
+        assert [turn.messages[0].text for turn in page.turns] == ["one"]
+        page = await memory.replay("trip", cursor=page.next_cursor, user_id="ada")
+        assert [turn.messages[0].text for turn in page.turns] == ["two"]
+        await memory.export(tmp_path / "ada.elytron", user_id="ada")
+        await memory.import_archive(tmp_path / "ada.elytron", user_id="moved")
+        told = await memory.import_archive(tmp_path / "ada.elytron", mode=ImportMode.BOOTSTRAP, user_id="grace")
+        assert told.imported == {"facts": 1, "turns": 2}
+        moved = await memory.inspect(user_id="moved")
+        assert moved.state_fingerprint == inspected.state_fingerprint

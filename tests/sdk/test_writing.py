@@ -1,17 +1,21 @@
 """What writing promises: evidence once and in order, facts judged, procedures updated."""
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
+from elytron_core.clock import Instant
 from elytron_core.contracts.writing import FactOperation, Outcome, Verdict
 from elytron_core.errors import IdempotencyConflict, InvalidInput, ScopeMissing, TurnConflict
+from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_core.planes.long_term import Authority
 from elytron_core.planes.transcript import Delivery, Role, ToolObservation
 
 pytestmark = pytest.mark.anyio
+NOON = Instant(1_741_003_200_000)
 
 
 async def test_what_was_said_is_stored_in_order_and_found_at_once(memory: elytron.MemoryRuntime) -> None:
@@ -291,11 +295,46 @@ async def test_message_shapes_that_hosts_use_are_taken(memory: elytron.MemoryRun
     said = [turn.messages[0] for turn in (await memory.replay()).turns]
     assert [(message.role.value, message.text, message.speaker, message.at) for message in said] == [
         ("user", "plain", "Bob", None),
-        ("assistant", "said", "Bob", None),
+        ("assistant", "said", None, None),
         ("user", "part one\npart two", "Ada", None),
         ("user", "dated", "Bob", 1_740_909_600_000),
     ]
     assert (await memory.list()).items[0].metadata == {"room": 3}
+
+
+class FromLibrary:
+    """A message as models' libraries give it: an object, here one that can be walked through like pydantic's."""
+
+    def __init__(self, content: object, **more: str) -> None:
+        self.content = content
+        vars(self).update(more)
+
+    def __iter__(self) -> Iterator[tuple[str, object]]:
+        return iter(vars(self).items())
+
+
+async def test_messages_of_models_libraries_are_taken_as_they_are(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(FromLibrary("It is noon.", role="assistant"), speaker="Io")
+    await memory.add(
+        [FromLibrary("Hello?", type="human"), FromLibrary(None, role="assistant"), FromLibrary("Yes.", type="ai")],
+        speaker="Ada",
+    )
+    own = elytron.Message(role=Role.TOOL, text="Noon.", authority=EvidenceAuthority.RUNTIME_OBSERVATION)
+    await memory.add([own, elytron.Message(text="Dated.", at=NOON)], speaker="Ada", at="2025-03-02T10:00:00Z")
+    said = [turn.messages[0] for turn in (await memory.replay()).turns]
+    assert [(message.role.value, message.text, message.speaker, message.at) for message in said] == [
+        ("assistant", "It is noon.", "Io", None),
+        ("user", "Hello?", "Ada", None),
+        ("assistant", "Yes.", None, None),
+        ("tool", "Noon.", None, 1_740_909_600_000),
+        ("user", "Dated.", "Ada", NOON),
+    ]
+
+
+@pytest.mark.parametrize("at", [1_740_909_600, 1_740_909_600.0, 1_740_909_600_000, "2025-03-02T10:00:00Z"])
+async def test_a_number_is_seconds_or_milliseconds_by_its_size(memory: elytron.MemoryRuntime, at: float | str) -> None:
+    await memory.add(["said", {"content": "dated", "timestamp": at}], at=at)
+    assert [turn.messages[0].at for turn in (await memory.replay()).turns] == [1_740_909_600_000] * 2
 
 
 async def test_a_list_for_a_model_is_taken_as_it_is_and_only_words_are_kept(memory: elytron.MemoryRuntime) -> None:

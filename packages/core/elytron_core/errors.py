@@ -48,7 +48,8 @@
 Messages name the thing and the way out; they never hold a value that may be secret.
 """
 
-from typing import ClassVar
+import copyreg
+from typing import Any, ClassVar
 
 
 class ElytronError(Exception):
@@ -69,6 +70,10 @@ class ElytronError(Exception):
         """Return what a machine may want beside the key; no secret, no content."""
         return {name: getattr(self, name) for name in self.told}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process makes it of its message and fields: the arguments that made these are not kept.
+        return vars(copyreg)["__newobj__"], (type(self), *self.args), self.__dict__
+
 
 class InvalidInput(ElytronError):
     key = "invalid_input"
@@ -76,8 +81,7 @@ class InvalidInput(ElytronError):
 
     def __init__(self, *, field: str, problem: str) -> None:
         super().__init__(f"{field} {problem}")
-        self.field = field
-        self.problem = problem
+        self.field, self.problem = field, problem
 
 
 class InvalidJson(InvalidInput):

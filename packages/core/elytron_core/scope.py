@@ -1,6 +1,6 @@
 """Where something happens: whose memory, and which part of the host's world."""
 
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -40,6 +40,20 @@ class Scope(Value):
     channel: Name = DEFAULT_CHANNEL
     chat: Name | None = None
     conversation: Name | None = None
+
+    if TYPE_CHECKING:  # hosts know their users by texts, and need no type of ours for them
+
+        def __init__(
+            self,
+            *,
+            space: str,
+            agent: str | None = None,
+            app: str | None = None,
+            project: str | None = None,
+            channel: str = DEFAULT_CHANNEL,
+            chat: str | None = None,
+            conversation: str | None = None,
+        ) -> None: ...
 
     @property
     def conversation_key(self) -> ConversationKey:

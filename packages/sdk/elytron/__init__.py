@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from elytron.portal import SyncMemoryRuntime
     from elytron.remote import Connecting, RemoteMemory, SyncRemoteMemory, connect
     from elytron.runtime import MemoryRuntime
+    from elytron_core.clock import instant
     from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
     from elytron_core.contracts.continuity import (
         ContinuityExportReport,
@@ -189,19 +190,24 @@ if TYPE_CHECKING:
         OriginTag,
         SkillProposal,
         SoulProposal,
+        Target,
         Verdict,
     )
     from elytron_core.planes.derived_refs import DerivedMemoryRef, TranscriptEvidenceRef
     from elytron_core.planes.evidence import EvidenceAuthority, Trust
     from elytron_core.planes.host_refs import HostOpaqueRef, HostRefRelation, HostRefVisibility
+    from elytron_core.planes.long_term import Authority, Kind, Reach
     from elytron_core.planes.procedural import ReuseOutcome
     from elytron_core.planes.profiles import ProfileName
+    from elytron_core.planes.roles import Role
     from elytron_core.planes.subjects import SoulBinding, SubjectMount
     from elytron_core.planes.tools import AgentToolDescriptor, AgentToolRegistryRef, AgentToolRegistrySnapshot
-    from elytron_core.planes.transcript import Message
+    from elytron_core.planes.transcript import Delivery, Message
     from elytron_core.policy.fingerprints import with_fingerprints
     from elytron_core.policy.spending import Budget
     from elytron_core.scope import Scope
+    from elytron_store import Durability, WhenMissing
+    from elytron_store.sealed.providers import FileKeys
 
 __all__ = [
     "ActorAttribution",
@@ -215,6 +221,7 @@ __all__ = [
     "AgentToolUsageFeedbackWrite",
     "AnyOf",
     "Attribute",
+    "Authority",
     "Budget",
     "CandidateDraft",
     "CandidateListReport",
@@ -236,10 +243,12 @@ __all__ = [
     "ContinuityReport",
     "ContinuityRequest",
     "ContinuitySnapshot",
+    "Delivery",
     "DerivedMemoryRef",
     "DiagnosticProposal",
     "Diversity",
     "Doubt",
+    "Durability",
     "EdgeDraft",
     "ElytronError",
     "EmbeddingOutcome",
@@ -249,6 +258,7 @@ __all__ = [
     "Extraction",
     "FactDraft",
     "FactProposal",
+    "FileKeys",
     "GardenAudience",
     "GardenDraft",
     "GardenProposal",
@@ -268,6 +278,7 @@ __all__ = [
     "JobRunReport",
     "JobRunRequest",
     "Judgement",
+    "Kind",
     "LongTermExtraction",
     "MemoryCapabilitiesRequest",
     "MemoryCapabilityCatalog",
@@ -332,6 +343,7 @@ __all__ = [
     "Pressure",
     "Procedural",
     "ProfileName",
+    "Reach",
     "RecallFilters",
     "RecallHit",
     "RecallOutcome",
@@ -339,6 +351,7 @@ __all__ = [
     "RemoteMemory",
     "Resolution",
     "ReuseOutcome",
+    "Role",
     "RuntimeSkillDeleteRequest",
     "RuntimeSkillDetailRequest",
     "RuntimeSkillEditRequest",
@@ -363,6 +376,7 @@ __all__ = [
     "SummaryWrite",
     "SyncMemoryRuntime",
     "SyncRemoteMemory",
+    "Target",
     "ToolOutcome",
     "TranscriptEvidenceRef",
     "TranscriptImportReport",
@@ -372,8 +386,10 @@ __all__ = [
     "Trust",
     "TurnDraft",
     "Verdict",
+    "WhenMissing",
     "connect",
     "import_transcript",
+    "instant",
     "open",
     "with_fingerprints",
 ]

@@ -1,5 +1,6 @@
 """The four ways into a memory: `async with` and `await`, `with` and `.sync()`."""
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Generator
 from types import TracebackType
@@ -7,6 +8,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from elytron.faces import MemoryFace
 from elytron.portal import BlockingMemory
+from elytron_core.errors import Unsupported
 
 FaceT = TypeVar("FaceT", bound=MemoryFace)
 BlockingT = TypeVar("BlockingT", bound=BlockingMemory[Any])
@@ -35,10 +37,11 @@ class Entering(ABC, Generic[FaceT, BlockingT]):
         )
 
     def __await__(self) -> Generator[Any, None, FaceT]:
+        _require_asyncio()
         return self._open().__await__()
 
     async def __aenter__(self) -> FaceT:
-        self._async = await self._open()
+        self._async = await self
         return self._async
 
     async def __aexit__(
@@ -56,3 +59,11 @@ class Entering(ABC, Generic[FaceT, BlockingT]):
     ) -> None:
         assert self._sync is not None
         self._sync.close()
+
+
+def _require_asyncio() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        way_out = "`with elytron.open(...)` gives blocking calls, which work anywhere"
+        raise Unsupported(f"a memory is awaited in an asyncio event loop, and none runs here: {way_out}") from None

@@ -27,7 +27,7 @@ HOMES: Final = MappingProxyType(
         ),
         "elytron_core.planes.candidates": (
             "CandidateDraft DiagnosticProposal FactProposal GardenProposal Judgement OriginTag SkillProposal "
-            "SoulProposal Verdict"
+            "SoulProposal Target Verdict"
         ),
         "elytron_core.planes.subjects": "SoulBinding SubjectMount",
         "elytron.flows.importing": "TranscriptImportReport import_transcript",
@@ -72,7 +72,12 @@ HOMES: Final = MappingProxyType(
         "elytron_core.errors": "ElytronError",
         "elytron_core.planes.procedural": "ReuseOutcome",
         "elytron_core.planes.tools": "AgentToolDescriptor AgentToolRegistryRef AgentToolRegistrySnapshot",
-        "elytron_core.planes.transcript": "Message",
+        "elytron_core.clock": "instant",
+        "elytron_core.planes.long_term": "Authority Kind Reach",
+        "elytron_core.planes.roles": "Role",
+        "elytron_core.planes.transcript": "Delivery Message",
+        "elytron_store": "Durability WhenMissing",
+        "elytron_store.sealed.providers": "FileKeys",
         "elytron_core.policy.fingerprints": "with_fingerprints",
         "elytron_core.policy.spending": "Budget",
         "elytron_core.scope": "Scope",

@@ -1,9 +1,9 @@
-"""Plain values of everyday calls, turned into typed requests: messages, times, mem0's ids."""
+"""Plain values of everyday calls, turned into typed requests: messages, facts, times, mem0's ids."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from math import isfinite
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pydantic import ValidationError
 
@@ -13,17 +13,28 @@ from elytron.transcripts import shape
 from elytron_core import limits
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.recalling import RecallFilters
-from elytron_core.contracts.writing import TranscriptWrite, TurnDraft
+from elytron_core.contracts.writing import FactDraft, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.model import invalid
+from elytron_core.planes.long_term import Authority, Kind
 from elytron_core.planes.transcript import Message, Role
 from elytron_core.scope import Scope
 from elytron_core.text.names import require_name
 
-Messages = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
-"""A text, one message {role, content, name?, timestamp?}, or a list of either."""
-When = datetime | int | str
-"""A datetime, epoch milliseconds, or ISO 8601 text."""
+
+class SaidByModel(Protocol):
+    """A message as a model's library gives it: its `role` (or `type`) is looked for when it comes."""
+
+    @property
+    def content(self) -> object: ...
+
+
+Said = str | Mapping[str, Any] | Message | SaidByModel
+"""A text, one message {role, content, name?, timestamp?}, a Message, or one as a model's library gives it."""
+Messages = Said | Sequence[Said]
+_Plain = str | Mapping[str, Any] | Message
+When = datetime | float | str
+"""A datetime, ISO 8601 text, or a number: epoch seconds below 100,000,000,000, else milliseconds."""
 
 _FIELDS = frozenset({"role", "content", "name", "timestamp"})
 _BESIDE = frozenset(
@@ -44,20 +55,35 @@ def transcript_of(
 ) -> TranscriptWrite:
     """Return a write of one turn per message; those without words, such as calls of tools, are left out.
 
+    `speaker` names who said what is the user's, or the only message; `at` is when, where a message does not say so.
     Raises InvalidInput where a message is not one, there are too many, or none holds a word.
     """
     listed = _each(messages)
-    moment = instant(at, field="at") if at is not None else None
+    only = len(listed) == 1
+    moment = _moment(at, field="at") if at is not None else None
     labels, fields = texts(tags, field="tags"), _fields(metadata)
     try:
         turns = tuple(
             TurnDraft(messages=(message,), tags=labels, metadata=fields)
             for number, item in enumerate(listed)
-            if (message := _message(number, item, speaker, moment)).text.strip()
+            if (message := _message(number, item, speaker, moment, only=only)).text.strip()
         )
         if not turns:
             raise InvalidInput(field="messages", problem="hold no words: give a text or at least one message with some")
         return TranscriptWrite(turns=turns)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def fact_of(
+    topic: str, content: str, /, *, kind: Kind, authority: Authority, at: When | None, citations: tuple[str, ...]
+) -> FactDraft:
+    """Return the draft of a fact. Raises InvalidInput where a part of it is none."""
+    seen = _moment(at, field="at") if at is not None else None
+    try:
+        return FactDraft(
+            topic=topic, content=content, fact_kind=kind, authority=authority, citations=citations, observed_at=seen
+        )
     except ValidationError as error:
         raise invalid(error) from None
 
@@ -127,31 +153,48 @@ def _fields(metadata: object) -> dict[str, Any]:
     return fields
 
 
-def _each(messages: object) -> list[str | Mapping[str, Any]]:
+def _each(messages: object) -> list[_Plain]:
     """Return the messages one by one. Raises InvalidInput for what is none."""
-    if isinstance(messages, Iterable) and not isinstance(messages, str | Mapping):
-        listed = list(cast("Iterable[object]", messages))
-    else:
-        listed = [cast("object", messages)]
-    if not all(isinstance(item, str | Mapping) for item in listed):
+    # What a model's library gives may be a list of its own fields too: that it has a content says what it is.
+    is_one = isinstance(messages, str | Mapping | Message) or hasattr(messages, "content")
+    if is_one or not isinstance(messages, Iterable):
+        return [_plain(cast("object", messages))]
+    return [_plain(item) for item in cast("Iterable[object]", messages)]
+
+
+def _plain(item: object) -> _Plain:
+    """Return a message of a model's library as the mapping that it stands for, and any other as it is."""
+    if isinstance(item, str | Mapping | Message):
+        return cast("_Plain", item)
+    role = getattr(item, "role", None) or getattr(item, "type", None)
+    if not isinstance(role, str) or not hasattr(item, "content"):
         raise InvalidInput(field="messages", problem="are neither a text, nor a message, nor a list of them")
-    return cast("list[str | Mapping[str, Any]]", listed)
+    return {"role": role, "content": getattr(item, "content", None), "name": getattr(item, "name", None)}
 
 
-def _message(number: int, item: str | Mapping[str, Any], speaker: str | None, at: Instant | None) -> Message:
+def _message(number: int, item: _Plain, speaker: str | None, at: Instant | None, *, only: bool) -> Message:
     if isinstance(item, str):
         return Message(text=item, speaker=speaker, at=at)
+    if isinstance(item, Message):
+        named = item.speaker or (speaker if only or item.role is Role.USER else None)
+        said_at = item.at if item.at is not None else at
+        return Message(role=item.role, text=item.text, speaker=named, at=said_at, authority=item.authority)
     has_words = "content" in item or "tool_calls" in item or "function_call" in item
     if item.keys() - _FIELDS - _BESIDE or not has_words:
         wanted = "takes role, content, name and timestamp, and needs content"
         raise InvalidInput(field=f"messages.{number}", problem=wanted)
-    said_at = instant(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
-    return Message(
-        role=shape.role(item.get("role", Role.USER), what=f"messages.{number}.role"),
-        text=_words(item.get("content"), field=f"messages.{number}.content"),
-        speaker=item.get("name") or speaker,
-        at=said_at,
-    )
+    said_at = _moment(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
+    role = shape.role(item.get("role", Role.USER), what=f"messages.{number}.role")
+    named = item.get("name") or (speaker if only or role is Role.USER else None)
+    text = _words(item.get("content"), field=f"messages.{number}.content")
+    return Message(role=role, text=text, speaker=named, at=said_at)
+
+
+def _moment(given: When, *, field: str) -> Instant:
+    """Return the instant; a number is seconds or milliseconds by its size, as in the transcripts that are imported."""
+    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < shape.SECONDS_BELOW:
+        given *= 1000
+    return instant(given, field=field)
 
 
 def _words(content: object, *, field: str) -> str:

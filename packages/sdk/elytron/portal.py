@@ -10,9 +10,10 @@ from functools import cache, wraps
 from importlib import import_module
 from threading import Thread
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar
 
 from elytron.faces import MemoryFace
+from elytron.faces.face import NOT_CARRIED
 from elytron.runtime import MemoryRuntime
 from elytron_core.errors import StoreClosed
 from elytron_core.scope import Scope
@@ -98,6 +99,7 @@ class BlockingMemory(Generic[FaceT]):
 
     write = blocking(MemoryFace.write)
     add = blocking(MemoryFace.add)
+    add_fact = blocking(MemoryFace.add_fact)
     recall = blocking(MemoryFace.recall)
     search = blocking(MemoryFace.search)
     project = blocking(MemoryFace.project)
@@ -169,6 +171,9 @@ class BlockingMemory(Generic[FaceT]):
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(NOT_CARRIED)
 
     def __enter__(self) -> Self:
         return self

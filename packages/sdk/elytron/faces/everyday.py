@@ -214,23 +214,42 @@ class EverydayFace(Face):
         return await delete_all(self, user_id=user_id, agent_id=agent_id, run_id=run_id)
 
     async def inspect(
-        self, request: inspecting.MemoryInspectionRequest | None = None, /
+        self,
+        request: inspecting.MemoryInspectionRequest | None = None,
+        /,
+        *,
+        check: bool = False,
+        head: str | None = None,
+        user_id: str | None = None,
     ) -> inspecting.MemoryInspectionReport:
         """Say what the space holds, with fingerprints; with `check`, whether its store is sound."""
-        return await self.operate(request or inspecting.MemoryInspectionRequest(), inspecting.MemoryInspectionReport)
+        if request is None:
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            request = inspecting.MemoryInspectionRequest(scope=scope, check=check, head=head)
+        return await self.operate(request, inspecting.MemoryInspectionReport)
 
     async def replay(
-        self, request: str | inspecting.MemoryReplayRequest | None = None, /
+        self,
+        request: str | inspecting.MemoryReplayRequest | None = None,
+        /,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        user_id: str | None = None,
     ) -> inspecting.MemoryReplayReport:
         """Read a conversation's turn ledger a page at a time; a text names the conversation."""
-        if isinstance(request, str):
-            request = inspecting.MemoryReplayRequest(chat_id=request)
-        return await self.operate(request or inspecting.MemoryReplayRequest(), inspecting.MemoryReplayReport)
+        if not isinstance(request, inspecting.MemoryReplayRequest):
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            request = inspecting.MemoryReplayRequest(scope=scope, chat_id=request, limit=limit, cursor=cursor)
+        return await self.operate(request, inspecting.MemoryReplayReport)
 
-    async def export(self, target: str | PathLike[str] | moving.MemoryExportRequest, /) -> moving.MemoryExportReport:
+    async def export(
+        self, target: str | PathLike[str] | moving.MemoryExportRequest, /, *, user_id: str | None = None
+    ) -> moving.MemoryExportReport:
         """Write the whole space to one archive file."""
         if not isinstance(target, moving.MemoryExportRequest):
-            target = moving.MemoryExportRequest(path=fspath(target))
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            target = moving.MemoryExportRequest(scope=scope, path=fspath(target))
         return await self.operate(target, moving.MemoryExportReport)
 
     async def export_space(
@@ -242,11 +261,18 @@ class EverydayFace(Face):
         return await self.operate(target, moving.MemorySpaceExportReport)
 
     async def import_archive(
-        self, source: str | PathLike[str] | moving.MemoryImportRequest, /
+        self,
+        source: str | PathLike[str] | moving.MemoryImportRequest,
+        /,
+        *,
+        mode: moving.ImportMode = moving.ImportMode.FULL_RESTORE,
+        user_id: str | None = None,
     ) -> moving.MemoryImportReport:
         """Read an archive file into the space: exactly into an empty one, or what is new (see ImportMode)."""
         if not isinstance(source, moving.MemoryImportRequest):
-            source = moving.MemoryImportRequest(path=fspath(source))
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            mode = given.word(moving.ImportMode, mode, field="mode")
+            source = moving.MemoryImportRequest(scope=scope, path=fspath(source), mode=mode)
         return await self.operate(source, moving.MemoryImportReport)
 
     async def keep_erasures(

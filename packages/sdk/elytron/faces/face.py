@@ -1,12 +1,15 @@
 """What every face stands on: a request is performed, here or elsewhere, and its report comes back."""
 
 from abc import ABC, abstractmethod
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from elytron_core.model import Value
 from elytron_core.scope import Scope
 
 ReportT = TypeVar("ReportT", bound=Value)
+
+
+NOT_CARRIED = "a memory is neither copied nor pickled: open it in the process that uses it"
 
 
 class Face(ABC):
@@ -20,3 +23,6 @@ class Face(ABC):
     @abstractmethod
     async def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
         """Perform the operation that takes `request` and return what it reports. Raises Unsupported."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(NOT_CARRIED)

@@ -1,11 +1,43 @@
 """The calls of governance, continuity and subjects."""
 
+from collections.abc import Sequence
+
+from elytron import given, plain
 from elytron.faces.face import Face
-from elytron_core.contracts import continuity, governing, subjects
+from elytron_core.contracts import continuity, governing, subjects, writing
+from elytron_core.planes.long_term import Authority, Kind
 
 
 class GoverningFace(Face):
-    """Decide on candidates, fold near duplicates, see where a conversation stands and who takes part."""
+    """Propose and decide on beliefs, fold near duplicates, see where a conversation stands and who takes part."""
+
+    async def add_fact(
+        self,
+        topic: str,
+        content: str,
+        /,
+        *,
+        kind: Kind = Kind.FACT,
+        authority: Authority = Authority.EXTRACTED,
+        at: plain.When | None = None,
+        citations: Sequence[str] = (),
+        user_id: str | None = None,
+    ) -> writing.MemoryWriteReport:
+        """Propose one fact, which is `topic`'s current one if admission says so; the report's decision tells.
+
+        `authority` is who vouches for it, `at` when it was observed, `citations` are ids of messages that it rests on.
+        """
+        draft = plain.fact_of(
+            topic,
+            content,
+            kind=given.word(Kind, kind, field="kind"),
+            authority=given.word(Authority, authority, field="authority"),
+            at=at,
+            citations=given.texts(citations, field="citations"),
+        )
+        scope = plain.scope_of(self.scope, user_id=user_id)
+        request = writing.MemoryWriteRequest(scope=scope, write=writing.LongTermExtraction(facts=(draft,)))
+        return await self.operate(request, writing.MemoryWriteReport)
 
     async def list_candidates(
         self, request: governing.CandidateListRequest | None = None, /

@@ -24,7 +24,7 @@ _ROLES = {role.value: role for role in Role} | {
     "developer": Role.SYSTEM,
     "function": Role.TOOL,
 }
-_SECONDS_BELOW = 100_000_000_000
+SECONDS_BELOW = 100_000_000_000
 """A smaller number is epoch seconds (to the year 5138), a larger one milliseconds (from 1973)."""
 _ID_DIGITS = 32
 
@@ -100,7 +100,7 @@ def moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:
         case bool():
             raise InvalidInput(field=what, problem="is neither a text nor a number")
         case int() | float():
-            return instant(round(value * 1000 if abs(value) < _SECONDS_BELOW else value), field=what)
+            return instant(round(value * 1000 if abs(value) < SECONDS_BELOW else value), field=what)
         case str():
             return instant(value, field=what)
         case _:

@@ -1,0 +1,34 @@
+"""Write the Python of every page to a folder, so that a type checker reads it as the editor of its reader does."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+_FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CONFIG = {"typeCheckingMode": "basic"}
+
+
+def module(page: Path) -> str:
+    """Return the Python of a page as one function, where `await` may stand; lines stand where the page has them."""
+    text = page.read_text(encoding="utf-8")
+    lines = [""] * (text.count("\n") + 1)
+    for found in _FENCE.finditer(text):
+        first = text.count("\n", 0, found.start(1))
+        for number, line in enumerate(found[1].splitlines(), first):
+            lines[number] = f"    {line}" if line else ""
+    lines[0] = "async def page():"
+    return "\n".join([*lines, "    ..."]) + "\n"
+
+
+def main(folder: Path) -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        if _FENCE.search(page.read_text(encoding="utf-8")):
+            name = "_".join(page.relative_to(ROOT).with_suffix("").parts)
+            folder.joinpath(f"{name}.py").write_text(module(page), encoding="utf-8")
+    folder.joinpath("pyrightconfig.json").write_text(json.dumps(_CONFIG), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
