@@ -1,16 +1,24 @@
 """Copying every space from one store to another, at the port that all stores share."""
 
+import errno
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from tests.sdk.meanwhile import Meanwhile
 
+import elytron
+from elytron import migrating
 from elytron.migrating import copy_store
-from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, InvalidInput, LimitExceeded
-from elytron_core.ids import SpaceId
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, SpaceIncomplete, SpaceInUse
+from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes import gateway
-from elytron_core.ports.store import Action, Batch, Committed, Entry, Put, Ref
+from elytron_core.ports.store import Action, Batch, Committed, Entry, Put, Ref, Store
+from elytron_store import open_store
 from elytron_store.memory import MemoryStore
+from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio
 
@@ -38,19 +46,21 @@ async def test_bytes_beside_documents_and_the_times_of_entries_go_along() -> Non
     await source.commit(batch(FILE, ADDRESS, entries=2))
     await source.commit(batch(Ref("of_another_kind", "aa")))
     await source.write_blob(ADA, FILE.key, pieces())
-    (copied,) = await copy_store(source, target)
+    (copied,) = await copy_store(source, target, ids=SeededIds())
     assert (copied.documents, copied.entries, copied.blobs) == (3, 3, 1)
     assert b"".join([chunk async for chunk in target.read_blob(ADA, FILE.key)]) == b"the bytes of a file"
     assert await target.journal(ADA, after=0, limit=10) == await source.journal(ADA, after=0, limit=10)
-    with pytest.raises(InvalidInput):
-        await copy_store(source, target)
+    assert await copy_store(source, target, ids=SeededIds()) == (copied,)
+    await target.commit(replace(batch(Ref("facts", "01")), space=SpaceId("bob")))
+    with pytest.raises(InvalidInput, match="holds something already"):
+        await copy_store(source, target, ids=SeededIds())
 
 
 async def test_more_than_one_batch_of_documents_and_entries_arrives() -> None:
     source, target = MemoryStore(), MemoryStore()
     for start in range(3):
         await source.commit(batch(*(Ref("turns", f"{start}{number:04x}") for number in range(700)), entries=10))
-    (copied,) = await copy_store(source, target)
+    (copied,) = await copy_store(source, target, ids=SeededIds())
     assert (copied.documents, copied.entries) == (2_100, 30)
 
 
@@ -58,7 +68,77 @@ async def test_a_journal_too_short_for_its_documents_is_not_copied() -> None:
     source = MemoryStore()
     await source.commit(batch(*(Ref("turns", f"{number:04x}") for number in range(1_500))))
     with pytest.raises(LimitExceeded):
-        await copy_store(source, MemoryStore())
+        await copy_store(source, MemoryStore(), ids=SeededIds())
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrating, "BATCH", 4)
+
+
+@pytest.fixture
+async def lived(small_batches: None) -> MemoryStore:
+    """Return a store of two spaces, each copied in several batches."""
+    source = MemoryStore()
+    for space in ("ada", "bob"):
+        memory = await elytron.open(source, space=space)
+        await memory.add([f"{space} {number}" for number in range(9)])
+    return source
+
+
+async def broken_off() -> None:
+    raise OSError(errno.EIO, "broken off")
+
+
+async def states(store: Store) -> list[tuple[str, str]]:
+    """Return the fingerprints of both spaces."""
+    found = [await (await elytron.open(store, space=space)).inspect() for space in ("ada", "bob")]
+    return [(report.state_fingerprint, report.event_fingerprint) for report in found]
+
+
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "file", "sealed"])
+async def test_a_copy_that_was_broken_off_shows_no_half_and_goes_on(
+    lived: MemoryStore, engine: str, tmp_path: Path
+) -> None:
+    keys = LocalKeys({"k": bytes(32)}, current="k") if engine == "sealed" else None
+    url = {"sqlite": f"sqlite://{tmp_path}/m.db", "file": f"file://{tmp_path}/m"}.get(engine, "memory:")
+    target = Meanwhile(await open_store(url, clock=FrozenClock(), keys=keys))
+    target.behind_commit("turns", broken_off)
+    with pytest.raises(OSError, match="broken off"):
+        await copy_store(lived, target, ids=SeededIds())
+    half = await elytron.open(target, space="ada")
+    assert not (await half.inspect()).exists
+    with pytest.raises(SpaceIncomplete):
+        await half.add("a tern")
+    assert [item.documents for item in await copy_store(lived, target, ids=SeededIds("again"))] == [11, 11]
+    assert await states(target) == await states(lived)
+    await target.close()
+
+
+async def test_of_two_copies_at_once_one_gets_through_whole(lived: MemoryStore) -> None:
+    inner = MemoryStore()
+    target = Meanwhile(inner)
+    target.behind_commit("turns", lambda: copy_store(lived, inner, ids=SeededIds("theirs")))
+    with pytest.raises(SpaceInUse, match="'ada' was written to in the target meanwhile"):
+        await copy_store(lived, target, ids=SeededIds("ours"))
+    assert await states(inner) == await states(lived)
+
+
+async def test_what_came_to_the_target_from_elsewhere_is_said(lived: MemoryStore) -> None:
+    target = Meanwhile(MemoryStore())
+    stranger = await elytron.open(target, space="eve")
+    target.behind_commit("turns", lambda: stranger.add("I was here first"))
+    with pytest.raises(SpaceInUse, match="'eve' came to the target from elsewhere"):
+        await copy_store(lived, target, ids=SeededIds())
+
+
+async def test_a_space_that_is_there_in_part_is_not_copied(lived: MemoryStore) -> None:
+    half = Meanwhile(MemoryStore())
+    half.behind_commit("turns", broken_off)
+    with pytest.raises(OSError, match="broken off"):
+        await copy_store(lived, half, ids=SeededIds())
+    with pytest.raises(SpaceIncomplete):
+        await copy_store(half, MemoryStore(), ids=SeededIds())
 
 
 class Watched(MemoryStore):
@@ -83,4 +163,4 @@ async def test_a_space_that_changes_meanwhile_is_said() -> None:
         yield
 
     with pytest.raises(Conflict, match="changed while it was copied"):
-        await copy_store(source, Watched(somebody_writes))
+        await copy_store(source, Watched(somebody_writes), ids=SeededIds())

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import assert_never
 
 from elytron.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.context import OperationContext
+from elytron.filling import BATCH, fill, take_over
 from elytron.fingerprints import document_line, state_fingerprint
-from elytron.spaces import REF, RESTORING
+from elytron.spaces import REF
 from elytron.writes.facts import draft_of, write_facts
 from elytron.writes.skills import write_skills
 from elytron.writes.transcripts import ChangedTurn, write_turns
@@ -29,11 +29,10 @@ from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFi
 from elytron_core.ids import SpaceId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.planes.gateway import WITH_BLOBS
-from elytron_core.planes.space import COLLECTIONS, SPACE, SpaceRecord
-from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, JournalEntry, Put, Ref, Require
+from elytron_core.planes.space import COLLECTIONS, SpaceRecord
+from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
 
-BATCH = 1_000
 TURNS_PER_WRITE = 200
 _HOLDS = (
     "holds memories, and a full restore fills an empty one only: name another space, erase this one, "
@@ -74,53 +73,22 @@ async def full_restore(
     if dry_run:
         return report
     try:
-        await _take_over(ctx, scope.space)
+        await take_over(ctx.store, scope.space, at=ctx.clock.now())
         sequence = await _restore(ctx, scope.space, reader, record)
     except Conflict as conflict:
         raise SpaceInUse(space=scope.space, problem=_TAKEN) from conflict
     return report.model_copy(update={"sequence": sequence})
 
 
-async def _take_over(ctx: OperationContext, space: SpaceId) -> None:
-    """Remove what a restore left that was killed, or still runs: that one cannot go on. Raises Conflict."""
-    if not await ctx.store.journal(space, after=0, limit=1):
-        return
-    (mark,) = await ctx.store.get(space, (RESTORING,))
-    # From here on neither a first write nor the other restore gets through, so the erasure takes nobody's memories.
-    taken = Batch(
-        space=space,
-        at=ctx.clock.now(),
-        entries=(Entry(Action.LIFECYCLE, RESTORING),),
-        puts=(Put(RESTORING, b"{}", mark.revision if mark is not None else 0),),
-        requires=(Require(REF, 0),),
-    )
-    await ctx.store.commit(taken)
-    await ctx.store.erase(Erasure(space=space, at=ctx.clock.now(), whole_space=True))
-
-
 async def _restore(ctx: OperationContext, space: SpaceId, reader: ArchiveReader, record: Document) -> int:
     """Commit the archive, and return the last sequence. Raises Conflict where the space was not left alone."""
-    count = _batch_count(reader)
-    # The second mark is this restore's alone: where another one has begun anew, the first stands again, but not this.
-    marks = (RESTORING, Ref(SPACE, ctx.ids.new())) if count > 1 else ()
-    sequence = 0
-    for number, batch in enumerate(_batches(space, reader, record)):
-        sequence = (await ctx.store.commit(_held(batch, marks, number, count))).last
-        if number == 0:
-            for blob in reader.manifest.blobs:
-                await ctx.store.write_blob(space, blob.key, _pieces(reader, blob.key))
-    return sequence
 
+    async def files() -> None:
+        for blob in reader.manifest.blobs:
+            await ctx.store.write_blob(space, blob.key, _pieces(reader, blob.key))
 
-def _held(batch: Batch, marks: Sequence[Ref], number: int, count: int) -> Batch:
-    """Return a batch of a restore so that it is refused where the space is not, or no more, the restore's own."""
-    if count == 1:
-        return replace(batch, requires=(Require(RESTORING, 0),))
-    if number == 0:
-        return replace(batch, puts=(*batch.puts, *(Put(mark, b"{}", 0) for mark in marks)), requires=(Require(REF, 0),))
-    if number < count - 1:
-        return replace(batch, requires=tuple(Require(mark, 1) for mark in marks))
-    return replace(batch, deletes=tuple(Delete(mark, 1) for mark in marks))
+    batches = _batches(space, reader, record)
+    return await fill(ctx.store, batches, count=_batch_count(reader), own=ctx.ids.new(), files=files)
 
 
 async def _pieces(reader: ArchiveReader, key: str) -> AsyncIterator[bytes]:

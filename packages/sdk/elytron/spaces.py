@@ -7,8 +7,8 @@ from elytron_core.planes.space import KEY, SPACE, SpaceRecord
 from elytron_core.ports.store import Action, Entry, Put, Ref, Require, Store
 
 REF = Ref(SPACE, KEY)
-RESTORING = Ref(SPACE, "1")
-"""Stands while an archive is restored in several batches, and where that was broken off: nobody else begins here."""
+FILLING = Ref(SPACE, "1")
+"""Stands while a space is restored or copied to in several batches, or was in part: nobody else begins here."""
 SPACES_KEPT = 65_536
 
 
@@ -41,7 +41,7 @@ class Spaces:
         found = await self.find(space)
         if found is not None:
             return found, False
-        (mark,) = await self._store.get(space, (RESTORING,))
+        (mark,) = await self._store.get(space, (FILLING,))
         if mark is not None and await self.find(space) is None:
             raise SpaceIncomplete(space=space)
         return SpaceRecord(secret=self._ids.secret(32).hex(), created_at=self._clock.now()), True
@@ -56,10 +56,10 @@ def opening_changes(
 ) -> tuple[tuple[Put, ...], tuple[Require, ...], tuple[Entry, ...]]:
     """Return what a write adds to its batch so that it holds in this space and in no successor of it.
 
-    A new space is made by its first write, unless it is being restored; later ones demand that the record they keyed
+    A new space is made by its first write, unless it is being filled; later ones demand that the record they keyed
     their tags with still stands.
     """
     if not is_new:
         return (), (Require(REF, 1),), ()
     body = record.to_bytes()
-    return (Put(REF, body, 0),), (Require(RESTORING, 0),), (Entry(Action.LIFECYCLE, REF, record.digest(body)),)
+    return (Put(REF, body, 0),), (Require(FILLING, 0),), (Entry(Action.LIFECYCLE, REF, record.digest(body)),)

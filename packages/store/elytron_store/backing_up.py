@@ -1,8 +1,6 @@
 """A copy of a whole store while it is in use, read through before it is called a backup."""
 
 import asyncio
-import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from elytron_core.ports.store import CheckReport, Store
 from elytron_store.looking import is_folder, is_there
 from elytron_store.manifest import Manifest
 from elytron_store.opening import StoreAddress, parse_url
+from elytron_store.staging import staged
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +35,15 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
     if address.path is None:
         raise Unsupported("a store that is no file or folder here has no backup of its own: use export, or migrate")
     await asyncio.to_thread(_require_free, address.path, target)
-    partial = target.with_name(f"{target.name}.partial")
     try:
-        await asyncio.to_thread(_remove, partial)
-        made = await asyncio.to_thread(_copy, address, partial)
-        checked = await _checked(address, partial, made, clock=clock)
-        if not checked.ok:
-            raise StoreCorrupt(what="something in the store")
-        await asyncio.to_thread(_place, partial, target)
+        async with staged(target) as stage:
+            made = await asyncio.to_thread(_copy, address, stage.path)
+            checked = await _checked(address, stage.path, made, clock=clock)
+            if not checked.ok:
+                raise StoreCorrupt(what="something in the store")
+            await stage.place()
     except OSError as error:
         raise StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}") from error
-    finally:
-        await asyncio.to_thread(_remove, partial)
     return BackedUp(target, made.engine, made.sealed, _size(target), checked)
 
 
@@ -89,22 +85,6 @@ async def _checked(address: StoreAddress, path: Path, made: Manifest, *, clock: 
     finally:
         await store.close()
     return found
-
-
-def _place(partial: Path, target: Path) -> None:
-    from elytron_store.file.places import sync_folder
-
-    partial.rename(target)
-    sync_folder(target.absolute().parent)
-
-
-def _remove(path: Path) -> None:
-    if is_folder(path):
-        shutil.rmtree(path)
-        return
-    for found in (path, *(path.with_name(path.name + tail) for tail in ("-wal", "-shm", "-journal"))):
-        with suppress(FileNotFoundError):
-            found.unlink()
 
 
 def _size(path: Path) -> int:

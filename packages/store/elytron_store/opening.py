@@ -1,12 +1,13 @@
 """Where a store is, told by a URL or a path, and the one place that knows all engines."""
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from elytron_core.clock import Clock
 from elytron_core.errors import StoreMissing, StoreUrlInvalid
@@ -40,6 +41,10 @@ class StoreAddress:
     engine: Literal["memory", "file", "sqlite", "embedded", "gateway"]
     path: Path | None = None
     url: str | None = None
+
+    def url_at(self, path: Path, /) -> str:
+        """Return the URL of a store of this engine at `path`."""
+        return f"{self.engine}:{quote(os.fspath(path.absolute()), safe='')}"
 
 
 def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = looking.is_folder) -> StoreAddress:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from elytron.migrating import CopiedSpace, copy_store
+from elytron.migrating import CopiedSpace
+from elytron.migrating import migrate as migrate_store
 from elytron_cli import tables
-from elytron_cli.config import Settings
 from elytron_cli.options import command, common
 from elytron_cli.running import output, settings
 from elytron_cli.session import keys_of
@@ -16,7 +16,7 @@ from elytron_core.clock import SystemClock
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
 from elytron_core.ports.keys import KeyProvider
-from elytron_store import WhenMissing, open_store, parse_url
+from elytron_store import parse_url
 from elytron_store.backing_up import back_up
 
 
@@ -73,29 +73,20 @@ def migrate(*, target: str, to_key_file: str | None) -> None:
     """Copy every space of the store into another store, exactly: documents, journal, and the bytes of files.
 
     The other store must be empty. Let nobody write meanwhile. Each space is compared afterwards; indexes are built
-    anew there, and what keeps repeated calls from acting twice stays behind.
+    anew there, and what keeps repeated calls from acting twice stays behind. A new store comes to its place whole or
+    not at all; one that is there already gets each space so, and what was broken off goes on when this is run again.
     """
     found = settings()
     out = output()
     if parse_url(found.store.value) == parse_url(target):
         raise InvalidInput(field="--to", problem="is the store itself")
-    spaces = asyncio.run(_migrated(found, target, to_key_file))
+    copied = migrate_store(
+        found.store.value, target, clock=SystemClock(), keys=keys_of(found), target_keys=_keys(to_key_file)
+    )
+    spaces = asyncio.run(copied)
     report = MigrationReport(engine=parse_url(target).engine, sealed=to_key_file is not None, spaces=spaces)
     rows = [(item.space, f"{item.documents} documents, {item.entries} entries, {item.blobs} files") for item in spaces]
     out.report(report, lambda console: tables.pairs(console, rows or [("spaces", "none")]))
-
-
-async def _migrated(found: Settings, target: str, to_key_file: str | None) -> tuple[CopiedSpace, ...]:
-    clock = SystemClock()
-    source = await open_store(found.store.value, clock=clock, keys=keys_of(found), when_missing=WhenMissing.REFUSE)
-    try:
-        into = await open_store(target, clock=clock, keys=_keys(to_key_file))
-        try:
-            return await copy_store(source, into)
-        finally:
-            await into.close()
-    finally:
-        await source.close()
 
 
 def _keys(file: str | None) -> KeyProvider | None:

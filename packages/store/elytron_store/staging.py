@@ -1,0 +1,109 @@
+"""A store that is made beside its place and put there whole: before that, nothing is at the place."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+from elytron_core.errors import InvalidInput, StoreFailed, StoreUnavailable
+from elytron_store.file.locks import try_lock
+from elytron_store.file.places import create, make_folder, sync_folder
+from elytron_store.looking import is_folder, is_there
+
+_LOCK = "lock"
+_BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a store is made, whose place is `target`."""
+
+    path: Path
+    target: Path
+
+    async def place(self) -> None:
+        """Put the closed store at its place, for good. Raises InvalidInput where something came there meanwhile."""
+        await asyncio.to_thread(self._place)
+
+    def _place(self) -> None:
+        if any(self.path.with_name(self.path.name + tail).exists() for tail in _BESIDE_A_DATABASE):
+            raise StoreFailed(engine="sqlite", doing="closing the copy")
+        try:
+            if self.path.is_dir():
+                with suppress(FileNotFoundError):
+                    self.target.rmdir()  # an empty folder is nothing yet
+                self.path.rename(self.target)
+            else:
+                os.link(self.path, self.target)  # which replaces nothing, unlike a renaming
+        except OSError:
+            if os.path.lexists(self.target):
+                raise InvalidInput(field="target", problem="is there already: name a new file") from None
+            self.path.rename(self.target)  # a file system without links
+        sync_folder(self.target.absolute().parent)
+
+
+def is_free(place: Path, /) -> bool:
+    """Tell whether a store may be put at `place`: nothing is there, or an empty folder. Raises StoreUnavailable."""
+    try:
+        return not any(place.iterdir()) if is_folder(place) else not is_there(place)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot read the folder {place.name!r}: {error.strerror}") from error
+
+
+@asynccontextmanager
+async def staged(target: Path, /) -> AsyncGenerator[Stage]:
+    """Yield where to make the store of `target`; what was not put in place is gone afterwards.
+
+    That is in a folder beside the target, which one caller holds at a time; what a killed one left in it is removed.
+    Raises StoreUnavailable where somebody else makes a store for `target` now, and where nothing can be made there.
+    """
+    folder = target.with_name(f".{target.name}.partial")
+    try:
+        lock = await asyncio.to_thread(_taken, folder)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}") from error
+    if lock is None:
+        raise StoreUnavailable(f"{target.name!r} is being made by somebody else: wait for it, or name another place")
+    with lock:
+        try:
+            yield Stage(folder / "store", target)
+        finally:
+            await asyncio.to_thread(_left, folder)
+
+
+def _taken(folder: Path) -> FileIO | None:
+    """Return the lock of `folder`, which holds nothing else then, or None where somebody has it."""
+    while True:
+        make_folder(folder)
+        try:
+            lock = create(folder / _LOCK)
+        except FileNotFoundError:
+            continue  # who held it went away just now, and took the folder along
+        if not try_lock(lock):
+            lock.close()
+            return None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat()):
+                _clear(folder)
+                return lock
+        lock.close()
+
+
+def _left(folder: Path) -> None:
+    """Leave nothing of `folder`, unless somebody is in it already."""
+    _clear(folder)
+    with suppress(OSError):
+        (folder / _LOCK).unlink()
+        folder.rmdir()
+
+
+def _clear(folder: Path) -> None:
+    for found in folder.iterdir():
+        if found.is_dir():
+            shutil.rmtree(found)
+        elif found.name != _LOCK:
+            found.unlink(missing_ok=True)

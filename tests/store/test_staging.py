@@ -1,0 +1,129 @@
+"""A store is made beside its place, and comes there whole or not at all."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from elytron_core.errors import InvalidInput, StoreFailed, StoreUnavailable
+from elytron_store.staging import is_free, staged
+
+pytestmark = pytest.mark.anyio
+
+FILE, FOLDER = "m.db", "m"
+
+
+def make(place: Path, name: str) -> None:
+    """Leave something that stands for a store."""
+    if name == FOLDER:
+        place.mkdir()
+        place /= "log"
+    place.write_bytes(b"whole")
+
+
+def content(place: Path) -> bytes:
+    return (place / "log" if place.is_dir() else place).read_bytes()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", [FILE, FOLDER])
+async def test_nothing_is_at_the_place_until_all_is(tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    async with staged(target) as stage:
+        make(stage.path, name)
+        assert not target.exists()
+        await stage.place()
+    assert (content(target), names(tmp_path)) == (b"whole", [name])
+
+
+async def test_what_was_not_put_in_place_is_gone(tmp_path: Path) -> None:
+    async with staged(tmp_path / FILE) as stage:
+        make(stage.path, FILE)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("left", [FILE, FOLDER])
+async def test_what_a_killed_one_left_is_removed(tmp_path: Path, left: str) -> None:
+    beside = tmp_path / f".{FILE}.partial"
+    beside.mkdir()
+    make(beside / "store", left)
+    (beside / "lock").touch()
+    async with staged(tmp_path / FILE) as stage:
+        assert not stage.path.exists()
+        make(stage.path, FILE)
+        await stage.place()
+    assert names(tmp_path) == [FILE]
+
+
+async def test_one_makes_a_store_for_a_place_at_a_time(tmp_path: Path) -> None:
+    async with staged(tmp_path / FILE) as stage:
+        make(stage.path, FILE)
+        with pytest.raises(StoreUnavailable, match="being made by somebody else"):
+            async with staged(tmp_path / FILE):
+                pass
+        async with staged(tmp_path / FOLDER) as other:
+            make(other.path, FOLDER)
+            await other.place()
+        await stage.place()
+    assert names(tmp_path) == [FOLDER, FILE]
+
+
+@pytest.mark.parametrize("name", [FILE, FOLDER])
+async def test_what_came_to_the_place_meanwhile_stays(tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    async with staged(target) as stage:
+        make(stage.path, name)
+        make(target, name)
+        (target / "log" if name == FOLDER else target).write_bytes(b"another's")
+        with pytest.raises(InvalidInput, match="is there already"):
+            await stage.place()
+    assert (content(target), names(tmp_path)) == (b"another's", [name])
+
+
+async def test_an_empty_folder_is_a_place(tmp_path: Path) -> None:
+    target = tmp_path / FOLDER
+    target.mkdir()
+    assert is_free(target)
+    async with staged(target) as stage:
+        make(stage.path, FOLDER)
+        await stage.place()
+    assert content(target) == b"whole"
+    assert not is_free(target)
+
+
+async def test_a_file_system_without_links_takes_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_source: Path, _target: Path) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    async with staged(tmp_path / FILE) as stage:
+        make(stage.path, FILE)
+        await stage.place()
+    assert (content(tmp_path / FILE), names(tmp_path)) == (b"whole", [FILE])
+
+
+async def test_a_database_with_something_beside_it_is_not_whole(tmp_path: Path) -> None:
+    async with staged(tmp_path / FILE) as stage:
+        make(stage.path, FILE)
+        stage.path.with_name("store-wal").write_bytes(b"not in the database yet")
+        with pytest.raises(StoreFailed):
+            await stage.place()
+    assert names(tmp_path) == []
+
+
+async def test_a_place_that_cannot_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / FILE).touch()
+    for place in (tmp_path / "none" / FILE, tmp_path / FILE / "below"):
+        with pytest.raises(StoreUnavailable, match="cannot write"):
+            async with staged(place):
+                pass
+
+
+def test_a_place_that_cannot_be_looked_at_is_said(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).symlink_to(tmp_path / FOLDER)
+    with pytest.raises(StoreUnavailable, match="cannot read"):
+        is_free(tmp_path / FOLDER)
