@@ -157,7 +157,8 @@ def test_what_is_kept_counts_before_it_is_looked_up_and_stays_within_that() -> N
         index.search(replace(ASKED, filters=one))
 
     sight = index._state.sights.of(one)  # pyright: ignore[reportPrivateUsage]
-    around = sight.around(np.arange(1, 501))
+    around = sight._all  # pyright: ignore[reportPrivateUsage]
+    assert around is not None
     kept = (sight.mask, around.numbers, around.telling)
     assert index.size_bytes == expected
     assert sum(array.nbytes for array in kept) <= index._state.sights.size_bytes  # pyright: ignore[reportPrivateUsage]

@@ -76,14 +76,14 @@ def segment_of(packed: Packed, /) -> Segment:
 class Found(NamedTuple):
     """The postings of some terms, in the order asked: which term, which row, how often."""
 
-    terms: NDArray[np.int64]
-    rows: NDArray[np.int32]
+    terms: Numbers
+    rows: Numbers
     counts: NDArray[np.uint8]
     counts_of: list[int]
     """How many of them belong to each term."""
 
 
-_NOTHING: Final = (np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8))
+_NOTHING: Final = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
 
 
 class Postings:
@@ -145,17 +145,17 @@ class Postings:
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
         wanted = np.array(codes, np.int32)
-        parts: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]] = []
+        parts: list[tuple[Numbers, Numbers, NDArray[np.uint8]]] = []
         for segment in self._all():
             places = segment.codes.searchsorted(wanted)
             hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
             if len(hits):
                 places = places.take(hits)
-                starts, behind = segment.starts.take(places), segment.starts.take(places + 1)
-                sizes = behind - starts
-                ends = sizes.cumsum()
-                held = (behind - ends).repeat(sizes) + np.arange(int(ends[-1]))
-                parts.append((hits.repeat(sizes), segment.rows.take(held), segment.counts.take(held)))
+                starts, ends = segment.starts.take(places), segment.starts.take(places + 1)
+                runs = list(map(slice, starts.tolist(), ends.tolist()))
+                rows = np.concatenate([segment.rows[run] for run in runs], dtype=np.int64)
+                counts = np.concatenate([segment.counts[run] for run in runs])
+                parts.append((hits.repeat(ends - starts), rows, counts))
         if not parts:
             return Found(*_NOTHING, [0] * len(codes))
         terms, rows, counts = parts[0]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elytron_index.columns import Mask, whole_numbers
+from elytron_index.sights import Lines
 from elytron_index.state import State
 
 Floats = NDArray[np.float64]
@@ -56,7 +57,7 @@ def _best_of_equals(state: State, pool: Rows, score: Floats, limit: int) -> Rows
     return chosen[[key[3] for key in ordered[:limit]]]
 
 
-def best_three(values: Floats, threads: NDArray[np.int32], sizes: NDArray[np.int32], /) -> Floats:
+def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
     """Return for each line of `values`, one a unit, the mean of its thread's three best, none below 0.
 
     `sizes` is how many units its thread has, at most 3. A unit without a thread stands for itself.
@@ -67,7 +68,9 @@ def best_three(values: Floats, threads: NDArray[np.int32], sizes: NDArray[np.int
     keys = (threads.astype(np.uint64) << _BITS) | values.astype(np.float32).view(np.uint32)
     keys.sort(axis=1)
     owners = keys[0] >> _BITS
-    ends = np.append((owners[1:] != owners[:-1]).nonzero()[0], len(owners) - 1)
+    is_last = np.ones(len(owners), np.bool_)
+    np.not_equal(owners[1:], owners[:-1], out=is_last[:-1])
+    ends = is_last.nonzero()[0]
     places, held = ends - _BACK, owners.take(ends)
     best = keys.take(places, axis=1, mode="wrap").astype(np.uint32).view(np.float32).astype(np.float64)
     best *= places > np.concatenate(((-1,), ends[:-1]))

@@ -18,7 +18,7 @@ from elytron_index.query import Filters
 from elytron_index.vectors import ModelVectors
 
 Rows = NDArray[np.int64]
-Lines = NDArray[np.int32]
+Lines = NDArray[np.int32] | NDArray[np.int64]
 
 _TALK_MS: Final = 8 * 3_600_000
 """What was said so much earlier or later lends nothing, even where it stands beside in its thread."""
@@ -42,7 +42,7 @@ class Around:
     They are two tables with a column for each row, so that some rows of all are taken at two strokes.
     """
 
-    numbers: NDArray[np.int32]
+    numbers: Lines
     telling: NDArray[np.float32]
     """How much the rows' texts tell, and how informative they are."""
 
@@ -55,31 +55,32 @@ class Around:
         return self.numbers[:5]
 
     @property
-    def reach(self) -> NDArray[np.int32]:
+    def reach(self) -> Lines:
         """How many of the five there are, at most three."""
         return self.numbers[5]
 
     @property
-    def terms(self) -> NDArray[np.int32]:
+    def terms(self) -> Lines:
         """How many terms their texts have together."""
         return self.numbers[6]
 
     @property
-    def answering(self) -> NDArray[np.int32]:
+    def answering(self) -> Lines:
         """1 where the one before asks and this one does not end in a question."""
         return self.numbers[7]
 
     @property
-    def threads(self) -> NDArray[np.int32]:
+    def threads(self) -> Lines:
         return self.numbers[8]
 
     @property
-    def chars(self) -> NDArray[np.int32]:
+    def chars(self) -> Lines:
         return self.numbers[9]
 
     def of(self, rows: Rows, /) -> "Around":
         """Return the same of some of the rows alone, where these are all."""
-        return Around(self.numbers.take(rows, axis=1), self.telling.take(rows, axis=1))
+        # NumPy takes by numbers of this size: narrower ones it would widen each time anew.
+        return Around(self.numbers.take(rows, axis=1).astype(np.int64), self.telling.take(rows, axis=1))
 
 
 class Sight:

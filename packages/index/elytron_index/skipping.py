@@ -21,7 +21,7 @@ from elytron_index.query import Bm25, IndexQuery
 from elytron_index.selection import edge, highest
 from elytron_index.sights import Around
 from elytron_index.state import State
-from elytron_index.texts import Floats, Local, Rows, Spread, Terms
+from elytron_index.texts import Floats, Integers, Local, Rows, Spread, Terms
 
 LARGE: Final = 1 << 14
 """In spaces with fewer rows everything is read at once."""
@@ -76,7 +76,7 @@ class Word:
             count = max(count, float(run.counts.max()))
         return self.gains.most(self.idf, count) if count else 0.0
 
-    def at(self, rows: NDArray[np.int32], /) -> tuple[Floats, Floats]:
+    def at(self, rows: Integers, /) -> tuple[Floats, Floats]:
         """Return how much of it each of `rows` (ascending) holds, and 1 where that is the word itself."""
         found, exact = np.zeros((2, len(rows)))
         known = 0
@@ -328,13 +328,13 @@ def _joined(state: State, group: Sequence[_Held], others: Mapping[str, float], g
     return Word([Holding(rows, counts, sure[rows])], idf, gains)
 
 
-def _summed(words: Sequence[Word], rows: NDArray[np.int32]) -> Floats:
+def _summed(words: Sequence[Word], rows: Integers) -> Floats:
     total = np.zeros(len(rows))
     for word in words if len(rows) else ():
         _add(total, word, rows, word.at(rows)[0])
     return total
 
 
-def _add(total: Floats, word: Word, rows: NDArray[np.int32], counts: Floats) -> None:
+def _add(total: Floats, word: Word, rows: Integers, counts: Floats) -> None:
     held = np.flatnonzero(counts)
     total[held] += word.gains.of(word.idf, rows[held], counts[held])

@@ -90,7 +90,7 @@ class Texts:
     words: int
     """So many of the terms held are words, those after them names."""
     held: Held
-    others: NDArray[np.int32]
+    others: Rows
     """Rows with a term in a title or label."""
     unheard: Unheard
     related: Sequence[Mapping[str, float]]
@@ -141,14 +141,10 @@ class Texts:
         matched = at(_floats(np.bincount(itself, minlength=size)), lines[0])
         coverage = at(_floats(np.bincount(held.rows, share, size)), lines[0])
         table, lines = _table(size, held, words, lines)
-        total = np.empty((words, lines.shape[1]))
+        together = table.take(lines, axis=1)
+        total = np.add.reduce(together, axis=1)
         # Where nothing is counted in part, one of them holds a term as soon as all together do.
-        most = total if held.exact is None else np.empty_like(total)
-        for place in range(words):
-            together = table[place].take(lines)
-            np.add.reduce(together, axis=0, out=total[place])
-            if held.exact is not None:
-                np.maximum.reduce(together, axis=0, out=most[place])
+        most = total if held.exact is None else np.maximum.reduce(together, axis=1)
         k1, rarity = self.query.body.k1, held.idf[:words, None]
         gains = total / (total + window_norm(self.state, self.query, around))
         gains *= rarity * (k1 + 1.0)
