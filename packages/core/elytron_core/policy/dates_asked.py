@@ -55,7 +55,7 @@ _NEAR: Final = {"today": 0, "tonight": 0, "yesterday": -1, "今天": 0, "昨天"
 _NEAR_WORD = re.compile(r"\b(?:today|tonight|yesterday)\b|今天|昨天|前天", re.IGNORECASE)
 _CHINESE_RELATIVE: Final = {"上周": "last week", "上个月": "last month", "去年": "last year", "今年": "this year"}
 _CHINESE_RELATIVE_WORD = re.compile("|".join(_CHINESE_RELATIVE))
-_DIGIT = re.compile(r"[0-9]")
+_YEAR = re.compile(r"[0-9]{4}")
 _RELATIVE_SIGNS: Final = ("last", "this", "past", "previous", "ago", "today", "tonight", "yesterday")
 """An ASCII text that holds none of these tells no time from where the asker stands."""
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -66,7 +66,7 @@ def spans_in(text: str, now: Instant, /) -> tuple[Span, ...]:
     """Return the distinct times that `text` speaks of, as seen at `now`, in order."""
     is_chinese = not text.isascii()
     has_month, is_relative = (is_chinese or _holds(text, signs) for signs in (MONTHS, _RELATIVE_SIGNS))
-    full = named_in(text) if _DIGIT.search(text) else ()
+    full = named_in(text) if _YEAR.search(text) else ()
     if not (full or has_month or is_relative):
         return ()
     today = as_datetime(now).date()
