@@ -117,6 +117,19 @@ async def test_what_was_written_anew_under_the_same_name_stays(
         assert (await older.keep_erasures(told)).erased == {Plane.PROCEDURAL: 1, Plane.TRANSCRIPT: 1}
 
 
+async def test_a_fact_that_was_only_closed_since_goes(
+    memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
+) -> None:
+    (fact,) = (await believe(memory, "home", "Lisbon")).ids
+    await memory.export(archive)
+    await memory.erase(fact)
+    await memory.keep_erasures(told)
+    async with put_back(archive, clock) as older:
+        await believe(older, "home", "Porto")
+        assert (await older.apply_erasures(told)).erased == {Plane.LONG_TERM: 1}
+        assert await texts(older) == {"Porto"}
+
+
 async def test_a_space_that_was_erased_as_a_whole_goes_as_a_whole(
     memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
 ) -> None:

@@ -16,12 +16,14 @@ from elytron_core.contracts.erasures import ErasuresOutcome, MemoryErasuresApply
 from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import transcript
+from elytron_core.planes import long_term, transcript
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, JournalEntry, Ref
 from elytron_core.scope import Scope
 
 _CUTTING = frozenset({Action.DELETE, Action.LIFECYCLE})
+_SAID_ONCE = frozenset({transcript.TURNS, long_term.FACTS})
+"""What these say never changes: closing or moving one writes nothing anew."""
 _NOT_TOLD = "the file tells of no space of this name that is gone from here"
 
 
@@ -92,6 +94,8 @@ class _Journal:
             return
         elif entry.action in _CUTTING:
             self.cut[entry.ref] = entry.sequence
+        elif entry.ref.collection in _SAID_ONCE:
+            self.written.setdefault(entry.ref, entry.at)
         else:
             self.written[entry.ref] = entry.at
 
