@@ -1,5 +1,6 @@
 """A principal stays in his space and within his kind, whatever he asks for and by which transport."""
 
+import json
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ ADA = Principal(id="u1", kind=PrincipalKind.USER, space=SpaceId("ada"))
 BOB = Principal(id="u2", kind=PrincipalKind.USER, space=SpaceId("bob"))
 DEVICE = Principal(id="d1", kind=PrincipalKind.DEVICE, space=SpaceId("ada"))
 OPERATOR = Principal(id="o1", kind=PrincipalKind.OPERATOR)
+HERS = {"scope": {"space": "ada"}}
 WRITE = b'{"write": {"kind": "transcript", "turns": [{"messages": [{"text": "We moved to Lisbon."}]}]}}'
 
 
@@ -73,6 +75,60 @@ async def test_a_device_does_not_erase_the_whole_space(entrance: Entrance) -> No
     assert key_of(await call(entrance, DEVICE, "erase", whole)) == "permission_refused"
     assert key_of(await call(entrance, DEVICE, "recover")) == "permission_refused"
     assert isinstance(await call(entrance, ADA, "erase", whole), Accepted)
+
+
+def proposing(authority: str) -> dict[str, Any]:
+    """Return a fact on somebody's word, as a write has it and as a snapshot does."""
+    fact = {"topic": "safe", "content": "It opens with 4417.", "authority": authority}
+    return {"write": {"kind": "long_term", "facts": [fact]}}
+
+
+def judged(authority: str) -> dict[str, Any]:
+    proposal = {"target": "long_term", "topic": "safe", "content": "It opens with 4417."}
+    candidate = {"proposal": proposal, "authority": authority, "judgement": {"verdict": "accept"}}
+    return {"write": {"kind": "candidates", "candidates": [candidate]}}
+
+
+@pytest.mark.parametrize("who", [ADA, DEVICE], ids=lambda who: who.kind)
+@pytest.mark.parametrize(
+    ("asked", "borrowed"),
+    [
+        (proposing("operator"), "operator"),
+        (proposing("program"), "program"),
+        (proposing("runtime"), "runtime"),
+        (judged("program_memory_canonical"), "program_memory_canonical"),
+        (judged("runtime_observation"), "runtime_observation"),
+    ],
+)
+async def test_a_member_does_not_lend_himself_the_machines_word(
+    entrance: Entrance, who: Principal, asked: dict[str, Any], borrowed: str
+) -> None:
+    for transport in (Transport.HTTP, Transport.WSS, Transport.MCP):
+        answer = await call(entrance, who, "write", json.dumps(asked).encode(), transport=transport)
+        assert key_of(answer) == "permission_refused"
+        assert f"on the word of {borrowed}" in str(answer)
+    listed = await call(entrance, who, "list")
+    assert isinstance(listed, Accepted)
+    assert listed.report.model_dump()["items"] == ()
+    assert isinstance(await call(entrance, OPERATOR, "write", json.dumps(asked | HERS).encode()), Accepted)
+
+
+@pytest.mark.parametrize("asked", [proposing("user_asserted"), proposing("imported"), judged("user_asserted")])
+async def test_a_member_speaks_for_himself(entrance: Entrance, asked: dict[str, Any]) -> None:
+    assert isinstance(await call(entrance, ADA, "write", json.dumps(asked).encode()), Accepted)
+
+
+async def test_a_snapshot_lends_a_member_no_ones_word(entrance: Entrance) -> None:
+    said = {**proposing("program"), "scope": {"space": "ada", "conversation": "home"}}
+    assert isinstance(await call(entrance, OPERATOR, "write", json.dumps(said).encode()), Accepted)
+    place = {"scope": said["scope"]}
+    taken = await call(entrance, ADA, "export_continuity", json.dumps({**place, "mode": "full_restore"}).encode())
+    assert isinstance(taken, Accepted)
+    snapshot = taken.report.model_dump(mode="json")["snapshot"]
+    assert snapshot["layers"]["facts"]
+    moved = json.dumps({**place, "snapshot": snapshot}).encode()
+    assert key_of(await call(entrance, ADA, "import_continuity", moved)) == "permission_refused"
+    assert isinstance(await call(entrance, OPERATOR, "import_continuity", moved), Accepted)
 
 
 async def test_what_is_wrong_with_an_envelope_is_an_answer(entrance: Entrance) -> None:
