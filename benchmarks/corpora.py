@@ -13,6 +13,8 @@ from elytron_core.ports.models import EmbedderInfo
 DIMENSIONS = 384
 VOCABULARY = 30_000
 QUERIES = 500
+ADDED = 400
+"""So many texts there are to be added to a corpus."""
 _NEAR = 0.5 / DIMENSIONS**0.5
 _AROUND = 0.65 / DIMENSIONS**0.5
 
@@ -29,9 +31,9 @@ class Corpus:
     asked: Matrix
 
 
-def corpus(size: int, /) -> Corpus:
-    """Return `size` texts of 10 to 35 words; the same at every run."""
-    dice, numbers = random.Random(3), np.random.default_rng(7)
+def corpus(size: int, /, *, seed: int = 0) -> Corpus:
+    """Return `size` texts of 10 to 35 words; the same at every run, and others with another `seed`."""
+    dice, numbers = random.Random(3 + seed), np.random.default_rng(7 + seed)
     words = ["".join(dice.choices("bdfgklmnprstvz", k=2)) + "".join(dice.choices("aeiou", k=2)) + f"{place:x}"
              for place in range(VOCABULARY)]  # fmt: skip
     weights = list(accumulate(1 / rank**1.05 for rank in range(1, VOCABULARY + 1)))
@@ -51,6 +53,14 @@ def corpus(size: int, /) -> Corpus:
     return Corpus(texts, vectors, questions, asked)
 
 
+def vectors_of(*known: Corpus) -> dict[str, Matrix]:
+    """Return the vector of each text and question."""
+    found: dict[str, Matrix] = {}
+    for data in known:
+        found |= dict(zip(data.texts, data.vectors, strict=True)) | dict(zip(data.questions, data.asked, strict=True))
+    return found
+
+
 def _unit(rows: Matrix) -> Matrix:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
@@ -60,9 +70,8 @@ class Looked:
 
     info = EmbedderInfo("looked-up", DIMENSIONS)
 
-    def __init__(self, data: Corpus, /) -> None:
-        self._known = dict(zip(data.texts, data.vectors, strict=True))
-        self._known |= dict(zip(data.questions, data.asked, strict=True))
+    def __init__(self, *known: Corpus) -> None:
+        self._known = vectors_of(*known)
 
     async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
         return [self._known[text].tolist() for text in texts]

@@ -1,16 +1,21 @@
-"""One peer over one corpus, in its own environment: a number comes in on a line, how many were found goes out."""
+"""One peer over one corpus, in its own environment.
+
+The number of a question comes in on a line, how many were found goes out. `+` and the number of a text have it added:
+the seconds of that go out, and whether the text is the first that a search by its own vector finds.
+"""
 
 import hashlib
 import json
 import sqlite3
 import sys
+import time
 import uuid
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.corpora import DIMENSIONS, Corpus, corpus
+from benchmarks.corpora import ADDED, DIMENSIONS, Corpus, corpus, vectors_of
 
 
 class Side(Protocol):
@@ -20,6 +25,14 @@ class Side(Protocol):
         """Answer a question; return how many were found."""
         ...
 
+    def add(self, text: str, /) -> None:
+        """Add a text whose vector is known."""
+        ...
+
+    def first(self, text: str, /) -> str:
+        """Return the text that is found first by the vector of `text`."""
+        ...
+
 
 class LangGraph:
     """LangGraph's stores, with vectors."""
@@ -27,7 +40,7 @@ class LangGraph:
     def __init__(self, data: Corpus, store: Any) -> None:
         put: Any = import_module("langgraph.store.base").PutOp
 
-        self._data, self._store = data, store
+        self._data, self._store, self._size = data, store, len(data.texts)
         for start in range(0, len(data.texts), 500):
             puts = [put(("u",), str(place), {"text": text})
                     for place, text in enumerate(data.texts[start : start + 500], start)]  # fmt: skip
@@ -36,9 +49,16 @@ class LangGraph:
     def recall(self, number: int, /) -> int:
         return len(self._store.search(("u",), query=self._data.questions[number], limit=10))
 
+    def add(self, text: str, /) -> None:
+        self._store.put(("u",), str(self._size), {"text": text})
+        self._size += 1
 
-def index_of(data: Corpus) -> dict[str, Any]:
-    known = dict(zip(data.texts, data.vectors, strict=True)) | dict(zip(data.questions, data.asked, strict=True))
+    def first(self, text: str, /) -> str:
+        return self._store.search(("u",), query=text, limit=1)[0].value["text"]
+
+
+def index_of(data: Corpus, more: Corpus) -> dict[str, Any]:
+    known = vectors_of(data, more)
 
     def ready(texts: list[str]) -> list[list[float]]:
         # One of the stores embeds a value as JSON, the other its text.
@@ -47,26 +67,26 @@ def index_of(data: Corpus) -> dict[str, Any]:
     return {"dims": DIMENSIONS, "embed": ready, "fields": ["text"]}
 
 
-def langgraph_sqlite(data: Corpus, folder: Path) -> Side:
+def langgraph_sqlite(data: Corpus, more: Corpus, folder: Path) -> Side:
     made: Any = import_module("langgraph.store.sqlite").SqliteStore
 
     rows = sqlite3.connect(folder / "s.db", check_same_thread=False, isolation_level=None)
-    store = made(rows, index=index_of(data))
+    store = made(rows, index=index_of(data, more))
     store.setup()
     return LangGraph(data, store)
 
 
-def langgraph_memory(data: Corpus, folder: Path) -> Side:  # noqa: ARG001 - one shape for all
+def langgraph_memory(data: Corpus, more: Corpus, folder: Path) -> Side:  # noqa: ARG001 - one shape for all
     made: Any = import_module("langgraph.store.memory").InMemoryStore
-    return LangGraph(data, made(index=index_of(data)))
+    return LangGraph(data, made(index=index_of(data, more)))
 
 
 class Chroma:
     """Chroma, filtered by its user, as a memory of several users must."""
 
-    def __init__(self, data: Corpus, folder: Path) -> None:
+    def __init__(self, data: Corpus, more: Corpus, folder: Path) -> None:
         chromadb: Any = import_module("chromadb")
-        self._data = data
+        self._data, self._known, self._size = data, vectors_of(more), len(data.texts)
         client = chromadb.PersistentClient(str(folder))
         settings = {"hnsw": {"space": "cosine"}}
         self._rows = client.create_collection("memories", configuration=settings, embedding_function=None)
@@ -80,11 +100,21 @@ class Chroma:
         found = self._rows.query(query_embeddings=[self._data.asked[number]], n_results=10, where={"user": "u"})
         return len(found["ids"][0])
 
+    def add(self, text: str, /) -> None:
+        self._rows.add(
+            ids=[str(self._size)], embeddings=[self._known[text]], documents=[text], metadatas=[{"user": "u"}]
+        )
+        self._size += 1
+
+    def first(self, text: str, /) -> str:
+        found = self._rows.query(query_embeddings=[self._known[text]], n_results=1, where={"user": "u"})
+        return found["documents"][0][0]
+
 
 class Mem0:
     """mem0 with its default store, filled through that store's own interface."""
 
-    def __init__(self, data: Corpus, folder: Path) -> None:
+    def __init__(self, data: Corpus, more: Corpus, folder: Path) -> None:
         memory: Any = import_module("mem0").Memory
         self._data = data
         store = {"path": str(folder / "q"), "on_disk": True, "embedding_model_dims": DIMENSIONS, "collection_name": "m"}
@@ -94,7 +124,7 @@ class Mem0:
             "embedder": {"provider": "openai", "config": {"embedding_dims": DIMENSIONS}},
             "llm": {"provider": "openai", "config": {}},
         })  # fmt: skip
-        known = dict(zip(data.questions, data.asked, strict=True))
+        known = vectors_of(data, more)
         ready = self._memory.embedding_model
 
         class Ready:
@@ -117,8 +147,14 @@ class Mem0:
         question = self._data.questions[number]
         return len(self._memory.search(question, top_k=10, filters={"user_id": "u"}, threshold=0.0)["results"])
 
+    def add(self, text: str, /) -> None:
+        self._memory.add(text, user_id="u", infer=False)
 
-SIDES: dict[str, Callable[[Corpus, Path], Side]] = {
+    def first(self, text: str, /) -> str:
+        return self._memory.search(text, top_k=1, filters={"user_id": "u"}, threshold=0.0)["results"][0]["memory"]
+
+
+SIDES: dict[str, Callable[[Corpus, Corpus, Path], Side]] = {
     "langgraph-sqlite": langgraph_sqlite,
     "langgraph-memory": langgraph_memory,
     "chroma": Chroma,
@@ -127,13 +163,20 @@ SIDES: dict[str, Callable[[Corpus, Path], Side]] = {
 
 
 def main(name: str, size: int, folder: Path) -> None:
-    """Take the corpus in, say so, and answer questions until the input ends."""
+    """Take the corpus in, say so, and answer until the input ends."""
     folder.mkdir(parents=True)
-    side = SIDES[name](corpus(size), folder)
+    more = corpus(ADDED, seed=1)
+    side = SIDES[name](corpus(size), more, folder)
     side.recall(0)
     print("ready", flush=True)
     for line in sys.stdin:
-        print(f"found {side.recall(int(line))}", flush=True)
+        if line.startswith("+"):
+            text = more.texts[int(line)]
+            began = time.perf_counter()
+            side.add(text)
+            print(f"added {time.perf_counter() - began} {int(side.first(text) == text)}", flush=True)
+        else:
+            print(f"found {side.recall(int(line))}", flush=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(slots=True)
 class Peer:
-    """One peer's process; it takes the number of a question on a line and answers with a line."""
+    """One peer's process; it takes the number of a question, or of a text to add, on a line and answers with a line."""
 
     name: str
     python: Path
@@ -60,13 +60,22 @@ class Peer:
 
     async def recall(self, number: int, /) -> object:
         """Put a question."""
+        return await self._answer(f"{number}", b"found ")
+
+    async def add(self, number: int, /) -> float:
+        """Have a text added; return the seconds that the peer took, by its own clock."""
+        spent, is_found = (await self._answer(f"+{number}", b"added ")).split()
+        assert is_found == b"1", f"{self.name} does not find what was added"
+        return float(spent)
+
+    async def _answer(self, asked: str, head: bytes) -> bytes:
         assert self.process is not None
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"{number}\n".encode())
+        self.process.stdin.write(f"{asked}\n".encode())
         while line := await self.process.stdout.readline():
-            if line.startswith(b"found "):
-                return int(line.split()[1])
+            if line.startswith(head):
+                return line.removeprefix(head)
         raise AssertionError(f"{self.name} ended")
 
     async def stop(self) -> None:

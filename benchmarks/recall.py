@@ -38,15 +38,15 @@ GOALS = {1_000: 2.5, 10_000: 1.5, 100_000: 1.0}
 Side = Callable[[int], Awaitable[object]]
 
 
-async def filled(path: Path, data: Corpus, /) -> elytron.MemoryRuntime:
+async def filled(path: Path | str, data: Corpus, embedder: Looked | None, /) -> elytron.MemoryRuntime:
     """Return a memory of the corpus: committed, embedded, indexed."""
-    memory = await elytron.open(path, space="bench", embedder=Looked(data), index_bytes=1 << 31)
+    memory = await elytron.open(path, space="bench", embedder=embedder, index_bytes=1 << 31)
     for start in range(0, len(data.texts), CONVERSATION):
         said = data.texts[start : start + CONVERSATION]
         turns = tuple(elytron.TurnDraft(messages=(elytron.Message(text=text),)) for text in said)
         scope = elytron.Scope(space=SpaceId("bench"), conversation=f"c{start}")
         await memory.write(elytron.MemoryWriteRequest(scope=scope, write=elytron.TranscriptWrite(turns=turns)))
-    while (await memory.embed()).outcome is EmbeddingOutcome.MORE:
+    while embedder is not None and (await memory.embed()).outcome is EmbeddingOutcome.MORE:
         pass
     return memory
 
@@ -98,7 +98,7 @@ async def medians(sides: dict[str, Side], rounds: int, /) -> dict[str, Spent]:
 async def compare(size: int, rounds: int, peers: list[Peer], folder: Path, /) -> None:
     """Print one size's table."""
     data = corpus(size)
-    memory = await filled(folder / f"{size}.db", data)
+    memory = await filled(folder / f"{size}.db", data, Looked(data))
     floor = Floor(folder / f"floor-{size}.db", data)
     sides = {"floor": bound(floor), "elytron": ours(memory, data)}
     for peer in peers:
@@ -128,7 +128,7 @@ def show(size: int, rounds: int, found: dict[str, Spent], /, *, of_peers: set[st
 async def profile(size: int, folder: Path, /) -> None:
     """Print where the time of a recall goes."""
     data = corpus(size)
-    memory = await filled(folder / f"{size}.db", data)
+    memory = await filled(folder / f"{size}.db", data, Looked(data))
     ask = ours(memory, data)
     for number in range(ASKED):
         await ask(number)

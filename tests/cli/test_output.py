@@ -13,7 +13,7 @@ from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
 from elytron_cli.exits import exit_code
 from elytron_cli.output import Output, json_text, line, safe
-from elytron_cli.progress import Bar, Unit
+from elytron_cli.progress import Bar, UnaskedBar, Unit
 from elytron_cli.refusal import Refused
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem
@@ -134,6 +134,18 @@ def test_where_nobody_looks_there_is_no_bar(
     with Bar("importing", unit="bytes", shown=shown) as bar:
         bar.at(1, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_a_bar_that_nobody_asked_for_comes_with_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with UnaskedBar("indexing", unit="entries", shown=True) as bar:
+        assert terminal.getvalue() == ""
+        for done in range(0, 3_001, 1_000):
+            bar.at(done, 3_000)
+        bar.at(1, 2)
+    assert all(shown in terminal.getvalue() for shown in ("indexing", "3000/3000", "1/2"))
 
 
 def test_at_a_terminal_errors_and_reports_are_for_people(monkeypatch: pytest.MonkeyPatch) -> None:

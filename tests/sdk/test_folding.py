@@ -315,3 +315,24 @@ class Refusing(MemoryStore):
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         raise StoreFull(engine="memory")
+
+
+@pytest.mark.parametrize("turns", [3, 4, 5, 9, 22])
+async def test_whoever_wants_to_know_is_told_how_far_an_index_is_that_has_to_be_made(
+    monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    monkeypatch.setattr(folding, "PAGE", 4)
+    store, seen = MemoryStore(), list[tuple[int, int]]()
+    writer = await elytron.open(store, space="ada")
+    for number in range(turns):
+        await writer.add(f"tea number {number}")
+    end = (await writer.inspect()).sequence
+    reader = await elytron.open(store, space="ada", progress=lambda done, total: seen.append((done, total)))
+    assert len((await reader.recall("tea", limit=50)).hits) == turns
+    steps = [] if end < 4 else [0, *range(4, end, 3), end]
+    assert seen == [(done, end) for done in steps]
+    seen.clear()
+    await writer.add("tea once more")
+    assert len((await reader.recall("tea", limit=50)).hits) == turns + 1
+    assert seen == []
+    await reader.close()

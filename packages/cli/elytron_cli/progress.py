@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Literal, Self
 
-Unit = Literal["bytes", "texts"]
+Unit = Literal["bytes", "texts", "entries"]
 
 
 class Bar:
@@ -46,6 +46,34 @@ class Bar:
         """Say that `done` of `total` is done."""
         if self._shown:
             self._progress.update(self._task, description=self._what, completed=done, total=total)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+
+class UnaskedBar:
+    """A bar for a work that seldom has to be done: it comes with the first word of it, and goes with the last."""
+
+    def __init__(self, what: str, /, *, unit: Unit, shown: bool) -> None:
+        self._what = what
+        self._unit: Unit = unit
+        self._shown = shown
+        self._stack = ExitStack()
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def at(self, done: int, total: int, /) -> None:
+        """Say that `done` of `total` is done."""
+        if self._bar is None:
+            self._bar = self._stack.enter_context(Bar(self._what, unit=self._unit, shown=self._shown))
+        self._bar.at(done, total)
+        if done == total:
+            self._stack.close()
+            self._bar = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

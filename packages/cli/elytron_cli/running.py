@@ -10,6 +10,7 @@ import click
 from elytron_cli.config import Settings, resolve
 from elytron_cli.options import as_json, told
 from elytron_cli.output import Output
+from elytron_cli.progress import UnaskedBar
 from elytron_cli.session import Session, opened
 from elytron_store import WhenMissing
 
@@ -31,9 +32,10 @@ def run(
     found, out = settings(), output()
 
     async def whole() -> int | None:
-        async with opened(found, when_missing=when_missing) as session:
-            session.runtime.context.entries.add("cli")
-            return await work(session, out)
+        with UnaskedBar("indexing", unit="entries", shown=not out.is_json) as bar:
+            async with opened(found, when_missing=when_missing, progress=bar.at) as session:
+                session.runtime.context.entries.add("cli")
+                return await work(session, out)
 
     return asyncio.run(whole())
 

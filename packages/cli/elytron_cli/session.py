@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import elytron
+from elytron.catching_up import Progress
 from elytron.registry import by_request
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
@@ -83,13 +84,19 @@ class Session:
 
 @asynccontextmanager
 async def opened(
-    settings: Settings, /, *, wanted: Embedder | None = None, when_missing: WhenMissing = WhenMissing.REFUSE
+    settings: Settings,
+    /,
+    *,
+    wanted: Embedder | None = None,
+    when_missing: WhenMissing = WhenMissing.REFUSE,
+    progress: Progress | None = None,
 ) -> AsyncGenerator[Session]:
     """Open the store of `settings` and close it afterwards.
 
     Only a command that stores something new makes a store: elsewhere a mistyped path is told, and nothing is left
     there. The user's default store gets its folder when it is made. An embedder that is `wanted` replaces the one of
-    the settings, which serves until then. Raises StoreMissing.
+    the settings, which serves until then. `progress` is told how far an index is that has to be made. Raises
+    StoreMissing.
     """
     if when_missing is WhenMissing.MAKE and settings.store.value == str(default_store()):
         _make_folder(default_store().parent)
@@ -107,6 +114,7 @@ async def opened(
         profile=settings.profile.value if settings.profile is not None else None,
         language_model=language_model,
         when_missing=when_missing,
+        progress=progress,
     )
     try:
         async with opening as runtime:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
+from elytron.catching_up import CatchingUp, Progress
 from elytron.collecting import Uncollected
 from elytron.covered import beneath, covered_unit
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
@@ -53,8 +54,18 @@ class Folds:
     An index is a fold over the journal and can always be made again: from its checkpoint, else from the start.
     """
 
-    def __init__(self, store: Store, /, *, forget: Callable[[SpaceId], None], max_bytes: int, max_spaces: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        /,
+        *,
+        forget: Callable[[SpaceId], None],
+        max_bytes: int,
+        max_spaces: int,
+        progress: Progress | None = None,
+    ) -> None:
         self._store = store
+        self._progress = progress
         self._forget = forget
         self.readings = Readings()
         """Of documents in these indexes; they go when an index goes."""
@@ -253,9 +264,11 @@ class Folds:
     async def _fold(self, space: SpaceId, held: _Held) -> tuple[_Held, int]:
         """Return `held` caught up with the journal, and the sequence of the last erasure met on the way (0: none)."""
         erased = 0
+        catching_up = CatchingUp(self._store, space, self._progress)
         while True:
             after = held.mark.sequence - 1 if held.mark is not None else 0
             entries = await self._store.journal(space, after=after, limit=PAGE)
+            is_all = len(entries) < PAGE
             if held.mark is not None:
                 if not entries or entries[0] != held.mark:
                     self._forget(space)
@@ -263,6 +276,8 @@ class Folds:
                     held = _Held(SpaceIndex(self._analyser))
                     continue
                 entries = entries[1:]
+                after += 1
+            await catching_up.at(after, after + len(entries), is_all=is_all)
             if not entries:
                 return held, erased
             await self._apply(space, held.index, entries)

@@ -5,6 +5,7 @@ from os import PathLike, fspath
 
 from elytron import given, plain
 from elytron.announcing import AnnouncingStore
+from elytron.catching_up import Progress
 from elytron.context import Models, OperationContext
 from elytron.embedding.encoders import Encoders
 from elytron.entering import Entering
@@ -61,6 +62,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         budget: Budget | None = None,
         work: bool = False,
         api_key: str | None = None,
+        progress: Progress | None = None,
     ) -> None:
         super().__init__()
         self._store = store
@@ -80,6 +82,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         self._budget = budget or Budget()
         self._works = work
         self._api_key = api_key
+        self._progress = progress
 
     async def _open(self) -> MemoryRuntime:
         if isinstance(self._store, str | PathLike):
@@ -127,7 +130,13 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             ids=self._ids,
             spaces=spaces,
             heads=heads,
-            folds=Folds(store, forget=forget, max_bytes=self._index_bytes, max_spaces=self._profile.budget.runtimes),
+            folds=Folds(
+                store,
+                forget=forget,
+                max_bytes=self._index_bytes,
+                max_spaces=self._profile.budget.runtimes,
+                progress=self._progress,
+            ),
             encoders=Encoders(self._clock, wanted=self._models.embedder, former=self._models.former_embedder),
             models=self._models,
             budget=self._budget,
@@ -166,28 +175,28 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     budget: Budget | None = None,
     work: bool = False,
     api_key: str | None = None,
+    progress: Progress | None = None,
 ) -> Opening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
     `gateway+http://host:port` keeps everything in the store that a server shares, under `api_key`, and computes here.
-    Calls that name no scope use `scope`, else the space `space`; with `space=None` every call must name one. `keys`
-    opens or makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite
-    store may lose the last acknowledged writes in a power cut. `when_missing` says what a path without a store
-    becomes. A Store that is handed in is closed with the runtime. With an `embedder` recall also compares meanings;
-    `former_embedder` made the vectors compared until a switch to `embedder` is complete; a text names a model added by
-    `elytron model add`, a folder with one, or a server. `agent_skill_dirs` are directories of SKILL.md files that
-    recall and projection point to; they are only read. `agent_tool_registries` are registered in the runtime's own
-    space. `profile` names the kind of place this is, whose hard limits then hold; without it a full server's do, and
-    the store's device is its bound. A strict `capability_policy` hides adapters and entries from the catalog. `budget`
-    bounds what the language model may cost each space in a day. With `work` the runtime does what was put off, of every
-    space, while it is open. Raises StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable,
-    Unsupported, PermissionRefused, or InvalidInput.
+    Calls that name no scope use `scope`, else `space`; with `space=None` every call must name one. `keys` opens or
+    makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite store may
+    lose the last acknowledged writes in a power cut. `when_missing` says what a path without a store becomes. A Store
+    that is handed in is closed with the runtime. With an `embedder` recall also compares meanings; `former_embedder`
+    made the vectors compared until a switch to `embedder` is complete; a text names an added model, a folder with one,
+    or a server. `agent_skill_dirs` hold SKILL.md files that recall and projection point to. `agent_tool_registries`
+    join the runtime's own space. `profile` names the kind of place, whose hard limits then hold; without it a full
+    server's do. A strict `capability_policy` hides adapters and entries from the catalog. `budget` bounds what the
+    language model may cost a space in a day. With `work` the runtime does what was put off, of every space, while it is
+    open. `progress` is told how many entries of its journal an index holds, and of how many, where it has to be made.
+    Raises StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable, Unsupported, PermissionRefused, or
+    InvalidInput.
     """
     given.require(store, keys=keys, language_model=language_model, index_bytes=index_bytes)
-    scope = scope or plain.scope_of(None, user_id=space)
     return Opening(
         store,
-        scope=scope,
+        scope=scope or plain.scope_of(None, user_id=space),
         keys=keys,
         clock=clock,
         ids=ids,
@@ -202,6 +211,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         budget=budget,
         work=work,
         api_key=api_key,
+        progress=progress,
     )
 
 
