@@ -187,11 +187,10 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     made the vectors compared until a switch to `embedder` is complete; a text names an added model, a folder with one,
     or a server. `agent_skill_dirs` hold SKILL.md files that recall and projection point to. `agent_tool_registries`
     join the runtime's own space. `profile` names the kind of place, whose hard limits then hold; without it a full
-    server's do. A strict `capability_policy` hides adapters and entries from the catalog. `budget` bounds what the
-    language model may cost a space in a day. With `work` the runtime does what was put off, of every space. `progress`
-    is told how many entries of its journal an index holds, and of how many, where it has to be made. Raises
-    StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable, Unsupported, PermissionRefused, or
-    InvalidInput.
+    server's do. A strict `capability_policy` hides much of the catalog. `budget` bounds what the language model may
+    cost a space in a day. With `work` the runtime does what was put off, of every space. `progress` is told how many
+    entries of its journal an index holds, and of how many, where it has to be made. Raises StoreUrlInvalid,
+    StoreMissing, StoreForeign, StoreNewer, StoreUnavailable, Unsupported, PermissionRefused, or InvalidInput.
     """
     given.require(store, keys=keys, language_model=language_model, index_bytes=index_bytes)
     return Opening(
