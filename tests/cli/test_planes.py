@@ -111,16 +111,23 @@ def test_what_a_profile_does_not_allow_is_not_begun(elytron: CommandLine, comman
     assert elytron.error(*command, *named, expect=8)["key"] == "unsupported"
 
 
+def test_a_fact_is_stated_and_a_weaker_word_is_refused_with_the_reason(elytron: CommandLine) -> None:
+    words = ("facts", "add", "tea", "Ada drinks green tea", "--kind", "preference")
+    assert elytron(*words, "--at", "2026-05-09", "--dry-run", "--no-json").stdout.startswith("stored")
+    told = elytron.json(*words, "--at", "2026-05-09", "--citation", "said")
+    fact = elytron.json("get", told["decisions"][0]["id"])
+    assert (fact["text"], fact["trust"], fact["citations"]) == ("Ada drinks green tea", "vouched", ["said"])
+    weaker = elytron(
+        "facts", "add", "tea", "Ada hates tea", "--kind", "preference", "--authority", "extracted", "--no-json"
+    )
+    assert weaker.stdout == f"rejected  {fact['id']}  it is less sure than the current fact\n"
+
+
 def test_facts_are_folded_and_brought_back(elytron: CommandLine) -> None:
     elytron.make()
     assert elytron("facts", "merge", "--no-json").stdout == "nothing was changed\n"
     for number, topic in enumerate(("tea", "drink")):
-        content = "Ada likes green tea in the morning" + "s" * number
-        proposal = {"target": "long_term", "topic": topic, "content": content}
-        draft = {"proposal": proposal, "authority": "user_asserted"}
-        elytron("candidates", "propose", left(elytron, "c.json", {"candidates": [draft]}))
-        (waiting,) = elytron.json("candidates", "list")["items"]
-        elytron("candidates", "accept", waiting["id"])
+        elytron("facts", "add", topic, "Ada likes green tea in the morning" + "s" * number)
     assert "nothing was changed" in elytron("facts", "merge", "--dry-run", "--no-json").stdout
     (pair,) = elytron.json("facts", "merge")["pairs"]
     assert pair["folded"] in elytron("facts", "merge", "--undo", pair["folded"], "--no-json").stdout

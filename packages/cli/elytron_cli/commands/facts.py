@@ -1,22 +1,78 @@
-"""Facts that say nearly the same: folded together, and brought back."""
+"""Facts: stated in plain words, and folded together where they say nearly the same."""
 
 import click
 from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
+from elytron_cli.commands.writing import receipt
 from elytron_cli.options import common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
 from elytron_cli.values import valid
 from elytron_core import limits
+from elytron_core.clock import instant
 from elytron_core.contracts.governing import MemoryMergeReport, MemoryMergeRequest
+from elytron_core.contracts.writing import FactDraft, LongTermExtraction, MemoryWriteRequest
+from elytron_core.planes.long_term import Authority, Kind
+from elytron_store import WhenMissing
 
 
 @click.group("facts", cls=RichGroup)
 @common
 def facts() -> None:
-    """Fold facts that say nearly the same, or bring them back."""
+    """State facts, fold those that say nearly the same, or bring them back."""
+
+
+@facts.command("add", cls=RichCommand)
+@click.argument("topic")
+@click.argument("content")
+@click.option(
+    "--kind",
+    type=click.Choice([kind.value for kind in Kind]),
+    default=Kind.FACT.value,
+    show_default=True,
+    help="What it is about.",
+)
+@click.option(
+    "--authority",
+    type=click.Choice([authority.value for authority in Authority]),
+    default=Authority.OPERATOR.value,
+    show_default=True,
+    help="Who vouches for it.",
+)
+@click.option("--at", metavar="WHEN", help="When it was observed, in ISO 8601; now, where nothing is given.")
+@click.option("--citation", "citations", multiple=True, metavar="ID", help="A message it rests on; may be repeated.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be decided.")
+@common
+def add(
+    *,
+    topic: str,
+    content: str,
+    kind: str,
+    authority: str,
+    at: str | None,
+    citations: tuple[str, ...],
+    dry_run: bool,
+) -> int | None:
+    """Propose CONTENT as the current fact on TOPIC; admission judges it, and says why it refuses one."""
+    seen = instant(at, field="--at") if at is not None else None
+    draft: FactDraft = valid(
+        FactDraft,
+        topic=topic,
+        content=content,
+        fact_kind=kind,
+        authority=authority,
+        citations=citations,
+        observed_at=seen,
+    )
+
+    async def work(session: Session, out: Output) -> None:
+        write = LongTermExtraction(facts=(draft,))
+        report = await session.write(MemoryWriteRequest(scope=session.scope, write=write, dry_run=dry_run))
+        out.report(report, lambda console: console.print(receipt(report)))
+
+    return run(work, when_missing=WhenMissing.PRETEND if dry_run else WhenMissing.MAKE)
 
 
 @facts.command("merge", cls=RichCommand)

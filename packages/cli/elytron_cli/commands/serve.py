@@ -202,7 +202,7 @@ def serve(
             protocols=protocols,
             operator_key=told.operator_key,
         )
-        _ready(out, report)
+        _ready(out, report, wants_key=operator_key)
 
     async def work() -> None:
         async with (
@@ -231,7 +231,7 @@ def _log(style: str | None, level: str) -> None:
     configure(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=level)
 
 
-def _ready(out: Output, report: ServeReport) -> None:
+def _ready(out: Output, report: ServeReport, *, wants_key: bool) -> None:
     """Say where it listens; spare the search for cyclic garbage what is loaded by now, which stays for good."""
     lines = [
         f"listening on {report.address}",
@@ -243,6 +243,10 @@ def _ready(out: Output, report: ServeReport) -> None:
     ]
     if report.operator_key is not None:
         lines.insert(4, f"  operator's key, shown this once: {report.operator_key}")
+    elif wants_key:
+        lines.insert(
+            4, "  operator's key: there is one, shown when it was made; `elytron access rotate` gives a new one"
+        )
     out.report(report, lambda console: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()  # whoever started it may read this through a pipe
     gc.collect()

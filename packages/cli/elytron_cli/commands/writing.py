@@ -88,5 +88,6 @@ def _standard_input() -> str:
 
 
 def receipt(report: MemoryWriteReport, /) -> str:
-    """Return a line for each decision: what became of it, and its id."""
-    return "\n".join(f"{decision.outcome.value}  {decision.id or ''}" for decision in report.decisions)
+    """Return a line for each decision: what became of it, its id, and why where it is no plain yes."""
+    told = ((decision.outcome.value, decision.id, decision.reason) for decision in report.decisions)
+    return "\n".join("  ".join(part for part in parts if part) for parts in told)
