@@ -1,11 +1,12 @@
 """How well recall finds what answers: recall as shipped, plain baselines beside it, each signal off in turn.
 
-    python -m benchmarks.quality [--long | --data FILE] [--embedder FOLDER] [--ablation]
+    python -m benchmarks.quality [--long | --unseen | --data FILE] [--embedder FOLDER] [--ablation]
 
 Without more the made sets of `benchmarks/quality_data` are asked; with --long the long conversations with an assistant,
-with --data a file in LoCoMo's form, which is not part of this project. recall@10 is the share of a question's evidence
-among the first ten, nDCG@10 counts its places; "false" is the share of questions that nothing answers and that
-something was found for all the same. With the folder of an encoder, rows with vectors are added.
+with --unseen those that were written before recall was asked about them, with --data a file in LoCoMo's form, which is
+not part of this project. recall@10 is the share of a question's evidence among the first ten, nDCG@10 counts its
+places; "false" is the share of questions that nothing answers and that something was found for all the same. With the
+folder of an encoder, rows with vectors are added.
 """
 
 import argparse
@@ -18,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.quality_long import long_chats
-from benchmarks.quality_sets import APART, NOTHING, Told, locomo, made
+from benchmarks.quality_asked import add_sets, chosen
+from benchmarks.quality_sets import APART, NOTHING, Told
 from benchmarks.quality_systems import OFF, Fts5, Fused, Plain, Shipped, System
 from elytron_core.ports.models import Embedder
 
@@ -116,9 +117,7 @@ def _percent(values: Sequence[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked = parser.add_mutually_exclusive_group()
-    asked.add_argument("--data", type=Path, help="a file in LoCoMo's form, gz or not")
-    asked.add_argument("--long", action="store_true", help="long conversations with an assistant")
+    add_sets(parser)
     parser.add_argument("--embedder", type=Path, help="the folder of a local encoder")
     parser.add_argument("--ablation", action="store_true", help="each signal off in turn")
     arguments = parser.parse_args()
@@ -127,8 +126,7 @@ def main() -> None:
         from elytron.embedding.local import LocalEmbedder
 
         embedder = LocalEmbedder(arguments.embedder)
-    sets = long_chats() if arguments.long else made() if arguments.data is None else locomo(arguments.data)
-    asyncio.run(run(sets, systems(embedder, ablation=arguments.ablation)))
+    asyncio.run(run(chosen(arguments), systems(embedder, ablation=arguments.ablation)))
 
 
 if __name__ == "__main__":

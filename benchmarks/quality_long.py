@@ -112,9 +112,9 @@ class _Writer:
     def answer(self, said: str, about: Sequence[str], key: str) -> str:
         """Return a long answer to `said` that has the sentence `key` somewhere in the middle."""
         choice, words = self._random.choice, self._random.randint(200, 800)
-        parts = [choice(_OPENINGS).format(said=_restated(said))]
+        parts = [choice(_OPENINGS).format(said=restated(said))]
         if self._said and self._random.random() < RECALLED:
-            parts.append(f"Earlier you mentioned: {_restated(choice(self._said))} That matters here, too.")
+            parts.append(f"Earlier you mentioned: {restated(choice(self._said))} That matters here, too.")
         count = 0
         while sum(len(part.split()) for part in parts) < words:
             count += 1
@@ -163,7 +163,7 @@ def _told(subject: dict[str, Any]) -> Told:
     return Told(subject["name"], tuple(turns), questions)
 
 
-def _restated(said: str) -> str:
+def restated(said: str) -> str:
     """Return the first sentences of `said` as told of the other person."""
     text = " ".join(re.split(r"(?<=[.!?]) ", said)[:2]).rstrip("?!.")
     for own, theirs in _ABOUT_YOU:

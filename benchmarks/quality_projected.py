@@ -1,11 +1,10 @@
 """How much of the evidence stands in a projected block of so many tokens, beside the first hits that fill as many.
 
-    python -m benchmarks.quality_projected [--long | --data FILE]
+    python -m benchmarks.quality_projected [--long | --unseen | --data FILE]
 
-Without more the made sets are asked, with --long the long conversations with an assistant, with --data a file in
-LoCoMo's form. Evidence counts as far as what is asked for can be read: of a long answer that was cut, the sentence
-that matters must be there. "Hits" are those of recall, each whole, until the next one has no room. A token is four
-characters.
+The sets are those of `benchmarks.quality`. Evidence counts as far as what is asked for can be read: of a long answer
+that was cut, the sentence that matters must be there. "Hits" are those of recall, each whole, until the next one has no
+room. A token is four characters.
 """
 
 import argparse
@@ -13,10 +12,9 @@ import asyncio
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
-from benchmarks.quality_long import long_chats
-from benchmarks.quality_sets import APART, NOTHING, Question, Told, locomo, made
+from benchmarks.quality_asked import add_sets, chosen
+from benchmarks.quality_sets import APART, NOTHING, Question, Told
 from benchmarks.quality_systems import Shipped
 from elytron_core.contracts.projecting import MemoryProjectionReport
 from elytron_core.contracts.recalling import RecallHit
@@ -81,12 +79,9 @@ def _printed(kinds: dict[str, Shares]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked = parser.add_mutually_exclusive_group()
-    asked.add_argument("--data", type=Path, help="a file in LoCoMo's form, gz or not")
-    asked.add_argument("--long", action="store_true", help="long conversations with an assistant")
+    add_sets(parser)
     arguments = parser.parse_args()
-    sets = long_chats() if arguments.long else made() if arguments.data is None else locomo(arguments.data)
-    _printed(asyncio.run(measure(sets)))
+    _printed(asyncio.run(measure(chosen(arguments))))
 
 
 if __name__ == "__main__":

@@ -83,10 +83,11 @@ def _made(path: Path) -> Told:
     questions = [Question(each["kind"], each["text"], frozenset(each["gold"])) for each in told["questions"]]
     known = {turn.id for turn in turns}
     assert all(question.gold <= known for question in questions), path.name
-    return Told(told["name"], (*turns, *_background()), tuple(questions))
+    return Told(told["name"], (*turns, *background()), tuple(questions))
 
 
-def _background() -> Iterable[Turn]:
+def background() -> Iterable[Turn]:
+    """Yield the long conversation of other people."""
     for number, line in enumerate(BACKGROUND.read_text("utf-8").splitlines(), 1):
         said = json.loads(line)
         at = datetime.fromisoformat(said["timestamp"])
