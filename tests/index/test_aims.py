@@ -160,6 +160,36 @@ def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_abo
     assert {found.signals.standing for text, found in heeding.items() if text != wish} == {0.0}
 
 
+def test_of_all_that_is_to_hold_a_handful_is_heeded_in_full() -> None:
+    wishes = [f"Always follow rule {place}, the ferry's." for place in range(1, 6)]
+    units = [
+        *(unit(place, wish, thread=f"w{place}", at=place) for place, wish in enumerate(wishes, 1)),
+        *(unit(place, f"Never break rule {place}.", thread=f"o{place}", at=place) for place in range(11, 20)),
+        unit(30, "What a day.", role="assistant"),
+    ]
+    found = by_text(units, IndexQuery(text="ferry", limit=14, heeds=Trait.STANDING))
+    heeded, further = (
+        min(found[wish].score for wish in wishes),
+        max(each.score for text, each in found.items() if text not in wishes),
+    )
+    plain = by_text(units, IndexQuery(text="ferry", limit=14, heeds=Trait.STANDING, weights=Weights(standing=0.0)))
+    assert heeded - min(plain[wish].score for wish in wishes) == pytest.approx(Weights().standing)
+    assert further <= Weights().standing / 2 + max(plain[text].score for text in plain if text not in wishes)
+
+
+def test_one_long_talk_with_an_assistant_goes_through_much() -> None:
+    def taken(role: str) -> float:
+        units = [unit(1, "green tea"), unit(2, "black tea"), unit(3, "cups", role=role)]
+        apart, together = (
+            by_text(units, IndexQuery(text="tea", limit=3, weights=Weights(again=again))) for again in (0.0, 0.4)
+        )
+        return min(apart[text].score - together[text].score for text in ("green tea", "black tea")) + max(
+            apart[text].score - together[text].score for text in ("green tea", "black tea")
+        )
+
+    assert taken("assistant") == pytest.approx(taken("user") * Weights().again_assisted)
+
+
 def test_what_stands_beside_counts_less_where_people_talk_with_assistants() -> None:
     def worth(role: str) -> float:
         units = [unit(1, "green tea"), unit(2, "smoky", role=role), unit(3, "cups of tea")]

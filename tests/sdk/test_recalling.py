@@ -156,3 +156,13 @@ async def test_a_turn_with_several_messages_is_recalled_by_message(memory: elytr
     hit = (await memory.recall("savoury")).hits[0]
     assert hit.id == f"{turn}#1"
     assert await memory.get(hit.id) == hit.model_copy(update={"score": 0.0, "signals": {}})
+
+
+async def test_what_is_found_only_by_what_stands_beside_it_stays_in_order(memory: elytron.MemoryRuntime) -> None:
+    said = ["I'm allergic to walnuts.", *(f"Never touch heap {place}." for place in range(40))]
+    await memory.add({"role": "assistant", "content": "Which cake would you like?"}, at=1_000)
+    for place, text in enumerate(said, 2):
+        await memory.add({"role": "user", "content": text}, at=1_000 * place)
+    report = await memory.recall("Which cake should I bake?")
+    assert report.hits[0].text == said[0]
+    assert report.hits[0].score > report.hits[-1].score > 0

@@ -24,6 +24,10 @@ _BEFORE_MS: Final = 3 * _DAY_MS
 _BEFORE_WORTH: Final = 0.2
 _AGAIN_MOST: Final = 2
 _TELLING: Final = 0.5
+_HEEDED: Final = 5
+"""So much of what is to hold is heeded in full: an answer cannot follow everything that was ever wished,"""
+_HEEDED_FURTHER: Final = 0.5
+"""the others by this share."""
 
 
 def dates(spans: Sequence[Span], at: NDArray[np.int64], /) -> Floats:
@@ -50,6 +54,17 @@ def later(text: Floats, at: NDArray[np.int64], /) -> Floats:
 def fitting(columns: Columns, traits: Trait, rows: Rows, /) -> Mask:
     """Return which of `rows` have one of `traits`."""
     return (columns.traits.take(rows) & int(traits)) != 0
+
+
+def foremost(columns: Columns, pool: Rows, score: Floats, standing: Floats, /) -> Floats:
+    """Return `standing`, of which only the best by `score` count in full."""
+    rows = standing.nonzero()[0]
+    if len(rows) <= _HEEDED:
+        return standing
+    order = np.lexsort((-columns.order[pool[rows]], -columns.at[pool[rows]], -score[rows]))
+    counted = standing.copy()
+    counted[rows[order[_HEEDED:]]] *= _HEEDED_FURTHER
+    return counted
 
 
 def owned(state: State, owner: Owner, pool: Rows, /) -> Mask | None:

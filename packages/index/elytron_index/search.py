@@ -180,10 +180,12 @@ def _weigh_neighbours(
 def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text: Floats) -> Floats:
     weights = query.weights
     near, answer, window, vector = weights.near, weights.answer, weights.window, weights.vector
+    again = weights.again
     if s.owner.any():
         near, answer = weights.beside_assisted * near, weights.beside_assisted * answer
         window = min(window, weights.window_assisted)
         vector *= weights.vector_assisted
+        again *= weights.again_assisted
     scale = _scale(text)
     said = (text + near * s.near + answer * s.answer) / scale
     score = said + (weights.session / scale) * s.session
@@ -202,7 +204,7 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
     own = weights.speaker * s.speaker + weights.owner * s.owner
     score += own + weights.date * s.date if query.spans else own
     if query.heeds:
-        score += weights.standing * s.standing
+        score += weights.standing * aims.foremost(state.columns, pool, score, s.standing)
     if weights.later or weights.recency:
         score += weights.later * s.later + weights.recency * s.recency
     if weights.roles:
@@ -210,7 +212,7 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
         for role, weight in weights.roles:
             bonus[state.names.role.known((role,))] = weight
         score += bonus[state.columns.role[pool]]
-    return aims.spread_out(state.columns, pool, score, weights.again) if weights.again else score
+    return aims.spread_out(state.columns, pool, score, again) if again else score
 
 
 def _extremes(table: Floats) -> tuple[Floats, Floats]:

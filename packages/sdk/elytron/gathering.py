@@ -267,8 +267,18 @@ def turns_of(found: Candidates, question: query_types.Question, /) -> list[Ranke
             shown = [item for item in found.found if item.signals.standing]
             return _in_proportion(shown, relevance.STANDARD.heeded)
         case relevance.Answer.FULL:
-            best = found.found[0].signals
-            return _in_proportion(found.found, max(best.coverage, best.vector))
+            shown = _worded_first(found.found)
+            best = shown[0].signals
+            return _in_proportion(shown, max(best.coverage, best.vector, relevance.STANDARD.least))
+
+
+def _worded_first(found: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Return the candidates; what speaks for the best alone is what stands beside it gives way to one with a word."""
+    best = found[0]
+    if best.signals.coverage or best.signals.vector or best.signals.standing:
+        return found
+    worded = next((place for place, item in enumerate(found) if item.signals.coverage), 0)
+    return (found[worded]._replace(score=best.score), *found[:worded], *found[worded + 1 :]) if worded else found
 
 
 def _in_proportion(found: Sequence[Candidate], worth: float) -> list[Ranked]:

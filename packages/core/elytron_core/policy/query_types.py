@@ -103,13 +103,19 @@ _REQUEST = re.compile(
     r"|compare"
     r"|i need|i want|i(?:'d| would) like|i'm (?:thinking|planning|looking|trying|going|considering)"
     r"|how (?:do|should|can|could|would|might|to)|when does one|what (?:should|could|can|would)"
-    r"|what(?:'s| is| are) (?:the best|a good|some|good|the steps)|what (?:steps|strategies|ways|options|approach) \w+"
-    r"|(?:which|what|where|who|when)\b.* (?:(?:should|could|can|would) (?:i|we|one|suit)|would you|do you suggest))\b"
-    r"|\bwhat (?:now|can be done|do you (?:think|suggest|recommend)|would you)\b|\bworth a look\b"
+    r"|what(?:'s| is| are) (?:the best|a good|some|good|the steps|known|the difference)"
+    r"|what (?:steps|strategies|ways|options|approach) \w+|what (?:does|do) .*\bmean"
+    r"|why (?:does|do|is|are|am|isn't|doesn't|can't|won't) (?:the|an?|this|that|it|i|my)|how does .*\bwork"
+    r"|(?:should|can|could|may|would) (?:i|we|one|an?)|(?:is|would) it (?:\w+ )?(?:okay|safe|wise|worth|better)"
+    r"|(?:which|what|where|who|when)\b.* (?:(?:should|could|can|would) (?:i|we|one|suit|be)|would you"
+    r"|do you suggest))\b"
+    r"|\bwhat (?:now|can be done|do you (?:think|suggest|recommend)|would you|is (?:going on|wrong))\b"
+    r"|\bwhat's (?:going on|wrong)\b|\b(?:worth a look|(?:good|bad) idea)\b"
     r"|\b(?:any|some) (?:\w+ )?(?:ideas?|tips?|suggestions?|advice|recommendations?)\b|推荐|建议|怎么做|帮我",
 )
 _OF_PAST = re.compile(
-    r"\b(?:did|said|told|mention\w*|earlier|previous\w*|last time|so far|remind|recall|summar\w+|overview|order)\b"
+    r"\b(?:did|said|told|mention\w*|earlier|previous\w*|last time|so far|remind|recall|summar\w+|overview"
+    r"|(?:in|what|which) (?:\w+ )?order)\b"
     r"|说过|总结"
 )
 _NO_WORD: Final = " ?!.,:;？！。，"
@@ -121,7 +127,8 @@ _GUESS = re.compile(
 def read(text: str, now: Instant, /) -> Question:
     """Return what `text` asks for, as seen at `now`."""
     lowered = " ".join(text.lower().split())
-    several = _wants_several(lowered)
+    is_retold = retells(lowered)
+    several = is_retold or _wants_several(lowered)
     fits = Trait.NOTHING
     if _WHEN.is_of(lowered):
         fits |= Trait.TIME
@@ -144,7 +151,7 @@ def read(text: str, now: Instant, /) -> Question:
         _version(lowered),
         spans,
         _GUESS.search(lowered) is not None,
-        retells(lowered),
+        is_retold,
         None if spans or heeds else anchor_in(text, lowered),
     )
 

@@ -49,7 +49,7 @@ class Weights:
     """What it counts in a long message that its nearest sentence speaks for it, and not all of it by chance."""
     speaker: float = 0.5
     owner: float = 1.0
-    standing: float = 0.8
+    standing: float = 1.2
     date: float = 0.6
     fits: float = 0.2
     told: float = 1.0
@@ -59,6 +59,8 @@ class Weights:
     """Below 0 where the earliest is asked for."""
     again: float = 0.0
     """Taken off for each better unit of the same thread, twice at most."""
+    again_assisted: float = 0.5
+    """The share of `again` that counts where people talk with assistants: one long talk goes through much there."""
     roles: tuple[tuple[str, float], ...] = ()
 
 

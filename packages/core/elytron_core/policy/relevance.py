@@ -92,6 +92,8 @@ class Relevance(Value):
     """or such a share by rarity, to which kin counts."""
     heeded: float = 0.3
     """What holds whatever the query is about is worth this beside hits of other planes, where nothing else answers."""
+    least: float = 0.05
+    """The best is worth this at least, where it holds no word of the query and what stands beside it does."""
     others: float = 1.4
     """Others said it where a message of theirs holds so many times the share of the query that his do."""
 

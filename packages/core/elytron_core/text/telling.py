@@ -49,8 +49,8 @@ actually anymore became changed correction corrected instead longer moved new ne
 rescheduled switched update updated
 """
 _STANDINGS = """
-allergic always avoid can't cannot dislike don't favorite favourite hate intolerant leave never not now please prefer
-preference rather vegan vegetarian when whenever
+allergic always avoid can't cannot detest dislike don't favorite favourite hate intolerant leave never not now please
+prefer preference rather vegan vegetarian when whenever
 """
 """An ASCII text without these says nothing that is to hold from now on."""
 _SELF = "i i'm i've i'd i'll me mine my our us we we'll we're we've"
@@ -62,10 +62,6 @@ totally wow yeah yep yes
 _TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _STANDING_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS = (
     frozenset(words.split()) for words in (_TIMES, _NUMBERS, _CHANGES, _STANDINGS, _SELF, _YOU, _REPLIES)
 )
-_SIGNS: Final = frozenset[str]().union(
-    _TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _STANDING_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS
-)
-"""The words that tell anything; of most texts only a few are looked at any further."""
 _WORD = re.compile(r"[a-z0-9][a-z0-9']*")
 _NAME = re.compile(r" (?<=[a-z] )[A-Z][a-z]+(?![a-z]*[!,?])")
 """A capital inside a sentence; not who is called: "Hey Ada,". It begins with what can be looked for fast, a space."""
@@ -73,11 +69,13 @@ _QUOTE = re.compile(r"[\"“「《][^\"”」》]{2,80}[\"”」》]")
 _STANDING = re.compile(
     r"(?:^|[.!?:;,] |\band )(?:please )?(?:always|never|avoid|don't|do not) (?:ever )?"
     r"(?!worry|mind|know|think|forget)[a-z]{2,}\b"
-    r"|\bplease (?:always|never|avoid|don't|do not|only|make sure|stick to|keep|include|use)\b"
+    r"|\bplease (?:always|never|avoid|don't|do not|only|make sure|stick to|keep|include|use|answer|reply|respond|spell"
+    r"|address|cite|format|phrase)\b"
     r"|\b(?:i|we) (?:always|never) (?:use|eat|drink|take|want|buy|do|work|like|go)\b"
-    r"|\b(?:i|we)(?: (?:really|strongly|usually|generally|much))? (?:prefer|avoid|dislike|hate)\b"
-    r"|\b(?:i|we)(?:'d| would) (?:much )?rather\b"
-    r"|\bwhen (?:i (?:ask|mention)|you (?:show|give|compare|write|explain|answer|talk|suggest|recommend))\b"
+    r"|\b(?:i|we)(?: (?:really|strongly|usually|generally|much|still|also))? (?:prefer|avoid|dislike|hate|detest)\b"
+    r"|\b(?:i|we) (?:don't|do not|can't|cannot) (?:really )?(?:like|enjoy|eat|drink|stand|bear|tolerate|digest)\b"
+    r"|\b(?:i|we)(?:'d| would) (?:much |always )?rather\b"
+    r"|\bwhen i (?:ask|mention)\b"
     r"|\b(?:from now on|whenever|my preference|my favou?rite|leave out|(?:can't|cannot) (?:stand|eat|bear))\b"
     r"|\b(?:am|i'm|is) (?:allergic|vegetarian|vegan|intolerant)\b"
     r"|请(?:总是|始终|一律|务必|不要|别|用|叫我)|以后(?:都|请|一律|不要|别|用)|(?:永远|千万|一律)(?:不要|别|用)|(?:总是|始终)用"
@@ -86,6 +84,34 @@ _STANDING = re.compile(
     re.IGNORECASE,
 )
 """How people say what is to hold from now on: wishes for answers, tastes, what they cannot have."""
+_SHOWN: Final = (
+    "(?:show|give|compare|write|explain|answer|reply|respond|talk|tell|suggest|recommend|propose|mention|list|quote|cite"
+    "|describe|discuss|present|summari[sz]e|translate|calculate|format|introduce|review|plan|draft|offer|refer)"
+)
+_ANSWERS: Final = re.compile(
+    r"\b(?:each|every|all) (?:of )?(?:your |the )?(?:answers?|repl(?:y|ies)|responses?|explanations?)\b"
+    r"|\b(?:answers|replies|responses|explanations) (?:to be|should|must|ought)\b"
+)
+_STANDING_BY: Final = {
+    "when": re.compile(rf"when you {_SHOWN}\b"),
+    "if": re.compile(rf"if (?:i (?:ask|mention|bring up)|you {_SHOWN})\b"),
+    "every": re.compile(rf"every time (?:i (?:ask|mention|bring up)|you {_SHOWN})\b"),
+    "each": re.compile(rf"each time (?:i (?:ask|mention|bring up)|you {_SHOWN})\b"),
+    "would": re.compile(r"would (?:be(?: \w+)?|(?:like|love|prefer|appreciate) it) if\b"),
+    "helps": re.compile(r"helps(?: me)?(?: \w+)? (?:if|when) "),
+    "best": re.compile(r"\bi (?:learn|work|think|understand|concentrate) best\b"),
+    "fan": re.compile(r"\b(?:not a|no) (?:\w+ )?fan of\b"),
+    "keen": re.compile(r"\bnot (?:\w+ )?keen on\b"),
+    "anything": re.compile(r"anything but\b"),
+    **dict.fromkeys(("allergic", "allergy", "intolerant", "intolerance"), re.compile("allerg|intoleran")),
+    **dict.fromkeys(("answer", "answers", "reply", "replies", "response", "responses"), _ANSWERS),
+    **dict.fromkeys(("explanation", "explanations"), _ANSWERS),
+}
+"""More ways, each by a word that it has, for small letters: most texts have none of these words."""
+_SIGNS: Final = frozenset(_STANDING_BY).union(
+    _TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _STANDING_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS
+)
+"""The words that tell anything; of most texts only a few are looked at any further."""
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _CHINESE_TIME = re.compile(r"昨天|今天|明天|前天|上周|下周|上个?月|下个?月|去年|今年|明年|最近|星期|月\d|\d[年月日号]")
@@ -121,7 +147,8 @@ def read(text: str, /) -> Telling:
     head = text[:READ_CHARS]
     is_ascii = head.isascii()
     plain = head if is_ascii else head.replace("’", "'")
-    words = _WORD.findall(plain.lower())
+    lowered = plain.lower()
+    words = _WORD.findall(lowered)
     known = _SIGNS.intersection(words)
     traits = 0
     if "?" in head or "？" in head:
@@ -137,7 +164,7 @@ def read(text: str, /) -> Telling:
         traits |= _CHANGE * (not known.isdisjoint(_CHANGE_WORDS))
     if _NAME.search(head):
         traits |= _NAME_TRAIT
-    if (not is_ascii or not known.isdisjoint(_STANDING_WORDS)) and _STANDING.search(plain):
+    if _is_standing(plain, lowered, known, is_ascii=is_ascii):
         traits |= _STANDING_TRAIT
     if (not is_ascii or '"' in head) and _QUOTE.search(head):
         traits |= _QUOTE_TRAIT
@@ -150,6 +177,12 @@ def read(text: str, /) -> Telling:
         told += TOLD_BY_SELF * _share(words, known, _SELF_WORDS) + TOLD_BY_YOU * _share(words, known, _YOU_WORDS)
         told += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
     return Telling(trait, told * min(1.0, FULL_CHARS / max(len(text), 1)))
+
+
+def _is_standing(plain: str, lowered: str, known: frozenset[str], /, *, is_ascii: bool) -> bool:
+    if (not is_ascii or not known.isdisjoint(_STANDING_WORDS)) and _STANDING.search(plain):
+        return True
+    return any(_STANDING_BY[sign].search(lowered) for sign in known if sign in _STANDING_BY)
 
 
 def _share(words: list[str], known: frozenset[str], wanted: frozenset[str]) -> float:
