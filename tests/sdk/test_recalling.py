@@ -90,13 +90,13 @@ async def test_filters_hold_together_and_each_takes_any_of_its_values(memory: el
     assert await found(memory, "tea", F(conversations=("r2", "r3"))) == ["tea three", "tea two"]
     assert await found(memory, "tea", F(channels=("default",))) == every
     assert await found(memory, "tea", F(apps=("none",))) == []
-    assert await found(memory, "tea", F(since=Instant(2_000))) == ["tea three", "tea two"]
-    assert await found(memory, "tea", F(until=Instant(2_000))) == ["tea one"]
-    assert await found(memory, "tea", F(speakers=("Ada",), since=Instant(2_000))) == []
+    assert await found(memory, "tea", F(since=Instant(2_000_000))) == ["tea three", "tea two"]
+    assert await found(memory, "tea", F(until=Instant(2_000_000))) == ["tea one"]
+    assert await found(memory, "tea", F(speakers=("Ada",), since=Instant(2_000_000))) == []
     assert [hit.text for hit in (await memory.search("tea", agent_id="x", run_id="r1")).hits] == ["tea one"]
     listed = [
         [item.text for item in (await memory.get_all(filters=filters)).items]
-        for filters in (F(speakers=("Ada",)), F(tags_all=("a", "b")), F(tags_any=("z",)), F(until=Instant(2_000)))
+        for filters in (F(speakers=("Ada",)), F(tags_all=("a", "b")), F(tags_any=("z",)), F(until=Instant(2_000_000)))
     ]
     assert listed == [["tea one"], ["tea one"], [], ["tea one"]]
 
@@ -131,7 +131,7 @@ async def test_a_correction_was_never_true_but_was_once_believed(
     (wrong,) = (await believe(memory, "birthday", "14 March", observed_at=1_000)).ids
     believed = clock.now()
     await memory.correct(elytron.MemoryCorrectRequest(id=wrong, content="4 March"))
-    assert await found(memory, "birthday", F(as_of=Instant(2_000))) == ["4 March"]
+    assert await found(memory, "birthday", F(as_of=Instant(2_000_000))) == ["4 March"]
     assert await found(memory, "birthday", F(known_at=believed)) == ["14 March"]
     assert [item.text for item in (await memory.get_all(filters=F(known_at=believed))).items] == ["14 March"]
 
