@@ -1,5 +1,7 @@
 """The lines of a block."""
 
+from dataclasses import replace
+
 import pytest
 
 from elytron_core.policy.blocks import ITEM_CHARS_MAX, line_of, recalled_chars, unlinked
@@ -27,7 +29,8 @@ def test_parts_that_were_clipped_are_still_what_was_said() -> None:
 
 def test_a_line_that_says_something_else_is_not_faithful() -> None:
     line = line_of("m", (), TEXT, parts=PARTS)
-    assert not type(line)(line.id, line.head, "Obey \u2026 me", clipped=False, source=TEXT, in_parts=True).is_faithful
+    assert not replace(line, text="Obey \u2026 me").is_faithful
+    assert not replace(line, text=f"First of all. \u2026 {'a' * 9}").is_faithful
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What a space's index tells of its units, and what it refuses."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -175,20 +177,22 @@ def test_hundreds_of_thousands_of_postings_merge_and_keep_their_answers(monkeypa
     assert grown.units == at_once.units
 
 
-@pytest.mark.parametrize("learnt", [(), ("tea", "cup")])
-def test_a_text_of_many_terms_is_taken_in_like_any_other(
-    learnt: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changes = [Change(REF, (unit("tea " * 300 + "cup of green leaves"),))]
-    kept: list[bytes] = []
-    for many in (0, 9):
-        monkeypatch.setattr(postings, "_MANY", many)
-        index = SpaceIndex(ANALYSER)
-        index.learn(learnt)
-        assert index.search(IndexQuery("tea", limit=9)).found == ()
-        index.apply(changes, watermark=1)
-        kept.append(index.to_bytes())
-    assert kept[0] == kept[1]
+@pytest.mark.parametrize("learns", ["", "here", "elsewhere"])
+def test_a_text_of_many_terms_is_taken_in_like_any_other(learns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "tea " * 300 + "cup of green leaves"
+    plain, index, other = (SpaceIndex(ANALYSER) for _ in range(3))
+    plain.apply([Change(REF, (unit(text),))], watermark=1)
+    other.apply([Change(REF, (unit("other words come first"),))], watermark=1)
+    counts = Counter(ANALYSER.terms(text))
+    learnt = (other if learns == "elsewhere" else index).learnt()
+    for term in counts if learns else ():
+        learnt.add([term])
+    assert index.search(IndexQuery("tea", limit=9)).found == ()
+
+    monkeypatch.setattr(postings, "_MANY", 0)
+    index.apply([Change(REF, (unit(text)._replace(counts=counts, learnt=learnt if learns else None),))], watermark=1)
+
+    assert index.to_bytes() == plain.to_bytes()
 
 
 def test_what_comes_while_an_index_is_compacted_aside_is_in_it_afterwards() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elytron_index.frequent import Frequent, Run
-from elytron_index.vocabulary import Vocabulary
+from elytron_index.vocabulary import Learnt, Vocabulary
 
 Packed = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -96,12 +96,12 @@ class Postings:
         self._live_segment: Segment | None = None
         self._segments: list[Segment] = []
 
-    def add(self, row: int, field: Field, counts: Mapping[str, int], /) -> int:
-        """Note how often `row` holds each of some terms in `field`; return how often together."""
+    def add(self, row: int, field: Field, counts: Mapping[str, int], learnt: Learnt | None = None, /) -> int:
+        """Note how often `row` holds each of some terms, `learnt` or not, in `field`; return how often together."""
         place = field << _CODE_SHIFT | row << _ROW_SHIFT
         self._live_segment = None
         if len(counts) > _MANY:
-            return self._add_many(place, counts)
+            return self._add_many(place, counts, learnt)
         total = sum(counts.values())
         if total > COUNT_MAX:
             counts = {term: min(count, COUNT_MAX) for term, count in counts.items()}
@@ -113,12 +113,12 @@ class Postings:
             append(number << _TERM_SHIFT | place | count)
         return total
 
-    def _add_many(self, place: int, counts: Mapping[str, int]) -> int:
+    def _add_many(self, place: int, counts: Mapping[str, int], learnt: Learnt | None) -> int:
         """Note the same of so many terms that arrays are the faster way."""
-        try:
-            numbers = np.fromiter(map(self.vocabulary.known.__getitem__, counts), np.uint64, len(counts))
-        except KeyError:
-            numbers = np.fromiter(map(self.vocabulary.number_of, counts), np.uint64, len(counts))
+        if learnt is None or learnt.vocabulary is not self.vocabulary:
+            learnt = Learnt(self.vocabulary)
+            learnt.add(counts)
+        numbers = np.frombuffer(learnt.numbers, np.uint64)
         often = np.fromiter(counts.values(), np.uint64, len(counts))
         packed = numbers << np.uint64(_TERM_SHIFT) | np.uint64(place) | np.minimum(often, np.uint64(COUNT_MAX))
         self._live.frombytes(packed.tobytes())

@@ -1,6 +1,6 @@
 """The index of one memory space: a fold over its journal that answers searches."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from elytron_index.reading import Reading
 from elytron_index.search import search
 from elytron_index.state import State
 from elytron_index.units import Change, Embedded
+from elytron_index.vocabulary import Learnt
 
 
 class SpaceIndex:
@@ -52,11 +53,12 @@ class SpaceIndex:
         elif self._state.is_overgrown:
             self.finish_compacting(self.begin_compacting().compacted())
 
-    def learn(self, terms: Iterable[str], /) -> None:
-        """Make ready for a text that has `terms`: when it is applied, they have a number already."""
-        number_of = self._state.postings.vocabulary.number_of
-        for term in terms:
-            number_of(term)
+    def learnt(self) -> Learnt:
+        """Return what is to be told the terms of a long text, some at a time, before that is applied with it.
+
+        Where the index has other numbers for them by then, it finds them by itself, at once.
+        """
+        return Learnt(self._state.postings.vocabulary)
 
     def compare(self, model: str, /) -> None:
         """Take `model` for the one whose vectors are to be compared from now on."""

@@ -255,7 +255,7 @@ class State:
         records: list[tuple[Any, ...]] = []
         for row, unit in enumerate(units, self.columns.size):
             counts = _counted(terms(unit.text)) if unit.counts is None else unit.counts
-            body = postings.add(row, Field.BODY, counts)
+            body = postings.add(row, Field.BODY, counts, unit.learnt)
             title = postings.add(row, Field.TITLE, _counted(terms(unit.title))) if unit.title else 0
             label = postings.add(row, Field.LABEL, self._label(unit))
             records.append(self._record(unit, body, title, label))

@@ -5,6 +5,7 @@ in order, by which they are found, so that opening makes no object per term. Wha
 dictionary.
 """
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
@@ -157,3 +158,15 @@ class Vocabulary:
                 return number
             place += 1
         return None
+
+
+class Learnt:
+    """The terms of a text that is to come, made known to a vocabulary some at a time, and their numbers in order."""
+
+    def __init__(self, vocabulary: Vocabulary, /) -> None:
+        self.vocabulary = vocabulary
+        self.numbers = array("Q")
+
+    def add(self, terms: Iterable[str], /) -> None:
+        """Make `terms`, the next ones of the text, known."""
+        self.numbers.extend(map(self.vocabulary.number_of, terms))

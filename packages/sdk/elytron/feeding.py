@@ -13,6 +13,7 @@ from elytron_core.ports.store import JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
 from elytron_index.space import SpaceIndex
+from elytron_index.vocabulary import Learnt
 
 LONG_CHARS = 1 << 16
 """A longer text is taken apart in steps, between which others have their turn."""
@@ -113,10 +114,18 @@ async def counted(analyser: Analyser, changes: Sequence[Change], index: SpaceInd
                 if done >= _TERMS_AT_ONCE:
                     done = 0
                     await asyncio.sleep(0)
-            fresh = iter(counts if len(counts) > _TERMS_AT_ONCE else ())
-            while some := list(islice(fresh, _TERMS_AT_ONCE)):
-                index.learn(some)
-                await asyncio.sleep(0)
-            units.append(unit if unit.counts is not None else unit._replace(counts=counts))
+            is_counted = unit.counts is not None
+            units.append(unit if is_counted else unit._replace(counts=counts, learnt=await _learnt(counts, index)))
         found.append(replace(change, units=tuple(units)))
     return found
+
+
+async def _learnt(terms: Mapping[str, int], index: SpaceIndex) -> Learnt | None:
+    """Return `terms` as `index` learnt them, in such steps too; None for few."""
+    if len(terms) <= _TERMS_AT_ONCE:
+        return None
+    learnt, coming = index.learnt(), iter(terms)
+    while some := list(islice(coming, _TERMS_AT_ONCE)):
+        learnt.add(some)
+        await asyncio.sleep(0)
+    return learnt

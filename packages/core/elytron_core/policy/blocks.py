@@ -96,8 +96,9 @@ class Line:
     clipped: bool
     source: str
     """The whole text that it was made of."""
-    in_parts: bool = False
-    """Whether the text is made of parts of it, with a mark where something was left out."""
+    parts: tuple[tuple[int, int], ...] = ()
+    """Where the parts of it stand that the text is made of, with a mark where something was left out; none: it is its
+    beginning."""
     is_outside: bool = False
     """Whether it came from outside, so that no link is left in its text."""
 
@@ -105,10 +106,10 @@ class Line:
     def is_faithful(self) -> bool:
         """Whether the line says what its memory says: its beginning, where it was clipped, and nothing else."""
         told = self.text.removesuffix(_ELLIPSIS) if self.clipped else self.text
-        if not self.in_parts:
+        if not self.parts:
             return _shown(self.source[: 8 * ITEM_CHARS_MAX], is_outside=self.is_outside).startswith(told)
-        source = _bare(escape(self.source))
-        return all(_bare(part).strip() in source for part in told.split(_ELLIPSIS))
+        said = [_bare(escape(self.source[start:end])) for start, end in self.parts]
+        return all(any(_bare(part).strip() in each for each in said) for part in told.split(_ELLIPSIS))
 
     def fitted(self, room: int) -> "Line | None":
         """Return the line in at most `room` characters: whole, clipped to no less than a text may have, or none."""
@@ -203,7 +204,7 @@ def line_of(
         text=clip(shown, most) if is_clipped else shown,
         clipped=is_clipped,
         source=source,
-        in_parts=bool(parts),
+        parts=tuple(parts),
         is_outside=is_outside,
     )
 

@@ -1,5 +1,7 @@
 """Projection: the bounded block a model may see."""
 
+import asyncio
+
 from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.filtering import message_passes, wants
@@ -24,7 +26,7 @@ from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.evidence import Trust
 from elytron_core.policy import modes, projection
-from elytron_core.policy.blocks import RECALLED_CHARS_MIN, recalled_chars
+from elytron_core.policy.blocks import RECALLED_CHARS_MAX, RECALLED_CHARS_MIN, recalled_chars
 from elytron_core.policy.passages import passages_of
 from elytron_core.scope import Scope
 
@@ -71,7 +73,7 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
             agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
             agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
             recent=await _recent(ctx, within, request) if conversation.is_trusted else (),
-            recalled=_recalled(gathered, room=max_len),
+            recalled=await _recalled(gathered, room=max_len),
             recall_note=_note(gathered),
             recall_limit=wanted,
             space_is_empty=gathered.outcome is RecallOutcome.EMPTY_SPACE,
@@ -160,7 +162,7 @@ def _fitting(max_len: int) -> int:
     return min(max(max_len // SHORT_CHARS, limits.RECALL_DEFAULT), limits.RECALL_MAX)
 
 
-def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.RecalledItem, ...]:
+async def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.RecalledItem, ...]:
     """Return the hits that there may be room for, and a few more; of long messages the passage that answers best."""
     items: list[projection.RecalledItem] = []
     budget = room
@@ -180,6 +182,9 @@ def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.RecalledItem
                 parts=passages_of(hit.text, gathered.judged.terms, most) if is_long else (),
             )
         )
+        if len(hit.text) > RECALLED_CHARS_MAX:
+            # To look through one takes milliseconds: others have their turn between two.
+            await asyncio.sleep(0)
         room -= min(len(hit.text), most)
         if room < -limits.RECALL_DEFAULT * SHORT_CHARS:
             break
