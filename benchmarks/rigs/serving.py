@@ -2,9 +2,11 @@
 
     python -m benchmarks.rigs.serving [--ends N] [--seed S] [--short]
 
-Each round starts `elytron serve` on the same SQLite file, lets several clients write with idempotency keys, ends it at
-a random instant, starts it again, sends what was left without an answer once more under the same keys, and compares.
-Exits 1 where an acknowledged text is missing, any text is there twice, or a server that was asked to end fails.
+Each round starts `elytron serve` on the same SQLite file, lets several clients write with idempotency keys, some over
+MCP, ends it at a random instant, starts it again, sends what was left without an answer once more under the same keys,
+and compares. A reader of its event stream goes on behind the last entry that he saw, whatever happens. Exits 1 where an
+acknowledged text is missing, any text is there twice, an entry did not come in its turn, a server wrote a traceback, or
+one that was asked to end failed or took longer than it says.
 """
 
 import argparse
@@ -15,14 +17,24 @@ import random
 import signal
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
-_CLIENTS = 4
+from mcp import Client
+
+from elytron_mcp_shell.serving import ERROR
+
+_CLIENTS = 3
+_MODELS = 2
+_END_S = 60.0
+"""Far longer than an end takes that is not held up: what was accepted has 20 s."""
 _PAGE = 500
 _PAUSE_S = 0.1
+_SHED = frozenset({"overloaded", "store_busy"})
 _SERVE = "from elytron_cli.main import run; run()"
 
 
@@ -33,14 +45,19 @@ class Book:
     sent: dict[str, str] = field(default_factory=dict[str, str])
     acknowledged: set[str] = field(default_factory=set[str])
     failures: list[str] = field(default_factory=list[str])
+    place: str = "0"
+    """The id of the last entry that the reader of events saw."""
+    told: int = 0
+    """How many entries he saw, all in their turn."""
 
 
 async def start(store: Path) -> tuple[asyncio.subprocess.Process, int]:
     """Start a server over `store` and return it with its port, once it listens."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _SERVE, "serve", "--port", "0", "--development", "--json", "--log-level", "error",
-        "--store", str(store), "--space", "rig", stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    with errors_of(store).open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _SERVE, "serve", "--port", "0", "--development", "--json", "--log-level", "error",
+            "--store", str(store), "--space", "rig", stdout=asyncio.subprocess.PIPE, stderr=errors,
+        )  # fmt: skip
     assert process.stdout is not None
     told = ""
     while not told.rstrip().endswith("}"):
@@ -48,6 +65,11 @@ async def start(store: Path) -> tuple[asyncio.subprocess.Process, int]:
         assert line, "the server ended before it listened"
         told += line
     return process, int(json.loads(told)["address"].rpartition(":")[2])
+
+
+def errors_of(store: Path) -> Path:
+    """Return where the servers of a store write what went wrong."""
+    return store.with_suffix(".errors")
 
 
 async def ask(
@@ -85,6 +107,39 @@ async def write(port: int, book: Book, *, name: str) -> None:
                 number += 1
 
 
+async def tell(port: int, book: Book, *, name: str) -> None:
+    """Write text after text as a model does, by MCP's own client, until the server is gone."""
+    # The client tells of a server that went in the middle of a call in more ways than can be named.
+    with contextlib.suppress(Exception):
+        async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+            for number in count():
+                key = f"{name}-{number}"
+                book.sent[key] = f"note {key}"
+                result = await client.call_tool("memory_add", {"text": book.sent[key]}, meta={"idempotency_key": key})
+                if not result.is_error:
+                    book.acknowledged.add(key)
+                elif (result.meta or {})[ERROR]["key"] not in _SHED:
+                    book.failures.append(f"a tool answered {result.content!r}")
+
+
+async def follow(port: int, book: Book, *, until: int | None = None) -> None:
+    """Read the entries behind the last that was seen, up to the sequence `until` or to the end of the server."""
+    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.closing(writer):
+            place = f"Last-Event-ID: {book.place}\r\n"
+            writer.write(f"GET /v1/events?space=rig HTTP/1.1\r\nHost: localhost\r\n{place}\r\n".encode())
+            while (until is None or book.told < until) and (line := await reader.readline()):
+                if line.startswith(b"event: gap"):
+                    book.failures.append("the reader of events was told of a gap")
+                if not line.startswith(b"data: "):
+                    continue
+                entry = json.loads(line.removeprefix(b"data: "))
+                if entry["sequence"] != book.told + 1:
+                    book.failures.append(f"entry {entry['sequence']} was told behind {book.told}")
+                book.told, book.place = entry["sequence"], entry["id"]
+
+
 async def settle(port: int, book: Book) -> None:
     """Send what has no answer again, under its key, and compare what is there with what was sent."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -108,6 +163,9 @@ async def settle(port: int, book: Book) -> None:
             cursor = page.get("next_cursor")
             if cursor is None:
                 break
+        _, told = await ask(reader, writer, "inspect", {})
+    async with asyncio.timeout(_END_S):
+        await follow(port, book, until=json.loads(told)["sequence"])
     wanted = set(book.sent.values())
     book.failures += [f"lost: {text}" for text in sorted(wanted - kept.keys())]
     book.failures += [f"twice: {text}" for text, count in sorted(kept.items()) if count > 1]
@@ -119,18 +177,26 @@ async def run(store: Path, /, *, ends: int, chance: random.Random) -> Book:
     book = Book()
     for number in range(ends):
         process, port = await start(store)
-        clients = [asyncio.create_task(write(port, book, name=f"r{number}c{one}")) for one in range(_CLIENTS)]
-        await asyncio.sleep(chance.uniform(0.02, 0.4))
+        clients = [
+            *(asyncio.create_task(write(port, book, name=f"r{number}c{one}")) for one in range(_CLIENTS)),
+            *(asyncio.create_task(tell(port, book, name=f"r{number}m{one}")) for one in range(_MODELS)),
+            asyncio.create_task(follow(port, book)),
+        ]
+        await asyncio.sleep(chance.uniform(0.02, 0.8))
         how = signal.SIGTERM if chance.random() < 0.5 else signal.SIGKILL
         process.send_signal(how)
+        began = time.monotonic()
         code = await process.wait()
+        took = time.monotonic() - began
         await asyncio.gather(*clients)
-        if how == signal.SIGTERM and code != 0:
-            book.failures.append(f"a server that was asked to end ended with {code}")
+        if how == signal.SIGTERM and (code != 0 or took > _END_S):
+            book.failures.append(f"a server that was asked to end ended with {code} after {took:.1f} s")
         process, port = await start(store)
         await settle(port, book)
         process.terminate()
         await process.wait()
+        if b"Traceback" in errors_of(store).read_bytes():
+            book.failures.append(f"a server wrote a traceback: {errors_of(store).read_text('utf-8')[-2_000:]}")
         if book.failures:
             break
     return book
@@ -149,7 +215,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         book = asyncio.run(run(Path(folder) / "m.db", ends=ends, chance=random.Random(seed)))
     for failure in book.failures[:20]:
         print(f"  {failure}")
-    print(f"{ends} ends, {len(book.acknowledged)} writes acknowledged, {len(book.failures)} failures, seed {seed}")
+    print(
+        f"{ends} ends, {len(book.acknowledged)} writes acknowledged, {book.told} entries followed, "
+        f"{len(book.failures)} failures, seed {seed}"
+    )
     return 1 if book.failures else 0
 
 

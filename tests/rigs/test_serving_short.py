@@ -13,3 +13,4 @@ async def test_a_server_that_is_ended_under_load_loses_nothing(tmp_path: Path) -
     book = await serving.run(tmp_path / "m.db", ends=1, chance=random.Random(1))
     assert book.failures == []
     assert book.acknowledged
+    assert book.told
