@@ -372,6 +372,18 @@ class TestNetworks:
             places = [line for request in asked for line in request.split(b"\r\n") if b"last-event-id" in line.lower()]
             assert [place.partition(b": ")[2] for place in places] == [b"1-5", b"8", b"0"]
 
+    async def test_a_stream_that_had_begun_outlives_a_server_that_is_away_for_long(self) -> None:
+        begun = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nid: 1-5\n\n"
+        entry = {"type": "entry", "space": "ada", "at": 5, "action": "write", "collection": "turns", "key": "0"}
+        line = json.dumps(entry | {"id": "2-6", "sequence": 2}).encode()
+        away = [http("503 Away", problem("overloaded", "starting"))] * (2 * limits.REMOTE_ATTEMPTS)
+        told = [begun, *away, begun + b"event: entry\ndata: %b\n\n" % line]
+        async with scripted(told) as (port, _), patient(port) as (memory, slept):
+            items = memory.events()
+            event = await anext(items)
+            assert (event.type, len(slept)) == ("entry", 1 + len(away))
+            assert max(slept) <= limits.REMOTE_BACKOFF_MAX_S
+
     async def test_a_broken_socket_is_made_again(self) -> None:
         live = Live()
         with live:

@@ -349,6 +349,8 @@ REMOTE_ANSWER_S = 60.0
 """How long a client waits for the next bytes of an answer."""
 REMOTE_ATTEMPTS = 4
 """How often a client sends what it may send again: reads, and writes under an idempotency key."""
+REMOTE_STREAM_ATTEMPTS = 24
+"""How often a client opens a stream again that had begun: for about a minute, in which a server is started anew."""
 REMOTE_BACKOFF_S = 0.1
 REMOTE_BACKOFF_MAX_S = 5.0
 REMOTE_CONNECTIONS = 64

@@ -12,6 +12,7 @@ from elytron.portal import BlockingMemory
 from elytron.registry import by_request
 from elytron.remote.retrying import pause_s
 from elytron.remote.wire import Begun, Call, Transport, call_of, report_of, space_of
+from elytron_core import limits
 from elytron_core.contracts.inspecting import (
     MemoryCloseRequest,
     MemoryLifecycleReport,
@@ -60,22 +61,22 @@ class RemoteMemory(MemoryFace):
     ) -> AsyncGenerator[JournalEvent | Gap]:
         """Yield the entries of the space's journal behind `after` (None: from now on), for as long as it is read.
 
-        In order and at least once; a broken connection is made again and goes on behind the last entry. What cannot
-        be told again comes as a Gap.
+        In order and at least once; a broken connection is made again, though the server be away for a minute, and goes
+        on behind the last entry. What cannot be told again comes as a Gap.
         """
         place = str(after) if after is not None else None
-        failures = 0
+        failures, attempts = 0, limits.REMOTE_ATTEMPTS
         while True:
             self._require_open()
             try:
                 async with aclosing(self._transport.events(scope or self._scope, place)) as items:
                     async for item in items:
-                        failures, place = 0, _behind(item)
+                        failures, attempts, place = 0, limits.REMOTE_STREAM_ATTEMPTS, _behind(item)
                         if not isinstance(item, Begun):
                             yield item
             except ElytronError as error:
                 failures += 1
-                await self._pause(error, failures)
+                await self._pause(error, failures, attempts)
 
     async def watch(self, request: Value, report: type[ReportT], /, *, after: int = 0) -> AsyncGenerator[ReportT]:
         """Yield the report of a projection, inspection or replay, anew each time its space has grown beyond `after`.
@@ -83,7 +84,7 @@ class RemoteMemory(MemoryFace):
         Needs a ws:// or wss:// address. A broken connection is made again: the report comes anew, a replay goes on
         behind the last turn.
         """
-        request, failures = self._scoped(request), 0
+        request, failures, attempts = self._scoped(request), 0, limits.REMOTE_ATTEMPTS
         while True:
             self._require_open()
             call = call_of(by_request(request), request, idempotency_key=None)
@@ -92,10 +93,11 @@ class RemoteMemory(MemoryFace):
                     async for data in reports:
                         found = report_of(data, report)
                         request, after, failures = _onward(request, found), 0, 0
+                        attempts = limits.REMOTE_STREAM_ATTEMPTS
                         yield found
             except ElytronError as error:
                 failures += 1
-                await self._pause(error, failures)
+                await self._pause(error, failures, attempts)
 
     async def close(self, request: MemoryCloseRequest | None = None, /) -> MemoryLifecycleReport:
         """Let go of the connection; the server and its memory go on. A second close does nothing."""
@@ -107,10 +109,11 @@ class RemoteMemory(MemoryFace):
         self._require_open()
         return await self._transport.call(call)
 
-    async def _pause(self, error: ElytronError, failures: int) -> None:
+    async def _pause(self, error: ElytronError, failures: int, attempts: int) -> None:
         """Wait before a stream is opened again. Raises `error` where that cannot help, StoreClosed where it is over."""
         self._require_open()
-        pause = pause_s(error, attempt=failures, may_repeat=True, jitter=random.random())  # noqa: S311
+        jitter = random.random()  # noqa: S311 - spreads callers, hides nothing
+        pause = pause_s(error, attempt=failures, may_repeat=True, jitter=jitter, attempts=attempts)
         if pause is None:
             raise error
         await self._sleep(pause)

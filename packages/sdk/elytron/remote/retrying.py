@@ -17,15 +17,17 @@ WAITED_FOR = frozenset(
 """What passes by itself. A conflict does not: who lost a race must read again."""
 
 
-def pause_s(error: ElytronError, /, *, attempt: int, may_repeat: bool, jitter: float) -> float | None:
+def pause_s(
+    error: ElytronError, /, *, attempt: int, may_repeat: bool, jitter: float, attempts: int = limits.REMOTE_ATTEMPTS
+) -> float | None:
     """Return how long to wait before attempt `attempt + 1`, or None where `error` is the answer.
 
-    `attempt` counts from 1; `jitter` (0 to 1) spreads callers that failed together. A server that names a time is
-    given it, up to the bound.
+    `attempt` counts from 1, up to `attempts`; `jitter` (0 to 1) spreads callers that failed together. A server that
+    names a time is given it, up to the bound.
     """
-    if not may_repeat or attempt >= limits.REMOTE_ATTEMPTS or error.key not in WAITED_FOR:
+    if not may_repeat or attempt >= attempts or error.key not in WAITED_FOR:
         return None
     if isinstance(error, RateLimited):
         return min(float(error.retry_after_s), limits.REMOTE_BACKOFF_MAX_S)
-    backoff = limits.REMOTE_BACKOFF_S * 2 ** (attempt - 1)
+    backoff = min(limits.REMOTE_BACKOFF_S * 2 ** (attempt - 1), limits.REMOTE_BACKOFF_MAX_S)
     return min(error.retry_after_s + backoff * (0.5 + jitter / 2), limits.REMOTE_BACKOFF_MAX_S)
