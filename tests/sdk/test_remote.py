@@ -349,41 +349,6 @@ class TestNetworks:
             with pytest.raises(errors.LimitExceeded, match="at most 10"):
                 await memory.recall("x")
 
-    async def test_a_stream_that_breaks_goes_on_behind_the_last_entry(self) -> None:
-        entry = {"type": "entry", "space": "ada", "at": 5, "action": "write", "collection": "turns", "key": "0"}
-        gap = {"type": "gap", "space": "ada", "reason": "retention", "first": 3, "last": 8}
-
-        def stream(*items: dict[str, Any]) -> bytes:
-            lines = b": here\n\n" + b"".join(b"event: x\ndata: %b\n\n" % json.dumps(item).encode() for item in items)
-            return b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + lines
-
-        told = [
-            stream(entry | {"id": "1-5", "sequence": 1}),
-            stream(entry | {"id": "2-5", "sequence": 2}, gap),
-            stream(gap | {"reason": "erased"}),
-            stream({"type": "of a newer version"}),
-        ]
-        async with scripted(told) as (port, asked), patient(port) as (memory, slept):
-            items = memory.events()
-            assert [getattr(await anext(items), "sequence", None) for _ in range(4)] == [1, 2, None, None]
-            with pytest.raises(Unsupported):
-                await anext(items)
-            assert len(slept) == 3
-            places = [line for request in asked for line in request.split(b"\r\n") if b"last-event-id" in line.lower()]
-            assert [place.partition(b": ")[2] for place in places] == [b"1-5", b"8", b"0"]
-
-    async def test_a_stream_that_had_begun_outlives_a_server_that_is_away_for_long(self) -> None:
-        begun = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nid: 1-5\n\n"
-        entry = {"type": "entry", "space": "ada", "at": 5, "action": "write", "collection": "turns", "key": "0"}
-        line = json.dumps(entry | {"id": "2-6", "sequence": 2}).encode()
-        away = [http("503 Away", problem("overloaded", "starting"))] * (2 * limits.REMOTE_ATTEMPTS)
-        told = [begun, *away, begun + b"event: entry\ndata: %b\n\n" % line]
-        async with scripted(told) as (port, _), patient(port) as (memory, slept):
-            items = memory.events()
-            event = await anext(items)
-            assert (event.type, len(slept)) == ("entry", 1 + len(away))
-            assert max(slept) <= limits.REMOTE_BACKOFF_MAX_S
-
     async def test_a_broken_socket_is_made_again(self) -> None:
         live = Live()
         with live:
