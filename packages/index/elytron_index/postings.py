@@ -227,7 +227,8 @@ def renumbered(
 
 def _merged(first: Segment, second: Segment) -> Segment:
     """Return both as one. All rows of the first are before those of the second, so that nothing is sorted."""
-    codes = np.union1d(first.codes, second.codes)
+    codes = np.sort(np.concatenate((first.codes, second.codes)))
+    codes = codes[np.concatenate((np.ones(min(1, len(codes)), np.bool_), codes[1:] != codes[:-1]))]
     sizes = np.zeros(len(codes), np.int64)
     ahead, behind = codes.searchsorted(first.codes), codes.searchsorted(second.codes)
     sizes[ahead] += np.diff(first.starts)

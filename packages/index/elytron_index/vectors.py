@@ -275,7 +275,7 @@ class ModelVectors:
             for start, end in pairwise([0, *whole_numbers(heads), len(rows)]):
                 blocks[int(numbers[start])].take(places[start:end], axis=0, out=found[start:end], mode="clip")
             return found
-        for number in whole_numbers(np.unique(numbers)):
+        for number in whole_numbers(np.flatnonzero(np.bincount(numbers))):
             here = numbers == number
             found[here] = blocks[number].take(places[here], axis=0)
         return found

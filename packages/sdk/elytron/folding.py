@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from elytron.catching_up import CatchingUp, Progress
-from elytron.collecting import Uncollected
 from elytron.covered import beneath, covered_unit
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
 from elytron.feeding import Fed, Waiting, counted, take_long
 from elytron.readings import Readings
 from elytron.units import INDEXED, embedded_of, units_of
 from elytron_core import limits
+from elytron_core.collecting import Uncollected
 from elytron_core.errors import ElytronError, NotFound, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice

@@ -16,6 +16,7 @@ from elytron_core.policy import wording
 from elytron_core.policy.gleaning_chinese import CHINESE
 from elytron_core.policy.gleaning_english import ENGLISH, INTRODUCTION
 from elytron_core.policy.gleaning_rules import Rule
+from elytron_core.text.patterns import Pattern
 
 READ_CHARS: Final = 20_000
 """Longer messages are pasted rather than said, and are not read."""
@@ -23,33 +24,33 @@ SENTENCE_CHARS: Final = 240
 FACTS_PER_MESSAGE: Final = 8
 SOMEBODY: Final = "The user"
 
-_CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_FENCE: Final = re.compile(r"<(?P<tag>[\w:-]{1,60})[^>\n]{0,200}>.*?(?:</(?P=tag)>|\Z)", re.DOTALL)
-_BLACKED: Final = re.compile(r"\[redacted:\w{1,40}\]")
+_CODE: Final = Pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_FENCE: Final = Pattern(r"<(?P<tag>[\w:-]{1,60})[^>\n]{0,200}>.*?(?:</(?P=tag)>|\Z)", re.DOTALL)
+_BLACKED: Final = Pattern(r"\[redacted:\w{1,40}\]")
 """What a secret was blacked out with: the sentence around it says nothing, and those beside it do."""
-_QUOTE_LINES: Final = re.compile(r"^[ \t]*(?:>|\|).*$", re.MULTILINE)
-_QUOTES: Final = re.compile(
+_QUOTE_LINES: Final = Pattern(r"^[ \t]*(?:>|\|).*$", re.MULTILINE)
+_QUOTES: Final = Pattern(
     r"[\"“”«»„][^\"“”«»„\n]{1,400}[\"“”«»„]|「[^」\n]{1,400}」|『[^』\n]{1,400}』|《[^》\n]{1,100}》|(?<!\w)'[^'\n]{2,200}'(?!\w)"
 )
-_SPEECH_LINES: Final = re.compile(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t].*$|^[^\n:：]{1,40}[:：][ \t]*\S.*$", re.MULTILINE)
+_SPEECH_LINES: Final = Pattern(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t].*$|^[^\n:：]{1,40}[:：][ \t]*\S.*$", re.MULTILINE)
 _VERB: Final = (
     r"(?:is|are|was|were|has|have|had|does|can|will|likes|loves|hates|prefers|lives|works|wants|needs|plays"
     r"|(?:is|are|does|do|ca|wo)n['’]t)"
 )
-_JOINT: Final = re.compile(
+_JOINT: Final = Pattern(
     r"(?:[,;，；]| [-—–])? ?\b(?:and|but|so) (?="
     rf"(?:I|I['’]\w+|[Mm]y|[Ww]e|[Ww]e['’]\w+|[Oo]ur|it|that|this|there|you|your)\b|(?:[\w'’-]+ ){{0,4}}?{_VERB}\b)"
     r"|(?:[,;]| [-—–]) ?(?=(?:I|I['’]\w+|[Mm]y|[Ww]e|[Ww]e['’]\w+)\b)"
     r"|[,，；;] ?(?:但是?|而且|所以|不过)?(?=我)"
 )
 """Where a sentence goes on with another statement: what is said there is no part of what was said before."""
-_OWN: Final = re.compile(r"(?:I|I['’]\w+|[Mm]y|[Ww]e|[Ww]e['’]\w+|[Oo]ur)\b|我")
-_INTRODUCED: Final = re.compile(
+_OWN: Final = Pattern(r"(?:I|I['’]\w+|[Mm]y|[Ww]e|[Ww]e['’]\w+|[Oo]ur)\b|我")
+_INTRODUCED: Final = Pattern(
     r"\s*(?:[Hh]i|[Hh]ello|[Hh]ey|[Gg]ood (?:morning|afternoon|evening))(?: there| all| everyone)?[,.!]* "
     r"(?:(?:I['’]m|I am|[Tt]his is) (?P<name>[A-ZÀ-ÖØ-Þ][\w'’-]*\w(?: [A-ZÀ-ÖØ-Þ][\w'’-]*\w){0,2}))"
     r"(?=[.,!;\n]| (?:and|from)\b|\s*\Z)"
 )
-_PEOPLES: Final = re.compile(
+_PEOPLES: Final = Pattern(
     r"\w+(?:ish|ese|ench|utch|eek)\b|(?:Africa|America|Asia|Australia|Austria|Belgia|Brazilia|Bulgaria|Canadia"
     r"|Catala|Croatia|Cuba|Egyptia|Estonia|Europea|Germa|Hungaria|India|Indonesia|Irania|Italia|Jorda|Kenya|Korea"
     r"|Latvia|Lithuania|Mexica|Moroccan?|Nigeria|Norwegia|Peruvia|Romania|Russia|Serbia|Slovakia|Syria|Tunisia|Ukrainia"
@@ -57,25 +58,25 @@ _PEOPLES: Final = re.compile(
     r"|Christian\b(?! [A-Z])"
 )
 """What a capital letter and "I'm" go before that is no name."""
-_URL: Final = re.compile(r"\S+://\S+")
-_SENTENCES: Final = re.compile(r"[^.!?。！？；;\n]*[.!?。！？；;\n]?")
+_URL: Final = Pattern(r"\S+://\S+")
+_SENTENCES: Final = Pattern(r"[^.!?。！？；;\n]*[.!?。！？；;\n]?")
 _GAP: Final = "\u0000"
 """Stands where something was cut out: a sentence that lost a part is no longer what was said."""
 
-_REQUEST: Final = re.compile(
+_REQUEST: Final = Pattern(
     r"(?:(?:please|kindly|can you|could you|just) )*"
     r"(?:remember|note|keep in mind|don['’]t forget|bear in mind|make a note)"
     r"(?: this| for me)?(?: that|:|,)? (?P<rest>\S.*)",
     re.IGNORECASE,
 )
-_ZH_REQUEST: Final = re.compile(r"(?:请|帮我|麻烦)?(?:你)?(?:记住|记得|记一下|记下来|别忘了)[：:，, ]*(?P<rest>\S.*)")
-_OPENING: Final = re.compile(
+_ZH_REQUEST: Final = Pattern(r"(?:请|帮我|麻烦)?(?:你)?(?:记住|记得|记一下|记下来|别忘了)[：:，, ]*(?P<rest>\S.*)")
+_OPENING: Final = Pattern(
     r"\A(?:(?:by the way|btw|also|well|so|oh|hi|hello|hey|ok|okay|yes|no|yeah|actually|fyi|for your information|in fact"
     r"|as you know|just so you know|to be honest|honestly|anyway|and|but|thanks|thank you|sure|right"
     r"|对了|顺便说一下|顺便说|其实|另外|还有|你好|您好|嗯|是的|不|哦)(?: [A-Z]\w+)?[,，:：! ]+)+",
     re.IGNORECASE,
 )
-_UNSURE: Final = re.compile(
+_UNSURE: Final = Pattern(
     r"\b(?:if|unless|whether|would|could|might|(?:i|we|you|it) may|maybe|perhaps|probably|possibly|suppose"
     r"|supposedly|imagine|pretend"
     r"|assume|assuming|wish|hope|hopefully|almost|nearly|as if|as though|let['’]s say|say that|for example|e\.g"
@@ -87,16 +88,16 @@ _UNSURE: Final = re.compile(
     r"|right now|at the moment|for now|temporarily)\b",
     re.IGNORECASE,
 )
-_ZH_UNSURE: Final = re.compile(
+_ZH_UNSURE: Final = Pattern(
     r"如果|假如|假设|要是|的话|可能|也许|大概|或许|应该|似乎|好像|听说|据说|他说|她说|他们说|有人说|以前|曾经|过去|小时候"
     r"|希望|想要|打算|准备|考虑|假装|扮演|开玩笑|翻译|例如|比如|今天|明天|昨天|今晚|暂时|刚才|吗$|呢$|是不是|有没有|梦见|梦到|是否"
 )
-_ERRAND: Final = re.compile(
+_ERRAND: Final = Pattern(
     r"(?:to|when|how|what|why|where|who|the time|me|us|it|this|that)\b|要|去|带|我们", re.IGNORECASE
 )
-_FIRST: Final = re.compile(r"\b(?:I|my|we|our)\b|我|我们", re.IGNORECASE)
-_SMALL_I: Final = re.compile(r"(?<![\w.-])i(?=['’](?:m|ve)\b| [a-z])")
-_TELLS: Final = re.compile(
+_FIRST: Final = Pattern(r"\b(?:I|my|we|our)\b|我|我们", re.IGNORECASE)
+_SMALL_I: Final = Pattern(r"(?<![\w.-])i(?=['’](?:m|ve)\b| [a-z])")
+_TELLS: Final = Pattern(
     r"\w+ (?:is|are|was|has|have|lives?|works?|likes?|costs?|starts?|ends?|opens?|closes?)\b|[是有在叫]"
 )
 
@@ -128,13 +129,13 @@ def glean(text: str, /, *, speaker: str | None = None) -> tuple[Gleaned, ...]:
 def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of the user's own voice."""
     for part in (_BLACKED, _CODE, _FENCE, _QUOTE_LINES, _QUOTES, _URL):
-        text = part.sub(_GAP, text)
+        text = part.compiled.sub(_GAP, text)
     for line in text.splitlines():
         # A list or a script is material, unless somebody asks to remember what stands behind the colon.
-        is_addressed = any(start.match(line) for start in (_REQUEST, _ZH_REQUEST, _OPENING))
-        if _SPEECH_LINES.fullmatch(line) and not is_addressed:
+        is_addressed = any(start.compiled.match(line) for start in (_REQUEST, _ZH_REQUEST, _OPENING))
+        if _SPEECH_LINES.compiled.fullmatch(line) and not is_addressed:
             continue
-        for found in _SENTENCES.findall(_abbreviations_kept(line)):
+        for found in _SENTENCES.compiled.findall(_abbreviations_kept(line)):
             sentence = found.replace("\u0001", ".").strip()
             if 4 <= len(sentence) <= SENTENCE_CHARS and _GAP not in sentence:
                 yield sentence
@@ -146,8 +147,8 @@ def _abbreviations_kept(line: str) -> str:
 
 def _introduced(text: str, speaker: str | None) -> Iterator[Gleaned]:
     """Yield the name that somebody gives with his greeting, who begins by introducing himself."""
-    met = _INTRODUCED.match(text)
-    if met is not None and not _PEOPLES.match(met["name"]):
+    met = _INTRODUCED.compiled.match(text)
+    if met is not None and not _PEOPLES.compiled.match(met["name"]):
         fact = _match(INTRODUCTION, met["name"], speaker)
         if fact is not None:
             yield fact
@@ -157,14 +158,16 @@ def _read(sentence: str, speaker: str | None) -> Iterator[Gleaned]:
     """Yield what each statement of a sentence says; where it was to be remembered and one says nothing, all of it."""
     if sentence[-1] in "?？":
         return
-    bare = _SMALL_I.sub("I", sentence).rstrip(".!。！；; \n\t)")
-    asked = _REQUEST.fullmatch(_OPENING.sub("", bare, count=1)) or _ZH_REQUEST.fullmatch(bare)
-    stated = _OPENING.sub("", asked["rest"] if asked else bare, count=1).strip()
-    if _UNSURE.search(stated) or _ZH_UNSURE.search(stated):
+    bare = _SMALL_I.compiled.sub("I", sentence).rstrip(".!。！；; \n\t)")
+    asked = _REQUEST.compiled.fullmatch(_OPENING.compiled.sub("", bare, count=1)) or _ZH_REQUEST.compiled.fullmatch(
+        bare
+    )
+    stated = _OPENING.compiled.sub("", asked["rest"] if asked else bare, count=1).strip()
+    if _UNSURE.compiled.search(stated) or _ZH_UNSURE.compiled.search(stated):
         return
-    parts = [part.strip() for part in _JOINT.split(stated) if part.strip()]
+    parts = [part.strip() for part in _JOINT.compiled.split(stated) if part.strip()]
     # "In summer, I live in Nice" states nothing: what goes before decides how the rest is meant.
-    meant = parts if _OWN.match(stated) else parts[:1]
+    meant = parts if _OWN.compiled.match(stated) else parts[:1]
     read = [fact for part in meant if (fact := _stated(part, speaker)) is not None]
     yield from read
     if asked and len(read) < len(parts) and (told := _as_asked(stated, speaker)) is not None:
@@ -189,7 +192,7 @@ def _clauses(stated: str) -> Iterator[str]:
 
 
 def _match(rule: Rule, clause: str, speaker: str | None) -> Gleaned | None:
-    match = rule.pattern.fullmatch(clause)
+    match = rule.pattern.compiled.fullmatch(clause)
     if match is None:
         return None
     groups = {name: (value or "").strip(" ,.'’") for name, value in match.groupdict().items()}
@@ -205,10 +208,10 @@ def _match(rule: Rule, clause: str, speaker: str | None) -> Gleaned | None:
 
 def _as_asked(stated: str, speaker: str | None) -> Gleaned | None:
     """Return what somebody asked to be remembered, in his words, where it is a statement and no errand."""
-    if _ERRAND.match(stated):
+    if _ERRAND.compiled.match(stated):
         return None
     is_short = len(stated) < 8 or (stated.isascii() and len(stated.split()) < 3)
-    if is_short or not (_FIRST.search(stated) or _TELLS.search(stated)):
+    if is_short or not (_FIRST.compiled.search(stated) or _TELLS.compiled.search(stated)):
         return None
     words = wording.normalise(stated).split()
     topic = " ".join(words[:6]) or stated[:20]

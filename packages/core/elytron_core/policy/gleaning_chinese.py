@@ -5,6 +5,7 @@ from typing import Final
 
 from elytron_core.planes.long_term import FactOperation, Kind
 from elytron_core.policy.gleaning_rules import is_age, rule
+from elytron_core.text.patterns import Pattern
 
 _HAN = r"[\u3400-\u9fffA-Za-z·]"
 _ZH_JOBS = (
@@ -16,11 +17,11 @@ _ZH_KIN = (
     "|男朋友|女朋友|狗|猫|老板|室友"
 )
 _ZH_ILLS = "糖尿病|高血压|哮喘|心脏病|偏头痛|癫痫|关节炎|乳糖不耐"
-_ZH_AWAY: Final = re.compile(r"你|您|他|她|它|这|那|哪|什么|怎么|谁|大家|我")
+_ZH_AWAY: Final = Pattern(r"你|您|他|她|它|这|那|哪|什么|怎么|谁|大家|我")
 
 
 def _zh_stands_alone(found: dict[str, str]) -> bool:
-    return not _ZH_AWAY.match(found["x"])
+    return not _ZH_AWAY.compiled.match(found["x"])
 
 
 CHINESE: Final = (

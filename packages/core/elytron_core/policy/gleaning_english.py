@@ -5,6 +5,7 @@ from typing import Final
 
 from elytron_core.planes.long_term import FactOperation, Kind
 from elytron_core.policy.gleaning_rules import is_age, rule
+from elytron_core.text.patterns import Pattern
 
 _NAME = r"[A-ZÀ-ÖØ-Þ][\w'’-]+"
 _NAMES = rf"{_NAME}(?: {_NAME}){{0,2}}"
@@ -37,8 +38,8 @@ _MONTHS = "January|February|March|April|May|June|July|August|September|October|N
 _ORDINAL = r"(?:the )?\d{1,2}(?:st|nd|rd|th)?"
 _DAY = rf"(?:{_ORDINAL}(?: of)? (?:{_MONTHS})|(?:{_MONTHS}) {_ORDINAL})(?:,? \d{{4}})?"
 _COUNT = r"(?:a|an|one|two|three|four|five|six)"
-_NOT_PLACES: Final = re.compile(rf"(?:{_MONTHS}|\w+day)\b")
-_POINTS_AWAY: Final = re.compile(
+_NOT_PLACES: Final = Pattern(rf"(?:{_MONTHS}|\w+day)\b")
+_POINTS_AWAY: Final = Pattern(
     r"(?:it|that|this|these|those|them|you|your|yours|his|her|him|their|the|how|what|when|where|which|who|one|some"
     r"|any|more|less|both|all|each|another|either|neither|so|too|very|my|our|being able|having you|nothing|something"
     r"|everything|anything|here|there)\b",
@@ -48,11 +49,11 @@ _POINTS_AWAY: Final = re.compile(
 
 
 def _is_place(found: dict[str, str]) -> bool:
-    return not _NOT_PLACES.match(found["x"])
+    return not _NOT_PLACES.compiled.match(found["x"])
 
 
 def _stands_alone(found: dict[str, str]) -> bool:
-    return not _POINTS_AWAY.match(found["x"]) and len(found["x"].split()) <= 8
+    return not _POINTS_AWAY.compiled.match(found["x"]) and len(found["x"].split()) <= 8
 
 
 INTRODUCTION: Final = rule(Kind.PROFILE, f"(?P<x>{_NAMES})", "name", "{who} is called {x}")
@@ -266,7 +267,7 @@ ENGLISH: Final = (
         r"I (?P<y>drive|own|play) (?P<x>(?:an? |the )[\w-]+(?: [\w-]+){0,4})",
         "{y}: {x}",
         "{who} {y}s {x}",
-        holds=lambda found: not _POINTS_AWAY.match(found["x"].removeprefix("the ")),
+        holds=lambda found: not _POINTS_AWAY.compiled.match(found["x"].removeprefix("the ")),
     ),
     rule(
         Kind.PREFERENCE,

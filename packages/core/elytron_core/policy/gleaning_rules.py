@@ -4,11 +4,11 @@ They are few and narrow on purpose: a fact that is missed can be said again, a f
 a whole sentence, in the first person and the present, as `gleaning` hands it over.
 """
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 from elytron_core.planes.long_term import FactOperation, Kind
+from elytron_core.text.patterns import Pattern
 
 
 class Rule(NamedTuple):
@@ -18,7 +18,7 @@ class Rule(NamedTuple):
     """
 
     kind: Kind
-    pattern: re.Pattern[str]
+    pattern: Pattern
     topic: str
     content: str
     holds: Callable[[dict[str, str]], bool] = bool
@@ -36,7 +36,7 @@ def rule(
     operation: FactOperation = FactOperation.UPSERT,
 ) -> Rule:
     """Return the rule whose pattern is `sentence`."""
-    return Rule(kind, re.compile(sentence), topic, content, holds, operation)
+    return Rule(kind, Pattern(sentence), topic, content, holds, operation)
 
 
 def is_age(found: dict[str, str]) -> bool:

@@ -3,7 +3,6 @@
 from typing import assert_never
 
 from elytron.aliases import home
-from elytron.collecting import Uncollected
 from elytron.context import OperationContext
 from elytron.profiling import require_within
 from elytron.scrubbing import scrub_write
@@ -13,6 +12,7 @@ from elytron.writes.planes import write_plane
 from elytron.writes.skills import write_skills
 from elytron.writes.tools import write_tool_feedback
 from elytron.writes.transcripts import write_turns
+from elytron_core.collecting import Uncollected
 from elytron_core.contracts.governing import CandidatesWrite
 from elytron_core.contracts.planes import (
     CapsulesWrite,

@@ -6,12 +6,12 @@ from enum import StrEnum
 from functools import partial
 
 from elytron.aliases import put_alias, read_alias
-from elytron.collecting import Uncollected
 from elytron.context import OperationContext
 from elytron.heads import GrownHead
 from elytron.records import Changes
 from elytron.writes.committing import Planned, commit
 from elytron_core.clock import Instant
+from elytron_core.collecting import Uncollected
 from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.writing import (
     MemoryWriteReport,

@@ -1,0 +1,23 @@
+"""A pattern is compiled when it is first used, once."""
+
+import re
+
+import pytest
+
+from elytron_core.text.patterns import Pattern
+
+
+def test_a_pattern_is_compiled_at_its_first_use_and_then_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_ = re.compile
+
+    def counting(expression: str, flags: re.RegexFlag) -> re.Pattern[str]:
+        compiled.append(expression)
+        return compile_(expression, flags)
+
+    monkeypatch.setattr(re, "compile", counting)
+    pattern = Pattern("tea", re.IGNORECASE)
+    assert compiled == []
+    assert pattern.compiled.fullmatch("TEA")
+    assert not pattern.compiled.fullmatch("coffee")
+    assert compiled == ["tea"]
