@@ -160,6 +160,21 @@ def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_abo
     assert {found.signals.standing for text, found in heeding.items() if text != wish} == {0.0}
 
 
+def test_of_somebody_it_is_told_where_he_talks_himself() -> None:
+    units = [
+        unit(1, "Hello there.", thread="his", speaker="Noor"),
+        unit(2, "The ferry was late.", thread="his", speaker="Ada"),
+        unit(3, "The ferry was full.", thread="theirs", speaker="Bob"),
+        unit(4, "And so was I.", thread="theirs", speaker="Tomas"),
+    ]
+
+    def ahead(present: float) -> float:
+        found = by_text(units, IndexQuery(text="Noor ferry", limit=4, weights=Weights(present=present)))
+        return found["The ferry was late."].score - found["The ferry was full."].score
+
+    assert ahead(0.5) - ahead(0.0) == pytest.approx(0.5)
+
+
 def test_of_all_that_is_to_hold_a_handful_is_heeded_in_full() -> None:
     wishes = [f"Always follow rule {place}, the ferry's." for place in range(1, 6)]
     units = [

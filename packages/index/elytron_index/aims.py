@@ -56,6 +56,13 @@ def fitting(columns: Columns, traits: Trait, rows: Rows, /) -> Mask:
     return (columns.traits.take(rows) & int(traits)) != 0
 
 
+def in_talks_of(named: Mask, threads: Rows, /) -> Mask:
+    """Return which of the units of `threads` stand in a talk in which one of the `named` has a say."""
+    talks = np.zeros(int(threads.max()) + 1, np.bool_)
+    talks[threads[named]] = True
+    return talks.take(threads)
+
+
 def foremost(columns: Columns, pool: Rows, score: Floats, standing: Floats, /) -> Floats:
     """Return `standing`, of which only the best by `score` count in full."""
     rows = standing.nonzero()[0]

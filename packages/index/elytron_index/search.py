@@ -201,6 +201,8 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
     matters = np.sqrt(np.minimum(np.maximum(matters, 0.0), 1.0))
     like = weights.informative * s.informative + weights.told * s.told
     score += matters * (like + weights.fits * s.fits if query.fits else like)
+    if weights.present and s.speaker.any():
+        score += weights.present * aims.in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
     own = weights.speaker * s.speaker + weights.owner * s.owner
     score += own + weights.date * s.date if query.spans else own
     if query.heeds:

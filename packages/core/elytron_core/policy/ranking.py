@@ -48,6 +48,8 @@ class Weights:
     sentence: float = 0.7
     """What it counts in a long message that its nearest sentence speaks for it, and not all of it by chance."""
     speaker: float = 0.5
+    present: float = 0.5
+    """Of somebody it is told where he talks himself, rather than in talks of others."""
     owner: float = 1.0
     standing: float = 1.2
     date: float = 0.6
