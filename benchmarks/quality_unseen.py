@@ -109,10 +109,10 @@ def _with_assistant(subject: dict[str, Any]) -> list[Turn]:
         written = dict(zip(sorted(shuffled.sample(range(count), len(session["said"]))), session["said"], strict=True))
         for place in range(count):
             id_, said, *key = written.get(place) or (f"{number}-{place}", filler.asked(session["about"]))
+            told = said if place in written else ""
             if place in written and "?" not in said and shuffled.random() < 0.4:
                 said = f"{said} {filler.asked(session['about'])}"
             at += timedelta(minutes=shuffled.randint(3, 12))
-            told = said if place in written else ""
             turns.append(Turn(id_, f"session-{number}", "user", "user", at, said, told))
             answer = filler.answer(said, session["about"], *key or ("",))
             turns.append(Turn(f"{id_}a", f"session-{number}", "assistant", "assistant", at, answer, *key))
