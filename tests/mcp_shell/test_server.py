@@ -126,7 +126,7 @@ GRAVE = {"erase", "export", "export_space", "delete_runtime_skill", "delete_agen
 
 
 @pytest.mark.parametrize("sets", [{ToolSet.CORE}, {ToolSet.ALL}, {ToolSet.CORE, ToolSet.ALL}])
-async def test_no_tool_removes_for_good_or_takes_the_memory_out_unless_it_was_asked_for(
+async def test_no_tool_removes_for_good_or_takes_the_memory_out_unless_it_is_shown(
     memory: elytron.MemoryRuntime, sets: set[ToolSet]
 ) -> None:
     stored = await memory.add("The boiler code is 4417.", conversation="home")
@@ -142,6 +142,22 @@ async def test_no_tool_removes_for_good_or_takes_the_memory_out_unless_it_was_as
             kept = await called(client, "memory_request_transcript_lifecycle", transition="review", conversation="home")
             assert kept["affected_turns"] == 1
         assert [item["text"] for item in (await called(client, "memory_list"))["items"]] == ["The boiler code is 4417."]
+
+
+async def test_a_model_does_not_say_yes_to_what_waits_for_one(memory: elytron.MemoryRuntime) -> None:
+    proposal = {"target": "long_term", "topic": "safe", "content": "It opens with 4417."}
+    waiting = {"write": {"kind": "candidates", "candidates": [{"proposal": proposal, "authority": "user_asserted"}]}}
+    for sets, key in (({ToolSet.ALL}, "permission_refused"), ({ToolSet.ALL, ToolSet.DESTRUCTIVE}, "invalid_input")):
+        async with Client(mcp_server(memory, sets=frozenset(sets))) as client:
+            await called(client, "memory_write", **waiting)
+            (one,) = (await called(client, "memory_list_candidates"))["items"]
+            refused = await client.call_tool("memory_resolve_candidate", {"id": one["id"], "resolution": "accept"})
+            assert (refused.meta or {})[ERROR]["key"] == key
+            asked = {"id": one["id"], "resolution": "accept", "dry_run": True}
+            assert (await called(client, "memory_resolve_candidate", **asked))["changed"] is False
+    async with Client(mcp_server(memory, sets=frozenset({ToolSet.ALL}))) as client:
+        told = await called(client, "memory_resolve_candidate", id=one["id"], resolution="reject")
+        assert told["state"] == "rejected"
 
 
 async def test_a_grave_call_acts_once_it_is_confirmed_and_a_dry_run_before(

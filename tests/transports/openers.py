@@ -80,7 +80,7 @@ def mcp(live: Live) -> Generator[Call]:
 
         def call(name: str, request: Json) -> Json:
             operation = by_name(name)
-            confirmed = {CONFIRM: name} if operation.may_be_grave else {}
+            confirmed = {CONFIRM: name} if operation.grave is not None else {}
             result = portal.call(client.call_tool, tool_name(operation), request | confirmed)
             if result.is_error:
                 told = (result.meta or {})[ERROR]

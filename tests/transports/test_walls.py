@@ -125,7 +125,7 @@ async def test_every_mcp_tool_resource_and_prompt_is_of_its_keys_space_alone(wal
         for operation in operations:
             answers: list[str] = []
             for space in ("bob", "nobody"):
-                confirmed = {CONFIRM: operation.name} if operation.may_be_grave else {}
+                confirmed = {CONFIRM: operation.name} if operation.grave is not None else {}
                 told = await client.call_tool(tool_name(operation), asked(operation, space) | confirmed)
                 assert told.is_error, operation.name
                 assert SECRET not in str(told)

@@ -1,4 +1,4 @@
-"""What a model has to say twice: a call that removes for good or takes the whole memory out."""
+"""What a model has to say twice: a call that it is not to make unasked."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ CONFIRM = "confirm"
 
 def asked_for(operation: AnyOperation, schema: dict[str, Any], /) -> dict[str, Any]:
     """Return the schema of what `operation` takes, with the confirmation that a grave call needs."""
-    if not operation.may_be_grave:
+    if operation.grave is None:
         return schema
-    told = f"Needed where the call {_doing(operation)}. Ask whoever the memory belongs to first."
+    told = f"Needed where the call {operation.grave.value}. Ask whoever the memory belongs to first."
     return schema | {
         "properties": schema.get("properties", {}) | {CONFIRM: {"const": operation.name, "description": told}}
     }
@@ -23,18 +23,15 @@ def require_confirmed(
     operation: AnyOperation, arguments: dict[str, Any], /, *, sets: frozenset[ToolSet]
 ) -> dict[str, Any]:
     """Return the request in `arguments`. Raises where a grave one is not shown here, or not confirmed."""
-    if not operation.may_be_grave:
+    if operation.grave is None:
         return arguments
     request = {name: value for name, value in arguments.items() if name != CONFIRM}
     if operation.is_grave(request):
+        told = f"it {operation.grave.value}"
         if ToolSet.DESTRUCTIVE not in sets:
-            reason = f"{tool_name(operation)} {_doing(operation)} only where the set of tools 'destructive' is shown"
-            raise PermissionRefused(reason)
+            tool = tool_name(operation)
+            raise PermissionRefused(f"{tool} is not called so here, for {told}: show the set of tools 'destructive'")
         if arguments.get(CONFIRM) != operation.name:
-            problem = f"must be {operation.name!r}, for it {_doing(operation)}: ask whoever the memory belongs to first"
+            problem = f"must be {operation.name!r}, for {told}: ask whoever the memory belongs to first"
             raise InvalidInput(field=CONFIRM, problem=problem)
     return request
-
-
-def _doing(operation: AnyOperation) -> str:
-    return "removes for good" if operation.mutates else "takes the memory out"

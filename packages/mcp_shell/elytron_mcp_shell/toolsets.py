@@ -13,9 +13,9 @@ class ToolSet(StrEnum):
     CORE = "core"
     """What an assistant needs from turn to turn."""
     ALL = "all"
-    """Every operation but those that remove for good or take the whole memory out."""
+    """Every operation but those that a model is not to call unasked."""
     DESTRUCTIVE = "destructive"
-    """The operations that remove for good or take the whole memory out; each such call has to confirm it."""
+    """What removes for good, takes the memory out, or agrees in its owner's place. Each such call has to confirm it."""
     REFERENCE = "reference"
     """The nine tools of the MCP project's own memory server, kept as facts."""
     MEM0 = "mem0"
@@ -50,10 +50,10 @@ def operations_of(sets: frozenset[ToolSet], /, *, is_operator: bool) -> tuple[An
 
 
 def _is_in(operation: AnyOperation, sets: frozenset[ToolSet]) -> bool:
-    if operation.may_be_grave and ToolSet.DESTRUCTIVE in sets:
+    if operation.grave is not None and ToolSet.DESTRUCTIVE in sets:
         return True
     is_everyday = ToolSet.ALL in sets or (ToolSet.CORE in sets and operation.name in _CORE)
-    return is_everyday and not operation.grave
+    return is_everyday and (operation.grave is None or bool(operation.grave_values))
 
 
 def tool_name(operation: AnyOperation, /) -> str:

@@ -33,13 +33,21 @@ class Repeat(StrEnum):
     """A receipt, written after the effect."""
 
 
+class Grave(StrEnum):
+    """Why a model is not to call an operation unasked."""
+
+    REMOVES = "removes for good"
+    TAKES_OUT = "takes the memory out"
+    AGREES = "agrees for whoever the memory belongs to"
+
+
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[RequestT, ReportT]):
     """One operation: what it takes, what it gives, the function that performs it, and what may be said of it.
 
     `operator_fields` are fields of the request that only an operator may set, `operator_values` values of a field that
-    only he may ask for. A `grave` operation removes for good or takes the whole memory out, and so does one whose field
-    has one of `grave_values`: a model is not to do it unasked.
+    only he may ask for. What is `grave` a model is not to do unasked: each call, or where there are `grave_values` one
+    whose field has such a value.
     """
 
     name: str
@@ -52,7 +60,7 @@ class Operation(Generic[RequestT, ReportT]):
     repeat: Repeat = Repeat.HARMLESS
     operator_fields: frozenset[str] = frozenset()
     operator_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    grave: bool = False
+    grave: Grave | None = None
     grave_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     def beyond_members(self, request: RequestT, /) -> tuple[str, ...]:
@@ -65,16 +73,12 @@ class Operation(Generic[RequestT, ReportT]):
         ]
         return tuple(sorted((*fields, *values)))
 
-    @property
-    def may_be_grave(self) -> bool:
-        return self.grave or bool(self.grave_values)
-
     def is_grave(self, asked: Mapping[str, object], /) -> bool:
-        """Return whether the request `asked`, in JSON, removes for good or takes the memory out."""
-        if asked.get("dry_run") is True:
+        """Return whether the request `asked`, in JSON, is not to be made unasked."""
+        if self.grave is None or asked.get("dry_run") is True:
             return False
-        found = ((asked.get(name), grave) for name, grave in self.grave_values.items())
-        return self.grave or any(isinstance(value, str) and value in grave for value, grave in found)
+        found = [(asked.get(name), grave) for name, grave in self.grave_values.items()]
+        return not found or any(isinstance(value, str) and value in grave for value, grave in found)
 
 
 AnyOperation = Operation[Any, Any]

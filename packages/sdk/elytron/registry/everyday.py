@@ -1,7 +1,7 @@
 """The operations that every host uses: write, recall, project, control, look, move, end."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Operation, Repeat, Role
+from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat, Role
 from elytron_core.contracts import control, erasures, inspecting, moving, projecting, recalling, writing
 
 EVERYDAY: tuple[AnyOperation, ...] = (
@@ -16,17 +16,17 @@ EVERYDAY: tuple[AnyOperation, ...] = (
     Operation("replay", inspecting.MemoryReplayRequest, inspecting.MemoryReplayReport, ops.replay,
               "Read a conversation's turns in order."),
     Operation("export", moving.MemoryExportRequest, moving.MemoryExportReport, ops.export,
-              "Write the space to an archive file.", role=Role.OPERATOR, grave=True),
+              "Write the space to an archive file.", role=Role.OPERATOR, grave=Grave.TAKES_OUT),
     Operation("export_space", moving.MemorySpaceExportRequest, moving.MemorySpaceExportReport, ops.export_space,
               "Write what of the space may leave its owner's hands to an archive file.", role=Role.OPERATOR,
-              grave=True),
+              grave=Grave.TAKES_OUT),
     Operation("import", moving.MemoryImportRequest, moving.MemoryImportReport, ops.import_archive,
               "Read an archive file into the space.", mutates=True, role=Role.OPERATOR, repeat=Repeat.RECEIPT),
     Operation("keep_erasures", erasures.MemoryErasuresKeepRequest, erasures.MemoryErasuresKeepReport,
               ops.keep_erasures, "Write what was erased to a file outside of the store.", role=Role.OPERATOR),
     Operation("apply_erasures", erasures.MemoryErasuresApplyRequest, erasures.MemoryErasuresApplyReport,
               ops.apply_erasures, "Erase again what a copy that was put back brought back.", mutates=True,
-              role=Role.OPERATOR, repeat=Repeat.RECEIPT, grave=True),
+              role=Role.OPERATOR, repeat=Repeat.RECEIPT, grave=Grave.REMOVES),
     Operation("get", control.MemoryGetRequest, recalling.RecallHit, ops.get,
               "Read one memory by its id."),
     Operation("list", control.MemoryListRequest, control.MemoryListReport, ops.list_memories,
@@ -38,7 +38,7 @@ EVERYDAY: tuple[AnyOperation, ...] = (
     Operation("correct", control.MemoryCorrectRequest, control.MemoryControlReport, ops.correct,
               "Replace a fact's content; history stays.", mutates=True, repeat=Repeat.RECEIPT),
     Operation("erase", control.MemoryEraseRequest, control.MemoryControlReport, ops.erase,
-              "Remove memories physically.", mutates=True, repeat=Repeat.RECEIPT, grave=True),
+              "Remove memories physically.", mutates=True, repeat=Repeat.RECEIPT, grave=Grave.REMOVES),
     Operation("recover", inspecting.MemoryRecoverRequest, inspecting.MemoryLifecycleReport, ops.recover,
               "Check a space and rebuild its index.", mutates=True, role=Role.OPERATOR),
     Operation("close", inspecting.MemoryCloseRequest, inspecting.MemoryLifecycleReport, ops.close,

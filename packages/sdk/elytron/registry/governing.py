@@ -1,14 +1,17 @@
 """The operations of governance, continuity and subjects."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Operation, Repeat
+from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat
 from elytron_core.contracts import continuity, governing, subjects
+
+_ACCEPTING = {"resolution": frozenset({governing.Resolution.ACCEPT.value})}
 
 GOVERNING: tuple[AnyOperation, ...] = (
     Operation("list_candidates", governing.CandidateListRequest, governing.CandidateListReport, ops.list_candidates,
               "Read proposed beliefs that wait for a decision."),
     Operation("resolve_candidate", governing.CandidateResolveRequest, governing.CandidateResolveReport,
-              ops.resolve_candidate, "Decide on a proposed belief.", mutates=True, repeat=Repeat.RECEIPT),
+              ops.resolve_candidate, "Decide on a proposed belief.", mutates=True, repeat=Repeat.RECEIPT,
+              grave=Grave.AGREES, grave_values=_ACCEPTING),
     Operation("merge_facts", governing.MemoryMergeRequest, governing.MemoryMergeReport, ops.merge_facts,
               "Fold facts that say nearly the same; can be undone.", mutates=True, repeat=Repeat.RECEIPT),
     Operation("read_continuity", continuity.ContinuityRequest, continuity.ContinuityReport, ops.read_continuity,

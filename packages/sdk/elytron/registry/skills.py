@@ -1,7 +1,7 @@
 """The operations on runtime skills, and on the host's directories of agent skills."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Operation, Repeat, Role
+from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat, Role
 from elytron_core.contracts import skills
 
 SKILLS: tuple[AnyOperation, ...] = (
@@ -15,7 +15,8 @@ SKILLS: tuple[AnyOperation, ...] = (
               ops.set_runtime_skill_enabled, "Let recall show a runtime skill, or not.", mutates=True,
               repeat=Repeat.RECEIPT),
     Operation("delete_runtime_skill", skills.RuntimeSkillDeleteRequest, skills.RuntimeSkillMutationReport,
-              ops.delete_runtime_skill, "Remove a runtime skill.", mutates=True, repeat=Repeat.RECEIPT, grave=True),
+              ops.delete_runtime_skill, "Remove a runtime skill.", mutates=True, repeat=Repeat.RECEIPT,
+              grave=Grave.REMOVES),
     Operation("record_skill_reuse", skills.RuntimeSkillReuseRequest, skills.RuntimeSkillReuseReport,
               ops.record_skill_reuse, "Say how it went with the skills that a reply used.", mutates=True,
               repeat=Repeat.RECEIPT),

@@ -1,7 +1,7 @@
 """The operations on registries of a host's tools."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Operation, Repeat
+from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat
 from elytron_core.contracts import tools
 
 TOOLS: tuple[AnyOperation, ...] = (
@@ -14,5 +14,5 @@ TOOLS: tuple[AnyOperation, ...] = (
               ops.get_agent_tool_registry, "Read one registry of a host's tools."),
     Operation("delete_agent_tool_registry", tools.AgentToolRegistryDeleteRequest, tools.AgentToolRegistryDeleteReport,
               ops.delete_agent_tool_registry, "Remove a registry of a host's tools.", mutates=True,
-              repeat=Repeat.RECEIPT, grave=True),
+              repeat=Repeat.RECEIPT, grave=Grave.REMOVES),
 )  # fmt: skip

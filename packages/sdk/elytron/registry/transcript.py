@@ -1,7 +1,7 @@
 """The operations of the transcript: commit, views, life of raw text, repair, export."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Operation, Repeat
+from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat
 from elytron_core.contracts import transcript
 
 _DELETING = {"transition": frozenset({transcript.TranscriptLifecycleTransition.DELETE_RAW.value})}
@@ -18,7 +18,7 @@ TRANSCRIPT: tuple[AnyOperation, ...] = (
     Operation("request_transcript_lifecycle", transcript.MemoryTranscriptLifecycleRequest,
               transcript.MemoryTranscriptLifecycleReport, ops.request_transcript_lifecycle,
               "Archive, restore, mask or delete the raw text of turns, or review what that would touch.",
-              mutates=True, repeat=Repeat.RECEIPT, operator_values=_AUDIT, grave_values=_DELETING),
+              mutates=True, repeat=Repeat.RECEIPT, operator_values=_AUDIT, grave=Grave.REMOVES, grave_values=_DELETING),
     Operation("repair_transcript", transcript.MemoryTranscriptRepairRequest, transcript.MemoryTranscriptRepairReport,
               ops.repair_transcript, "Say which links of a conversation are broken."),
 )  # fmt: skip
