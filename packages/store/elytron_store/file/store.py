@@ -132,8 +132,9 @@ class FileStore:
         rules.require_blob(space, key)
         reader = BlobReader(self._where, folder_name(space), key)
         try:
-            while (chunk := await self._run(reader.next)) is not None:
-                yield chunk
+            while chunks := await self._run(reader.next):
+                for chunk in chunks:
+                    yield chunk
         finally:
             self._finally(reader.close)
 
