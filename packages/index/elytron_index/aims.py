@@ -56,7 +56,7 @@ def fitting(columns: Columns, traits: Trait, rows: Rows, /) -> Mask:
     return (columns.traits.take(rows) & int(traits)) != 0
 
 
-def in_talks_of(named: Mask, threads: Rows, /) -> Mask:
+def in_talks_of(named: Mask, threads: NDArray[np.int32], /) -> Mask:
     """Return which of the units of `threads` stand in a talk in which one of the `named` has a say."""
     talks = np.zeros(int(threads.max()) + 1, np.bool_)
     talks[threads[named]] = True
