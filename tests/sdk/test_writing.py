@@ -369,6 +369,16 @@ async def test_secrets_are_blacked_out_before_anything_is_stored(memory: elytron
     assert again.decisions[0].outcome is Outcome.DUPLICATE
 
 
+async def test_others_have_their_turn_while_a_long_message_is_looked_through(memory: elytron.MemoryRuntime) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    adding = asyncio.ensure_future(memory.add("tea and cake " * 12_000 + secret))
+    await asyncio.sleep(0)
+    assert not adding.done()
+    assert (await adding).scrubbed == {"github_token": 1}
+    (said,) = await texts(memory, "tea")
+    assert secret not in said
+
+
 async def test_a_rehearsed_write_says_what_it_would_do_and_stores_nothing(memory: elytron.MemoryRuntime) -> None:
     write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(elytron.Message(text="Hello"),), host_id="t"),))
     rehearsed = await memory.write(elytron.MemoryWriteRequest(write=write, dry_run=True, idempotency_key="k"))

@@ -1,9 +1,11 @@
 """What is taken out of every write before it is stored: credentials, payment numbers, memory's own output."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar
 
+from elytron_core.collecting import Uncollected
 from elytron_core.contracts.writing import MemoryWrite, TranscriptWrite, TurnDraft
 from elytron_core.model import Value
 from elytron_core.policy.provenance import is_own_output, strip_own_output
@@ -13,15 +15,28 @@ OWN_OUTPUT = "recalled_memory"
 ROOM = 100
 """Every text may have so many characters: up to there a blacked out one may grow."""
 _GLANCED_CHARS = 1 << 16
+_LONG_CHARS = 1 << 17
+"""Messages longer than this together are looked through by a thread, which lets others have their turn."""
 
 ValueT = TypeVar("ValueT", bound=Value)
 
 
-def scrub_write(write: MemoryWrite, /) -> tuple[MemoryWrite, dict[str, int]]:
+async def scrub_write(write: MemoryWrite, /) -> tuple[MemoryWrite, dict[str, int]]:
     """Return `write` without the secrets that `policy.secrets` knows, and how many of each kind there were.
 
     Of messages, the blocks that this memory had projected go too: what was recalled is no new evidence.
     """
+    if isinstance(write, TranscriptWrite) and _chars(write) > _LONG_CHARS:
+        return await asyncio.to_thread(_scrubbed, write)
+    with Uncollected():
+        return _scrubbed(write)
+
+
+def _chars(write: TranscriptWrite) -> int:
+    return sum(len(message.text) for turn in write.turns for message in turn.messages)
+
+
+def _scrubbed(write: MemoryWrite) -> tuple[MemoryWrite, dict[str, int]]:
     found: Counter[str] = Counter()
     if isinstance(write, TranscriptWrite):
         turns = tuple(_turn(turn, found) for turn in write.turns)

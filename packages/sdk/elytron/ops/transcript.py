@@ -33,7 +33,7 @@ async def commit_transcript(
     scope = await home(ctx, ctx.scope_of(request))
     asked = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
     require_within(ctx.profile, asked)
-    write, scrubbed = scrub_write(asked)
+    write, scrubbed = await scrub_write(asked)
     assert isinstance(write, TranscriptWrite)
     written = await write_turns(
         ctx,

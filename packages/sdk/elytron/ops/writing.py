@@ -12,7 +12,6 @@ from elytron.writes.planes import write_plane
 from elytron.writes.skills import write_skills
 from elytron.writes.tools import write_tool_feedback
 from elytron.writes.transcripts import write_turns
-from elytron_core.collecting import Uncollected
 from elytron_core.contracts.governing import CandidatesWrite
 from elytron_core.contracts.planes import (
     CapsulesWrite,
@@ -36,8 +35,7 @@ async def write(ctx: OperationContext, request: MemoryWriteRequest, /) -> Memory
     """Black out secrets, admit what the request holds and commit it as one batch."""
     scope = await home(ctx, ctx.scope_of(request))
     require_within(ctx.profile, request.write)
-    with Uncollected():
-        write, scrubbed = scrub_write(request.write)
+    write, scrubbed = await scrub_write(request.write)
     match write:
         case TranscriptWrite():
             report = await write_turns(ctx, scope, request, write)
