@@ -1,12 +1,14 @@
 """A hit is what its class makes of the same fields, though nothing in it is checked again."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron.hits import fact_hit, turn_hit
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import RecallHit
+from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.ids import FactId, TurnId
 from elytron_core.planes import long_term, transcript
 
@@ -59,3 +61,9 @@ def test_the_hit_of_a_fact(score: float, signals: dict[str, float]) -> None:
     hit = fact_hit(FACT, score=score, signals=signals)
     assert hit == checked(hit)
     assert told(hit) == told(checked(hit))
+
+
+def test_a_hit_tells_its_time_as_a_datetime_too() -> None:
+    hit = RecallHit(id="t1", plane=Plane.TRANSCRIPT, text="tea", score=1.0, at=Instant(1_740_909_600_000))
+    assert hit.when == datetime(2025, 3, 2, 10, tzinfo=UTC)
+    assert hit.model_copy(update={"at": None}).when is None

@@ -25,6 +25,12 @@ async def test_names_of_arguments_are_mem0s_too() -> None:
         assert (await memory.delete(memory_id=first.id, user_id="ada")).changed
 
 
+async def test_a_run_and_another_conversation_are_refused(memory: elytron.MemoryRuntime) -> None:
+    with pytest.raises(InvalidInput, match="run_id is another conversation"):
+        await memory.add("tea", run_id="dinner", conversation="lunch")
+    assert (await memory.add("tea", run_id="dinner", conversation="dinner")).changed
+
+
 @pytest.mark.parametrize(
     "filters",
     [
@@ -62,7 +68,7 @@ async def test_filters_that_mean_more_than_one_user_are_refused(filters: dict[st
 
 async def test_more_messages_than_a_write_takes_are_refused() -> None:
     async with elytron.open("memory:") as memory:
-        with pytest.raises(InvalidInput, match="turns is not valid"):
+        with pytest.raises(InvalidInput, match="messages are more than 1000 at once: add them in parts"):
             await memory.add(["tea"] * 1_001)
 
 

@@ -41,6 +41,17 @@ def test_it_works_beneath_a_running_loop() -> None:
     assert asyncio.run(inside()) == "I like tea"
 
 
+def test_a_blocking_call_where_the_memory_lives_is_refused_and_does_not_wait_for_itself() -> None:
+    with elytron.open("memory:") as memory:
+
+        async def inside() -> None:
+            memory.add("tea")
+
+        with pytest.raises(Unsupported, match="await the same call of its `runtime`"):
+            memory.run(inside())
+        assert memory.add("tea").changed
+
+
 def test_it_is_not_carried_to_another_process() -> None:
     with elytron.open("memory:") as memory:
         for one in (memory, memory.runtime):

@@ -70,6 +70,9 @@ def transcript_of(
         )
         if not turns:
             raise InvalidInput(field="messages", problem="hold no words: give a text or at least one message with some")
+        if len(turns) > limits.TURNS_PER_COMMIT:
+            problem = f"are more than {limits.TURNS_PER_COMMIT} at once: add them in parts, or import a file of them"
+            raise InvalidInput(field="messages", problem=problem)
         return TranscriptWrite(turns=turns)
     except ValidationError as error:
         raise invalid(error) from None
@@ -127,6 +130,8 @@ def scope_of(
     """Return `default` with mem0's ids laid over it: user = space, agent = agent, run = conversation."""
     if user_id is None and agent_id is None and run_id is None and conversation is None:
         return default
+    if None not in {run_id, conversation} and run_id != conversation:
+        raise InvalidInput(field="run_id", problem="is another conversation than conversation names")
     named = {"space": user_id, "agent": agent_id, "conversation": run_id if run_id is not None else conversation}
     given = {name: value for name, value in named.items() if value is not None}
     base = default.model_dump() if default is not None else {}

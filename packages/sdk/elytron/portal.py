@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar
 from elytron.faces import MemoryFace
 from elytron.faces.face import NOT_CARRIED
 from elytron.runtime import MemoryRuntime
-from elytron_core.errors import StoreClosed
+from elytron_core.errors import StoreClosed, Unsupported
 from elytron_core.scope import Scope
 
 P = ParamSpec("P")
@@ -85,10 +85,18 @@ class BlockingMemory(Generic[FaceT]):
         return self.runtime.scope
 
     def run(self, call: Coroutine[Any, Any, R], /) -> R:
-        """Run `call` where the runtime lives and return its result. Raises StoreClosed after `close`, and in a fork."""
+        """Run `call` where the runtime lives and return its result.
+
+        Raises StoreClosed after `close`, and in a fork; Unsupported in what runs there already, which it would hold up.
+        """
         if not self._open or os.getpid() != self._process:
             call.close()
             raise StoreClosed
+        if threading.current_thread() is self._thread:
+            call.close()
+            raise Unsupported(
+                "a blocking call would wait for itself here: await the same call of its `runtime` instead"
+            )
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()

@@ -1,12 +1,13 @@
 """Recall: what answers a query, best first, and why."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.conditions import Where
 from elytron_core.contracts.scoped import Clip, ScopedRequest
 from elytron_core.contracts.skills import AgentSkillHit
@@ -204,6 +205,11 @@ class RecallHit(Value):
     after: tuple[NearbyTurn, ...] = ()
     newer: str | None = None
     """A newer message among the hits that speaks of a change, where the query asks what holds now."""
+
+    @property
+    def when(self) -> datetime | None:
+        """Return `at` as an aware datetime in UTC."""
+        return as_datetime(self.at) if self.at is not None else None
 
 
 class MemoryRecallReport(Value):
