@@ -27,7 +27,7 @@ from elytron_index.space import FrozenIndex, SpaceIndex
 
 CHECKPOINT = "c0"
 """The blob that holds a space's index checkpoint."""
-PAGE = 400
+PAGE = 200
 """Entries folded at once; between pages everybody else has his turn."""
 FED_AT_ONCE = 256
 """So many documents that this runtime wrote are folded together, without waiting for a recall."""
