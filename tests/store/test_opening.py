@@ -9,6 +9,7 @@ import pytest
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreForeign, StoreMissing, StoreUnavailable, StoreUrlInvalid
 from elytron_core.ids import SeededIds
+from elytron_core.planes.profiles import ProfileName
 from elytron_core.ports.store import Document
 from elytron_store import StoreAddress, WhenMissing, open_store, parse_url
 from elytron_store.conformance.examples import fact, one, put
@@ -166,8 +167,8 @@ async def test_a_durable_store_is_found_again(tmp_path: Path, url: str) -> None:
 async def test_a_store_opens_for_its_own_profile_only(tmp_path: Path, url: str) -> None:
     store = await open_store(url.format(tmp_path), clock=CLOCK, profile="embedded")
     await store.close()
-    with pytest.raises(StoreForeign, match="embedded"):
-        await open_store(url.format(tmp_path), clock=CLOCK, profile="server")
+    with pytest.raises(StoreForeign, match="for profile 'embedded': open it with that, not 'server-linux-dev-full'"):
+        await open_store(url.format(tmp_path), clock=CLOCK, profile=ProfileName.SERVER_DEV_FULL)
 
 
 @pytest.mark.parametrize("url", ["memory:", "file://{}/store", "sqlite://{}/m.db"])

@@ -49,7 +49,7 @@ def require_match(found: Manifest, /, *, engine: str, profile: str | None, seale
     if found.engine != engine:
         raise StoreForeign(f"this is a {found.engine!r} store: open it with that engine's URL, not as {engine!r}")
     if profile is not None and found.profile != profile:
-        raise StoreForeign(f"this store was made for profile {found.profile!r}: open it with that, not {profile!r}")
+        raise StoreForeign(f"this store was made for profile {found.profile!r}: open it with that, not '{profile}'")
     if found.sealed and not sealed:
         raise StoreForeign("this store is sealed: open it with its key (--key-file, ELYTRON_KEY_FILE or keys=)")
     if sealed and not found.sealed:
