@@ -52,6 +52,14 @@ def test_a_blocking_call_where_the_memory_lives_is_refused_and_does_not_wait_for
         assert memory.add("tea").changed
 
 
+def test_it_says_what_it_is_and_whether_it_is_open() -> None:
+    with elytron.open("memory:", space="ada") as memory:
+        assert repr(memory) == "<SyncMemoryRuntime over <MemoryRuntime on memory, space 'ada'>>"
+    assert repr(memory).endswith("space 'ada', closed>>")
+    with elytron.open("memory:", space=None) as memory:
+        assert repr(memory.runtime) == "<MemoryRuntime on memory, no space of its own>"
+
+
 def test_it_is_not_carried_to_another_process() -> None:
     with elytron.open("memory:") as memory:
         for one in (memory, memory.runtime):

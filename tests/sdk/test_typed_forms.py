@@ -113,6 +113,8 @@ async def test_of_adding_a_fact() -> None:
         drafts = elytron.LongTermExtraction(facts=(TEA,))
         typed = await memory.write(elytron.MemoryWriteRequest(write=drafts, dry_run=True))
         assert typed.decisions[0].plane == plain.decisions[0].plane
+        again = [await memory.add_fact("home", "Ada lives in Porto", idempotency_key="home-1") for _ in range(2)]
+        assert [report.duplicated for report in again] == [False, True]
         weaker = await memory.add_fact("tea", "Ada hates tea", kind=Kind.PREFERENCE)
         assert (weaker.changed, weaker.decisions[0].verdict) == (False, elytron.Verdict.REJECT)
         with pytest.raises(InvalidInput, match="kind is none of preference"):

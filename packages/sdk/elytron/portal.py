@@ -79,6 +79,9 @@ class BlockingMemory(Generic[FaceT]):
         _open.add(self)
         _close_at_exit()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} over {self.runtime!r}>"
+
     @property
     def scope(self) -> Scope | None:
         """Return the scope of calls that name none."""

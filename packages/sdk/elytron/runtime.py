@@ -21,6 +21,10 @@ class MemoryRuntime(MemoryFace):
     def __init__(self, context: OperationContext, /) -> None:
         self._context = context
 
+    def __repr__(self) -> str:
+        space = f"space {self.scope.space!r}" if self.scope is not None else "no space of its own"
+        return f"<MemoryRuntime on {self._context.engine}, {space}{', closed' if self._context.closing else ''}>"
+
     @property
     def context(self) -> OperationContext:
         """Return what the operations work with: the store, clock, ids and index of this runtime."""

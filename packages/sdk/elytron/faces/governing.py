@@ -21,6 +21,7 @@ class GoverningFace(Face):
         authority: Authority = Authority.EXTRACTED,
         at: plain.When | None = None,
         citations: Sequence[str] = (),
+        idempotency_key: str | None = None,
         user_id: str | None = None,
     ) -> writing.MemoryWriteReport:
         """Propose one fact, which is `topic`'s current one if admission says so; the report's decision tells.
@@ -36,7 +37,8 @@ class GoverningFace(Face):
             citations=given.texts(citations, field="citations"),
         )
         scope = plain.scope_of(self.scope, user_id=user_id)
-        request = writing.MemoryWriteRequest(scope=scope, write=writing.LongTermExtraction(facts=(draft,)))
+        write = writing.LongTermExtraction(facts=(draft,))
+        request = writing.MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key)
         return await self.operate(request, writing.MemoryWriteReport)
 
     async def list_candidates(
