@@ -295,6 +295,28 @@ class TestClaude:
         ],
     }
 
+    def test_what_was_said_is_read_and_not_what_stands_beside_it(self, tmp_path: Path) -> None:
+        canary = {"file_name": CANARY, "file_type": "text/plain", "extracted_content": CANARY}
+        said: dict[str, Any] = {"type": "text", "flags": None, "text": "I fixed the boat.", "citations": []}
+        used: dict[str, Any] = {"type": "tool_use", "name": "web_search", "input": {"query": CANARY}, "message": CANARY}
+        found: dict[str, Any] = {
+            "type": "tool_result",
+            "content": [{"type": "knowledge", "text": CANARY}],
+            "text": CANARY,
+        }
+        thought = {"type": "thinking", "thinking": CANARY, "summaries": [{"summary": CANARY}], "cut_off": False}
+        spoken = {"type": "voice_note", "title": CANARY, "text": "And the oars."}
+        messages = [
+            {"uuid": "a", "sender": "human", "attachments": [canary], "files": [canary], "content": [said], "text": ""},
+            {"uuid": "b", "sender": "assistant", "content": [thought, used, found, {"type": "token_budget"}, said]},
+            {"uuid": "c", "sender": "human", "content": [spoken], "parent_message_uuid": "b"},
+            {"uuid": "d", "sender": "human", "content": [{"type": "text", "text": None}], "files": [canary]},
+            {"uuid": "e", "sender": "assistant", "content": None, "text": None, "attachments": [canary]},
+        ]
+        path = written(tmp_path, [self.CONVERSATION | {"chat_messages": messages, "account": {"uuid": CANARY}}])
+        texts = ["I fixed the boat.", "I fixed the boat.", "And the oars."]
+        assert [row[3] for row in rows(path)] == texts
+
     @pytest.mark.parametrize("alone", [False, True])
     def test_messages_are_read_from_text_or_blocks(self, tmp_path: Path, *, alone: bool) -> None:
         path = written(tmp_path, self.CONVERSATION if alone else [self.CONVERSATION])

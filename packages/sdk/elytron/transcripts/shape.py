@@ -27,6 +27,8 @@ _ROLES = {role.value: role for role in Role} | {
 SECONDS_BELOW = 100_000_000_000
 """A smaller number is epoch seconds (to the year 5138), a larger one milliseconds (from 1973)."""
 _ID_DIGITS = 32
+_WORDED = frozenset({"text", "input_text", "output_text", "voice_note"})
+"""The parts of a message that were said, or written for its reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,9 @@ def _part(part: Json, *, what: str) -> str:
         case str():
             return part
         case dict():
-            words = part.get("text", "") if part.get("type", "text") in {"text", "input_text", "output_text"} else ""
+            words = part.get("text") if part.get("type", "text") in _WORDED else None
+            if words is None:
+                return ""
             if not isinstance(words, str):
                 raise InvalidInput(field=what, problem="has a text part without a text")
             return words
