@@ -1,10 +1,13 @@
 """What is printed cannot steer a terminal, and errors end a run with their own code."""
 
+import asyncio
 import io
 import itertools
 import json
+import signal
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import click
 import pytest
@@ -80,6 +83,49 @@ def test_an_interrupted_run_ends_with_130_and_says_in_one_line_what_is_kept(
         "",
         {"key": "interrupted", "reason": told, "retryable": False, "details": {}},
     )
+
+
+def at_work() -> object:
+    """Be sent SIGTERM in the middle of a command, which lets go of what it holds."""
+
+    async def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            sys.stdout.write("closed")
+
+    return asyncio.run(work())
+
+
+def not_at_work_yet() -> object:
+    signal.raise_signal(signal.SIGTERM)
+    return 0
+
+
+@pytest.mark.parametrize("interrupt", [signal.default_int_handler, signal.SIG_IGN])
+@pytest.mark.parametrize(("run", "out"), [(at_work, "closed"), (not_at_work_yet, "")])
+def test_sigterm_ends_a_run_with_143_once_it_has_let_go_and_says_so(
+    run: Callable[[], object], out: str, interrupt: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        assert exit_code(run, as_json=False) == 143
+    finally:
+        signal.signal(signal.SIGINT, before)
+    told = "stopped by SIGTERM before the end; what was acknowledged is kept"
+    assert capsys.readouterr() == (out, f"elytron: {told}\n")
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_who_has_a_way_with_sigterm_keeps_it(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    try:
+        assert exit_code(not_at_work_yet, as_json=False) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_who_debugs_sees_the_error_itself(monkeypatch: pytest.MonkeyPatch) -> None:

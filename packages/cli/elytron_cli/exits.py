@@ -1,8 +1,12 @@
 """How a run ends: what went wrong is printed once, and the exit code says which kind it was."""
 
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -14,17 +18,20 @@ DEBUG = "ELYTRON_DEBUG"
 OK = 0
 FAILURE = 1
 INTERRUPTED = 130
+TERMINATED = 143
 
 
 def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
     """Return the exit code of `run`, which returns it or None, and print what it raised."""
+    signals: list[int] = []
     try:
-        found = run()
+        with _ending_at_sigterm(signals):
+            found = run()
         sys.stdout.flush()
         return found if isinstance(found, int) else OK
     except (click.exceptions.Abort, KeyboardInterrupt):
-        _tell_interrupted(as_json=as_json)
-        return INTERRUPTED
+        _tell_interrupted("stopped by SIGTERM" if signals else "stopped", as_json=as_json)
+        return TERMINATED if signals else INTERRUPTED
     except BrokenPipeError:
         # Who read our output has gone; the interpreter must not try again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -35,11 +42,34 @@ def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
         return _told(error, as_json=as_json)
 
 
-def _tell_interrupted(*, as_json: bool | None) -> None:
+@contextmanager
+def _ending_at_sigterm(signals: list[int]) -> Generator[None]:
+    """Have the first SIGTERM end the block as Ctrl-C does, and be noted in `signals`. Servers have their own way."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one waits for nothing
+        interrupt = signal.getsignal(signal.SIGINT)
+        if not callable(interrupt):  # ignored, as by a job in the background
+            raise KeyboardInterrupt
+        interrupt(signal.SIGINT, frame)
+
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _tell_interrupted(what: str, *, as_json: bool | None) -> None:
     from elytron_adapter.envelope import Rejected
     from elytron_cli.output import Output
 
-    reason = "stopped before the end; what was acknowledged is kept"
+    reason = f"{what} before the end; what was acknowledged is kept"
     Output(as_json).error(Rejected(request_id="", error_key="interrupted", reason=reason))
 
 
