@@ -1,6 +1,6 @@
 """Values: frozen, the same bytes for the same value, silent about what a wrong value was."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
@@ -80,10 +80,7 @@ def test_bytes_are_read_back_as_the_value(value: Tea) -> None:
     [
         (b"{", "request is not valid: invalid JSON: EOF while parsing an object at line 1 column 1"),
         (b'{"cups": 0}', "cups is not valid: input should be greater than or equal to 1"),
-        (
-            b'{"cups": "hunter2"}',
-            "cups is not valid: input should be a valid integer, unable to parse string as an integer",
-        ),
+        (b'{"cups": "hunter2"}', "cups is not valid: input should be a valid integer"),
         (b'{"spoons": "hunter2"}', "spoons is not a field"),
         (b'{"cups": 0, "kind": "hunter2"}', "kind is not valid: input should be 'tea' (and 1 more)"),
     ],
@@ -154,3 +151,37 @@ def refusal(given: dict[str, object]) -> InvalidInput | None:
     except InvalidInput as error:
         return error
     return None
+
+
+class Mixed(Value):
+    """Numbers and flags at every depth, and fields that are called like parts of a schema."""
+
+    type: int = 1
+    metadata: tuple[int, ...] = ()
+    serialization: dict[str, bool | None] = {}
+    share: float = 0.0
+    inner: Tea | None = None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"type": "5"},
+        {"type": True},
+        {"type": 5.0},
+        {"metadata": ("5",)},
+        {"metadata": (True,)},
+        {"serialization": {"a": 1}},
+        {"serialization": {"a": "yes"}},
+        {"share": "0.5"},
+        {"share": True},
+        {"inner": {"cups": "2"}},
+    ],
+)
+def test_a_text_is_no_number_and_a_number_no_flag(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Mixed(**wrong)
+
+
+def test_a_whole_number_is_a_share_too() -> None:
+    assert Mixed(share=1, serialization={"a": True, "b": None}).share == 1.0

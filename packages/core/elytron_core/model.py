@@ -1,16 +1,18 @@
 """The one flavour of value: frozen, strict about unknown fields, silent about what a wrong value was."""
 
-from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from collections.abc import Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails
 
 from elytron_core.errors import InvalidInput
 from elytron_core.field_names import Place, names_at, nearest
 from elytron_core.text.names import NAME_PATTERN
 
 _NAME_SHOWN = 64
+_PLAIN = ("int", "float", "bool")
+_NO_SCHEMA = frozenset({"metadata", "serialization"})
 _blank = object.__new__
 _put = object.__setattr__
 
@@ -19,6 +21,13 @@ class Value(BaseModel):
     """A frozen value. Unknown fields are errors; validation errors name fields and never echo what was given."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler, /) -> CoreSchema:
+        """Take numbers and flags for what they are: a text is no number, and True is not 1."""
+        found = handler(source)
+        _make_strict(found)
+        return found
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same value with what `update` says; as pydantic does it, in fewer steps."""
@@ -37,6 +46,23 @@ class Value(BaseModel):
             return cls.model_validate_json(data)
         except ValidationError as error:
             raise invalid(error) from None
+
+
+def _make_strict(part: Any) -> None:
+    """Make each number and flag in a part of a schema strict, in place."""
+    if isinstance(part, dict):
+        told = cast("dict[str, Any]", part)
+        kind = told.get("type")
+        if kind in _PLAIN:
+            told["strict"] = True
+        # What has no kind is a list by name, of fields for instance, and a field may have any name.
+        is_schema = isinstance(kind, str)
+        for name, inner in told.items():
+            if not is_schema or name not in _NO_SCHEMA:
+                _make_strict(inner)
+    elif isinstance(part, list | tuple):
+        for inner in cast("Sequence[Any]", part):
+            _make_strict(inner)
 
 
 ValueT = TypeVar("ValueT", bound=Value)

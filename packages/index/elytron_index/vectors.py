@@ -125,7 +125,7 @@ class ModelVectors:
         block = self.blocks[number] = self.blocks[number].writable()
         block.coarse[place] = vector.coarse
         block.fine[place] = vector.fine
-        self.count += self.peaks[row] == 0
+        self.count += int(self.peaks[row] == 0)
         self.peaks[row] = vector.peak
 
     def remove(self, row: int, /) -> None:

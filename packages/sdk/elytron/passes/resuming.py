@@ -38,7 +38,7 @@ async def encapsulate(work: Work, /) -> PassOutcome:
         return skipped(Pass.CAPSULES, "too_little_to_tell")
     report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=CapsulesWrite(capsules=(draft,))))
     work.decisions += report.decisions
-    return ended(Pass.CAPSULES, {"written": report.changed}, changed=report.changed)
+    return ended(Pass.CAPSULES, {"written": int(report.changed)}, changed=report.changed)
 
 
 def _cited(work: Work) -> tuple[str, ...]:
