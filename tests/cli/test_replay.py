@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.cli.conftest import CommandLine
 
 FIXTURE = Path("fixtures/first-words.json").resolve()
+CASE = min(Path("fixtures/wall").glob("*.json")).resolve()
 
 
 def test_a_conversations_turns_are_read_in_their_order(elytron: CommandLine) -> None:
@@ -58,3 +59,12 @@ def test_an_unknown_store_or_fixture_is_an_error(elytron: CommandLine) -> None:
     assert elytron.error("replay", "x" * 5_000, expect=6)["key"] == "unreadable_file"
     assert elytron.error("replay", str(FIXTURE), "--stores", "redis", expect=2)["key"] == "invalid_input"
     assert elytron.error("replay", elytron.write("bad.json", b"{"), expect=6)["key"] == "unreadable_file"
+
+
+def test_a_wall_with_kinds_that_no_case_measures_is_below_the_bar(elytron: CommandLine) -> None:
+    report = elytron.json("replay", "--wall", str(CASE), "--stores", "memory", expect=1)
+    assert {row["case"] for row in report["rows"]} == {CASE.stem}
+    assert all(row["metrics"]["latency_ms"] > 0 for row in report["rows"])
+    assert len(report["missing"]) == 6
+    shown = elytron("replay", "--wall", str(CASE), "--stores", "memory", "--no-json", expect=1).stdout
+    assert "is below the bar on memory" in shown

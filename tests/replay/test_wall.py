@@ -1,5 +1,6 @@
 """The benchmark wall: real answers, measured, and a bar that fails what is below it."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from elytron_core.errors import UnreadableFile
+from elytron_replay import running
 from elytron_replay.running import Told
 from elytron_replay.wall import (
     EvaluationSource,
@@ -89,6 +91,29 @@ def test_a_forbidden_text_anywhere_in_the_report_is_a_violation() -> None:
     found = measure(WallKind.PRIVACY_REFUSAL, [told(probe(forbidden=("secret",)), report)])
     assert (found.accuracy, found.violations) == (0, 1)
     assert Thresholds().shortfalls(found) == ("accuracy: 0 < 9000", "violations: 1 > 0")
+
+
+@pytest.mark.anyio
+async def test_the_time_of_a_case_is_that_of_its_slowest_answer_and_of_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = load_case(CASES[0])
+    told_before = len(case.steps) + (case.noise is not None)
+    slow, slowest = 400.0, 700.0
+    takes_ms = [9_000.0] * told_before + [slow] * len(case.probes)
+    takes_ms[told_before] = slowest
+    looks = itertools.count()
+
+    def clock() -> float:
+        """Return a time at which each step has taken what it is to take; it is looked at before and after each."""
+        step, is_over = divmod(next(looks), 2)
+        return sum(takes_ms[: step + is_over]) / 1000
+
+    monkeypatch.setattr(running, "perf_counter", clock)
+    (row,) = (await run_wall(CASES[:1], "memory", sizes=(WallSize.COMPACT,))).rows
+    assert next(looks) == 2 * len(takes_ms)
+    assert row.metrics is not None
+    assert (row.metrics.latency_ms, row.shortfalls) == (slowest, ("latency_ms: 700 > 500",))
 
 
 def test_the_slowest_answer_is_held_to_the_bar() -> None:
