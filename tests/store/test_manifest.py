@@ -32,6 +32,18 @@ def test_an_unknown_field_is_foreign() -> None:
         read(json.dumps({**json.loads(KEPT.to_bytes()), "extra": 1}).encode())
 
 
+@pytest.mark.parametrize("version", [0, -1, "1", True, 1.5])
+def test_a_schema_that_never_was_is_foreign(version: object) -> None:
+    with pytest.raises(StoreForeign):
+        read(json.dumps({**json.loads(KEPT.to_bytes()), "schema_version": version}).encode())
+
+
+def test_a_newer_schema_is_told_from_a_foreign_one_whatever_else_it_says() -> None:
+    newer = {"schema_name": "elytron.store", "schema_version": SCHEMA_VERSION + 1, "engine": {"kind": "sqlite"}}
+    with pytest.raises(StoreNewer):
+        read(json.dumps(newer).encode())
+
+
 def test_a_newer_schema_is_refused_with_both_numbers() -> None:
     newer = KEPT.model_copy(update={"schema_version": SCHEMA_VERSION + 1})
     with pytest.raises(StoreNewer) as refused:

@@ -1,8 +1,8 @@
 """What a store says of itself; everything must match at open, or the open refuses with the way out."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_core.canonical import canonical_bytes
 from elytron_core.clock import Instant
@@ -31,15 +31,24 @@ class Manifest(BaseModel):
         return canonical_bytes(self)
 
 
+class _Named(BaseModel):
+    """What the manifest of every version says, whatever else it does."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    schema_name: Literal["elytron.store"] = "elytron.store"
+    schema_version: Annotated[int, Field(ge=1, strict=True)] = SCHEMA_VERSION
+
+
 def read(data: bytes, /) -> Manifest:
     """Return the manifest in `data`. Raises StoreNewer for a newer schema, StoreForeign for anything else's."""
     try:
-        found = Manifest.model_validate_json(data)
+        version = _Named.model_validate_json(data).schema_version
+        if version > SCHEMA_VERSION:  # said before the rest is read, which may be of any form
+            raise StoreNewer(found=version, known=SCHEMA_VERSION)
+        return Manifest.model_validate_json(data)
     except ValidationError:
         raise StoreForeign("this is not an elytron store: its manifest cannot be read") from None
-    if found.schema_version > SCHEMA_VERSION:
-        raise StoreNewer(found=found.schema_version, known=SCHEMA_VERSION)
-    return found
 
 
 def require_match(found: Manifest, /, *, engine: str, profile: str | None, sealed: bool) -> None:
