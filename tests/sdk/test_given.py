@@ -71,6 +71,41 @@ def test_what_add_would_read_otherwise_is_refused(given: dict[str, Any], problem
             memory.recall("tea", why_not="an id")
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "given", "field"),
+    [
+        ("recall", ("tea",), {"limit": "5"}, "limit"),
+        ("recall", ("tea",), {"limit": True}, "limit"),
+        ("recall", ("tea",), {"top_k": 5.0}, "limit"),
+        ("recall", ("tea",), {"max_tokens": "9"}, "max_tokens"),
+        ("recall", ("tea",), {"neighbours": True}, "neighbours"),
+        ("project", ("tea",), {"max_chars": "900"}, "system_max_len"),
+        ("list", (), {"limit": "5"}, "limit"),
+        ("get_all", (), {"limit": True}, "limit"),
+        ("replay", (), {"limit": "5"}, "limit"),
+        ("inspect", (), {"check": 1}, "check"),
+        ("forget", ("an id",), {"undo": "no"}, "undo"),
+    ],
+)
+def test_a_number_or_flag_is_not_guessed(
+    name: str, arguments: tuple[str, ...], given: dict[str, Any], field: str
+) -> None:
+    with elytron.open("memory:") as memory, pytest.raises(InvalidInput, match=f"^{field} is not valid"):
+        getattr(memory, name)(*arguments, **given)
+
+
+def test_what_nobody_sees_is_no_word() -> None:
+    with elytron.open("memory:") as memory:
+        memory.add("tea")
+        for nothing in ("\u200b", " \u200b\ufeff\n"):
+            with pytest.raises(InvalidInput, match="hold no words"):
+                memory.add(nothing)
+            draft = elytron.TurnDraft(messages=(elytron.Message(text=nothing),))
+            report = memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(draft,))))
+            assert report.decisions[0].outcome == "skipped"
+            assert memory.recall(nothing).outcome is elytron.RecallOutcome.EMPTY_QUERY
+
+
 def test_a_memory_that_nobody_opened_says_how_to() -> None:
     unopened: Any = elytron.open("memory:")
     with pytest.raises(AttributeError, match=r"'add' is of an open memory: `with"):

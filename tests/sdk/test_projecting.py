@@ -1,5 +1,7 @@
 """What projection promises: never beyond its bound, the stable part stable, recalled text inside its fence."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from elytron_core.contracts.projecting import MissReason, PrivateContext, Projec
 from elytron_core.contracts.scoped import ClipReason
 from elytron_core.ids import SeededIds
 from elytron_core.planes.long_term import Kind
+from elytron_core.policy.wording import is_blank
 
 pytestmark = pytest.mark.anyio
 
@@ -99,7 +102,7 @@ async def test_recalled_text_cannot_leave_its_fence(memory: elytron.MemoryRuntim
 )
 def test_no_block_is_longer_than_its_bound(said: list[str], bound: int, pressure: elytron.Pressure) -> None:
     with elytron.open("memory:", ids=SeededIds()) as memory:
-        for text in filter(str.strip, said):
+        for text in itertools.filterfalse(is_blank, said):
             memory.add(text)
         query = said[0] if said else "tea"
         report = memory.project(

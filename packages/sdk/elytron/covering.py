@@ -5,7 +5,7 @@ from elytron.covered import COVERED, SESSION
 from elytron.gathering import asked_of_index, turns_of
 from elytron_core.contracts.recalling import Diversity
 from elytron_core.ids import SpaceId
-from elytron_core.policy import query_types
+from elytron_core.policy import query_types, wording
 from elytron_index import Filters
 
 
@@ -16,7 +16,7 @@ async def covered(
 
     With `session`, of that one alone. The scores are those that recall would give.
     """
-    if await ctx.spaces.find(space) is None or not query.strip():
+    if await ctx.spaces.find(space) is None or wording.is_blank(query):
         return {}
     index = await ctx.folds.current(space)
     if COVERED not in index.planes():

@@ -92,7 +92,7 @@ async def gather(
     if record is None:
         return Gathered(RecallOutcome.EMPTY_SPACE)
     index = await ctx.folds.current(scope.space)
-    if not query.strip():
+    if wording.is_blank(query):
         return Gathered(RecallOutcome.EMPTY_QUERY, sequence=index.watermark)
     now = ctx.clock.now()
     conversation = await meant(ctx, scope)

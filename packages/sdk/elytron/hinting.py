@@ -10,6 +10,7 @@ from elytron_core.contracts.projecting import MemoryProjectionRequest
 from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
+from elytron_core.policy import wording
 from elytron_core.policy.agent_skill_scoring import score_agent_skills
 from elytron_core.policy.fact_scoring import FactQuery
 from elytron_core.policy.projection import HostHint
@@ -55,7 +56,7 @@ def _no_hints() -> Hints:
 async def _agent_skills(ctx: OperationContext, query: str, filters: RecallFilters) -> tuple[AgentSkillHit, ...]:
     now = ctx.clock.now()
     directories = await ctx.skill_dirs.current(at=now)
-    if not directories.skills or not query.strip() or not wants(filters, Plane.PROCEDURAL):
+    if not directories.skills or wording.is_blank(query) or not wants(filters, Plane.PROCEDURAL):
         return ()
     terms = tuple(_ANALYSER.query_terms(query))
     return score_agent_skills(directories.skills, FactQuery(text=query, terms=terms, now=now))

@@ -18,6 +18,7 @@ from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.model import invalid
 from elytron_core.planes.long_term import Authority, Kind
 from elytron_core.planes.transcript import Message, Role
+from elytron_core.policy import wording
 from elytron_core.scope import Scope
 from elytron_core.text.names import require_name
 
@@ -66,7 +67,7 @@ def transcript_of(
         turns = tuple(
             TurnDraft(messages=(message,), tags=labels, metadata=fields)
             for number, item in enumerate(listed)
-            if (message := _message(number, item, speaker, moment, only=only)).text.strip()
+            if not wording.is_blank((message := _message(number, item, speaker, moment, only=only)).text)
         )
         if not turns:
             raise InvalidInput(field="messages", problem="hold no words: give a text or at least one message with some")

@@ -11,6 +11,7 @@ from elytron_core.contracts.recalling import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes import continuity, embedding, execution, long_term, notes, procedural, summaries, transcript
 from elytron_core.planes.evidence import Trust
+from elytron_core.policy import wording
 from elytron_core.policy.passages import pieces_of
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import ConversationKey
@@ -64,7 +65,7 @@ def _embedded(head: str, text: str) -> str:
 
 def _check(head: str, text: str) -> int:
     """Return what the index keeps of the text to embed; nothing but spaces is not embedded."""
-    if not text or text.isspace():
+    if wording.is_blank(text):
         return 0
     return embedding.whole(embedding.check_of(_embedded(head, text)))
 
@@ -100,7 +101,7 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
             check=_check(message.speaker or "", message.text),
         )
         for part, message in enumerate(turn.messages)
-        if turn.is_recallable(part) and message.text.strip()
+        if turn.is_recallable(part) and not wording.is_blank(message.text)
     )
 
 

@@ -16,6 +16,8 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 
 def is_blank(text: str, /) -> bool:
     """Tell whether `text` has nothing to see: only white space, controls and invisible characters."""
+    if text[:1].isalnum():
+        return False  # nearly always
     return all(char.isspace() or unicodedata.category(char) in _INVISIBLE for char in text)
 
 

@@ -10,6 +10,7 @@ from elytron.transcripts.document import Place
 from elytron.transcripts.shape import Said
 from elytron_core.errors import InvalidInput
 from elytron_core.planes.transcript import Role
+from elytron_core.policy import wording
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 
@@ -35,7 +36,7 @@ def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Sa
             at = shape.moment(message.get("create_time"), what="create_time") or at
             role = _speaker(message)
             words = _words(message) if role is not None else ""
-            if role is None or not words.strip():
+            if role is None or wording.is_blank(words):
                 continue
             own_id = shape.name(message.get("id"), what="message id")
             draft = shape.turn(key, position=position, role=role, text=words, at=at, own_id=own_id)

@@ -6,6 +6,7 @@ from elytron.transcripts import shape
 from elytron.transcripts.document import Place
 from elytron.transcripts.shape import Said
 from elytron_core.errors import InvalidInput
+from elytron_core.policy import wording
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 
@@ -29,7 +30,7 @@ def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Sa
             at = shape.moment(message.get("created_at"), what="created_at") or at
             role = shape.role(message.get("sender"), what="sender")
             words = _words(message)
-            if not words.strip():
+            if wording.is_blank(words):
                 continue
             own_id = shape.name(message.get("uuid"), what="message uuid")
             draft = shape.turn(key, position=position, role=role, text=words, at=at, own_id=own_id)

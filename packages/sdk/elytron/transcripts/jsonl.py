@@ -8,6 +8,7 @@ from elytron.transcripts import shape
 from elytron.transcripts.shape import Said
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
+from elytron_core.policy import wording
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import parse
 
@@ -60,7 +61,7 @@ def _said(line: bytes, home: ConversationKey, places: Counter[ConversationKey], 
     words = shape.text(message["content"])
     at = shape.moment(message.get("timestamp"))
     speaker = shape.name(message.get("name"), what="name")
-    if not words.strip():
+    if wording.is_blank(words):
         return None
     draft = shape.turn(key, position=position, role=role, text=words, speaker=speaker, at=at)
     return Said(conversation=key, turn=draft, title=None, done_bytes=done)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from elytron.transcripts import shape
 from elytron.transcripts.document import Place
 from elytron.transcripts.shape import Said
+from elytron_core.policy import wording
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 
@@ -19,6 +20,6 @@ def read(document: Json, home: ConversationKey, place: Place, /) -> Iterator[Sai
         words = shape.text(message.get("content"))
         at = shape.moment(message.get("timestamp"))
         speaker = shape.name(message.get("name"), what="name")
-        if words.strip():
+        if not wording.is_blank(words):
             draft = shape.turn(home, position=position, role=role, text=words, speaker=speaker, at=at)
             yield Said(conversation=home, turn=draft, title=None, done_bytes=place.done_bytes)

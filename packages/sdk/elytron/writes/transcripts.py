@@ -28,6 +28,7 @@ from elytron_core.model import Vouched
 from elytron_core.planes import transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute, attribute_key
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy import wording
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
@@ -139,7 +140,7 @@ def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> 
     """Return why a turn that would keep `messages` is no evidence of anything; empty where it is."""
     if not messages:
         return f"delivery {draft.delivery.value} leaves no evidence"
-    if any(message.text.strip() for message in messages):
+    if not all(wording.is_blank(message.text) for message in messages):
         return ""
     # A host may tell of a turn without words what was done in it.
     told = draft.tool_observations or draft.host_refs or draft.candidate_ids or draft.attributes
