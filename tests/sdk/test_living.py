@@ -96,7 +96,7 @@ async def test_inspection_says_what_is_there(memory: elytron.MemoryRuntime) -> N
         ("a", 1, ("Bob",)),
         ("b", 1, ("Ada",)),
     ]
-    assert (report.speakers, report.first_at, report.last_at) == (("Bob", "Ada"), 1_000, 2_000)
+    assert (report.speakers, report.first_at, report.last_at) == (("Bob", "Ada"), 1_000_000, 2_000_000)
     assert report.indexed_units == 2
     assert report.store_check is not None
     assert report.store_check.ok
