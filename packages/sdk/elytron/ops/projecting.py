@@ -169,6 +169,9 @@ async def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.Recall
     for place, hit in enumerate(gathered.hits, 1):
         most = recalled_chars(place, budget)
         is_long = hit.plane is Plane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
+        if len(hit.text) > RECALLED_CHARS_MAX:
+            # To look through one takes milliseconds: others have their turn before each.
+            await asyncio.sleep(0)
         items.append(
             projection.RecalledItem(
                 id=hit.id,
@@ -182,9 +185,6 @@ async def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.Recall
                 parts=passages_of(hit.text, gathered.judged.terms, most) if is_long else (),
             )
         )
-        if len(hit.text) > RECALLED_CHARS_MAX:
-            # To look through one takes milliseconds: others have their turn between two.
-            await asyncio.sleep(0)
         room -= min(len(hit.text), most)
         if room < -limits.RECALL_DEFAULT * SHORT_CHARS:
             break
