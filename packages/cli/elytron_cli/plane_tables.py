@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from elytron_cli.output import line, safe
-from elytron_cli.tables import new_table, pairs, when
+from elytron_cli.tables import known_by_id, new_table, pairs, when
 from elytron_core.contracts.continuity import ContinuityExportReport, ContinuityImportReport, ContinuityReport
 from elytron_core.contracts.governing import CandidateListReport, CandidateResolveReport, MemoryMergeReport
 from elytron_core.contracts.subjects import GardenReport, SubjectsReport
@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 
 def candidates_listed(console: "Console", report: CandidateListReport, /) -> None:
     """Show a page of candidates and how to go on."""
-    rows = new_table("id", "state", "for", "on whose word", "what", "why")
-    for one in report.items:
-        target, authority = one.draft.proposal.target.value, one.draft.authority.value
-        rows.add_row(one.id, one.state.value, target, authority, line(_what(one)), line(one.reason))
-    console.print(rows if report.items else "no candidates")
+    rows = [(_candidate(one), one.id) for one in report.items]
+    table = known_by_id(console, ("state", "for", "on whose word", "what"), rows)
+    console.print(table if rows else "no candidates")
     if report.next_cursor is not None:
         console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
+
+
+def _candidate(one: Candidate, /) -> tuple[str, ...]:
+    target, authority = one.draft.proposal.target.value, one.draft.authority.value
+    why = f" ({line(one.reason)})" if one.reason else ""
+    return one.state.value, target, authority, f"{line(_what(one))}{why}"
 
 
 def candidate_resolved(console: "Console", report: CandidateResolveReport, /) -> None:

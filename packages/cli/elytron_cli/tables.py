@@ -38,18 +38,9 @@ def bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
 
 
 def hits(console: "Console", found: Sequence[RecallHit], /) -> None:
-    """Show memories best first, with date, speaker, score, text and whole id: beneath the text where room is short."""
-    from rich.text import Text
-
-    is_wide = console.width >= _WIDE
-    table = new_table("date", "who", "score", "text", *(["id"] if is_wide else []), numbers=("score",))
-    for hit in found:
-        known, text = Text(safe(hit.id), style="dim"), line(hit.text)
-        told = [text, known] if is_wide else [Text.assemble(text, "\n", known)]
-        table.add_row(when(hit.at), line(_who(hit)), f"{hit.score:.3f}", *told)
-    if is_wide:
-        table.columns[-1].no_wrap = True
-    console.print(table)
+    """Show memories best first, with date, speaker, score, text and id."""
+    rows = [((when(hit.at), line(_who(hit)), f"{hit.score:.3f}", line(hit.text)), hit.id) for hit in found]
+    console.print(known_by_id(console, ("date", "who", "score", "text"), rows, numbers=("score",)))
 
 
 def marked_hits(console: "Console", found: Sequence[RecallHit], marks: Sequence[str], /) -> None:
@@ -82,10 +73,9 @@ def budget(console: "Console", report: MemoryProjectionReport, /) -> None:
 
 def listed(console: "Console", report: MemoryListReport, /) -> None:
     """Show a page of memories by id."""
-    table = new_table("id", "date", "who", "text")
-    for hit in report.items:
-        table.add_row(hit.id, when(hit.at), line(_who(hit)), line(hit.text))
-    console.print(table if report.items else "nothing of this kind is stored")
+    rows = [((when(hit.at), line(_who(hit)), line(hit.text)), hit.id) for hit in report.items]
+    table = known_by_id(console, ("date", "who", "text"), rows)
+    console.print(table if rows else "nothing of this kind is stored")
     if report.next_cursor is not None:
         console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
 
@@ -202,6 +192,26 @@ def _speaker(hit: RecallHit) -> str:
     if hit.speaker is not None:
         return hit.speaker
     return hit.role.value if hit.role is not None else (hit.kind.value if hit.kind is not None else hit.plane.value)
+
+
+def known_by_id(
+    console: "Console",
+    columns: Sequence[str],
+    rows: Iterable[tuple[Sequence[str], str]],
+    *,
+    numbers: Sequence[str] = (),
+) -> "Table":
+    """Return a table of rows and their ids, each id in one piece: beneath the last cell where room is short."""
+    from rich.text import Text
+
+    is_wide = console.width >= _WIDE
+    table = new_table(*columns, *(["id"] if is_wide else []), numbers=numbers)
+    for (*cells, text), name in rows:
+        known = Text(safe(name), style="dim")
+        table.add_row(*cells, *([text, known] if is_wide else [Text.assemble(text, "\n", known)]))
+    if is_wide:
+        table.columns[-1].no_wrap = True
+    return table
 
 
 def new_table(*columns: str, numbers: Sequence[str] = ()) -> "Table":

@@ -253,11 +253,12 @@ class EverydayFace(Face):
         return await self.operate(target, moving.MemoryExportReport)
 
     async def export_space(
-        self, target: str | PathLike[str] | moving.MemorySpaceExportRequest, /
+        self, target: str | PathLike[str] | moving.MemorySpaceExportRequest, /, *, user_id: str | None = None
     ) -> moving.MemorySpaceExportReport:
         """Write what of the space may leave its owner's hands to one archive file."""
         if not isinstance(target, moving.MemorySpaceExportRequest):
-            target = moving.MemorySpaceExportRequest(path=fspath(target))
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            target = moving.MemorySpaceExportRequest(scope=scope, path=fspath(target))
         return await self.operate(target, moving.MemorySpaceExportReport)
 
     async def import_archive(
