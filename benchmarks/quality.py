@@ -1,6 +1,6 @@
 """How well recall finds what answers: recall as shipped, plain baselines beside it, each signal off in turn.
 
-    python -m benchmarks.quality [--long | --unseen | --data FILE] [--embedder FOLDER] [--ablation]
+    python -m benchmarks.quality [--long | --unseen | --data FILE] [--only NAME ...] [--embedder FOLDER] [--ablation]
 
 Without more the made sets of `benchmarks/quality_data` are asked; with --long the long conversations with an assistant,
 with --unseen those that were written before recall was asked about them, with --data a file in LoCoMo's form, which is

@@ -14,10 +14,13 @@ def add_sets(parser: ArgumentParser, /) -> None:
     asked.add_argument("--data", type=Path, help="a file in LoCoMo's form, gz or not")
     asked.add_argument("--long", action="store_true", help="long conversations with an assistant")
     asked.add_argument("--unseen", action="store_true", help="conversations written before recall was asked about them")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="of these only the ones of such names")
 
 
 def chosen(arguments: Namespace, /) -> list[Told]:
     """Return the conversations that the options choose."""
     if arguments.data is not None:
-        return locomo(arguments.data)
-    return long_chats() if arguments.long else unseen() if arguments.unseen else made()
+        sets = locomo(arguments.data)
+    else:
+        sets = long_chats() if arguments.long else unseen() if arguments.unseen else made()
+    return [told for told in sets if arguments.only is None or told.name in arguments.only]

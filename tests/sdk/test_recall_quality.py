@@ -10,6 +10,7 @@ from benchmarks.quality_projected import measure as measure_blocks
 from benchmarks.quality_sets import made
 from benchmarks.quality_systems import Shipped
 from benchmarks.quality_times import LIFE, met, told
+from benchmarks.quality_unseen import unseen
 
 from elytron_core.clock import FrozenClock
 
@@ -45,3 +46,9 @@ async def test_what_the_person_said_is_found_among_long_answers() -> None:
     measured = await measure(Shipped(), long_chats()[:1])
     assert statistics.fmean(value for score in measured.kinds.values() for value in score.recall) >= 0.83
     assert statistics.fmean(measured.kinds["preference"].recall) == 1.0
+
+
+async def test_what_is_to_hold_is_found_in_a_talk_that_no_rule_was_written_for() -> None:
+    measured = await measure(Shipped(), [chat for chat in unseen() if chat.name == "orchestra"])
+    assert statistics.fmean(measured.kinds["instruction"].recall) == 1.0
+    assert statistics.fmean(value for score in measured.kinds.values() for value in score.recall) >= 0.55
