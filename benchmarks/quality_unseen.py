@@ -2,9 +2,9 @@
 
 Four long ones of a person with an assistant (100,000 to 130,000 tokens each) and two of two people over a year and
 more, with questions of ten kinds: abstention ("nothing"), contradiction, order, extraction, instruction, update,
-multi-session, preference, summary and temporal. What people say, the questions, and the sentences of the assistant that are asked for
-are written by hand (`benchmarks/quality_data/unseen`); what fills the long ones up is made from sentences that each has
-of its own. No weight, word or rule of recall is to be chosen by looking at single questions here.
+multi-session, preference, summary and temporal. What people say, the questions, and the sentences of the assistant that
+are asked for are written by hand (`benchmarks/quality_data/unseen`); what fills the long ones up is made from sentences
+that each has of its own. No weight, word or rule of recall is to be chosen by looking at single questions here.
 """
 
 import json
