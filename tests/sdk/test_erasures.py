@@ -117,6 +117,15 @@ async def test_what_was_written_anew_under_the_same_name_stays(
         assert (await older.keep_erasures(told)).erased == {Plane.PROCEDURAL: 1, Plane.TRANSCRIPT: 1}
 
 
+async def test_a_turn_that_goes_piece_by_piece_is_counted_as_what_is_gone(
+    memory: elytron.MemoryRuntime, told: Path
+) -> None:
+    (turn,) = (await talk(memory, (Role.USER, "red"), (Role.ASSISTANT, "green"))).ids
+    for piece in (turn, f"{turn}#1"):
+        await memory.erase(piece)
+        assert (await memory.keep_erasures(told)).erased == {Plane.TRANSCRIPT: 1}
+
+
 async def test_a_fact_that_was_only_closed_since_goes(
     memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,11 +39,11 @@ class SpaceErasures:
         self.memories[erased] = max(at, self.memories.get(erased, at))
 
     def by_plane(self) -> dict[Plane, int]:
-        counts: dict[Plane, int] = {}
-        for erased in self.memories:
-            plane = PLANES[erased.ref.collection]
-            counts[plane] = counts.get(plane, 0) + 1
-        return counts
+        """Count documents, and messages of turns that were not erased as a whole."""
+        counted = (
+            erased.ref for erased in self.memories if erased.part is None or Erased(erased.ref) not in self.memories
+        )
+        return dict(Counter(PLANES[ref.collection] for ref in counted))
 
 
 class Erasures:
