@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import random
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron import restoring
+from elytron.archive import ArchiveReader
 from elytron_core.contracts.moving import ImportMode
 from elytron_core.errors import InvalidInput, NotFound, SpaceIncomplete, SpaceInUse, StoreUnavailable, UnreadableFile
 from elytron_core.planes.transcript import Role
@@ -329,3 +331,14 @@ async def test_what_was_erased_since_does_not_come_back_with_an_older_archive(
     assert (await memory.list()).items == ()
     async with elytron.open("memory:", space="elsewhere") as other:
         assert (await other.import_archive(older)).changed
+
+
+async def test_an_archive_that_was_left_in_the_middle_is_closed(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+    chance = random.Random(1)
+    await memory.add([chance.randbytes(500).hex() for _ in range(200)])
+    await memory.export(tmp_path / "a.elytron")
+    with ArchiveReader(tmp_path / "a.elytron") as reader:
+        held = reader.documents()
+        next(held)
+    with pytest.raises(ValueError, match="closed file"):
+        list(held)

@@ -194,18 +194,13 @@ class ArchiveReader:
 
     def __init__(self, path: Path, /) -> None:
         self._name = path.name
+        # Opened here: a member that is left in the middle would keep a file of the zip's own open.
+        self._file = _opened(path)
         try:
-            self._zip = zipfile.ZipFile(path)
-        except FileNotFoundError:
-            raise UnreadableFile(name=path.name, problem="does not exist") from None
-        except OSError as error:
-            raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
-        except zipfile.BadZipFile:
-            raise UnreadableFile(name=path.name, problem="is not an elytron archive, or is cut off") from None
-        try:
+            self._zip = self._unpacked()
             self.manifest = self._check()
         except BaseException:
-            self._zip.close()
+            self._file.close()
             raise
 
     def __enter__(self) -> Self:
@@ -215,6 +210,7 @@ class ArchiveReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._zip.close()
+        self._file.close()
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents, in the order of collections and keys, each at the revision it will have: 1."""
@@ -244,6 +240,14 @@ class ArchiveReader:
     def count(self, member: str, /) -> int:
         """Return how many lines a member has."""
         return next(found.lines for found in self.manifest.members if found.name == member)
+
+    def _unpacked(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(self._file)
+        except OSError as error:
+            raise self._bad(f"cannot be read: {error.strerror}") from None
+        except zipfile.BadZipFile:
+            raise self._bad("is not an elytron archive, or is cut off") from None
 
     def _check(self) -> ArchiveManifest:
         names = sorted(self._zip.namelist())
@@ -301,6 +305,15 @@ class ArchiveReader:
 
     def _bad(self, problem: str, line: int | None = None) -> UnreadableFile:
         return UnreadableFile(name=self._name, problem=problem, line=line)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise UnreadableFile(name=path.name, problem="does not exist") from None
+    except OSError as error:
+        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
 
 
 def _document(line: dict[str, Any]) -> Document:
