@@ -314,7 +314,8 @@ class FromLibrary:
 
 
 async def test_messages_of_models_libraries_are_taken_as_they_are(memory: elytron.MemoryRuntime) -> None:
-    await memory.add(FromLibrary("It is noon.", role="assistant"), speaker="Io")
+    parts = [FromLibrary(None, text="It is noon."), FromLibrary(None, id="call-1")]
+    await memory.add(FromLibrary(parts, role="assistant"), speaker="Io")
     await memory.add(
         [FromLibrary("Hello?", type="human"), FromLibrary(None, role="assistant"), FromLibrary("Yes.", type="ai")],
         speaker="Ada",

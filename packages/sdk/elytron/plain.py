@@ -218,7 +218,6 @@ def _words(content: object, *, field: str) -> str:
 def _part(part: object) -> str:
     if isinstance(part, str):
         return part
-    if isinstance(part, Mapping):
-        text = cast("Mapping[str, object]", part).get("text")
-        return text if isinstance(text, str) else ""
-    return ""
+    is_mapping = isinstance(part, Mapping)
+    text = cast("Mapping[str, object]", part).get("text") if is_mapping else getattr(part, "text", None)
+    return text if isinstance(text, str) else ""
