@@ -43,6 +43,7 @@ def test_words_that_ask_for_the_telling_are_not_looked_for(text: str, looked_for
         ("How did you know?", "How did you know?"),
         ("What happened to the boat?", "What happened to the boat?"),
         ("Is all on board?", "Is all on board?"),
+        ("sort keys by length", "sort keys by length"),
     ],
 )
 def test_what_is_asked_for_itself_is_not_told_again(text: str, looked_for: str) -> None:

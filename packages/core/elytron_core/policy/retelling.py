@@ -24,7 +24,7 @@ _PIECES: Final = r"(?:the )?(?:steps|stages|phases|milestones|events) (?:of|in)"
 _TOLD: Final = r"(?:told|mentioned|said|brought up|discussed|talked|spoke)(?: (?:to |with )?you)?(?: about)?"
 _OPENING: Final = re.compile(
     rf"{_POLITE}(?:{_THROUGH}|list|(?:tell|remind) me(?: about)?|(?:give|write|show) (?:me )?(?:an? )?(?:\w+ )?{_FORM}"
-    r" of|put|sort|arrange)\b",
+    r" of|(?:put|sort|arrange)(?=.*\b(?:order|chronolog)))\b",
     re.IGNORECASE,
 )
 _ASIDE: Final = re.compile(
@@ -62,9 +62,8 @@ def retells(lowered: str, /) -> bool:
 
 def without_asking(text: str, lowered: str, /) -> str:
     """Return `text`, which is `lowered` in small letters, without the words that ask for something to be told."""
-    if _has(lowered, _ASIDE_SIGNS):
-        text = _ASIDE.sub(" ", text)
-    return _OPENING.sub(" ", text)
+    text = _OPENING.sub(" ", text)
+    return _ASIDE.sub(" ", text) if _has(lowered, _ASIDE_SIGNS) else text
 
 
 def _has(lowered: str, signs: tuple[str, ...]) -> bool:
