@@ -124,6 +124,18 @@ async def test_of_two_copies_at_once_one_gets_through_whole(lived: MemoryStore) 
     assert await states(inner) == await states(lived)
 
 
+async def test_a_source_that_grows_meanwhile_shows_no_half_and_is_copied_anew(lived: MemoryStore) -> None:
+    inner = MemoryStore()
+    target = Meanwhile(inner)
+    ada = await elytron.open(lived, space="ada")
+    target.behind_commit("turns", lambda: ada.add("one more"))
+    with pytest.raises(SpaceInUse, match="'ada' changed while it was copied"):
+        await copy_store(lived, target, ids=SeededIds())
+    assert not (await (await elytron.open(inner, space="ada")).inspect()).exists
+    await copy_store(lived, target, ids=SeededIds("again"))
+    assert await states(inner) == await states(lived)
+
+
 async def test_what_came_to_the_target_from_elsewhere_is_said(lived: MemoryStore) -> None:
     target = Meanwhile(MemoryStore())
     stranger = await elytron.open(target, space="eve")
