@@ -106,6 +106,24 @@ async def test_a_file_system_without_links_takes_a_file(tmp_path: Path, monkeypa
     assert (content(tmp_path / FILE), names(tmp_path)) == (b"whole", [FILE])
 
 
+async def test_a_place_that_takes_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_source: Path, _target: Path) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    async with staged(tmp_path / FILE) as stage:
+        make(stage.path, FILE)
+        monkeypatch.setattr(os, "link", refuse)
+        monkeypatch.setattr(Path, "rename", refuse)
+        with pytest.raises(StoreUnavailable, match="read-only"):
+            await stage.place()
+    assert names(tmp_path) == []
+
+
+def test_a_link_that_leads_nowhere_is_no_free_place(tmp_path: Path) -> None:
+    (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
+    assert not is_free(tmp_path / FILE)
+
+
 async def test_a_database_with_something_beside_it_is_not_whole(tmp_path: Path) -> None:
     async with staged(tmp_path / FILE) as stage:
         make(stage.path, FILE)

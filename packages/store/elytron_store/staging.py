@@ -26,8 +26,14 @@ class Stage:
     target: Path
 
     async def place(self) -> None:
-        """Put the closed store at its place, for good. Raises InvalidInput where something came there meanwhile."""
-        await asyncio.to_thread(self._place)
+        """Put the closed store at its place, for good.
+
+        Raises InvalidInput where something came there meanwhile, StoreUnavailable where it cannot be put there.
+        """
+        try:
+            await asyncio.to_thread(self._place)
+        except OSError as error:
+            raise _unwritable(self.target, error) from error
 
     def _place(self) -> None:
         if any(self.path.with_name(self.path.name + tail).exists() for tail in _BESIDE_A_DATABASE):
@@ -49,7 +55,7 @@ class Stage:
 def is_free(place: Path, /) -> bool:
     """Tell whether a store may be put at `place`: nothing is there, or an empty folder. Raises StoreUnavailable."""
     try:
-        return not any(place.iterdir()) if is_folder(place) else not is_there(place)
+        return not any(place.iterdir()) if is_folder(place) else not (is_there(place) or place.is_symlink())
     except OSError as error:
         raise StoreUnavailable(f"cannot read the folder {place.name!r}: {error.strerror}") from error
 
@@ -65,7 +71,7 @@ async def staged(target: Path, /) -> AsyncGenerator[Stage]:
     try:
         lock = await asyncio.to_thread(_taken, folder)
     except OSError as error:
-        raise StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}") from error
+        raise _unwritable(target, error) from error
     if lock is None:
         raise StoreUnavailable(f"{target.name!r} is being made by somebody else: wait for it, or name another place")
     with lock:
@@ -73,6 +79,10 @@ async def staged(target: Path, /) -> AsyncGenerator[Stage]:
             yield Stage(folder / "store", target)
         finally:
             await asyncio.to_thread(_left, folder)
+
+
+def _unwritable(target: Path, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}")
 
 
 def _taken(folder: Path) -> FileIO | None:
