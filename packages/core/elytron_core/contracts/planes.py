@@ -75,7 +75,7 @@ class SummaryWrite(Value):
 class NoteDraft(Value):
     """What a day or a month held; the same period in the same conversation is written over."""
 
-    period: notes.RealPeriod
+    period: notes.Period
     text: notes.NoteText
     citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
 

@@ -1,11 +1,10 @@
 """The plane of daily notes: what a day held, archive evidence beside the transcript."""
 
 import re
-from datetime import date
 from enum import StrEnum
 from typing import Annotated, NewType
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -26,18 +25,8 @@ def _told(period: object) -> object:
     return period
 
 
-def _real(period: str) -> str:
-    try:
-        date.fromisoformat(period if len(period) > len("2026-08") else f"{period}-01")
-    except ValueError:
-        raise ValueError("name a day or month that the calendar has") from None
-    return period
-
-
 Period = Annotated[str, Field(pattern=_PERIOD), BeforeValidator(_told)]
 """A day ("2026-08-03") or a month ("2026-08")."""
-RealPeriod = Annotated[Period, AfterValidator(_real)]
-"""A period that the calendar has, as new notes must name one."""
 
 
 class NoteGrain(StrEnum):
