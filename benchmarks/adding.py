@@ -94,6 +94,9 @@ async def compare(size: int, rounds: int, peers: Path | None, folder: Path, /) -
         await peer.stop()
     await memory.close()
     show(size, found)
+    for peer in running:
+        if peer.missed:
+            print(f"{peer.name} did not find {peer.missed} of the texts right behind their adds")
     print(f"elytron, behind an add: recall {statistics.median(ours.recalls) * 1e3:.2f} ms (longest "
           f"{max(ours.recalls) * 1e3:.1f}), vector {statistics.median(ours.vectors) * 1e3:.2f} ms; "
           f"held {held * 1e3:.1f} ms")  # fmt: skip

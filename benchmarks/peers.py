@@ -32,6 +32,8 @@ class Peer:
     name: str
     python: Path
     process: asyncio.subprocess.Process | None = field(default=None)
+    missed: int = 0
+    """How many of the texts that were added it did not find right behind."""
 
     async def start(self, size: int, folder: Path, /) -> bool:
         """Start the process and let it take in the corpus; say whether it did."""
@@ -65,7 +67,7 @@ class Peer:
     async def add(self, number: int, /) -> float:
         """Have a text added; return the seconds that the peer took, by its own clock."""
         spent, is_found = (await self._answer(f"+{number}", b"added ")).split()
-        assert is_found == b"1", f"{self.name} does not find what was added"
+        self.missed += is_found != b"1"
         return float(spent)
 
     async def _answer(self, asked: str, head: bytes) -> bytes:
