@@ -133,6 +133,23 @@ async def test_a_database_with_something_beside_it_is_not_whole(tmp_path: Path) 
     assert names(tmp_path) == []
 
 
+async def test_what_cannot_be_looked_at_is_not_taken_for_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = Path.stat
+
+    def refuse(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.name == "store-wal":
+            raise OSError(errno.EACCES, "not for you")
+        return looked(path, follow_symlinks=follow_symlinks)
+
+    async with staged(tmp_path / FILE) as stage:
+        make(stage.path, FILE)
+        monkeypatch.setattr(Path, "stat", refuse)
+        with pytest.raises(StoreUnavailable, match="not for you"):
+            await stage.place()
+        monkeypatch.undo()
+    assert names(tmp_path) == []
+
+
 async def test_a_place_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / FILE).touch()
     for place in (tmp_path / "none" / FILE, tmp_path / FILE / "below"):

@@ -36,10 +36,10 @@ class Stage:
             raise _unwritable(self.target, error) from error
 
     def _place(self) -> None:
-        if any(self.path.with_name(self.path.name + tail).exists() for tail in _BESIDE_A_DATABASE):
+        if any(is_there(self.path.with_name(self.path.name + tail)) for tail in _BESIDE_A_DATABASE):
             raise StoreFailed(engine="sqlite", doing="closing the copy")
         try:
-            if self.path.is_dir():
+            if is_folder(self.path):
                 with suppress(FileNotFoundError):
                     self.target.rmdir()  # an empty folder is nothing yet
                 self.path.rename(self.target)
@@ -113,7 +113,7 @@ def _left(folder: Path) -> None:
 
 def _clear(folder: Path) -> None:
     for found in folder.iterdir():
-        if found.is_dir():
+        if is_folder(found):
             shutil.rmtree(found)
         elif found.name != _LOCK:
             found.unlink(missing_ok=True)
