@@ -68,3 +68,9 @@ def test_a_wall_with_kinds_that_no_case_measures_is_below_the_bar(elytron: Comma
     assert len(report["missing"]) == 6
     shown = elytron("replay", "--wall", str(CASE), "--stores", "memory", "--no-json", expect=1).stdout
     assert "is below the bar on memory" in shown
+
+
+def test_a_wall_is_measured_on_each_store_that_is_named(elytron: CommandLine) -> None:
+    report = elytron.json("replay", "--wall", str(CASE), "--stores", "memory,file", expect=1)
+    assert report["stores"] == ["memory", "file"]
+    assert [row["store"] for row in report["rows"]] == ["memory", "memory", "file", "file"]

@@ -42,7 +42,7 @@ def probe(**fields: object) -> Probe:
 
 @pytest.mark.anyio
 async def test_the_shipped_wall_stands_at_both_sizes_for_all_seven_kinds() -> None:
-    report = await run_wall(CASES, "memory", thresholds=UNTIMED)
+    report = await run_wall(CASES, ["memory"], thresholds=UNTIMED)
     assert report.ok, render_wall(report)
     assert report.evaluation_source is EvaluationSource.RUNTIME_REPLAY
     assert {(row.kind, row.size) for row in report.rows} == {(kind, size) for kind in WallKind for size in WallSize}
@@ -50,13 +50,25 @@ async def test_the_shipped_wall_stands_at_both_sizes_for_all_seven_kinds() -> No
 
 @pytest.mark.anyio
 async def test_a_kind_without_a_case_and_a_bar_that_is_not_reached_fail_the_wall() -> None:
-    report = await run_wall(CASES[:1], "memory", sizes=(WallSize.COMPACT,))
+    report = await run_wall(CASES[:1], ["memory"], sizes=(WallSize.COMPACT,))
     assert not report.ok
     assert len(report.missing) == len(WallKind) - 1
     no_tokens = UNTIMED.model_copy(update={"tokens": 0})
-    strict = await run_wall(CASES[:1], "memory", thresholds=no_tokens, sizes=(WallSize.COMPACT,))
+    strict = await run_wall(CASES[:1], ["memory"], thresholds=no_tokens, sizes=(WallSize.COMPACT,))
     assert strict.rows[0].shortfalls[0].startswith("tokens: ")
     assert "below the bar" in render_wall(strict)
+
+
+@pytest.mark.anyio
+async def test_the_stores_on_which_the_wall_does_not_stand_are_named() -> None:
+    report = await run_wall(CASES, ["memory", "file"], thresholds=UNTIMED, sizes=(WallSize.COMPACT,))
+    assert (report.ok, report.below) == (True, ())
+    assert "the wall stands on memory, file (" in render_wall(report)
+    flaw = "accuracy: 0 < 9000"
+    rows = [row if row.store == "memory" else row.model_copy(update={"shortfalls": (flaw,)}) for row in report.rows]
+    missed = report.model_copy(update={"rows": tuple(rows)})
+    assert (missed.ok, missed.below) == (False, ("file",))
+    assert "the wall is below the bar on file (" in render_wall(missed)
 
 
 @pytest.mark.anyio
@@ -65,7 +77,7 @@ async def test_a_case_whose_story_goes_otherwise_is_not_measured(tmp_path: Path)
     case["steps"][0]["expect"] = {"changed": "never"}
     del case["noise"]
     (tmp_path / "broken.json").write_text(json.dumps(case), "utf-8")
-    report = await run_wall([tmp_path / "broken.json"], "memory", sizes=(WallSize.COMPACT,))
+    report = await run_wall([tmp_path / "broken.json"], ["memory"], sizes=(WallSize.COMPACT,))
     assert (report.rows[0].metrics, report.rows[0].ok) == (None, False)
     assert "step 1" in report.rows[0].shortfalls[0]
 
@@ -110,7 +122,7 @@ async def test_the_time_of_a_case_is_that_of_its_slowest_answer_and_of_nothing_e
         return sum(takes_ms[: step + is_over]) / 1000
 
     monkeypatch.setattr(running, "perf_counter", clock)
-    (row,) = (await run_wall(CASES[:1], "memory", sizes=(WallSize.COMPACT,))).rows
+    (row,) = (await run_wall(CASES[:1], ["memory"], sizes=(WallSize.COMPACT,))).rows
     assert next(looks) == 2 * len(takes_ms)
     assert row.metrics is not None
     assert (row.metrics.latency_ms, row.shortfalls) == (slowest, ("latency_ms: 700 > 500",))

@@ -1,7 +1,7 @@
 """The stores a story can be told to, by name: `memory`, `file`, `sqlite`, and each of them `+sealed`."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +75,11 @@ def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
         )
 
     return Engine(name, opener, durable=plain != "memory")
+
+
+def engines(stores: Sequence[str | Engine], /, *, keys: KeyProvider | None = None) -> list[Engine]:
+    """Return the engine of each of `stores`, whether it is one or the name of one. Raises InvalidInput."""
+    return [engine(store, keys=keys) if isinstance(store, str) else store for store in stores]
 
 
 def passing_key() -> KeyProvider:

@@ -98,7 +98,7 @@ async def run_matrix(
     Stores are named as `engines.engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
     anything runs where a fixture is not well formed, InvalidInput for a store that is none.
     """
-    return await compare(fixtures, _engines(stores, keys))
+    return await compare(fixtures, engines.engines(stores, keys=keys))
 
 
 async def compare(fixtures: Sequence[Path], stores: Sequence[Engine], /) -> MatrixReport:
@@ -122,7 +122,7 @@ async def record(
     A fixture with an unmet demand or a difference between stores keeps what was recorded before. With `model`, what a
     fixture's cassette lacks is asked of it first, and the cassette then holds just the calls of the story.
     """
-    named = _engines(stores, keys)
+    named = engines.engines(stores, keys=keys)
     _require(named)
     for path in fixtures:
         fixture = _load(path)
@@ -132,10 +132,6 @@ async def record(
         if not list(_demands(fixture, outcomes)) and not list(_between(fixture, outcomes)):
             _write_expected(path, outcomes[0])
     return await compare(fixtures, named)
-
-
-def _engines(stores: Sequence[str | Engine], keys: KeyProvider | None) -> list[Engine]:
-    return [engines.engine(store, keys=keys) if isinstance(store, str) else store for store in stores]
 
 
 async def _record_model(fixture: Fixture, beside: Path, store: Engine, model: LanguageModel) -> None:

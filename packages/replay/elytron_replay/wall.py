@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue
 from elytron_core import limits
 from elytron_core.errors import UnreadableFile
 from elytron_core.model import Value
+from elytron_core.ports.keys import KeyProvider
 from elytron_core.scope import Scope
 from elytron_replay import engines, references
 from elytron_replay.engines import Engine
@@ -129,8 +130,9 @@ class Thresholds(Value):
 
 
 class WallRow(Value):
-    """One case at one size."""
+    """One case at one size on one store."""
 
+    store: str
     case: str
     kind: WallKind
     size: WallSize
@@ -144,38 +146,50 @@ class WallRow(Value):
 
 
 class WallReport(Value):
-    """The wall: every case at both sizes, and the kinds that no case measures."""
+    """The wall: every case at both sizes on each store, and the kinds that no case measures."""
 
-    store: str
+    stores: tuple[str, ...]
     evaluation_source: EvaluationSource = EvaluationSource.RUNTIME_REPLAY
     rows: tuple[WallRow, ...]
     missing: tuple[WallKind, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Tell whether every kind is measured and every case is good enough."""
-        return bool(self.rows) and not self.missing and all(row.ok for row in self.rows)
+        """Tell whether every kind is measured and every case is good enough on every store."""
+        return bool(self.rows) and not self.below
+
+    @property
+    def below(self) -> tuple[str, ...]:
+        """Return the stores on which a case is not good enough; all of them where a kind is not measured."""
+        missed = {row.store for row in self.rows if not row.ok}
+        return tuple(store for store in self.stores if self.missing or store in missed)
 
 
 async def run_wall(
     cases: Sequence[Path],
-    store: str = "memory",
+    stores: Sequence[str | Engine] = ("memory",),
     /,
     *,
+    keys: KeyProvider | None = None,
     thresholds: Thresholds | None = None,
     sizes: Sequence[WallSize] = tuple(WallSize),
 ) -> WallReport:
-    """Tell every case to a fresh store at each size, ask its questions, and hold the answers against the bar.
+    """Tell every case to a fresh store of each of `stores` at each size, and hold the answers against the bar.
 
-    Raises UnreadableFile before anything runs where a case is not well formed, InvalidInput for an unknown store.
+    Stores are named as `engines.engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
+    anything runs where a case is not well formed, InvalidInput for an unknown store.
     """
-    engine = engines.engine(store)
+    used = engines.engines(stores, keys=keys)
     bar = thresholds or Thresholds()
     loaded = [(path, load_case(path)) for path in cases]
-    rows = [await _row(case, path.parent, engine, size, bar) for path, case in loaded for size in sizes]
+    rows = [
+        await _row(case, path.parent, engine, size, bar) for engine in used for path, case in loaded for size in sizes
+    ]
     measured = {case.kind for _, case in loaded}
     return WallReport(
-        store=engine.name, rows=tuple(rows), missing=tuple(kind for kind in WallKind if kind not in measured)
+        stores=tuple(engine.name for engine in used),
+        rows=tuple(rows),
+        missing=tuple(kind for kind in WallKind if kind not in measured),
     )
 
 
@@ -185,9 +199,19 @@ def load_case(path: Path, /) -> WallCase:
 
 
 def render_wall(report: WallReport, /) -> str:
-    """Return the wall as a table, with what is below the bar beneath it."""
-    lines = [f"{'case':<18} {'size':<8} {'accuracy':>8} {'precision':>9} {'mrr':>6} {'bad':>4} {'ms':>6} {'tokens':>6}"]
-    for row in report.rows:
+    """Return a table of each store, what is below the bar beneath it, and which stores the wall stands on."""
+    lines = [line for store in report.stores for line in _table(store, report)]
+    lines += [f"no case measures {kind.value}" for kind in report.missing]
+    state = (
+        f"is below the bar on {', '.join(report.below)}" if report.below else f"stands on {', '.join(report.stores)}"
+    )
+    return "\n".join((*lines, f"the wall {state} ({report.evaluation_source.value})"))
+
+
+def _table(store: str, report: WallReport) -> Iterator[str]:
+    rows = [row for row in report.rows if row.store == store]
+    yield f"{store:<18} {'size':<8} {'accuracy':>8} {'precision':>9} {'mrr':>6} {'bad':>4} {'ms':>6} {'tokens':>6}"
+    for row in rows:
         found = row.metrics
         figures = (
             f"{found.accuracy:>8} {found.precision:>9} {found.mrr:>6} {found.violations:>4} {found.latency_ms:>6g} "
@@ -195,20 +219,20 @@ def render_wall(report: WallReport, /) -> str:
             if found is not None
             else "the story did not go as told"
         )
-        lines.append(f"{row.case:<18} {row.size.value:<8} {figures}")
-    lines += [f"{row.case}, {row.size.value}: {flaw}" for row in report.rows for flaw in row.shortfalls]
-    lines += [f"no case measures {kind.value}" for kind in report.missing]
-    state = "stands" if report.ok else "is below the bar"
-    return "\n".join((*lines, "", f"the wall {state} on {report.store} ({report.evaluation_source.value})"))
+        yield f"{row.case:<18} {row.size.value:<8} {figures}"
+    yield from (f"{row.case}, {row.size.value}: {flaw}" for row in rows for flaw in row.shortfalls)
+    yield ""
 
 
 async def _row(case: WallCase, folder: Path, engine: Engine, size: WallSize, bar: Thresholds) -> WallRow:
     outcome = await run_fixture(_story(case, folder, size), engine, beside=folder)
     asked = outcome.steps[len(outcome.steps) - len(case.probes) :]
     if not outcome.ok:
-        return WallRow(case=case.id, kind=case.kind, size=size, metrics=None, shortfalls=tuple(_failures(outcome)))
-    metrics = measure(case.kind, list(zip(case.probes, asked, strict=True)))
-    return WallRow(case=case.id, kind=case.kind, size=size, metrics=metrics, shortfalls=bar.shortfalls(metrics))
+        metrics, shortfalls = None, tuple(_failures(outcome))
+    else:
+        metrics = measure(case.kind, list(zip(case.probes, asked, strict=True)))
+        shortfalls = bar.shortfalls(metrics)
+    return WallRow(store=engine.name, case=case.id, kind=case.kind, size=size, metrics=metrics, shortfalls=shortfalls)
 
 
 def _failures(outcome: Outcome) -> Iterator[str]:

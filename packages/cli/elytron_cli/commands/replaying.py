@@ -3,6 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,10 @@ from elytron_cli.output import Output, safe
 from elytron_cli.running import output, run, settings
 from elytron_cli.session import Session, keys_of, model_of
 from elytron_core.contracts.inspecting import MemoryReplayReport, MemoryReplayRequest
+from elytron_core.ports.keys import KeyProvider
+
+if TYPE_CHECKING:
+    from elytron_replay.engines import Engine
 
 STORES = "memory,file,sqlite"
 WALL = Path("fixtures/wall")
@@ -23,7 +28,7 @@ WALL = Path("fixtures/wall")
 @click.argument("fixtures", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--stores", default=STORES, show_default=True, metavar="NAMES", help="Stores to tell the fixtures to.")
 @click.option("--record", is_flag=True, help="Write the fingerprints that all stores agree on into the fixtures.")
-@click.option("--wall", is_flag=True, help="FIXTURES are cases of the benchmark wall: measure them on the first store.")
+@click.option("--wall", is_flag=True, help="FIXTURES are cases of the benchmark wall: measure them on each store.")
 @click.option("--conversation", metavar="NAME", help="Without fixtures: whose turns to show.")
 @click.option("--channel", metavar="NAME", help="The channel of the conversation.")
 @limited("Turns on a page.")
@@ -42,11 +47,11 @@ def replay(
 ) -> int | None:
     """Tell FIXTURES (files, or folders of them) to several stores and compare step by step.
 
-    Exits with 1 where stores differ, and with --wall where a case is below the bar. Without FIXTURES, show the turns of
+    Exits with 1 where stores differ, and with --wall where a case is below the bar on one. Without FIXTURES, show the turns of
     a conversation in their order.
     """
     if wall:
-        return _measure(_files(fixtures or (WALL,)), stores.split(",", maxsplit=1)[0])
+        return _measure(_files(fixtures or (WALL,)), tuple(stores.split(",")))
     if fixtures:
         return _tell(_files(fixtures), tuple(stores.split(",")), record=record)
 
@@ -60,12 +65,11 @@ def replay(
 
 def _tell(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> int | None:
     import elytron_replay
-    from elytron_cli.shared_store import is_shared, shared_engine
 
     out, keys, model = output(), keys_of(settings()), model_of(settings())
 
     async def tell() -> elytron_replay.MatrixReport:
-        told_to = [shared_engine(name, keys=keys) if is_shared(name) else name for name in stores]
+        told_to = _told_to(stores, keys)
         if not record:
             return await elytron_replay.run_matrix(files, told_to, keys=keys)
         try:
@@ -79,12 +83,20 @@ def _tell(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> 
     return None if report.ok else FAILURE
 
 
-def _measure(files: tuple[Path, ...], store: str) -> int | None:
+def _measure(files: tuple[Path, ...], stores: tuple[str, ...]) -> int | None:
     import elytron_replay
 
-    report = asyncio.run(elytron_replay.run_wall(files, store))
+    keys = keys_of(settings())
+    report = asyncio.run(elytron_replay.run_wall(files, _told_to(stores, keys), keys=keys))
     output().report(report, lambda console: console.print(safe(elytron_replay.render_wall(report)), soft_wrap=True))
     return None if report.ok else FAILURE
+
+
+def _told_to(stores: tuple[str, ...], keys: KeyProvider | None) -> "list[str | Engine]":
+    """Return the stores by their names, and servers' shared ones as engines."""
+    from elytron_cli.shared_store import is_shared, shared_engine
+
+    return [shared_engine(name, keys=keys) if is_shared(name) else name for name in stores]
 
 
 def _files(given: tuple[Path, ...]) -> tuple[Path, ...]:
