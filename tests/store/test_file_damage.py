@@ -1,7 +1,6 @@
 """What a file store makes of torn tails, flipped bits and lost stretches: nothing wrong served, the rest kept."""
 
 import os
-import struct
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from elytron_core import limits
-from elytron_core.canonical import checksum
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import NotFound, StoreCorrupt
 from elytron_core.ports.store import (
@@ -337,20 +335,6 @@ async def test_no_flipped_bit_of_a_blob_is_served(store: FileStore, root: Path) 
         path.write_bytes(damaged)
         with pytest.raises(StoreCorrupt):
             await blob(store, "aa")
-
-
-async def test_a_blob_of_a_store_from_before_is_served(store: FileStore, root: Path) -> None:
-    path, chunks = Places(root).blob_of(NAME, "aa"), (b"one chunk and ", b"another", b"")
-    await write_blob(store, "aa", b"new")
-    parts = [
-        struct.pack(">I8s", len(data), checksum(NAME.encode(), b"aa", place.to_bytes(8, "big"), data)) + data
-        for place, data in enumerate(chunks)
-    ]
-    path.write_bytes(b"elyblob\x01" + b"".join(parts))
-    assert await blob(store, "aa") == b"".join(chunks)
-    path.write_bytes(b"elyblob\x01" + b"".join(parts[1:]))
-    with pytest.raises(StoreCorrupt):
-        await blob(store, "aa")
 
 
 async def test_a_blob_of_many_chunks_is_read_whole(store: FileStore) -> None:

@@ -19,7 +19,6 @@ from elytron_store.durability import Durability
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.blobs import WINDOW_PARTS, WINDOWS_AHEAD
 from elytron_store.sqlite.driver import library
-from elytron_store.sqlite.rows import check_of
 from elytron_store.sqlite.schema import TABLES
 
 pytestmark = pytest.mark.anyio
@@ -79,9 +78,7 @@ async def test_a_blob_of_a_store_from_before_outlives_the_erasure_of_another_spa
     with closing(library().connect(str(path), wait_s=0.0)) as raw:
         raw.execute("ALTER TABLE chunks RENAME TO later")
         raw.execute(f"CREATE TABLE chunks ({TABLES['chunks']}) STRICT, WITHOUT ROWID")
-        for *place, chunk in raw.execute("SELECT space, upload, part, bytes FROM later").fetchall():
-            check = check_of(*place, body=chunk)
-            raw.execute("INSERT INTO chunks VALUES (?, ?, ?, ?, zeroblob(2048), ?)", (*place, check, chunk))
+        raw.execute('INSERT INTO chunks SELECT space, upload, part, "check", zeroblob(2048), bytes FROM later')
         raw.execute("DROP TABLE later")
     store = await SqliteStore.open(path, clock=CLOCK)
     assert await blob(store, "aa") == body

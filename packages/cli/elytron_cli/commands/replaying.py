@@ -47,8 +47,8 @@ def replay(
 ) -> int | None:
     """Tell FIXTURES (files, or folders of them) to several stores and compare step by step.
 
-    Exits with 1 where stores differ, and with --wall where a case is below the bar on one. Without FIXTURES, show the turns of
-    a conversation in their order.
+    Exits with 1 where stores differ, and with --wall where a case is below the bar on one of them. Without FIXTURES,
+    show the turns of a conversation in their order.
     """
     if wall:
         return _measure(_files(fixtures or (WALL,)), tuple(stores.split(",")))
