@@ -1,7 +1,7 @@
-"""Writers who append to one conversation at the same time all get their turn."""
+"""Writers who append to one conversation, or change one document, at the same time all get their turn."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -10,6 +10,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes import transcript
+from elytron_core.planes.procedural import SkillSource
 from elytron_core.ports.store import Batch, Committed, Document, Ref, Store
 from elytron_store.memory import MemoryStore
 from elytron_store.passing import PassingStore
@@ -126,3 +127,64 @@ async def test_who_lost_races_steps_aside_until_the_others_let_him() -> None:
             group.create_task(pass_by())
             report = await memory.write(turns("mine"))
         assert report.changed
+
+
+@pytest.fixture
+async def distant() -> AsyncIterator[tuple[DistantStore, elytron.MemoryRuntime]]:
+    """A memory over a store that answers in groups, with another process beside it."""
+    shared = MemoryStore()
+    clock, ids = FrozenClock(step_ms=1), SeededIds()
+    async with elytron.open(shared, space=SPACE, clock=clock, ids=ids) as other:
+        await other.add("begun")
+        store = DistantStore(shared, other)
+        async with elytron.open(store, space=SPACE, clock=clock, ids=ids) as memory:
+            yield store, memory
+
+
+async def test_many_who_change_one_fact_at_once_each_lose_one_race_at_most(
+    distant: tuple[DistantStore, elytron.MemoryRuntime],
+) -> None:
+    store, memory = distant
+    await asyncio.gather(*(memory.add_fact("tea", f"Ada drinks {number} cups") for number in range(50)))
+    documents = (await memory.inspect()).documents
+    assert (documents["slots"], documents["facts"]) == (1, 50)
+    assert store.refused == 49
+
+
+async def test_who_comes_to_change_a_document_gets_into_line_behind_those_who_lost_a_race_for_it(
+    distant: tuple[DistantStore, elytron.MemoryRuntime],
+) -> None:
+    store, memory = distant
+
+    async def write(writer: int) -> None:
+        for number in range(5):
+            await memory.add_fact("tea", f"Ada drinks {number} cups at {writer}")
+
+    await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
+    assert (await memory.inspect()).documents["facts"] == 5 * WRITERS
+    assert store.refused <= WRITERS
+
+
+async def test_who_gives_up_in_line_keeps_nobody_waiting(distant: tuple[DistantStore, elytron.MemoryRuntime]) -> None:
+    _, memory = distant
+    writes = [asyncio.create_task(memory.add_fact("tea", f"Ada drinks {number} cups")) for number in range(5)]
+    while not writes[1].done():
+        await asyncio.sleep(0)
+    writes[3].cancel()
+    done = await asyncio.gather(*writes, return_exceptions=True)
+    assert [isinstance(each, asyncio.CancelledError) for each in done] == [False, False, False, True, False]
+    assert (await memory.inspect()).documents["facts"] == 4
+
+
+async def test_many_who_say_how_it_went_with_one_procedure_each_lose_one_race_at_most(
+    distant: tuple[DistantStore, elytron.MemoryRuntime],
+) -> None:
+    store, memory = distant
+    texts = {"name": "brew", "topic": "tea", "title": "Brew tea", "summary": "How to brew", "content": "1. Pour it."}
+    skills = elytron.Procedural(
+        writes=(elytron.RuntimeSkillWrite.model_validate(texts),), source=SkillSource.TASK_LEARNING
+    )
+    await memory.write(elytron.MemoryWriteRequest(write=skills))
+    await asyncio.gather(*(memory.record_skill_reuse("runtime_skill__brew") for _ in range(20)))
+    assert (await memory.get_runtime_skill("runtime_skill__brew")).skill.validated_count == 20
+    assert store.refused == 19

@@ -8,6 +8,7 @@ from elytron.embedding.encoders import Encoders
 from elytron.folding import Folds
 from elytron.heads import Heads
 from elytron.last_blocks import LastBlocks
+from elytron.racing import Lines
 from elytron.skill_dirs import SkillDirs
 from elytron.spaces import Spaces
 from elytron.tool_shelf import ToolShelves
@@ -50,6 +51,8 @@ class OperationContext:
     models: Models = Models()
     budget: Budget = field(default_factory=Budget)
     """What the language model may cost each space in a day."""
+    lines: Lines = field(default_factory=Lines)
+    """Where changes of one document wait for each other."""
     commits: Commits = field(default_factory=Commits)
     """Tells who waits that this runtime has changed a space."""
     profile: Profile = field(default_factory=default_profile)

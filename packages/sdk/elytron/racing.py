@@ -1,8 +1,14 @@
-"""A change that is read and planned anew while others commit before it: how often, and how quickly."""
+"""A change that is read and planned anew while others commit before it: how often, how quickly, and in which order."""
 
 import asyncio
+from types import TracebackType
+from typing import Self
 
 from elytron_core.errors import Conflict
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Ref
+
+Place = tuple[SpaceId, Ref]
 
 RACES = 64
 _STEP_ASIDE_S = 0.001
@@ -23,3 +29,74 @@ class Race:
         if self._lost > 1:
             # Whoever reads anew at once may do so behind each group that others have under way, and lose again.
             await asyncio.sleep(_STEP_ASIDE_S * min(self._lost, _STEPS_MAX))
+
+
+class _Line(asyncio.Lock):
+    """Whoever is first in line holds it; the others wait in the order in which they came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.length = 0
+
+
+class Lines:
+    """Where the changes of one document wait for each other in this runtime, once one of them has lost a race for it.
+
+    Nobody waits before: who has a document to himself is not slower for it. Other processes are met as before.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[Place, _Line] = {}
+
+    def race(self, space: SpaceId, /) -> "LinedRace":
+        """Return the race of a change in `space`, to be held open until the change is made."""
+        return LinedRace(self._lines, space)
+
+
+class LinedRace:
+    """The race of one change, which gets into line where it is lost, and leaves the line at its end."""
+
+    def __init__(self, lines: dict[Place, _Line], space: SpaceId, /) -> None:
+        self._lines = lines
+        self._space = space
+        self._race = Race()
+        self._joined: Place | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        if self._joined is not None:
+            self._lines[self._joined].release()
+            self._leave(self._joined)
+
+    async def waited(self, about: Ref, /) -> bool:
+        """Let those in line for `about` go first; return whether there were any, so that all is to be read anew."""
+        place = self._space, about
+        if self._joined is not None or place not in self._lines:
+            return False
+        await self._join(place)
+        return True
+
+    async def lost(self, conflict: Conflict, about: Ref | None, /) -> None:
+        """Return when it is time to read and plan anew: first in line for `about`, if it is named. Raises as `Race`."""
+        await self._race.lost(conflict)
+        if self._joined is None and about is not None:
+            await self._join((self._space, about))
+
+    async def _join(self, place: Place) -> None:
+        line = self._lines.setdefault(place, _Line())
+        line.length += 1
+        try:
+            await line.acquire()
+        except BaseException:
+            self._leave(place)
+            raise
+        self._joined = place
+
+    def _leave(self, place: Place) -> None:
+        self._lines[place].length -= 1
+        if not self._lines[place].length:
+            del self._lines[place]

@@ -9,7 +9,6 @@ from elytron.deriving import link_written
 from elytron.embedding.passing import nudge
 from elytron.feeding import Fed
 from elytron.heads import GrownHead
-from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, Outcome, WriteDecision
@@ -50,39 +49,52 @@ async def commit(
     `plan` reads, judges and ends without waiting, so that what it took from the runtime's memory (see `Heads`) is
     still true when the batch is handed to the store. Raises the last Conflict after `RACES` lost ones.
     """
-    race = Race()
-    while True:
-        record, is_new = await ctx.spaces.found_or_new(space)
-        planned = await plan(record)
-        await link_written(ctx, space, record, planned.changes)
-        if request.dry_run:
-            return _rehearsed(planned.report(space))
-        if not planned.changes and request.idempotency_key is None:
-            return planned.report(space)
-        batch = _batch(ctx, space, request, record, planned, is_new=is_new)
-        try:
-            committed = await _committed(ctx, batch, planned.grown)
-        except IdempotencyConflict:
-            ctx.spaces.forget(space)
-            if await ctx.spaces.find(space) == record:
-                raise
-            # Told apart by the secret of a record that does not stand: a first write that was not the first.
-            continue
-        except Conflict as conflict:
-            ctx.spaces.forget(space)
-            await race.lost(conflict)
-            continue
-        if not committed.replayed:
-            last = batch.entries[-1]
-            mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
-            if not planned.changes.deletes:  # what goes is left to the journal
-                ctx.folds.feed(space, Fed(committed.first, mark, planned.changes.recallable))
-            nudge(ctx, space)
+    async with ctx.lines.race(space) as race:
+        while True:
+            record, is_new = await ctx.spaces.found_or_new(space)
+            planned = await plan(record)
+            await link_written(ctx, space, record, planned.changes)
+            if request.dry_run:
+                return _rehearsed(planned.report(space))
+            if not planned.changes and request.idempotency_key is None:
+                return planned.report(space)
+            # Who builds on a head goes with the others of its line, in one group.
+            if planned.grown is None and await race.waited(planned.about):
+                continue
+            batch = _batch(ctx, space, request, record, planned, is_new=is_new)
+            try:
+                committed = await _committed(ctx, batch, planned.grown)
+            except IdempotencyConflict:
+                ctx.spaces.forget(space)
+                if await ctx.spaces.find(space) == record:
+                    raise
+                # Told apart by the secret of a record that does not stand: a first write that was not the first.
+                continue
+            except Conflict as conflict:
+                ctx.spaces.forget(space)
+                await race.lost(conflict, planned.about if planned.grown is None else None)
+                continue
+            if committed.replayed:
+                return _first_report(request, record, committed)
+            _tell_fold(ctx, batch, planned, committed)
             return planned.report(space, sequence=committed.last)
-        assert request.idempotency_key is not None
-        kept = opened_answer(committed.answer, record, request.idempotency_key, request.write.to_bytes())
-        first = MemoryWriteReport.from_bytes(kept)
-        return first.model_copy(update={"sequence": committed.last, "duplicated": True})
+
+
+def _tell_fold(ctx: OperationContext, batch: Batch, planned: Planned, committed: Committed) -> None:
+    """Let the index of the space take in what was committed, and have vectors made of it."""
+    last = batch.entries[-1]
+    mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
+    if not planned.changes.deletes:  # what goes is left to the journal
+        ctx.folds.feed(batch.space, Fed(committed.first, mark, planned.changes.recallable))
+    nudge(ctx, batch.space)
+
+
+def _first_report(request: MemoryWriteRequest, record: SpaceRecord, committed: Committed) -> MemoryWriteReport:
+    """Return what was reported when the write of this key was committed first."""
+    assert request.idempotency_key is not None
+    kept = opened_answer(committed.answer, record, request.idempotency_key, request.write.to_bytes())
+    first = MemoryWriteReport.from_bytes(kept)
+    return first.model_copy(update={"sequence": committed.last, "duplicated": True})
 
 
 async def _committed(ctx: OperationContext, batch: Batch, grown: GrownHead | None) -> Committed:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from elytron.context import OperationContext
-from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core.errors import Conflict
@@ -32,26 +31,31 @@ async def settle(
 
     Raises the last Conflict after `RACES` lost ones.
     """
-    race = Race()
-    while True:
-        record, is_new = await ctx.spaces.found_or_new(space)
-        settled = await plan(record)
-        puts, entries = (settled.changes.puts, settled.changes.entries) if settled.changes else ((), ())
-        removed = settled.changes.deletes if settled.changes else ()
-        deletes = tuple(Delete(ref, revision) for ref, revision in (settled.deletes or {}).items())
-        if not puts and not removed and not deletes:
-            return settled.report, 0
-        opening, requires, opened = opening_changes(record, is_new=is_new)
-        batch = Batch(
-            space=space,
-            at=ctx.clock.now(),
-            entries=(*opened, *entries, *(Entry(Action.DELETE, delete.ref) for delete in deletes)),
-            puts=(*opening, *puts),
-            deletes=(*removed, *deletes),
-            requires=requires,
-        )
-        try:
-            return settled.report, (await ctx.store.commit(batch)).last
-        except Conflict as conflict:
-            ctx.spaces.forget(space)
-            await race.lost(conflict)
+    async with ctx.lines.race(space) as race:
+        while True:
+            record, is_new = await ctx.spaces.found_or_new(space)
+            settled = await plan(record)
+            puts, entries = (settled.changes.puts, settled.changes.entries) if settled.changes else ((), ())
+            removed = settled.changes.deletes if settled.changes else ()
+            deletes = tuple(Delete(ref, revision) for ref, revision in (settled.deletes or {}).items())
+            changed = (*deletes, *removed, *puts)
+            if not changed:
+                return settled.report, 0
+            # What a plan writes last is what others like it write too: the queue, a count, a candidate.
+            about = changed[-1].ref
+            if await race.waited(about):
+                continue
+            opening, requires, opened = opening_changes(record, is_new=is_new)
+            batch = Batch(
+                space=space,
+                at=ctx.clock.now(),
+                entries=(*opened, *entries, *(Entry(Action.DELETE, delete.ref) for delete in deletes)),
+                puts=(*opening, *puts),
+                deletes=(*removed, *deletes),
+                requires=requires,
+            )
+            try:
+                return settled.report, (await ctx.store.commit(batch)).last
+            except Conflict as conflict:
+                ctx.spaces.forget(space)
+                await race.lost(conflict, about)
