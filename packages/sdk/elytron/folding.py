@@ -253,7 +253,8 @@ class Folds:
                 arriving.take(chunk)
         except (NotFound, StoreCorrupt):
             return _Held(SpaceIndex(self._analyser))
-        index = SpaceIndex.from_bytes(arriving.data, self._analyser)
+        with Uncollected():  # all of the many names and scopes that are made stay
+            index = SpaceIndex.from_bytes(arriving.data, self._analyser)
         if index is None or index.watermark == 0:
             return _Held(SpaceIndex(self._analyser))
         entries = await self._store.journal(space, after=index.watermark - 1, limit=1)
