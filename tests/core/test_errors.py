@@ -11,7 +11,7 @@ from elytron_core.errors import ElytronError
 
 
 def classes(root: type[ElytronError] = ElytronError) -> list[type[ElytronError]]:
-    own = [child for child in root.__subclasses__() if child.__module__ == errors.__name__]
+    own = [child for child in root.__subclasses__() if child.__module__.startswith(f"{errors.__name__}.")]
     return [root, *(found for child in own for found in classes(child))]
 
 

@@ -41,7 +41,7 @@ def error_of(key: str, message: str, details: Details | None = None, /) -> Elytr
 def _all(kind: type[ElytronError]) -> Iterator[type[ElytronError]]:
     yield kind
     for child in kind.__subclasses__():
-        if child.__module__ == errors.__name__:
+        if child.__module__.startswith(f"{errors.__name__}."):
             yield from _all(child)
 
 

@@ -1,0 +1,147 @@
+"""What can go wrong, as one tree. A policy's refusal is a field of a report and never stands here.
+
+    ElytronError
+    ├── InvalidInput              invalid_input              the caller's value is not what the field takes
+    │   ├── InvalidJson           invalid_json               not JSON, or JSON that two parsers may read in two ways
+    │   ├── ScopeMissing          scope_missing              no space, or a destructive call without a scope
+    │   ├── StoreUrlInvalid       store_url_invalid
+    │   └── UnreadableFile        unreadable_file            an import file that is not what it says
+    ├── NotFound                  not_found
+    ├── Conflict                  conflict                   a precondition no longer holds
+    │   ├── IdempotencyConflict   idempotency_conflict       same key, other body
+    │   ├── SpaceInUse            space_in_use               a full restore takes an empty space, and it is none
+    │   ├── SpaceIncomplete       space_incomplete           it is being filled, or that was broken off (retryable)
+    │   ├── StillRunning          still_running              the first call under this key is not done yet (retryable)
+    │   └── TurnConflict          turn_conflict              same turn id, other content
+    ├── PreconditionFailed        precondition_failed        a thing is not of the version that its change demands
+    ├── LimitExceeded             limit_exceeded
+    │   ├── PayloadTooLarge       payload_too_large          more bytes than one request or file may have
+    │   └── RateLimited           rate_limited               more calls than a caller may make now (retryable)
+    ├── Overloaded                overloaded                 no place for another call now (retryable)
+    ├── Unauthorized              unauthorized               no credential, or none that is known here
+    ├── PermissionRefused         permission_refused
+    ├── Unsupported               unsupported                an operation, engine or extra that is not there
+    │   ├── MissingExtra          missing_extra
+    │   └── UnsupportedMedia      unsupported_media          a file of a kind that is not taken in
+    ├── StoreError
+    │   ├── StoreMissing          store_missing              there is no store, and none was to be made
+    │   ├── StoreUnavailable      store_unavailable          cannot be opened, read or written now (retryable)
+    │   │   └── StoreBusy         store_busy                 others held it longer than the wait allows
+    │   ├── StoreReadOnly         store_read_only            a change of a store that can only be read here
+    │   ├── StoreFull             store_full                 no space left on the device
+    │   ├── StoreBudgetExceeded   store_budget_exceeded      more than the store's profile lets it hold
+    │   ├── StoreFailed           store_failed               a write or fsync failed; the handle takes no more
+    │   ├── StoreClosed           store_closed
+    │   ├── StoreForeign          store_foreign              not a store of ours, or of another kind
+    │   ├── StoreNewer            store_newer                written by a newer version
+    │   └── StoreCorrupt          store_corrupt              damaged bytes were found and not served
+    ├── SealError
+    │   ├── KeyMissing            key_missing                no key, or not the one that sealed this
+    │   ├── KeyDestroyed          key_destroyed              the space was erased by destroying its key
+    │   └── SealBroken            seal_broken                a record was altered, moved or cut
+    ├── ModelError
+    │   ├── ModelUnavailable      model_unavailable          a model cannot be reached now (retryable)
+    │   └── ModelRefused          model_refused              a model will not answer this, or not as it must
+    ├── GatewayRefused            gateway_refused            a Memory Gateway said no, with its HTTP status
+    └── Unreachable               unreachable                a server of ours does not answer (retryable)
+
+Messages name the thing and the way out; they never hold a value that may be secret.
+"""
+
+from elytron_core.errors.calls import (
+    Conflict,
+    IdempotencyConflict,
+    InvalidInput,
+    InvalidJson,
+    LimitExceeded,
+    MissingExtra,
+    NotFound,
+    Overloaded,
+    PayloadTooLarge,
+    PermissionRefused,
+    PreconditionFailed,
+    RateLimited,
+    ScopeMissing,
+    SpaceIncomplete,
+    SpaceInUse,
+    StillRunning,
+    StoreUrlInvalid,
+    TurnConflict,
+    Unauthorized,
+    UnreadableFile,
+    Unsupported,
+    UnsupportedMedia,
+)
+from elytron_core.errors.elsewhere import (
+    GatewayRefused,
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
+    Unreachable,
+)
+from elytron_core.errors.root import ElytronError
+from elytron_core.errors.stores import (
+    KeyDestroyed,
+    KeyMissing,
+    SealBroken,
+    SealError,
+    StoreBudgetExceeded,
+    StoreBusy,
+    StoreClosed,
+    StoreCorrupt,
+    StoreError,
+    StoreFailed,
+    StoreForeign,
+    StoreFull,
+    StoreMissing,
+    StoreNewer,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+
+__all__ = [
+    "Conflict",
+    "ElytronError",
+    "GatewayRefused",
+    "IdempotencyConflict",
+    "InvalidInput",
+    "InvalidJson",
+    "KeyDestroyed",
+    "KeyMissing",
+    "LimitExceeded",
+    "MissingExtra",
+    "ModelError",
+    "ModelRefused",
+    "ModelUnavailable",
+    "NotFound",
+    "Overloaded",
+    "PayloadTooLarge",
+    "PermissionRefused",
+    "PreconditionFailed",
+    "RateLimited",
+    "ScopeMissing",
+    "SealBroken",
+    "SealError",
+    "SpaceInUse",
+    "SpaceIncomplete",
+    "StillRunning",
+    "StoreBudgetExceeded",
+    "StoreBusy",
+    "StoreClosed",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreFailed",
+    "StoreForeign",
+    "StoreFull",
+    "StoreMissing",
+    "StoreNewer",
+    "StoreReadOnly",
+    "StoreUnavailable",
+    "StoreUrlInvalid",
+    "TurnConflict",
+    "Unauthorized",
+    "Unreachable",
+    "UnreadableFile",
+    "Unsupported",
+    "UnsupportedMedia",
+]
