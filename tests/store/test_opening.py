@@ -1,19 +1,32 @@
 """Store URLs: what they name, what is refused, and that the store behind them is the one asked for."""
 
+import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from elytron_core.clock import FrozenClock
-from elytron_core.errors import StoreForeign, StoreMissing, StoreUnavailable, StoreUrlInvalid
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import (
+    KeyMissing,
+    StoreForeign,
+    StoreMissing,
+    StoreNewer,
+    StoreUnavailable,
+    StoreUrlInvalid,
+)
 from elytron_core.ids import SeededIds
 from elytron_core.planes.profiles import ProfileName
+from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Document
 from elytron_store import StoreAddress, WhenMissing, open_store, parse_url
 from elytron_store.conformance.examples import fact, one, put
 from elytron_store.sealed.providers import LocalKeys
+from elytron_store.sealed.records import KEYRING, NAMES
+from elytron_store.sealed.store import SealedStore
+from elytron_store.sqlite.driver import library
 
 pytestmark = pytest.mark.anyio
 
@@ -194,6 +207,118 @@ async def test_seal_and_keys_go_together(tmp_path: Path, url: str) -> None:
         await open_store(sealed, clock=CLOCK)
     with pytest.raises(StoreForeign, match="not sealed"):
         await open_store(plain, clock=CLOCK, keys=keys)
+
+
+def everything(folder: Path) -> dict[Path, bytes]:
+    """Return every file below `folder` with its bytes, and every folder."""
+    return {path: path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+
+
+def edit_manifest(folder: Path, **changes: object) -> None:
+    """Change what the store in `folder` says of itself, by hand."""
+    path = folder / "m.db"
+    if path.exists():
+        with closing(library().connect(str(path), wait_s=1.0)) as raw:
+            ((kept,),) = raw.execute("SELECT body FROM manifest").fetchall()
+            raw.execute("UPDATE manifest SET body = ?", (json.dumps({**json.loads(kept), **changes}).encode(),))
+    else:
+        path = folder / "store" / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_bytes()), **changes}))
+
+
+@pytest.mark.parametrize("url", ["file://{}/store", "sqlite://{}/m.db"])
+class TestRefused:
+    """What a refused opening leaves: all as it was, and no note of it."""
+
+    KEYS = LocalKeys({"k1": bytes(32)}, current="k1")
+    LATER = FrozenClock(Instant(CLOCK.now() + 60_000))
+
+    async def made(self, url: str, keys: KeyProvider | None) -> None:
+        store = await open_store(url, clock=CLOCK, keys=keys)
+        await put(store, fact(1), b"kept")
+        await store.close()
+
+    async def test_a_wrong_key_changes_nothing(self, tmp_path: Path, url: str) -> None:
+        await self.made(url.format(tmp_path), self.KEYS)
+        before = everything(tmp_path)
+        for other in (LocalKeys({"k1": bytes(31) + b"1"}, current="k1"), LocalKeys({"k2": bytes(32)}, current="k2")):
+            with pytest.raises(KeyMissing):
+                await open_store(url.format(tmp_path), clock=self.LATER, keys=other)
+        assert everything(tmp_path) == before
+        await (await open_store(url.format(tmp_path), clock=self.LATER, keys=self.KEYS)).close()
+        assert everything(tmp_path) != before
+
+    async def test_a_seal_that_was_edited_out_of_the_manifest_is_found_out(self, tmp_path: Path, url: str) -> None:
+        await self.made(url.format(tmp_path), self.KEYS)
+        edit_manifest(tmp_path, sealed=False)
+        before = everything(tmp_path)
+        with pytest.raises(StoreForeign, match="its manifest was altered"):
+            await open_store(url.format(tmp_path), clock=self.LATER)
+        with pytest.raises(StoreForeign, match="not sealed"):
+            await open_store(url.format(tmp_path), clock=self.LATER, keys=self.KEYS)
+        assert everything(tmp_path) == before
+        edit_manifest(tmp_path, sealed=True)
+        store = await open_store(url.format(tmp_path), clock=self.LATER, keys=self.KEYS)
+        assert await one(store, fact(1)) == Document(fact(1), 1, b"kept")
+        await store.close()
+
+    async def test_a_seal_outlives_a_new_key_encryption_key(self, tmp_path: Path, url: str) -> None:
+        await self.made(url.format(tmp_path), self.KEYS)
+        newer = LocalKeys({"k1": bytes(32), "k2": b"2" * 32}, current="k2")
+        store = await open_store(url.format(tmp_path), clock=CLOCK, keys=newer)
+        assert isinstance(store, SealedStore)
+        await store.rotate_key_encryption()
+        await store.close()
+        edit_manifest(tmp_path, sealed=False)
+        with pytest.raises(StoreForeign, match="its manifest was altered"):
+            await open_store(url.format(tmp_path), clock=self.LATER)
+
+    async def test_a_seal_that_was_edited_into_the_manifest_is_found_out(self, tmp_path: Path, url: str) -> None:
+        await self.made(url.format(tmp_path), None)
+        edit_manifest(tmp_path, sealed=True)
+        before = everything(tmp_path)
+        with pytest.raises(StoreForeign, match="sealed"):
+            await open_store(url.format(tmp_path), clock=self.LATER)
+        with pytest.raises(StoreForeign, match="spaces but no keyring"):
+            await open_store(url.format(tmp_path), clock=self.LATER, keys=self.KEYS)
+        assert everything(tmp_path) == before
+
+    async def test_another_profile_or_version_changes_nothing(self, tmp_path: Path, url: str) -> None:
+        await self.made(url.format(tmp_path), None)
+        before = everything(tmp_path)
+        with pytest.raises(StoreForeign, match="profile"):
+            await open_store(url.format(tmp_path), clock=self.LATER, profile="embedded")
+        assert everything(tmp_path) == before
+        edit_manifest(tmp_path, schema_version=99)
+        before = everything(tmp_path)
+        with pytest.raises(StoreNewer):
+            await open_store(url.format(tmp_path), clock=self.LATER)
+        assert everything(tmp_path) == before
+
+    async def test_keys_that_seal_nothing_make_no_store(self, tmp_path: Path, url: str) -> None:
+        class Away(LocalKeys):
+            """A key service that does not answer."""
+
+            async def wrap(self, data_key: bytes, /, *, key_id: str, context: bytes) -> bytes:
+                raise KeyMissing("the key service does not answer: try again")
+
+        with pytest.raises(KeyMissing, match="does not answer"):
+            await open_store(url.format(tmp_path), clock=CLOCK, keys=Away({"k1": bytes(32)}, current="k1"))
+        assert everything(tmp_path) == {}
+
+    async def test_spaces_that_others_sealed_keep_nobody_from_the_store_that_is_shared(
+        self, tmp_path: Path, url: str
+    ) -> None:
+        shared = await open_store(url.format(tmp_path), clock=CLOCK)
+        sealing = await SealedStore.open(shared, keys=self.KEYS, ids=SeededIds(), clock=CLOCK)
+        await put(sealing, fact(1), b"theirs")
+        await sealing.close()
+        for damage in (None, b"{"):
+            store = await open_store(url.format(tmp_path), clock=self.LATER)
+            assert len(await store.spaces(limit=10)) == 2
+            if damage is not None:
+                await put(store, NAMES, damage, space=KEYRING, expects=1)
+            await store.close()
 
 
 def test_importing_the_package_loads_no_engine() -> None:

@@ -2,15 +2,17 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from elytron_core.clock import Clock
-from elytron_core.errors import StoreMissing, StoreUrlInvalid
+from elytron_core.errors import SealBroken, StoreCorrupt, StoreForeign, StoreMissing, StoreUrlInvalid
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Store
@@ -19,6 +21,7 @@ from elytron_store.durability import Durability
 
 # One letter is a Windows drive, not a scheme.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
+_PROBE_BYTES = 32
 _DATABASE_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 
 
@@ -96,47 +99,97 @@ async def open_store(
     Where nothing is, `when_missing` says what happens: an empty file or folder is nothing yet.
     `api_key` is shown to a server that shares its store. A sealed store opens with keys only, any other one without
     them only. `profile` must be the one the store was made for. A file store is always as durable as FULL. An embedded
-    store is one in memory or in a folder; what bounds it is laid over it by its opener (see `QuotaStore`). Raises
-    StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable, StoreBusy, and with `keys` SealError.
+    store is one in memory or in a folder; what bounds it is laid over it by its opener (see `QuotaStore`). A refused
+    opening changes nothing. Raises StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable,
+    StoreBusy, and with `keys` SealError.
     """
     address = parse_url(url)
-    if when_missing is not WhenMissing.MAKE and address.path is not None and _is_nothing(address.path):
+    if address.path is not None and _is_nothing(address.path):
         if when_missing is WhenMissing.REFUSE:
             raise StoreMissing(place=str(address.path.absolute()))
-        address = StoreAddress("memory")
-    if address.url is not None:
-        from elytron_store.gateway.store import GatewayStore
-
-        inner: Store = GatewayStore(address.url, api_key=api_key)
-    else:
-        inner = await _open(address, clock=clock, profile=profile, sealed=keys is not None, durability=durability)
-    if keys is None:
-        return inner
-    from elytron_store.sealed.store import SealedStore
-
+        if when_missing is WhenMissing.PRETEND:
+            address = StoreAddress("memory")
+        if keys is not None:  # what cannot be sealed is not made
+            await keys.wrap(bytes(_PROBE_BYTES), key_id=keys.current(), context=b"probe")
+    found = await _find(
+        address, clock=clock, profile=profile, sealed=keys is not None, durability=durability, api_key=api_key
+    )
     try:
-        return await SealedStore.open(inner, keys=keys, ids=ids or RandomIds(clock), clock=clock)
+        store = await _unsealed(found) if keys is None else await _sealed(found, keys, ids=ids, clock=clock)
+        await found.note()
     except BaseException:
-        await inner.close()
+        await found.store.close()
         raise
+    return store
 
 
-async def _open(
-    address: StoreAddress, /, *, clock: Clock, profile: str | None, sealed: bool, durability: Durability
-) -> Store:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A store as it was found; `note` has it say that it was opened. Where others open it, it is `shared`."""
+
+    store: Store
+    note: Callable[[], Awaitable[None]]
+    shared: bool = False
+
+
+async def _find(
+    address: StoreAddress,
+    /,
+    *,
+    clock: Clock,
+    profile: str | None,
+    sealed: bool,
+    durability: Durability,
+    api_key: str | None,
+) -> _Found:
     match address.engine, address.path:
         case "file" | "embedded", Path() as folder:
             from elytron_store.file.store import FileStore
 
-            return await FileStore.open(folder, clock=clock, profile=profile, sealed=sealed)
+            at = clock.now()
+            files = await FileStore.found(folder, at=at, profile=profile, sealed=sealed)
+            return _Found(files, partial(files.note_opening, at))
         case "sqlite", Path() as file:
+            from elytron_store.sqlite.opening import Wanted
             from elytron_store.sqlite.store import SqliteStore
 
-            return await SqliteStore.open(file, clock=clock, profile=profile, sealed=sealed, durability=durability)
+            wanted = Wanted(file, clock.now(), profile, sealed, durability)
+            database = await SqliteStore.found(wanted, clock=clock)
+            return _Found(database, partial(database.note_opening, wanted.at))
+        case _ if address.url is not None:
+            from elytron_store.gateway.store import GatewayStore
+
+            return _Found(GatewayStore(address.url, api_key=api_key), _unnoted, shared=True)
         case _:
             from elytron_store.memory import MemoryStore
 
-            return MemoryStore()
+            return _Found(MemoryStore(), _unnoted)
+
+
+async def _sealed(found: _Found, keys: KeyProvider, /, *, ids: Ids | None, clock: Clock) -> Store:
+    from elytron_store.sealed.records import Covers
+    from elytron_store.sealed.store import SealedStore
+
+    covers = Covers.SPACES if found.shared else Covers.STORE
+    return await SealedStore.open(found.store, keys=keys, ids=ids or RandomIds(clock), clock=clock, covers=covers)
+
+
+async def _unsealed(found: _Found, /) -> Store:
+    """Return the store, which nobody sealed as a whole, whatever its manifest says. Raises StoreForeign."""
+    if not found.shared:
+        from elytron_store.sealed.records import KEYRING, NAMES, Covers, NamesRecord, read
+
+        with suppress(SealBroken, StoreCorrupt):  # what is damaged there concerns those alone who have keys
+            (kept,) = await found.store.get(KEYRING, [NAMES])
+            if kept is not None and read(NamesRecord, kept.body, what="names").covers is Covers.STORE:
+                raise StoreForeign(
+                    "this store is sealed, and its manifest was altered to say that it is not: restore it from a backup"
+                )
+    return found.store
+
+
+async def _unnoted() -> None:
+    """Do nothing: what is in memory, or on a server, does not say when it was opened."""
 
 
 def _is_nothing(path: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from elytron_core import limits
-from elytron_core.clock import Clock
+from elytron_core.clock import Clock, Instant
 from elytron_core.errors import StoreClosed, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
@@ -64,11 +64,36 @@ class FileStore:
 
         Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable; nothing in the folder is changed then.
         """
+        at = clock.now()
+        store = await cls.found(folder, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s)
+        try:
+            await store.note_opening(at)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @classmethod
+    async def found(
+        cls,
+        folder: Path,
+        *,
+        at: Instant,
+        profile: str | None = None,
+        sealed: bool = False,
+        busy_wait_s: float = limits.STORE_BUSY_WAIT_S,
+    ) -> "FileStore":
+        """Open the store in `folder` as `open` does, but leave one that is there already as it is.
+
+        Whoever finds that it is his calls `note_opening`.
+        """
         where = Places(folder)
-        await asyncio.to_thread(
-            opening.prepare, where, at=clock.now(), profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
-        )
+        await asyncio.to_thread(opening.prepare, where, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s)
         return cls(where, busy_wait_s=busy_wait_s)
+
+    async def note_opening(self, at: Instant, /) -> None:
+        """Have the store say that it was opened at `at`, and sweep out what died before."""
+        await asyncio.to_thread(opening.note, self._where, at=at, busy_wait_s=self._busy_wait_s)
 
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()

@@ -18,6 +18,7 @@ from elytron_store.sealed.records import (
     RECORD_WHAT,
     RECORDS,
     SEAT_WHAT,
+    Covers,
     Life,
     NamesRecord,
     Seat,
@@ -46,7 +47,9 @@ class Keyring:
         self._tags = names.derive(b"tags")
 
     @classmethod
-    async def open(cls, inner: Store, /, *, keys: KeyProvider, ids: Ids, clock: Clock) -> Self:
+    async def open(
+        cls, inner: Store, /, *, keys: KeyProvider, ids: Ids, clock: Clock, covers: Covers = Covers.SPACES
+    ) -> Self:
         """Return the keyring of `inner`, made now where `inner` is empty.
 
         Raises KeyMissing where `keys` do not hold the key-encryption key it was made with; StoreForeign where `inner`
@@ -58,7 +61,7 @@ class Keyring:
             if found is not None:
                 names = await _open_names(wrapping, found)
                 return cls(inner, wrapping=wrapping, clock=clock, names=names)
-            made = NamesRecord(key=await wrapping.fresh(NAMES_OWNER, 1))
+            made = NamesRecord(key=await wrapping.fresh(NAMES_OWNER, 1), covers=covers)
             try:
                 await inner.commit(batch(clock, Put(NAMES, made.to_bytes(), 0)))
             except Conflict:

@@ -54,10 +54,18 @@ class WrappedKey(_Record):
     created_at: int
 
 
+class Covers(StrEnum):
+    """What is sealed under a keyring: all of a store, which opens with keys alone, or spaces of a shared one."""
+
+    STORE = "store"
+    SPACES = "spaces"
+
+
 class NamesRecord(_Record):
-    """The store-wide key of names."""
+    """The store-wide key of names, and what is sealed beside them."""
 
     key: WrappedKey
+    covers: Covers = Covers.SPACES
 
 
 class SpaceRecord(_Record):

@@ -85,7 +85,7 @@ async def _renewed(keyring: Keyring, kept: Document) -> tuple[bytes, int]:
     if kept.ref == NAMES:
         names = read(NamesRecord, kept.body, what="the keyring's key of names")
         key = await keyring.wrapping.renew(NAMES_OWNER, names.key)
-        return NamesRecord(key=key).to_bytes(), int(key is not names.key)
+        return names.model_copy(update={"key": key}).to_bytes(), int(key is not names.key)
     record = read(SpaceRecord, kept.body, what=RECORD_WHAT)
     keys = tuple([await keyring.wrapping.renew(kept.ref.key, key) for key in record.keys])
     changed = sum(new is not old for new, old in zip(keys, record.keys, strict=True))

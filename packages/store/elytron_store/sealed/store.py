@@ -24,7 +24,7 @@ from elytron_store import rules
 from elytron_store.sealed import blobs, destruction, inspection, rotation
 from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import Keyring
-from elytron_store.sealed.records import KEYRING
+from elytron_store.sealed.records import KEYRING, Covers
 from elytron_store.sealed.vault import Vault
 from elytron_store.sealed.vaults import Vaults
 
@@ -49,13 +49,16 @@ class SealedStore:
         self._vaults = Vaults(keyring)
 
     @classmethod
-    async def open(cls, inner: Store, /, *, keys: KeyProvider, ids: Ids, clock: Clock) -> Self:
+    async def open(
+        cls, inner: Store, /, *, keys: KeyProvider, ids: Ids, clock: Clock, covers: Covers = Covers.SPACES
+    ) -> Self:
         """Return the sealed view of `inner`, which it owns from now on and closes with itself.
 
-        An empty `inner` gets a keyring. Raises KeyMissing where `keys` are not those it was sealed with, StoreForeign
-        where it holds anything but no keyring; `inner` is then unchanged and still the caller's.
+        An empty `inner` gets a keyring, which says what it `covers`. Raises KeyMissing where `keys` are not those it
+        was sealed with, StoreForeign where it holds anything but no keyring; `inner` is then unchanged and still the
+        caller's.
         """
-        return cls(inner, await Keyring.open(inner, keys=keys, ids=ids, clock=clock), clock=clock)
+        return cls(inner, await Keyring.open(inner, keys=keys, ids=ids, clock=clock, covers=covers), clock=clock)
 
     async def commit(self, batch: Batch, /) -> Committed:
         """Apply `batch` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too.

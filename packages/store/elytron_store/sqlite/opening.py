@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from elytron_core import limits
@@ -13,11 +13,12 @@ from elytron_store.durability import Durability
 from elytron_store.looking import is_folder
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_match
 from elytron_store.sqlite import blobs
-from elytron_store.sqlite.connection import transaction
-from elytron_store.sqlite.driver import ERRORS, Access, JournalMode, Library, Place, Raw, patiently, translate
+from elytron_store.sqlite.connection import snapshot, transaction
+from elytron_store.sqlite.driver import ERRORS, Access, JournalMode, Library, Place, Raw, library, patiently, translate
 from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate, page_bytes, recognise
 
 _CACHE_KIB = 16_384
+_MANIFEST = "SELECT body FROM manifest WHERE name = 'store'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Wanted:
     profile: str | None
     sealed: bool
     durability: Durability
-    library: Library
+    library: Library = field(default_factory=library)
     steps: Sequence[Step] = STEPS
     busy_wait_s: float = limits.STORE_BUSY_WAIT_S
 
@@ -89,24 +90,21 @@ def prepare_reading(raw: Raw, wanted: Wanted, /) -> Access:
 
     Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable, and StoreReadOnly for a file without a store yet.
     """
-    version = patiently(lambda: recognise(raw, known=len(wanted.steps)), wait_s=wanted.busy_wait_s)
+    version = _look(raw, wanted)
     if not version:
         raise refusal()
     if version != len(wanted.steps):
         raise StoreUnavailable(f"the store at {str(wanted.path)!r} is older: open it once where it can be written")
-    row = raw.execute("SELECT body FROM manifest WHERE name = 'store'").fetchone()
-    if row is None:
-        raise StoreForeign("this store has lost its manifest: restore it from a backup")
-    require_match(read(row[0]), engine="sqlite", profile=wanted.profile, sealed=wanted.sealed)
     return Access("delete", wanted.busy_wait_s)
 
 
 def prepare(raw: Raw, wanted: Wanted, /) -> Access:
     """Make the write connection fit for use and the file a store that matches; return how it is used from now on.
 
-    Nothing is written to a file that is not a store. Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable.
+    Nothing is written to a file that is not a store or does not match, and nothing to a store of the last schema.
+    Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable.
     """
-    version = patiently(lambda: recognise(raw, known=len(wanted.steps)), wait_s=wanted.busy_wait_s)
+    version = _look(raw, wanted)
     raw.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     access = Access(_set_journal_mode(raw, wanted), wanted.busy_wait_s, Place.of(wanted.path))
     # Without a WAL only EXTRA makes the removal of the journal file, which is the commit, survive a power cut.
@@ -116,16 +114,65 @@ def prepare(raw: Raw, wanted: Wanted, /) -> Access:
     raw.execute(f"PRAGMA journal_size_limit = {limits.STORE_WAL_BYTES}")
     raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     raw.execute(f"PRAGMA wal_autocheckpoint = {limits.STORE_CHECKPOINT_BYTES // page_bytes(raw)}")
-    try:
+    if version != len(wanted.steps):
         with transaction(raw, access):
             migrate(raw, wanted.path, library=wanted.library, steps=wanted.steps)
-            _match_manifest(raw, wanted)
-            blobs.sweep(raw, wanted.at - limits.STORE_UPLOAD_KEEP_MS)
-    except ERRORS as error:
-        # A store that matches is read without noting when, on a device that has no room for the note.
-        if version != len(wanted.steps) or not isinstance(translate(error, doing="opening"), StoreFull):
-            raise
+            if _matching(raw, wanted) is None:
+                _keep(raw, _new(wanted))
     return access
+
+
+def note(raw: Raw, access: Access, at: Instant, /) -> None:
+    """Write into the manifest that the store was opened at `at`, and take back uploads that died long before.
+
+    On a device without room it is left as it is: what is stored there can be read all the same.
+    """
+    try:
+        with transaction(raw, access):
+            row = raw.execute(_MANIFEST).fetchone()
+            if row is not None:
+                _keep(raw, read(row[0]).model_copy(update={"opened_at": at}))
+            blobs.sweep(raw, at - limits.STORE_UPLOAD_KEEP_MS)
+    except ERRORS as error:
+        if not isinstance(translate(error, doing="opening"), StoreFull):
+            raise
+
+
+def _look(raw: Raw, wanted: Wanted) -> int:
+    """Return the schema of the file, 0 for an empty one, whose manifest matches; change nothing."""
+
+    def look() -> int:
+        with snapshot(raw):  # another process may be making the store
+            version = recognise(raw, known=len(wanted.steps))
+            if version and _matching(raw, wanted) is None:
+                raise StoreForeign("this store has lost its manifest: restore it from a backup")
+            return version
+
+    return patiently(look, wait_s=wanted.busy_wait_s)
+
+
+def _matching(raw: Raw, wanted: Wanted) -> Manifest | None:
+    """Return the manifest, which matches; None where there is none."""
+    row = raw.execute(_MANIFEST).fetchone()
+    if row is None:
+        return None
+    found = read(row[0])
+    require_match(found, engine="sqlite", profile=wanted.profile, sealed=wanted.sealed)
+    return found
+
+
+def _new(wanted: Wanted) -> Manifest:
+    return Manifest(
+        engine="sqlite",
+        profile=wanted.profile or DEFAULT_PROFILE,
+        sealed=wanted.sealed,
+        created_at=wanted.at,
+        opened_at=wanted.at,
+    )
+
+
+def _keep(raw: Raw, manifest: Manifest) -> None:
+    raw.execute("INSERT OR REPLACE INTO manifest VALUES ('store', ?)", (manifest.to_bytes(),))
 
 
 def _set_journal_mode(raw: Raw, wanted: Wanted) -> JournalMode:
@@ -140,23 +187,3 @@ def _set_journal_mode(raw: Raw, wanted: Wanted) -> JournalMode:
         raise StoreUnavailable("this sqlite store is used by a newer SQLite: close it there, or install pysqlite3 here")
     # A file system without shared memory leaves the rollback journal in place, which is as safe and slower.
     return "wal" if found == "wal" else "delete"
-
-
-def _match_manifest(raw: Raw, wanted: Wanted) -> None:
-    """Write the manifest of a new store, or match the one found and note the time of opening."""
-    row = raw.execute("SELECT body FROM manifest WHERE name = 'store'").fetchone()
-    if row is None:
-        if raw.execute("SELECT 1 FROM heads LIMIT 1").fetchone() is not None:
-            raise StoreForeign("this store has lost its manifest: restore it from a backup")
-        kept = Manifest(
-            engine="sqlite",
-            profile=wanted.profile or DEFAULT_PROFILE,
-            sealed=wanted.sealed,
-            created_at=wanted.at,
-            opened_at=wanted.at,
-        )
-    else:
-        found = read(row[0])
-        require_match(found, engine="sqlite", profile=wanted.profile, sealed=wanted.sealed)
-        kept = found.model_copy(update={"opened_at": wanted.at})
-    raw.execute("INSERT OR REPLACE INTO manifest VALUES ('store', ?)", (kept.to_bytes(),))

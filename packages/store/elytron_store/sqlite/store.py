@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self, TypeVar, TypeVarTuple
 
 from elytron_core import limits
-from elytron_core.clock import Clock
+from elytron_core.clock import Clock, Instant
 from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
@@ -94,7 +94,22 @@ class SqliteStore:
         """
         used = library or default_library()
         wanted = opening.Wanted(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s)
-        read = partial(opening.connect_reader, used, path, busy_wait_s)
+        store = await cls.found(wanted, clock=clock)
+        try:
+            await store.note_opening(wanted.at)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @classmethod
+    async def found(cls, wanted: Wanted, /, *, clock: Clock) -> Self:
+        """Open the store that is `wanted` as `open` does, but leave one that is there already as it is.
+
+        Whoever finds that it is his calls `note_opening`.
+        """
+        used, path = wanted.library, wanted.path
+        read = partial(opening.connect_reader, used, path, wanted.busy_wait_s)
         if opening.is_read_only(path):
             return await cls._opened(wanted, clock, _Way(read, opening.prepare_reading, refused=opening.refusal()))
         opening.create_file(path)
@@ -105,6 +120,11 @@ class SqliteStore:
             # Mostly there is not even room for the index of the WAL, which handles share; SQLite tells no more.
             alone = partial(opening.connect_alone, used, path)
             return await cls._opened(wanted, clock, _Way(alone, opening.prepare, readers=0))
+
+    async def note_opening(self, at: Instant, /) -> None:
+        """Have the store say that it was opened at `at`, and sweep out what died long before; what is read is left."""
+        if self._failed is None:
+            await self._write(opening.note, self._access, at)
 
     @classmethod
     async def _opened(cls, wanted: Wanted, clock: Clock, way: "_Way", /) -> Self:
