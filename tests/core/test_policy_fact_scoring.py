@@ -11,13 +11,16 @@ from elytron_core.clock import Instant, instant
 from elytron_core.ids import FactId
 from elytron_core.planes.long_term import Authority, Confidence, Fact, Kind
 from elytron_core.policy.fact_scoring import (
+    STANDARD,
     FactQuery,
     FactWeights,
     ScoredFact,
+    best_first,
     by_age,
     diversify,
     is_weak,
     score_facts,
+    told,
 )
 from elytron_core.policy.freshness import DAY_MS
 
@@ -46,14 +49,18 @@ def query(text: str, *terms: str, **fields: object) -> FactQuery:
     return FactQuery.model_validate({"text": text, "terms": terms, "now": NOW, **fields})
 
 
+def scored_of(facts: list[Fact], asked: FactQuery, *, weights: FactWeights = STANDARD) -> list[ScoredFact]:
+    return score_facts([told(one) for one in facts], asked, weights=weights)
+
+
 def signals(one: Fact, asked: FactQuery, weights: FactWeights = BARE) -> Mapping[str, float]:
-    [scored] = score_facts([one], asked, weights=weights)
+    [scored] = scored_of([one], asked, weights=weights)
     assert scored.score == pytest.approx(sum(scored.signals.values()))
     return scored.signals
 
 
 def ids(scored: list[ScoredFact]) -> list[str]:
-    return [item.fact.id for item in scored]
+    return [item.fact.id for item in best_first(scored)]
 
 
 @pytest.mark.parametrize(
@@ -151,25 +158,25 @@ def test_a_short_query_is_weak(text: str, weak: bool) -> None:
 def test_a_weak_query_is_grounded_in_the_talk_and_a_strong_one_is_not() -> None:
     facts = [fact("boat"), fact("tea", topic="tea", content="Mina drinks green tea")]
     talk = "Tomas went out in the skiff and the sail tore"
-    assert ids(score_facts(facts, query("and?", grounding=talk), weights=BARE)) == ["boat"]
+    assert ids(scored_of(facts, query("and?", grounding=talk), weights=BARE)) == ["boat"]
     assert signals(facts[0], query("and?", grounding=talk)) == {"terms": 0.5 * (2 + 2)}
     strong = query("does Mina like tea or coffee", "tea", grounding=talk)
-    assert ids(score_facts(facts, strong, weights=BARE)) == ["tea"]
+    assert ids(scored_of(facts, strong, weights=BARE)) == ["tea"]
 
 
-def test_only_facts_that_match_are_returned_best_first() -> None:
+def test_only_facts_that_match_are_returned() -> None:
     facts = [fact("far", topic="tea", content="green"), fact("near", topic="x", content="a boat"), fact("exact")]
-    scored = score_facts(facts, query("boat", "boat"))
+    scored = scored_of(facts, query("boat", "boat"))
     assert ids(scored) == ["exact", "near"]
     assert [item.match > 0 for item in scored] == [True, True]
 
 
 def test_where_nothing_matches_all_are_listed_by_worth() -> None:
     facts = [fact("old"), fact("sure", confidence=Confidence.HIGH), fact("new", observed_at=NOW)]
-    scored = score_facts(facts, query("zebra crossing rules", "zebra", "cross"))
+    scored = scored_of(facts, query("zebra crossing rules", "zebra", "cross"))
     assert ids(scored) == ["new", "sure", "old"]
     assert [item.match for item in scored] == [0, 0, 0]
-    assert score_facts([], query("zebra")) == []
+    assert scored_of([], query("zebra")) == []
 
 
 def test_kind_and_topic_name_one_slot() -> None:
@@ -178,8 +185,8 @@ def test_kind_and_topic_name_one_slot() -> None:
         fact("older", kind=Kind.PROJECT, topic="blue boat", observed_at=LONG_AGO - 1),
         fact("other", kind=Kind.TASK, topic="blue boat"),
     ]
-    assert ids(score_facts(facts, query(" Project: blue boat "))) == ["boat", "older"]
-    assert ids(score_facts(facts, query("task:blue boat"))) == ["other"]
+    assert ids(scored_of(facts, query(" Project: blue boat "))) == ["boat", "older"]
+    assert ids(scored_of(facts, query("task:blue boat"))) == ["other"]
 
 
 def test_a_colon_without_such_a_slot_is_an_ordinary_question() -> None:
@@ -189,7 +196,7 @@ def test_a_colon_without_such_a_slot_is_an_ordinary_question() -> None:
 
 def test_equal_points_fall_to_the_later_observation_then_the_smaller_id() -> None:
     facts = [fact("b"), fact("c", observed_at=LONG_AGO + 1), fact("a")]
-    assert ids(score_facts(facts, query("boat"))) == ["c", "a", "b"]
+    assert ids(scored_of(facts, query("boat"))) == ["c", "a", "b"]
 
 
 def test_age_points_end_after_a_month() -> None:
@@ -197,7 +204,7 @@ def test_age_points_end_after_a_month() -> None:
 
 
 def scored(name: str, kind: Kind, topic: str) -> ScoredFact:
-    return ScoredFact(fact(name, kind=kind, topic=topic), 0, 0, {})
+    return ScoredFact(fact(name, kind=kind, topic=topic), 1_000 - 100 * int(name), (), query(""))
 
 
 def test_diversity_takes_each_kind_then_each_topic_then_the_rest() -> None:
@@ -240,8 +247,8 @@ def test_the_order_does_not_depend_on_the_order_given(facts: list[Fact], text: s
     shuffled = list(facts)
     random.shuffle(shuffled)
     asked = query(text, *text.split(), grounding="Mina and the boat")
-    made = score_facts(facts, asked)
-    assert score_facts(shuffled, asked) == made
+    made = best_first(scored_of(facts, asked))
+    assert best_first(scored_of(shuffled, asked)) == made
     assert all(item.match >= 0 for item in made)
     assert bool(made) == bool(facts)
 

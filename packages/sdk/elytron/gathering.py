@@ -9,7 +9,7 @@ from elytron.aliases import meant
 from elytron.closer import CLOSER, looked_closer
 from elytron.context import OperationContext
 from elytron.embedding.passing import nudge
-from elytron.hits import skill_hit, with_newer
+from elytron.hits import fact_hit, skill_hit, with_newer
 from elytron.judging import UNJUDGED, Judged, judged, nearest_of
 from elytron.keeping import kept, text_of, title_of
 from elytron.ranked import Placed, Ranked, favoured, hits_of, placed, ranked_fact, signals_of
@@ -19,9 +19,9 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
 from elytron_core.ids import SkillId
-from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes import procedural, transcript
 from elytron_core.policy import anchoring, query_types, ranking, relevance, router, wording
-from elytron_core.policy.fact_scoring import FactQuery, ScoredFact, diversify, score_facts
+from elytron_core.policy.fact_scoring import FactQuery, Told, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.policy.succession import WINDOW
 from elytron_core.ports.store import Document, Ref
@@ -297,22 +297,22 @@ async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Cand
     documents = await _read(ctx, scope, found)
     if not documents:
         return []
-    read = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
-    facts, said = [item.fact for item in read], {item.fact.id: item.told for item in read}
-    scored = score_facts(facts, asked.of_beliefs(found), tell=lambda fact: said[fact.id])
-    scored = diversify([item for item in scored if item.match > 0], FACTS_SCORED)
-    ranked = [ranked_fact(item, ranking.common_scale(item.match)) for item in scored]
+    facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
+    scored = [item for item in score_facts(facts, asked.of_beliefs(found)) if item.match > 0]
+    ranked = [ranked_fact(item) for item in diversify(scored, FACTS_SCORED)]
     return ranked + _by_meaning(facts, found, {item.key for item in ranked})
 
 
-def _by_meaning(facts: Sequence[long_term.Fact], found: Candidates, matching: set[str]) -> list[Ranked]:
+def _by_meaning(facts: Sequence[Told], found: Candidates, matching: set[str]) -> list[Ranked]:
     """Return the facts that share no word with the query and mean nearly the same, each worth its cosine."""
-    near = {item.unit.ref.key: item.signals.vector for item in found.found}
-    return [
-        ranked_fact(ScoredFact(fact, 0.0, 0.0, {"vector": four(near[fact.id])}), near[fact.id])
-        for fact in facts
-        if fact.id not in matching and near[fact.id] >= relevance.STANDARD.cosine
+    others = [said.fact for said in facts if said.fact.id not in matching]
+    near = {item.unit.ref.key: item.signals.vector for item in found.found} if others else {}
+    hits = [
+        fact_hit(fact, score=near[fact.id], signals={"vector": four(near[fact.id])})
+        for fact in others
+        if near[fact.id] >= relevance.STANDARD.cosine
     ]
+    return [Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
 
 
 async def _skills(ctx: OperationContext, scope: Scope, asked: _Asked, found: Candidates) -> list[Ranked]:

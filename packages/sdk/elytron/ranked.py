@@ -1,7 +1,7 @@
 """Memories in the order of a recall, and their hits, which are made for those alone that are shown."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from elytron.context import OperationContext
@@ -10,7 +10,7 @@ from elytron.readings import Readings
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import transcript
-from elytron_core.policy import router
+from elytron_core.policy import ranking, router
 from elytron_core.policy.fact_scoring import ScoredFact
 from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four_each, six
@@ -39,9 +39,9 @@ class Ranked(NamedTuple):
     found: RecallHit | Candidate | ScoredFact
 
 
-def ranked_fact(item: ScoredFact, score: float, /) -> Ranked:
+def ranked_fact(item: ScoredFact, /) -> Ranked:
     """Return a fact in its place."""
-    return Ranked(six(score), item.fact.observed_at, item.fact.id, 0, item)
+    return Ranked(six(ranking.common_scale(item.match)), item.fact.observed_at, item.fact.id, 0, item)
 
 
 def favoured(item: Ranked, route: router.Route, /) -> Ranked:
@@ -54,7 +54,7 @@ def favoured(item: Ranked, route: router.Route, /) -> Ranked:
         signals = {**found.signals, "route": favour}
         found = found.model_copy(update={"score": six(score), "signals": signals})
     elif isinstance(found, ScoredFact):
-        found = replace(found, signals={**found.signals, "route": favour})
+        found = found._replace(favour=favour)
     return item._replace(score=score, found=found)
 
 

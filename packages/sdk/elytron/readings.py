@@ -44,16 +44,8 @@ class ReadTurn:
         return known
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFact:
-    """A fact, and what it says in the form in which it is compared with queries."""
-
-    fact: Fact
-    told: Told
-
-
-ReadT = TypeVar("ReadT", ReadTurn, ReadFact)
-_Shelf = OrderedDict[Ref, tuple[bytes, ReadTurn | ReadFact]]
+ReadT = TypeVar("ReadT", ReadTurn, Told)
+_Shelf = OrderedDict[Ref, tuple[bytes, ReadTurn | Told]]
 
 
 class Readings:
@@ -77,19 +69,18 @@ class Readings:
             return known
         return self._keep(space, document, ReadTurn(Turn.from_bytes(document.body)))
 
-    def fact(self, space: SpaceId, document: Document, /) -> ReadFact:
-        """Return the fact that `document` holds."""
+    def fact(self, space: SpaceId, document: Document, /) -> Told:
+        """Return the fact that `document` holds, with what it says."""
         known = self._known(space, document)
-        if isinstance(known, ReadFact):
+        if isinstance(known, Told):
             return known
-        fact = Fact.from_bytes(document.body)
-        return self._keep(space, document, ReadFact(fact, told(fact)))
+        return self._keep(space, document, told(Fact.from_bytes(document.body)))
 
     def forget(self, space: SpaceId, /) -> None:
         """Keep nothing of `space`."""
         self._count -= len(self._shelves.pop(space, ()))
 
-    def _known(self, space: SpaceId, document: Document) -> ReadTurn | ReadFact | None:
+    def _known(self, space: SpaceId, document: Document) -> ReadTurn | Told | None:
         shelf = self._shelves.get(space)
         known = shelf.get(document.ref) if shelf is not None else None
         return known[1] if known is not None and known[0] == document.body else None

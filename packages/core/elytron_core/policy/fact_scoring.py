@@ -2,16 +2,16 @@
 
 Points for matching: the query is the topic, lies in the topic or in the content; each term in topic, content or a
 keyword; likeness by trigrams; entities and dates that query and fact share. Points for the fact's worth: evidence,
-source, the same chat, recency, confirmation, confidence, freshness. Where facts match, only those are returned, by all
-their points; where none does, all are listed by worth alone, and `match` is 0.
+source, the same chat, recency, confirmation, confidence, freshness. Where facts match, only those are returned, and all
+their points decide between them; where none does, all are listed, and worth alone decides.
 
 A weak query ("and her?") is read together with the recent talk in `grounding`, whose words count a share of a term.
 The query `kind:topic` names one slot and gives its facts alone, where there are any.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
@@ -96,14 +96,36 @@ class FactQuery(Value):
     grounding: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredFact:
-    """A fact with its points; `match` is the part from matching alone, `signals` hold each part that is not 0."""
+class ScoredFact(NamedTuple):
+    """A fact with its points for matching. What it is worth is told where it is asked for: most are never shown."""
 
     fact: long_term.Fact
-    score: float
     match: float
-    signals: Mapping[str, float]
+    matching: tuple[float, ...]
+    """The parts of `match`."""
+    query: FactQuery
+    weights: FactWeights = STANDARD
+    favour: float = 0.0
+    """What its plane is favoured by, beside its own points."""
+
+    @property
+    def score(self) -> float:
+        """Return all its points."""
+        return sum(_worth(self.fact, self.query, self.weights), self.match)
+
+    @property
+    def signals(self) -> dict[str, float]:
+        """Return each part that is not 0."""
+        parts = (*self.matching, *_worth(self.fact, self.query, self.weights), self.favour)
+        return {name: points for name, points in zip(_SIGNALS, parts, strict=True) if points}
+
+
+_SIGNALS: Final = (
+    "topic_exact", "topic_contains", "content_contains", "terms", "trigram", "entity", "temporal",
+    "evidence", "authority", "same_chat", "recency", "confirmed", "confidence", "freshness",
+    "route",
+)  # fmt: skip
+"""The names of a fact's points: for matching, for its worth, and what its plane is favoured by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +146,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a fact says in normal form, its words padded to be looked through."""
+    """A fact, and what it says in normal form, its words padded to be looked through."""
 
+    fact: long_term.Fact
     topic: str
     content: str
     keywords: str
@@ -135,9 +158,10 @@ class Told:
 
 
 def told(fact: long_term.Fact, /) -> Told:
-    """Return what `fact` says, made ready to be compared with many queries."""
+    """Return `fact` with what it says, made ready to be compared with many queries."""
     topic, content = wording.normalise(fact.topic), wording.normalise(fact.content)
     return Told(
+        fact,
         topic=wording.padded(topic),
         content=wording.padded(content),
         # No sign has a line break, so that none is found across two keywords.
@@ -146,6 +170,28 @@ def told(fact: long_term.Fact, /) -> Told:
         topic_grams=wording.grams_of(wording.trigrams(topic)),
         content_grams=wording.grams_of(wording.trigrams(content)),
     )
+
+
+class _Term(NamedTuple):
+    """A term's signs, twice the same where it has one, and its points in the topic, content and keywords of a fact."""
+
+    sign: str
+    other: str
+    in_topic: float
+    in_content: float
+    in_keyword: float
+
+
+class _Comparison(NamedTuple):
+    """A query beside the weights that its terms are worth."""
+
+    asked: Asked
+    weights: FactWeights
+    terms: tuple[_Term, ...]
+    topic: str | None
+    """The topic that the query is, padded; None where it holds nothing."""
+    longest: int
+    """Padded texts of more characters are not compared with the whole query."""
 
 
 def is_weak(text: str, /) -> bool:
@@ -174,34 +220,36 @@ def alike(asked: Asked, texts: Sequence[str], /, *, most: float, floor: float, r
     return most * best if best >= floor else 0.0
 
 
-def score_facts(
-    facts: Sequence[long_term.Fact],
-    query: FactQuery,
-    *,
-    weights: FactWeights = STANDARD,
-    tell: Callable[[long_term.Fact], Told] = told,
-) -> list[ScoredFact]:
-    """Return the facts that match, best first; the slot that `kind:topic` names; or all by worth where none matches.
-
-    Equal points fall to the later observation, then the smaller id, so the order never depends on the input's. `tell`
-    is `told`, or knows what it returned before.
-    """
+def score_facts(facts: Sequence[Told], query: FactQuery, *, weights: FactWeights = STANDARD) -> list[ScoredFact]:
+    """Return the facts that match, in the order given; the slot that `kind:topic` names; or all where none matches."""
     slot = _slot_named(query.text)
-    named = [fact for fact in facts if (fact.kind.value, long_term.topic_key(fact.topic)) == slot] if slot else []
+    named = [said for said in facts if _slot_of(said.fact) == slot] if slot else []
     if named:
         query = query.model_copy(update={"text": query.text.partition(":")[2], "grounding": ""})
-    asked = read(query, grounding_share=weights.grounding_share)
-    scored = [_score(fact, tell(fact), asked, query, weights) for fact in named or facts]
-    return _best_first([item for item in scored if item.match > 0] or scored)
+    comparison = _comparison(read(query, grounding_share=weights.grounding_share), weights)
+    scored: list[ScoredFact] = []
+    for said in named or facts:
+        matching = _matching(said, comparison)
+        scored.append(ScoredFact(said.fact, sum(matching), matching, query, weights))
+    return [item for item in scored if item.match > 0] or scored
+
+
+def best_first(scored: Iterable[ScoredFact], /) -> list[ScoredFact]:
+    """Return scored facts by all their points.
+
+    Equal points fall to the later observation, then the smaller id, so the order never depends on the one given.
+    """
+    return sorted(scored, key=lambda item: (-item.score, -item.fact.observed_at, item.fact.id))
 
 
 def diversify(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
-    """Return up to `limit` of `scored`, which come best first, in that order, taken in three passes.
+    """Return up to `limit` of `scored`: all of them as they come, else best first, taken in three passes.
 
     First the best of each kind (and of no topic twice), then the best of each topic, then what is left.
     """
     if len(scored) <= limit:
         return list(scored)
+    scored = best_first(scored)
     keys = [long_term.topic_key(item.fact.topic) for item in scored]
     taken: set[int] = set()
     kinds: set[long_term.Kind] = set()
@@ -218,49 +266,62 @@ def diversify(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
     return [scored[place] for place in sorted(taken)]
 
 
+def _slot_of(fact: long_term.Fact) -> tuple[str, str]:
+    return fact.kind.value, long_term.topic_key(fact.topic)
+
+
 def _slot_named(text: str) -> tuple[str, str] | None:
     kind, sign, topic = text.partition(":")
     return (kind.strip().casefold(), long_term.topic_key(topic)) if sign else None
 
 
-def _best_first(scored: Iterable[ScoredFact]) -> list[ScoredFact]:
-    return sorted(scored, key=lambda item: (-item.score, -item.fact.observed_at, item.fact.id))
+def _comparison(asked: Asked, weights: FactWeights) -> _Comparison:
+    return _Comparison(
+        asked,
+        weights,
+        tuple(
+            _Term(
+                signs[0],
+                signs[-1],
+                share * weights.term_topic,
+                share * weights.term_content,
+                share * weights.term_keyword,
+            )
+            for signs, share in asked.terms
+        ),
+        topic=wording.padded(asked.text) if asked.text else None,
+        longest=weights.trigram_reach * len(asked.text) + len(wording.padded("")),
+    )
 
 
-def _score(fact: long_term.Fact, said: Told, asked: Asked, query: FactQuery, weights: FactWeights) -> ScoredFact:
-    matching = _matching(fact, said, asked, weights)
-    signals = {name: points for name, points in {**matching, **_worth(fact, query, weights)}.items() if points}
-    return ScoredFact(fact, sum(signals.values()), sum(matching.values()), signals)
-
-
-def _matching(fact: long_term.Fact, said: Told, asked: Asked, weights: FactWeights) -> dict[str, float]:
+def _matching(said: Told, comparison: _Comparison) -> tuple[float, ...]:
+    """Return the points for matching, in the order of their names."""
+    asked, weights, terms, whole, longest = comparison
     topic, content, keywords = said.topic, said.content, said.keywords
-    is_topic = bool(asked.text) and topic == wording.padded(asked.text)
-    terms = 0.0
-    for signs, share in asked.terms:
+    found = 0.0
+    for sign, other, in_topic, in_content, in_keyword in terms:
         # As `has_any` looks, without a call for each: this is done for every fact and term.
-        sign, other = signs[0], signs[-1]
         has_two = other is not sign
         if sign in topic or (has_two and other in topic):
-            terms += share * weights.term_topic
+            found += in_topic
         if sign in content or (has_two and other in content):
-            terms += share * weights.term_content
+            found += in_content
         if keywords and (sign in keywords or (has_two and other in keywords)):
-            terms += share * weights.term_keyword
-    return {
-        "topic_exact": weights.topic_exact * is_topic,
-        "topic_contains": weights.topic_contains * (not is_topic and wording.has_any(topic, asked.phrase)),
-        "content_contains": weights.content_contains * wording.has_any(content, asked.phrase),
-        "terms": terms,
-        "trigram": _trigram(said, asked, weights),
-        "entity": min(sum([_entity(name, asked, weights) for name in said.entities]), weights.entity_max),
-        "temporal": min(sum([_date(fact, date, weights) for date in asked.dates]), weights.temporal_max),
-    }
+            found += in_keyword
+    is_topic = topic == whole
+    return (
+        weights.topic_exact if is_topic else 0.0,
+        weights.topic_contains if not is_topic and wording.has_any(topic, asked.phrase) else 0.0,
+        weights.content_contains if wording.has_any(content, asked.phrase) else 0.0,
+        found,
+        _trigram(said, asked, weights, longest=longest),
+        min(sum([_entity(name, asked, weights) for name in said.entities]), weights.entity_max) if said.entities else 0,
+        min(sum([_date(said.fact, date, weights) for date in asked.dates]), weights.temporal_max) if asked.dates else 0,
+    )
 
 
-def _trigram(said: Told, asked: Asked, weights: FactWeights) -> float:
+def _trigram(said: Told, asked: Asked, weights: FactWeights, *, longest: int) -> float:
     """Return the points for likeness, as `alike` gives them."""
-    longest = weights.trigram_reach * len(asked.text) + len(wording.padded(""))
     best = 0.0
     for text, kept in ((said.topic, said.topic_grams), (said.content, said.content_grams)):
         if len(text) <= longest and wording.likeness_at_most(asked.marks, kept) >= weights.trigram_floor:
@@ -292,17 +353,18 @@ def _date(fact: long_term.Fact, date: dates.Named, weights: FactWeights) -> floa
     return weights.day_shared if date.day else weights.month_shared
 
 
-def _worth(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> dict[str, float]:
+def _worth(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> tuple[float, ...]:
+    """Return the points for what it is worth, in the order of their names."""
     evidence = weights.evidence_each * fact.evidence_count + weights.evidence_citation * len(fact.citations)
-    return {
-        "evidence": min(evidence, weights.evidence_max),
-        "authority": weights.authority.get(fact.authority, 0),
-        "same_chat": weights.same_chat * (fact.chat is not None and fact.chat == query.chat),
-        "recency": by_age(query.now - fact.observed_at, week=weights.recent_week, month=weights.recent_month),
-        "confirmed": by_age(query.now - fact.confirmed_at, week=weights.confirmed_week, month=weights.confirmed_month),
-        "confidence": weights.confidence.get(fact.confidence, 0),
-        "freshness": _by_freshness(fact, query, weights),
-    }
+    return (
+        min(evidence, weights.evidence_max),
+        weights.authority.get(fact.authority, 0),
+        weights.same_chat * (fact.chat is not None and fact.chat == query.chat),
+        by_age(query.now - fact.observed_at, week=weights.recent_week, month=weights.recent_month),
+        by_age(query.now - fact.confirmed_at, week=weights.confirmed_week, month=weights.confirmed_month),
+        weights.confidence.get(fact.confidence, 0),
+        _by_freshness(fact, query, weights),
+    )
 
 
 def _by_freshness(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> float:

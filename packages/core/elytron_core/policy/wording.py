@@ -95,6 +95,8 @@ class Grams(NamedTuple):
     """How many there are."""
     marks: int
     """A bit for each; several may share one."""
+    hidden: int
+    """How many share another's bit."""
 
 
 def grams_of(grams: Collection[str], /) -> Grams:
@@ -102,13 +104,13 @@ def grams_of(grams: Collection[str], /) -> Grams:
     marks = 0
     for gram in grams:
         marks |= 1 << hash(gram) % _MARKS
-    return Grams(len(grams), marks)
+    return Grams(len(grams), marks, len(grams) - marks.bit_count())
 
 
 def likeness_at_most(one: Grams, other: Grams, /) -> float:
     """Return what the likeness of two sets of trigrams cannot be beyond."""
     both = one.size + other.size
-    shared = (one.marks & other.marks).bit_count() + one.size - one.marks.bit_count()
+    shared = (one.marks & other.marks).bit_count() + one.hidden
     return 2 * shared / both if both else 0.0
 
 
