@@ -1,10 +1,12 @@
 """Conversations that were written before anybody looked at what recall makes of them.
 
-Four long ones of a person with an assistant (100,000 to 130,000 tokens each) and two of two people over a year and
-more, with questions of ten kinds: abstention ("nothing"), contradiction, order, extraction, instruction, update,
-multi-session, preference, summary and temporal. What people say, the questions, and the sentences of the assistant that
-are asked for are written by hand (`benchmarks/quality_data/unseen`); what fills the long ones up is made from sentences
-that each has of its own. No weight, word or rule of recall is to be chosen by looking at single questions here.
+Six long ones of a person with an assistant (100,000 to 180,000 tokens each) and three of two or three people over a
+year and more, with questions of ten kinds: abstention ("nothing"), contradiction, order, extraction, instruction,
+update, multi-session, preference, summary and temporal. What people say, the questions, and the sentences of the
+assistant that are asked for are written by hand (`benchmarks/quality_data/unseen`); what fills the long ones up is made
+from sentences that each has of its own. `clockmaker`, `ledger` and `flatmates` are younger than the others and longer;
+about half of what is asked there is asked in other words than it was told, and `flatmates` is told in slang.
+No weight, word or rule of recall is to be chosen by looking at single questions here.
 """
 
 import json
