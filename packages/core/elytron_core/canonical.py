@@ -8,9 +8,6 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-_SMALL_BYTES = 4_096
-"""Up to here joining is cheaper than hashing piece by piece."""
-
 
 def canonical_bytes(value: Any, /) -> bytes:
     """Return the canonical JSON of `value`: keys sorted, no spaces, UTF-8, no NaN, None-valued fields kept.
@@ -29,12 +26,10 @@ def digest(data: bytes, /) -> str:
 
 def checksum(*parts: bytes | memoryview) -> bytes:
     """Return eight bytes that change with any changed, moved or cut part (BLAKE2b over lengths and bytes)."""
-    framed = [piece for part in parts for piece in (len(part).to_bytes(8, "big"), part)]
-    if sum(map(len, parts)) <= _SMALL_BYTES:
-        return hashlib.blake2b(b"".join(framed), digest_size=8).digest()
     state = hashlib.blake2b(digest_size=8)
-    for piece in framed:
-        state.update(piece)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "big"))
+        state.update(part)
     return state.digest()
 
 

@@ -1,6 +1,8 @@
 """What the read connections run: each function is one hop and sees one state."""
 
 from collections.abc import Sequence
+from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from elytron_core.ids import SpaceId
@@ -15,6 +17,8 @@ _SMALL = _DOCUMENT.replace("body", "CASE WHEN length(body) <= ? THEN body END")
 _ONE = _DOCUMENT + "collection = ? AND key = ?"
 _UP = "collection = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
 _DOWN = "collection = ? AND key >= ? AND key < ? AND key < ? ORDER BY key DESC LIMIT ?"
+_EXACT = 16
+"""So many documents have a statement for each number of them."""
 _BEHIND_ALL = "\U0010ffff"
 _JOURNAL = (
     'SELECT sequence, at, action, collection, key, digest, "check" FROM journal '
@@ -41,11 +45,18 @@ def _found(raw: Raw, select: str, within: tuple[str | int, ...], refs: Sequence[
     wanted = list(dict.fromkeys(refs))
     if not wanted:
         return []
-    # Padded to a power of two, so that few statements serve all lengths and stay prepared.
-    padded = wanted + [wanted[-1]] * ((1 << (len(wanted) - 1).bit_length()) - len(wanted))
-    places = ",".join(["(?,?)"] * len(padded))
-    parts = (part for ref in padded for part in ref)
-    return raw.execute(f"{select}(collection, key) IN (VALUES {places})", (*within, *parts)).fetchall()
+    size = len(wanted)
+    if size > _EXACT:
+        # Padded to a power of two, so that few statements serve all lengths and stay prepared.
+        size = 1 << (size - 1).bit_length()
+        wanted += [wanted[-1]] * (size - len(wanted))
+    return raw.execute(_several(select, size), (*within, *chain.from_iterable(wanted))).fetchall()
+
+
+@cache
+def _several(select: str, size: int) -> str:
+    places = ",".join(["(?,?)"] * size)
+    return f"{select}(collection, key) IN (VALUES {places})"
 
 
 def _placed(space: SpaceId, refs: Sequence[Ref], found: Sequence[Row]) -> Sequence[Document | None]:
