@@ -4,6 +4,8 @@ import mmap
 import sys
 from contextlib import suppress
 
+import numpy as np
+
 from elytron_index import checkpoint
 from elytron_index.checkpoint import HEAD_BYTES, Bytes
 
@@ -32,7 +34,8 @@ class Arriving:
             piece, self._head = self._head, b""
         end = self._filled + len(piece)
         if end <= len(self._data):
-            self._data[self._filled : end] = piece
+            # NumPy lets other threads run meanwhile, who read the next pieces: memory that is fresh comes slowly.
+            np.frombuffer(self._data, np.uint8)[self._filled : end] = np.frombuffer(piece, np.uint8)
         self._filled = end
 
     @property

@@ -8,7 +8,7 @@ loaded is written over only in copies. Their sums find damage and are cheap; for
 
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from mmap import mmap
 from typing import Any, Final, NamedTuple
 
@@ -73,12 +73,7 @@ def dump(frozen: Frozen, watermark: int, /) -> Iterator[bytes]:
         "tags": names.tags.values,
     }
     words = _padded(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
-    total, mixed = 0, 0
-    for array in arrays:
-        for piece in array.pieces():
-            added, crossed = _sums(np.frombuffer(piece, np.uint64))
-            total, mixed = (total + added) % (1 << 64), mixed ^ crossed
-    sums = struct.pack("<QQ", total, mixed)
+    sums = _sums(piece for array in arrays for piece in array.pieces())
     size = sum(array.size_bytes for array in arrays)
     yield _HEADER.pack(_MAGIC, FORMAT, analysis.VERSION, _sum(words), sums, len(words), size) + words
     for array in arrays:
@@ -103,7 +98,8 @@ def load(data: Bytes, analyser: Analyser, /) -> tuple[State, int] | None:
     words = bytes(memoryview(data)[HEAD_BYTES:start])
     if _sum(words) != expected or size % _ALIGNED:
         return None
-    if struct.pack("<QQ", *_sums(np.frombuffer(data, np.uint64, offset=start))) != sums:
+    rest = memoryview(data)[start:]
+    if _sums(rest[at : at + _PIECE] for at in range(0, size, _PIECE)) != sums:
         return None
     told = json.loads(words)
     arrays = _Arrays(data, start, told["arrays"])
@@ -112,7 +108,7 @@ def load(data: Bytes, analyser: Analyser, /) -> tuple[State, int] | None:
     names.speaker.load(told["speakers"])
     names.role.load(told["roles"])
     names.thread.load(told["threads"])
-    names.scope.load([tuple((part, value) for part, value in scope) for scope in told["scopes"]])
+    names.scope.load([tuple(map(tuple, scope)) for scope in told["scopes"]])
     names.tags.load([tuple(tags) for tags in told["tags"]])
     columns = Columns.of({name: arrays.next() for name in DTYPES})
     kinds, order, keys = arrays.next(), arrays.next(), arrays.next()
@@ -186,8 +182,12 @@ def _sum(words: bytes) -> bytes:
     return checksum(words)
 
 
-def _sums(numbers: NDArray[np.uint64]) -> tuple[int, int]:
-    """Return the sum and the exclusive or of `numbers`, which a changed or missing byte changes."""
-    total = np.add.reduce(numbers, dtype=np.uint64) if len(numbers) else np.uint64(0)
-    mixed = np.bitwise_xor.reduce(numbers) if len(numbers) else np.uint64(0)
-    return int(total), int(mixed)
+def _sums(pieces: Iterable[bytes | memoryview]) -> bytes:
+    """Return the sum and the exclusive or of the numbers in `pieces`, which a changed or missing byte changes."""
+    total, mixed = 0, 0
+    for piece in pieces:
+        # Small enough to be read from memory once for both.
+        numbers = np.frombuffer(piece, np.uint64)
+        total += int(np.add.reduce(numbers, dtype=np.uint64))
+        mixed ^= int(np.bitwise_xor.reduce(numbers))
+    return struct.pack("<QQ", total % (1 << 64), mixed)

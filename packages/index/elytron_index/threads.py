@@ -73,8 +73,8 @@ class Threads:
         joined = threads[1:] == threads[:-1]
         self._loaded = rows
         self._heads = np.flatnonzero(np.concatenate((np.ones(min(1, len(rows)), np.bool_), ~joined)))
-        columns.before[rows[1:][joined]] = rows[:-1][joined]
-        columns.after[rows[:-1][joined]] = rows[1:][joined]
+        columns.before[rows[1:]] = rows[:-1] * joined
+        columns.after[rows[:-1]] = rows[1:] * joined
 
     @property
     def size_bytes(self) -> int:

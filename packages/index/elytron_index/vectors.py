@@ -232,8 +232,6 @@ class ModelVectors:
         ]
         self.peaks = peaks
         self.count = int(np.count_nonzero(peaks))
-        if self.blocks and len(self.blocks[-1].coarse) < _BLOCK and len(self.blocks) > 1:
-            self.blocks[-1] = _grown(self.blocks[-1], _BLOCK, self.dimension)
         self._fit_peaks()
 
     def parts(self, size: int, /) -> Iterator[tuple[Codes, Codes]]:
@@ -281,12 +279,11 @@ class ModelVectors:
         return found
 
     def _grow(self) -> None:
-        """Double the first block until it is full, then add one full block after the other."""
+        """Double the last block until it is full; begin with a small one, and add one full block after the other."""
         if not self.blocks:
             self.blocks = [_fresh(64, self.dimension)]
-        elif len(self.blocks) == 1 and len(self.blocks[0].coarse) < _BLOCK:
-            wider = min(_BLOCK, max(64, 2 * len(self.blocks[0].coarse)))
-            self.blocks = [_grown(self.blocks[0], wider, self.dimension)]
+        elif len(last := self.blocks[-1].coarse) < _BLOCK:
+            self.blocks[-1] = _grown(self.blocks[-1], min(_BLOCK, max(64, 2 * len(last))), self.dimension)
         else:
             self.blocks.append(_fresh(_BLOCK, self.dimension))
         self._fit_peaks()
