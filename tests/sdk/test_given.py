@@ -110,3 +110,9 @@ def test_a_memory_that_nobody_opened_says_how_to() -> None:
     unopened: Any = elytron.open("memory:")
     with pytest.raises(AttributeError, match=r"'add' is of an open memory: `with"):
         unopened.add("tea")
+
+
+def test_whose_memory_it_is_must_be_said_in_a_text() -> None:
+    whose: Any = ["ada"]
+    with elytron.open("memory:") as memory, pytest.raises(InvalidInput, match="space is not valid"):
+        memory.add("tea", user_id=whose)

@@ -47,6 +47,8 @@ class Taken:
 class Waiting:
     """What was fed of a space and is not folded yet, in its order."""
 
+    fed: list[Fed] = field(default_factory=list[Fed])
+    """What came last, as it came: whoever wrote it need not wait until it is taken apart."""
     taken: list[Taken] = field(default_factory=list[Taken])
     documents: int = 0
     chars: int = 0
@@ -55,36 +57,52 @@ class Waiting:
     """How long the longest of those texts is."""
 
     @property
-    def takes_long(self) -> bool:
-        """Whether folding it at once would keep others waiting."""
-        return self.chars > MANY_CHARS or self.longest > LONG_CHARS
+    def newest(self) -> JournalEntry:
+        """The last entry of all that waits."""
+        return (self.fed or self.taken)[-1].mark
 
     def add(self, fed: Fed, /) -> None:
-        """Take in what comes next."""
-        changes: list[Change] = []
-        embedded: list[Embedded] = []
-        compare = None
-        for ref, value in fed.written.items():
-            if isinstance(value, VectorSet):
-                embedded.append(embedded_of_value(*source_of(ref), value))
-            elif isinstance(value, EmbeddingChoice):
-                compare = value.tag
-            else:
-                changes.append(Change(ref, units_of_value(ref, value)))
-        self.taken.append(Taken(fed.first, fed.mark, changes, embedded, compare))
+        """Take note of what comes next."""
+        self.fed.append(fed)
         self.documents += len(fed.written)
-        sizes = _sizes(changes)
-        self.chars += sum(sizes)
-        self.longest = max(self.longest, *sizes, 0)
+
+    def take(self) -> Sequence[Taken]:
+        """Return what an index is to be given of all that was fed."""
+        for fed in self.fed:
+            taken = _taken(fed)
+            self.taken.append(taken)
+            sizes = _sizes(taken.changes)
+            self.chars += sum(sizes)
+            self.longest = max(self.longest, *sizes, 0)
+        self.fed.clear()
+        return self.taken
+
+    def takes_long(self) -> bool:
+        """Tell whether folding it at once would keep others waiting."""
+        self.take()
+        return self.chars > MANY_CHARS or self.longest > LONG_CHARS
 
     async def count(self, analyser: Analyser, index: SpaceIndex, /) -> None:
         """Count the terms of what waits, and of what comes meanwhile, where that is more than `index` takes at once."""
-        while self.takes_long:
+        while self.takes_long():
             self.chars = self.longest = 0
             for taken in self.taken:
                 if not taken.is_counted:
                     taken.changes = await counted(analyser, taken.changes, index)
                     taken.is_counted = True
+
+
+def _taken(fed: Fed) -> Taken:
+    """Return what an index is to be given of `fed`."""
+    taken = Taken(fed.first, fed.mark, [], [], None)
+    for ref, value in fed.written.items():
+        if isinstance(value, VectorSet):
+            taken.embedded.append(embedded_of_value(*source_of(ref), value))
+        elif isinstance(value, EmbeddingChoice):
+            taken.compare = value.tag
+        else:
+            taken.changes.append(Change(ref, units_of_value(ref, value)))
+    return taken
 
 
 def take_long(changes: Sequence[Change], /) -> bool:

@@ -111,7 +111,7 @@ class Folds:
         """
         held = self._held.get(space)
         waiting = self._fed.get(space)
-        newest = waiting.taken[-1].mark if waiting is not None else held.mark if held is not None else None
+        newest = waiting.newest if waiting is not None else held.mark if held is not None else None
         if fed.first != (newest.sequence + 1 if newest is not None else 1):
             self._fed.pop(space, None)
             return
@@ -120,7 +120,7 @@ class Folds:
         waiting.add(fed)
         if waiting.documents < FED_AT_ONCE or self._is_locked(space):
             return
-        if waiting.takes_long:
+        if waiting.takes_long():
             waiting.documents = 0
             self._start(self._fold_in_turns(space))
             return
@@ -147,7 +147,7 @@ class Folds:
 
     def _fold_fed(self, space: SpaceId, held: _Held) -> None:
         waiting = self._fed.pop(space, None)
-        for taken in waiting.taken if waiting is not None else ():
+        for taken in waiting.take() if waiting is not None else ():
             if taken.first == (held.mark.sequence + 1 if held.mark is not None else 1):
                 if taken.compare is not None:
                     held.index.compare(taken.compare)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Protocol, cast
 
@@ -13,9 +14,9 @@ from elytron.transcripts import shape
 from elytron_core import limits
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.recalling import RecallFilters
-from elytron_core.contracts.writing import FactDraft, TranscriptWrite, TurnDraft
+from elytron_core.contracts.writing import FactDraft, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, ScopeMissing
-from elytron_core.model import invalid
+from elytron_core.model import Vouched, invalid
 from elytron_core.planes.long_term import Authority, Kind
 from elytron_core.planes.transcript import Message, Role
 from elytron_core.policy import wording
@@ -43,6 +44,11 @@ _BESIDE = frozenset(
 )
 """What model APIs put beside a message's words: none of it was said, and it is left out."""
 _NO_FILTERS = RecallFilters()
+_SCOPES_KEPT = 256
+# What they are made of was looked at before.
+_DRAFTS = Vouched(TurnDraft, "messages", "metadata")
+_TRANSCRIPTS = Vouched(TranscriptWrite, "turns")
+_WRITES = Vouched(MemoryWriteRequest, "scope", "write")
 
 
 def transcript_of(
@@ -65,7 +71,7 @@ def transcript_of(
     labels, fields = texts(tags, field="tags"), _fields(metadata)
     try:
         turns = tuple(
-            TurnDraft(messages=(message,), tags=labels, metadata=fields)
+            _draft(message, labels, fields)
             for number, item in enumerate(listed)
             if not wording.is_blank((message := _message(number, item, speaker, moment, only=only)).text)
         )
@@ -74,9 +80,16 @@ def transcript_of(
         if len(turns) > limits.TURNS_PER_COMMIT:
             problem = f"are more than {limits.TURNS_PER_COMMIT} at once: add them in parts, or import a file of them"
             raise InvalidInput(field="messages", problem=problem)
-        return TranscriptWrite(turns=turns)
+        return _TRANSCRIPTS.make(turns=turns)
     except ValidationError as error:
         raise invalid(error) from None
+
+
+def write_of(write: TranscriptWrite, /, *, scope: Scope | None, idempotency_key: str | None) -> MemoryWriteRequest:
+    """Return the request to store what `transcript_of` made. Raises InvalidInput for a key that is none."""
+    if idempotency_key is None and isinstance(scope, Scope):
+        return _WRITES.make(scope=scope, write=write)
+    return MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key)
 
 
 def fact_of(
@@ -134,14 +147,32 @@ def scope_of(
     if None not in {run_id, conversation} and run_id != conversation:
         raise InvalidInput(field="run_id", problem="is another conversation than conversation names")
     named = {"space": user_id, "agent": agent_id, "conversation": run_id if run_id is not None else conversation}
-    given = {name: value for name, value in named.items() if value is not None}
-    base = default.model_dump() if default is not None else {}
-    if "space" not in base | given:
+    fields = dict(default or ()) | {name: value for name, value in named.items() if value is not None}
+    if "space" not in fields:
         raise ScopeMissing(operation="this call", way_out="give user_id=, or open the runtime with space=")
     try:
-        return Scope.model_validate(base | given)
+        return _scope(**fields)
     except ValidationError as error:
         raise invalid(error) from None
+
+
+def _scope(**fields: str | None) -> Scope:
+    """Return the scope of these parts; calls mostly name what was named before."""
+    try:
+        return _known_scope(**fields)
+    except TypeError:  # what cannot be looked up is no text
+        return Scope.model_validate(fields)
+
+
+@lru_cache(maxsize=_SCOPES_KEPT)
+def _known_scope(**fields: str | None) -> Scope:
+    return Scope.model_validate(fields)
+
+
+def _draft(message: Message, tags: tuple[str, ...], metadata: dict[str, Any]) -> TurnDraft:
+    if tags or metadata:
+        return TurnDraft(messages=(message,), tags=tags, metadata=metadata)
+    return _DRAFTS.make(messages=(message,), metadata={})
 
 
 def _fields(metadata: object) -> dict[str, Any]:

@@ -9,12 +9,11 @@ from elytron_core.collecting import Uncollected
 from elytron_core.contracts.writing import MemoryWrite, TranscriptWrite, TurnDraft
 from elytron_core.model import Value
 from elytron_core.policy.provenance import is_own_output, strip_own_output
-from elytron_core.policy.secrets import is_suspect, scrub
+from elytron_core.policy.secrets import scrub
 
 OWN_OUTPUT = "recalled_memory"
 ROOM = 100
 """Every text may have so many characters: up to there a blacked out one may grow."""
-_GLANCED_CHARS = 1 << 16
 _LONG_CHARS = 1 << 17
 """Messages longer than this together are looked through by a thread, which lets others have their turn."""
 
@@ -119,9 +118,6 @@ def _told(text: str, found: Counter[str]) -> str:
 
 
 def _text(text: str, found: Counter[str]) -> str:
-    # The first look at a long text would take as long as the second, which looks so too.
-    if len(text) <= _GLANCED_CHARS and not is_suspect(text):
-        return text
     scrubbed = scrub(text)
     if not scrubbed.found:
         return text

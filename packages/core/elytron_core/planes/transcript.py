@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, assert_never
+from typing import Annotated, Any, assert_never
 
 from pydantic import Field, FiniteFloat
 
@@ -265,18 +265,26 @@ def said_at(turn: Turn, message: Message, /) -> Instant:
 
 def met(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
     """Return `head` with the times, speakers and names of `turns` taken in; their number is another matter."""
+    return head.model_copy(update=_met(head, turns))
+
+
+def grown(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
+    """Return `head` with `turns`, which come next, met and counted in."""
+    counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
+    return head.model_copy(update=_met(head, turns) | counts)
+
+
+def _met(head: Conversation, turns: Sequence[Turn]) -> dict[str, Any]:
     times = [said_at(turn, message) for turn in turns for message in turn.messages]
     speakers = dict.fromkeys(head.speakers)
     speakers |= dict.fromkeys(m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
-    return head.model_copy(
-        update={
-            "first_at": min(times if head.first_at is None else [head.first_at, *times], default=None),
-            "last_at": max(times if head.last_at is None else [head.last_at, *times], default=None),
-            "speakers": tuple(speakers)[:SPEAKERS_KEPT],
-            "chat": next((turn.chat for turn in reversed(turns) if turn.chat), head.chat),
-            "title": next((turn.title for turn in reversed(turns) if turn.title), head.title),
-        }
-    )
+    return {
+        "first_at": min(times if head.first_at is None else [head.first_at, *times], default=None),
+        "last_at": max(times if head.last_at is None else [head.last_at, *times], default=None),
+        "speakers": tuple(speakers)[:SPEAKERS_KEPT],
+        "chat": next((turn.chat for turn in reversed(turns) if turn.chat), head.chat),
+        "title": next((turn.title for turn in reversed(turns) if turn.title), head.title),
+    }
 
 
 def evidence_of(messages: tuple[Message, ...], delivery: Delivery, /) -> tuple[Message, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-from elytron_core.model import Value
+from elytron_core.model import Value, Vouched
 from elytron_core.policy.issued_keys import BEGINNING, WITHIN
 
 _IBAN_CHARS: Final = {
@@ -56,6 +56,7 @@ class Scrubbed(Value):
     found: dict[str, int] = {}
 
 
+_SCRUBBED: Final = Vouched(Scrubbed, "text", "found")
 _Starts = Callable[[str], list[int]]
 
 
@@ -243,7 +244,7 @@ def scrub(text: str, /) -> Scrubbed:
     small = _small(text)
     hints = tuple(_hints(small))
     if not hints and _DIGITS.search(small) is None:
-        return Scrubbed(text=text, found=found)
+        return _SCRUBBED.make(text=text, found=found)
     starts: dict[_Starts, list[int]] = {}
     issued = [_issued(hint) for hint in hints if hint in BEGINNING or hint in WITHIN]
     for rule in (*issued, *_RULES) if hints else _OF_DIGITS:
@@ -254,7 +255,7 @@ def scrub(text: str, /) -> Scrubbed:
             if clean != text:
                 text, small = clean, _small(clean)
                 starts.clear()
-    return Scrubbed(text=_without_ibans(text, found), found=found)
+    return _SCRUBBED.make(text=_without_ibans(text, found), found=found)
 
 
 def _hints(small: str) -> Iterator[str]:

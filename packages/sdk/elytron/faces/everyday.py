@@ -35,7 +35,7 @@ class EverydayFace(Face):
         """Store a text or messages as evidence, each message a turn of its own; it can be recalled at once."""
         write = plain.transcript_of(messages, speaker=speaker, at=at, tags=tags, metadata=metadata)
         scope = plain.scope_of(self.scope, user_id=user_id, agent_id=agent_id, run_id=run_id, conversation=conversation)
-        return await self.write(writing.MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key))
+        return await self.write(plain.write_of(write, scope=scope, idempotency_key=idempotency_key))
 
     async def recall(
         self,

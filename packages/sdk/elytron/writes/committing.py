@@ -14,8 +14,11 @@ from elytron.spaces import opening_changes
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, Outcome, WriteDecision
 from elytron_core.errors import Conflict, IdempotencyConflict
 from elytron_core.ids import SpaceId
+from elytron_core.model import Vouched
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, JournalEntry, Ref, Require
+
+_REPORTS = Vouched(MemoryWriteReport, "space", "decisions", "sequence", "changed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +36,7 @@ class Planned:
 
     def report(self, space: SpaceId, /, *, sequence: int = 0) -> MemoryWriteReport:
         """Return the receipt of the write once it stands at `sequence`."""
-        return MemoryWriteReport(
-            space=space, decisions=self.decisions, sequence=sequence, changed=bool(self.changes), scrubbed={}
-        )
+        return _REPORTS.make(space=space, decisions=self.decisions, sequence=sequence, changed=bool(self.changes))
 
 
 Plan = Callable[[SpaceRecord], Awaitable[Planned]]

@@ -1,6 +1,6 @@
 """Turns become evidence: numbered in their conversation, each host id once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -127,7 +127,7 @@ async def _plan(
         about = Ref(transcript.CONVERSATIONS, tag)
         if not stored:
             return Planned(changes, tuple(decisions), about)
-        grown = _grown(head, stored)
+        grown = transcript.grown(head, stored)
         changes.put(about, grown, expects=revision, action=None)
         if alias is not None:
             put_alias(changes, record, *alias)
@@ -247,9 +247,3 @@ def _new_names(head: transcript.Conversation, scope: Scope, write: TranscriptWri
         scope.chat if scope.chat != head.chat else None,
         write.title if write.title != head.title else None,
     )
-
-
-def _grown(head: transcript.Conversation, turns: Sequence[transcript.Turn]) -> transcript.Conversation:
-    """Return `head` with `turns` counted in."""
-    counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
-    return transcript.met(head, turns).model_copy(update=counts)
