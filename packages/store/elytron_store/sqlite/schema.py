@@ -95,17 +95,25 @@ def page_bytes(raw: Raw, /) -> int:
     return found
 
 
+_RECOGNISED = """
+SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+  count(*), count(*) FILTER (WHERE name = 'manifest')
+FROM sqlite_schema WHERE type = 'table'
+"""
+"""What tells a store. One statement: another process may be making it, and several would see that half done."""
+
+
 def recognise(raw: Raw, /, *, known: int) -> int:
     """Return the schema of the file, 0 for an empty one; change nothing.
 
     Raises StoreForeign for a database that is not a store, StoreNewer above `known`.
     """
-    application = raw.execute("PRAGMA application_id").fetchone()[0]
-    version: int = raw.execute("PRAGMA user_version").fetchone()[0]
-    tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    application: int
+    version: int
+    application, version, tables, manifests = raw.execute(_RECOGNISED).fetchone()
     if not tables and not application and not version:
         return 0
-    if application != APPLICATION_ID or (version > 0 and "manifest" not in tables):
+    if application != APPLICATION_ID or (version > 0 and not manifests):
         raise StoreForeign("this SQLite file belongs to another program: name another file")
     if version > known:
         raise StoreNewer(found=version, known=known)
