@@ -27,7 +27,7 @@ from elytron_core.ports.models import Embedder
 ASKED = 10
 SIGNALS = (
     "kin", "asking", "answer", "near", "window", "session", "label", "name", "speaker", "present", "owner", "standing",
-    "date", "fits", "told", "sentence", "informative", "again",
+    "date", "fits", "told", "sentence", "informative", "again", "gist",
 )  # fmt: skip
 WITHOUT = {"asking": 1.0}
 """What a weight is that does nothing, where that is not 0."""

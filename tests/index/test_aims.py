@@ -208,7 +208,7 @@ def test_one_long_talk_with_an_assistant_goes_through_much() -> None:
 def test_what_stands_beside_counts_less_where_people_talk_with_assistants() -> None:
     def worth(role: str) -> float:
         units = [unit(1, "green tea"), unit(2, "smoky", role=role), unit(3, "cups of tea")]
-        only = replace(Weights(), owner=0.0, near=0.0, answer=0.0, session=0.0, told=0.0, informative=0.0)
+        only = replace(Weights(), owner=0.0, near=0.0, answer=0.0, session=0.0, told=0.0, informative=0.0, gist=0.0)
         found = by_text(units, IndexQuery(text="green cups", limit=9, weights=only))
         return found["green tea"].score
 

@@ -153,6 +153,8 @@ class Signals(NamedTuple, Generic[Number]):
     """Shares of the neighbours' cosines above the lowest."""
     vector_session: Number
     """Mean cosine, above the lowest, of the thread's three best units."""
+    gist: Number
+    """How like the text as a whole is to the query by what their words mean, where people talk with assistants."""
     owner: Number
     """1 where the role is the one whose words the query is after, in spaces where both speak."""
     standing: Number

@@ -20,13 +20,17 @@ class Read:
 
     def sought(self) -> Sought:
         """Return what the query's words, names apart, are in single sentences."""
-        said = self.said
-        worths = [word.idf for word in said.body] if isinstance(said, Skipping) else said.held.idf.tolist()
         stands_for: dict[str, list[tuple[int, float]]] = {}
-        for place, (word, others) in enumerate(zip(self.terms.words, said.related, strict=True)):
+        for place, (word, others) in enumerate(zip(self.terms.words, self.said.related, strict=True)):
             for term, share in ((word, 1.0), *others.items()):
                 stands_for.setdefault(term, []).append((place, share))
-        return Sought(stands_for, worths[: len(self.terms.words)])
+        return Sought(stands_for, self.worths())
+
+    def worths(self) -> list[float]:
+        """Return what each of the words is worth by its rarity here."""
+        said = self.said
+        worths = [word.idf for word in said.body] if isinstance(said, Skipping) else said.held.idf.tolist()
+        return worths[: len(self.terms.words)]
 
 
 class Reading:

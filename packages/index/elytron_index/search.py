@@ -13,7 +13,7 @@ import numpy as np
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.policy.sentences import LONG_CHARS
-from elytron_index import aims, masks
+from elytron_index import aims, gist, masks
 from elytron_index.columns import Mask
 from elytron_index.nearness import Nearness, nearness
 from elytron_index.query import Candidate, Candidates, IndexQuery, Place, Signals
@@ -59,6 +59,8 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     signals = Signals[Floats]._make(table)
     text = local.total(query.weights)
     _weigh(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
+    if query.weights.gist and signals.owner.any():
+        gist.weigh(terms.words, read.worths(), state.columns.gist.take(pool), signals.gist)
     score = _score(state, query, pool, signals, text)
     chosen = best(state, pool, score, query.limit)
     rows = pool.take(chosen)
@@ -197,6 +199,10 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
         meant = (above + near * s.vector_near) / span
         score += vector * (meant + (weights.session / span) * s.vector_session)
         matters = np.maximum(said, meant) if vector else said
+    elif s.gist.any():
+        alike = s.gist - np.minimum.reduce(s.gist)
+        score += weights.gist * alike
+        matters = np.maximum(said, alike)
     # What a text is like says little for one that has little to do with the query.
     matters = np.sqrt(np.minimum(np.maximum(matters, 0.0), 1.0))
     like = weights.informative * s.informative + weights.told * s.told

@@ -44,6 +44,7 @@ def nearest_of(found: Candidates, question: Question, /) -> relevance.Nearest:
         is_of_time=highs.date == 1.0,
         cosine=highs.vector,
         lowest=lows.vector,
+        gist=highs.gist,
         searched=found.searched,
         unheard=found.unheard.known,
         is_paired=2 * sum(map(str.isascii, found.terms)) < len(found.terms),

@@ -47,6 +47,8 @@ class Weights:
     """How far likeness is that of the nearest passage instead of the whole, where a message was embedded in both."""
     sentence: float = 0.7
     """What it counts in a long message that its nearest sentence speaks for it, and not all of it by chance."""
+    gist: float = 0.3
+    """Where people talk with assistants: between people a turn is too short to be about something by itself."""
     speaker: float = 0.5
     present: float = 0.5
     """Of somebody it is told where he talks himself, rather than in talks of others."""

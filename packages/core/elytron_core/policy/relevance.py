@@ -33,6 +33,8 @@ class Nearest(NamedTuple):
     """and the lowest."""
     searched: int
     """How many memories there were."""
+    gist: float = 0.0
+    """How like one of them is to the query as a whole, by what their words mean; 0 where no assistant speaks."""
     unheard: int = 0
     """How many of the query's words nobody here said, nor any of the words known to be alike."""
     is_paired: bool = False
@@ -80,6 +82,8 @@ class Relevance(Value):
     """Who asks for a summary knows that there is something; few of its words are those that it was said in."""
     share_several: float = 0.3
     """What answers in several places holds a part of the query in each."""
+    gist: float = 0.5
+    """A text as like as a whole as this is about the matter, however few words it shares."""
     share_alone: float = 0.8
     """or the share alone to this: a text may have no vector yet."""
     cosine: float = 0.45
@@ -130,6 +134,8 @@ def _is_relevant(nearest: Nearest, bounds: Relevance) -> bool:
     if nearest.wants_several and nearest.share >= bounds.share_several:
         return True
     is_few = nearest.searched < bounds.few
+    if not is_few and nearest.gist >= bounds.gist:
+        return True
     if is_few and nearest.terms and nearest.matched / nearest.terms >= bounds.counted:
         return True
     more = 0.0 if is_few or nearest.wants_guess else _more(nearest, bounds)
