@@ -7,6 +7,7 @@ numbers are a segment. Rows only grow, so that two segments merge by putting one
 from array import array
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -135,38 +136,29 @@ class Postings:
         wanted = np.array(codes, np.int32)
         found: list[list[Run]] = [[] for _ in codes]
         for segment in self._all():
-            places = np.searchsorted(segment.codes, wanted)
-            hits = np.flatnonzero(segment.codes.take(places, mode="clip") == wanted)
+            places = segment.codes.searchsorted(wanted)
+            hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
+            terms: list[int] = hits.tolist()
             starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
-            for which, start, end in zip(hits.tolist(), starts.tolist(), ends.tolist(), strict=True):
-                found[which].append(Run(segment.rows[start:end], segment.counts[start:end]))
+            for term, start, end in zip(terms, starts.tolist(), ends.tolist(), strict=True):
+                found[term].append(Run(segment.rows[start:end], segment.counts[start:end]))
         return found
 
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
-        wanted = np.array(codes, np.int32)
-        parts: list[tuple[Numbers, Numbers, NDArray[np.uint8]]] = []
-        for segment in self._all():
-            places = segment.codes.searchsorted(wanted)
-            hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
-            if len(hits):
-                places = places.take(hits)
-                starts, ends = segment.starts.take(places), segment.starts.take(places + 1)
-                runs = list(map(slice, starts.tolist(), ends.tolist()))
-                rows = np.concatenate([segment.rows[run] for run in runs], dtype=np.int64)
-                counts = np.concatenate([segment.counts[run] for run in runs])
-                parts.append((hits.repeat(ends - starts), rows, counts))
-        if not parts:
-            return Found(*_NOTHING, [0] * len(codes))
-        terms, rows, counts = parts[0]
-        if len(parts) > 1:
-            terms, rows, counts = map(np.concatenate, zip(*parts, strict=True))
-            order = terms.argsort(kind="stable")
-            terms, rows, counts = terms.take(order), rows.take(order), counts.take(order)
+        runs = self.runs(codes)
+        counts_of = [sum([len(run.rows) for run in each]) if each else 0 for each in runs]
+        every = list(chain.from_iterable(runs))
+        if not every:
+            return Found(*_NOTHING, counts_of)
+        terms = np.arange(len(codes)).repeat(counts_of)
+        held, often = zip(*every, strict=True)
+        rows, counts = np.concatenate(held, dtype=np.int64), np.concatenate(often)
         if alive is not None:
             living = alive.take(rows)
             terms, rows, counts = terms[living], rows[living], counts[living]
-        return Found(terms, rows, counts, np.bincount(terms, minlength=len(codes)).tolist())
+            counts_of = np.bincount(terms, minlength=len(codes)).tolist()
+        return Found(terms, rows, counts, counts_of)
 
     def load(self, vocabulary: Vocabulary, segments: Sequence[Segment], /) -> None:
         """Take over the vocabulary and the segments."""
