@@ -11,7 +11,7 @@ import pytest
 from tests.sdk.told import believe, learn, texts
 
 import elytron
-from elytron import feeding, folding
+from elytron import checkpoints, feeding, folding
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import NotFound, StoreFull
 from elytron_core.ids import SeededIds, SpaceId
@@ -285,7 +285,7 @@ async def blobs(store: MemoryStore) -> list[SpaceId]:
     found: list[SpaceId] = []
     for space in await store.spaces(limit=100):
         try:
-            _ = [chunk async for chunk in store.read_blob(space, folding.CHECKPOINT)]
+            _ = [chunk async for chunk in store.read_blob(space, checkpoints.CHECKPOINT)]
         except NotFound:
             continue
         found.append(space)
@@ -305,7 +305,7 @@ class Erasing(MemoryStore):
             self.armed = False
             (first,) = await self.scan(space, "turns", limit=1)
             refs = () if self._whole else (first.ref,)
-            blobs = () if self._whole else (folding.CHECKPOINT,)
+            blobs = () if self._whole else (checkpoints.CHECKPOINT,)
             await self.erase(Erasure(space, Instant(5), refs=refs, blobs=blobs, whole_space=self._whole))
         return await super().write_blob(space, key, chunks)
 

@@ -7,7 +7,7 @@ import pytest
 from tests.sdk.told import believe, texts
 
 import elytron
-from elytron.folding import CHECKPOINT
+from elytron.checkpoints import CHECKPOINT
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.inspecting import RuntimePhase
 from elytron_core.errors import (

@@ -25,22 +25,24 @@ class CatchingUp:
         if is_all:
             self._end = seen
         elif seen > self._end:
-            self._end = await self._found(seen)
+            self._end = await end_of(self._store, self._space, seen)
         self._progress(done, self._end)
 
-    async def _found(self, least: int) -> int:
-        """Return where the journal ends, which is at `least` or later, in few looks."""
-        step = least
-        while await self._reaches(least + step):
-            least, step = least + step, 2 * step
-        beyond = least + step
-        while beyond - least > 1:
-            middle = (least + beyond) // 2
-            if await self._reaches(middle):
-                least = middle
-            else:
-                beyond = middle
-        return least
 
-    async def _reaches(self, sequence: int) -> bool:
-        return bool(await self._store.journal(self._space, after=sequence - 1, limit=1))
+async def end_of(store: Store, space: SpaceId, least: int, /) -> int:
+    """Return where the journal of `space` ends, which is at `least` or later, in few looks."""
+
+    async def reaches(sequence: int) -> bool:
+        return bool(await store.journal(space, after=sequence - 1, limit=1))
+
+    step = least
+    while await reaches(least + step):
+        least, step = least + step, 2 * step
+    beyond = least + step
+    while beyond - least > 1:
+        middle = (least + beyond) // 2
+        if await reaches(middle):
+            least = middle
+        else:
+            beyond = middle
+    return least

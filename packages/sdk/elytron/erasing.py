@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
+from elytron.checkpoints import CHECKPOINT
 from elytron.context import OperationContext
 from elytron.deriving import links_of_memory
 from elytron.embedding.erasing import vectors_of
-from elytron.folding import CHECKPOINT
 from elytron.keeping import HOMES, KeptMemory, by_plane, citations_of, id_of, touched
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find_stored, plane_of
 from elytron.prefixes import documents_under

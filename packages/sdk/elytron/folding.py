@@ -1,12 +1,15 @@
 """Keeping each space's index in step with its journal, whoever wrote to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from weakref import WeakValueDictionary
 
-from elytron.catching_up import CatchingUp, Progress
+from elytron import checkpoints
+from elytron.catching_up import CatchingUp, Progress, end_of
+from elytron.checkpoints import Checkpoint
 from elytron.covered import beneath, covered_unit
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
 from elytron.feeding import Fed, Waiting, counted, take_long
@@ -14,27 +17,35 @@ from elytron.readings import Readings
 from elytron.units import INDEXED, embedded_of, units_of
 from elytron_core import limits
 from elytron_core.collecting import Uncollected
-from elytron_core.errors import ElytronError, NotFound, StoreCorrupt
+from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice
 from elytron_core.planes.gateway import EDITS, Edit
-from elytron_core.ports.store import Action, Document, Erasure, JournalEntry, Ref, Store
+from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
-from elytron_index.arriving import Arriving
 from elytron_index.cache import IndexCache
-from elytron_index.space import FrozenIndex, SpaceIndex
+from elytron_index.space import SpaceIndex
 
-CHECKPOINT = "c0"
-"""The blob that holds a space's index checkpoint."""
 PAGE = 200
 """Entries folded at once; between pages everybody else has his turn."""
 FED_AT_ONCE = 256
 """So many documents that this runtime wrote are folded together, without waiting for a recall."""
 WORTH_STORING = 64
 """An index that is let go with so many entries more than its checkpoint has is stored first."""
+ASIDE_LEAST = 1_000
+"""An index is stored while it goes on when so many entries came since its checkpoint, and no fewer than it has units
+by `ASIDE_UNITS`: each time all of them are stored, which so stays a small share of what the entries take."""
+ASIDE_UNITS = 2
 LEAVING_AT_ONCE = 4
 """So many indexes may wait to be stored, beside those held; then those who bring up others wait for them."""
+
+
+class Storing(StrEnum):
+    """When indexes are stored: as they grow too, or only when one is let go and at the end."""
+
+    AS_THEY_GROW = "as_they_grow"
+    AT_THE_END = "at_the_end"
 
 
 @dataclass(slots=True)
@@ -44,8 +55,26 @@ class _Held:
     index: SpaceIndex
     mark: JournalEntry | None = None
     saved: int = 0
+    """The watermark of its checkpoint."""
     kept: int = -1
     """The watermark at which its size was counted last."""
+    asked: int = 0
+    """The watermark at which it was last to be stored while it goes on."""
+    erased: int = 0
+    """The last erasure folded into it."""
+    clean: int = 0
+    """The last entry when it was begun: no word of what was erased by then is in it."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether what was erased has left no word in it."""
+        return self.erased <= self.clean
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it has grown enough since its checkpoint, or since that was last tried."""
+        grown = self.index.watermark - max(self.saved, self.asked)
+        return grown >= max(ASIDE_LEAST, self.index.units // ASIDE_UNITS)
 
 
 class Folds:
@@ -62,9 +91,12 @@ class Folds:
         forget: Callable[[SpaceId], None],
         max_bytes: int,
         max_spaces: int,
+        storing: Storing = Storing.AS_THEY_GROW,
         progress: Progress | None = None,
     ) -> None:
         self._store = store
+        self._storing = storing
+        self._aside = asyncio.Lock()
         self._progress = progress
         self._forget = forget
         self.readings = Readings()
@@ -97,7 +129,7 @@ class Folds:
     async def _stands(self, space: SpaceId, held: _Held) -> bool:
         """Tell whether nothing was committed since `held` was brought up; only then is there nothing to wait for."""
         mark = held.mark
-        if mark is None or space in self._fed or self._leaving:
+        if mark is None or not held.is_clean or space in self._fed or self._leaving:
             return False
         entries = await self._store.journal(space, after=mark.sequence - 1, limit=PAGE)
         is_same = self._held.get(space) is held and held.mark is mark and not self._is_locked(space)
@@ -162,6 +194,9 @@ class Folds:
         held.kept = held.index.watermark
         if held.index.is_sparse:
             self._start(_compact(held.index))
+        if self._storing is Storing.AS_THEY_GROW and held.is_due:
+            held.asked = held.index.watermark
+            self._start(self._store_aside(space, held))
         for evicted in self._cache.put(space, held.index):
             left = self._held.pop(evicted)
             self.readings.forget(evicted)
@@ -179,12 +214,20 @@ class Folds:
         async with self._lock(space):
             if self._leaving.get(space) is held:
                 try:
-                    await self._store_checkpoint(space, held)
-                except ElytronError:
-                    # A checkpoint saves time when the index is needed again, and nothing else.
-                    pass
+                    await self._store_quietly(space, held, _checkpoint_of(held))
                 finally:
                     self._leaving.pop(space, None)
+
+    async def _store_aside(self, space: SpaceId, held: _Held) -> None:
+        """Store an index while it answers and grows, one after the other, unless it goes before."""
+        async with self._aside:
+            if self._held.get(space) is held:
+                await self._store_quietly(space, held, _checkpoint_of(held))
+
+    async def _store_quietly(self, space: SpaceId, held: _Held, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is not None:
+            with suppress(ElytronError):  # it saves time when the index is needed again, and nothing else
+                await self._write(space, held, checkpoint)
 
     async def _fold_in_turns(self, space: SpaceId) -> None:
         """Fold what was fed in steps, without waiting for a recall."""
@@ -195,13 +238,11 @@ class Folds:
         if (waiting := self._fed.get(space)) is not None:
             await waiting.count(self._analyser, held.index)
         self._drain(space, held)
-        held, erased = await self._fold(space, held)
-        seen = 0
-        while erased > seen:
+        held = await self._fold(space, held)
+        while not held.is_clean:
             # What was erased must leave no word behind, neither in memory nor in the next checkpoint.
-            seen = erased
             self.readings.forget(space)
-            held, erased = await self._fold(space, _Held(SpaceIndex(self._analyser)))
+            held = await self._fold(space, _Held(SpaceIndex(self._analyser)))
         self._keep(space, held)
         return held.index
 
@@ -214,57 +255,30 @@ class Folds:
         self._fed.pop(space, None)
 
     async def checkpoint(self, /) -> int:
-        """Store every held index that has grown since it was stored; return how many were."""
+        """Store every held index that has grown since it was stored; return how many were, by what is under way too."""
+        before = {space: held.saved for space, held in self._held.items()}
         while self._tasks:
             await asyncio.wait(self._tasks)
-        written = 0
         for space, held in tuple(self._held.items()):
-            if held.mark is None or held.index.watermark == held.saved:
-                continue
-            await self._store_checkpoint(space, held)
-            written += 1
-        return written
+            if held.index.watermark != held.saved and (checkpoint := _checkpoint_of(held)) is not None:
+                await self._write(space, held, checkpoint)
+        return sum(held.saved > before.get(space, held.saved) for space, held in self._held.items())
 
-    async def _store_checkpoint(self, space: SpaceId, held: _Held) -> None:
-        """Store `held` as it stands now, made ready by another thread; nothing that was erased meanwhile stays."""
-        mark, frozen = held.mark, held.index.freeze()
-        assert mark is not None
-        await self._store.write_blob(space, CHECKPOINT, _chunks(frozen))
-        held.saved = frozen.watermark
-        after = mark.sequence - 1
-        while entries := await self._store.journal(space, after=after, limit=PAGE):
-            if entries[0].sequence == mark.sequence and entries[0] != mark:
-                break
-            erased = [entry for entry in entries if entry.action is Action.ERASE and entry.sequence > mark.sequence]
-            if erased:
-                await self._store.erase(Erasure(space=space, at=erased[-1].at, blobs=(CHECKPOINT,)))
-                return
-            after = entries[-1].sequence
-        if after < mark.sequence:
-            # The space went, or went and began anew.
-            await self._store.erase(Erasure(space=space, at=mark.at, blobs=(CHECKPOINT,)))
+    async def _write(self, space: SpaceId, held: _Held, checkpoint: Checkpoint) -> None:
+        if await checkpoint.write(self._store, space):
+            held.saved = max(held.saved, checkpoint.frozen.watermark)
 
     async def _load(self, space: SpaceId) -> _Held:
         """Return the index that the checkpoint holds, or an empty one where there is none that can be trusted."""
         self.readings.forget(space)
-        arriving = Arriving(limits.BLOB_BYTES)
-        try:
-            async for chunk in self._store.read_blob(space, CHECKPOINT):
-                arriving.take(chunk)
-        except (NotFound, StoreCorrupt):
+        found = await checkpoints.read(self._store, space, self._analyser)
+        if found is None:
             return _Held(SpaceIndex(self._analyser))
-        with Uncollected():  # all of the many names and scopes that are made stay
-            index = SpaceIndex.from_bytes(arriving.data, self._analyser)
-        if index is None or index.watermark == 0:
-            return _Held(SpaceIndex(self._analyser))
-        entries = await self._store.journal(space, after=index.watermark - 1, limit=1)
-        if not entries:
-            return _Held(SpaceIndex(self._analyser))
-        return _Held(index, entries[0], index.watermark)
+        index, mark = found
+        return _Held(index, mark, index.watermark)
 
-    async def _fold(self, space: SpaceId, held: _Held) -> tuple[_Held, int]:
-        """Return `held` caught up with the journal, and the sequence of the last erasure met on the way (0: none)."""
-        erased = 0
+    async def _fold(self, space: SpaceId, held: _Held) -> _Held:
+        """Return `held` caught up with the journal, or what was begun anew where its space was."""
         catching_up = CatchingUp(self._store, space, self._progress)
         while True:
             after = held.mark.sequence - 1 if held.mark is not None else 0
@@ -278,12 +292,15 @@ class Folds:
                     continue
                 entries = entries[1:]
                 after += 1
+            elif entries:
+                # No document that was erased by now is read from here on.
+                held.clean = entries[-1].sequence if is_all else await end_of(self._store, space, PAGE)
             await catching_up.at(after, after + len(entries), is_all=is_all)
             if not entries:
-                return held, erased
+                return held
             await self._apply(space, held.index, entries)
             held.mark = entries[-1]
-            erased = max([erased, *(entry.sequence for entry in entries if entry.action is Action.ERASE)])
+            held.erased = max([held.erased, *(entry.sequence for entry in entries if entry.action is Action.ERASE)])
 
     async def _apply(self, space: SpaceId, index: SpaceIndex, entries: Sequence[JournalEntry]) -> None:
         named = dict.fromkeys(entry.ref for entry in entries)
@@ -344,6 +361,11 @@ def _fitting(index: SpaceIndex, embedded: Sequence[Embedded]) -> list[Embedded]:
     return found
 
 
+def _checkpoint_of(held: _Held) -> Checkpoint | None:
+    """Return `held` as it stands now, to be stored; None where it is empty, or holds a word of what was erased."""
+    return Checkpoint(held.mark, held.index.freeze()) if held.mark is not None and held.is_clean else None
+
+
 async def _compact(index: SpaceIndex) -> None:
     """Compact `index` in another thread, while it goes on."""
     begun = index.begin_compacting()
@@ -353,21 +375,3 @@ async def _compact(index: SpaceIndex) -> None:
         index.abandon_compacting()
         raise
     index.finish_compacting(compacted)
-
-
-async def _chunks(frozen: FrozenIndex) -> AsyncIterator[bytes]:
-    """Yield a checkpoint, made by another thread."""
-    pieces = await asyncio.to_thread(frozen.pieces)
-    while data := await asyncio.to_thread(_some, pieces):
-        for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
-            yield data[start : start + limits.BLOB_CHUNK_BYTES]
-
-
-def _some(pieces: Iterator[bytes]) -> bytes:
-    """Return the next pieces, joined to a size that is worth a step; nothing when none is left."""
-    found: list[bytes] = []
-    for piece in pieces:
-        found.append(piece)
-        if sum(map(len, found)) >= 4 * limits.BLOB_CHUNK_BYTES:
-            break
-    return b"".join(found)

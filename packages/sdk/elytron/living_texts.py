@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from elytron.aliases import Meant, meant
+from elytron.checkpoints import CHECKPOINT
 from elytron.clipping import Clipper
 from elytron.context import OperationContext
-from elytron.folding import CHECKPOINT
 from elytron.prefixes import documents_under
 from elytron.racing import Race
 from elytron.records import Changes

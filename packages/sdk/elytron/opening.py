@@ -9,7 +9,7 @@ from elytron.catching_up import Progress
 from elytron.context import Models, OperationContext
 from elytron.embedding.encoders import Encoders
 from elytron.entering import Entering
-from elytron.folding import Folds
+from elytron.folding import Folds, Storing
 from elytron.heads import Heads
 from elytron.ops.tools import register_all
 from elytron.portal import SyncMemoryRuntime
@@ -99,8 +99,11 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 when_missing=self._when_missing,
                 api_key=self._api_key,
             )
-            return await self._started(self._context(await bounded(store, capacity), address.engine))
-        return await self._started(self._context(await bounded(self._store, self._profile.capacity), "given"))
+            lasts = address.path is not None or address.url is not None
+            storing = Storing.AS_THEY_GROW if lasts else Storing.AT_THE_END
+            return await self._started(self._context(await bounded(store, capacity), address.engine, storing))
+        store = await bounded(self._store, self._profile.capacity)
+        return await self._started(self._context(store, "given", Storing.AS_THEY_GROW))
 
     async def _started(self, context: OperationContext) -> MemoryRuntime:
         try:
@@ -114,7 +117,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             context.closers.append(worker.stop)
         return MemoryRuntime(context)
 
-    def _context(self, store: Store, engine: str) -> OperationContext:
+    def _context(self, store: Store, engine: str, storing: Storing) -> OperationContext:
         store = AnnouncingStore(store)
         spaces = Spaces(store, self._clock, self._ids)
         heads = Heads(store)
@@ -135,6 +138,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 forget=forget,
                 max_bytes=self._index_bytes,
                 max_spaces=self._profile.budget.runtimes,
+                storing=storing,
                 progress=self._progress,
             ),
             encoders=Encoders(self._clock, wanted=self._models.embedder, former=self._models.former_embedder),

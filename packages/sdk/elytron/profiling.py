@@ -1,6 +1,6 @@
 """What a profile's hard limits do: stores are bounded, texts beyond them refused whole, blocks built smaller."""
 
-from elytron.folding import CHECKPOINT
+from elytron.checkpoints import CHECKPOINT
 from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.contracts.writing import LongTermExtraction, Procedural, TranscriptWrite
 from elytron_core.errors import LimitExceeded, Unsupported
