@@ -202,6 +202,7 @@ def test_a_speaker_is_named_by_the_query() -> None:
     assert found.terms == ("tea", "ada", "like", "miller", "user")
     assert {each.unit.ref.key: each.signals.speaker for each in found.found} == {"00": 1.0, "01": 0.5, "02": 0.0}
     assert index.speakers() == ("Ada", "Ben Miller", "user")
+    assert index.speakers("Was Ben Miller told by Ada?") == ("Ada", "Ben Miller")
 
 
 def test_a_date_finds_the_units_of_that_day() -> None:

@@ -1,6 +1,7 @@
 """Rounding of many numbers, as `round` does it and several times faster."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import compress
 
 _FOUR = 10_000.0
 _SIX = 1_000_000.0
@@ -32,12 +33,11 @@ def six(number: float, /) -> float:
     return round(float(number), 6)
 
 
-def four_each(names: Iterable[str], numbers: Iterable[float], /) -> dict[str, float]:
+def four_each(names: Iterable[str], numbers: Collection[float], /) -> dict[str, float]:
     """Return the numbers that are not 0 by their names, each as `four` gives it, without a call for each."""
     return {
         name: whole / _FOUR
         if 0.0 < number < _EXACT and -_TIE < (scaled := number * _FOUR) - (whole := scaled + _WHOLE - _WHOLE) < _TIE
         else four(number)
-        for name, number in zip(names, numbers, strict=True)
-        if number
+        for name, number in compress(zip(names, numbers, strict=True), numbers)
     }

@@ -112,11 +112,11 @@ class SpaceIndex:
         """Return the check of what is embedded of a unit; 0 where it is unknown or nothing is."""
         return int(self._state.columns.check[self._state.row_of(ref, part)])
 
-    def speakers(self) -> tuple[str, ...]:
-        """Return everyone who speaks here, by name."""
+    def speakers(self, text: str | None = None, /) -> tuple[str, ...]:
+        """Return everyone who speaks here, by name; with `text` those alone whose names it holds."""
         state = self._state
         spoken = zip(state.names.speaker.values, state.speaker_units, strict=True)
-        return tuple(sorted(name for name, units in spoken if name and units))
+        return tuple(sorted([name for name, units in spoken if name and units and (text is None or name in text)]))
 
     def planes(self) -> dict[str, int]:
         """Return how many units each plane has."""

@@ -1,7 +1,6 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,8 +40,7 @@ _new: Callable[..., Any] = tuple[Any, ...].__new__
 _turn: Callable[[tuple[float, int, str, int, Candidate]], Ranked] = partial(_new, Ranked)
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(NamedTuple):
     """Hits, best first; `considered` passed the filters, `available` of these matched."""
 
     outcome: RecallOutcome

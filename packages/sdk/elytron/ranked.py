@@ -77,7 +77,7 @@ async def hits_of(
     while len(hits) < limit and start < len(ranked):
         page = ranked[start : start + limit - len(hits)]
         start += len(page)
-        refs = list(dict.fromkeys(item.found.unit.ref for item in page if isinstance(item.found, Candidate)))
+        refs = list(dict.fromkeys([item.found.unit.ref for item in page if isinstance(item.found, Candidate)]))
         documents = await ctx.store.get(scope.space, refs) if refs else ()
         at = dict(zip(refs, documents, strict=True))
         hits += [hit for item in page if (hit := _hit(item, at, ctx.folds.readings, scope.space)) is not None]

@@ -64,7 +64,7 @@ class Encoders:
             return VectorUse.NOT_YET, None
         if dimensions != embedder.info.dimensions:
             return VectorUse.OTHER_MODEL, None
-        text = encoder_query(query, index.speakers())
+        text = encoder_query(query, index.speakers(query))
         known = self._queries.get((tag, text))
         if known is None:
             try:
