@@ -1,7 +1,7 @@
 """Copying every space from one store to another, at the port that all stores share."""
 
 import errno
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, SpaceIncomplete, SpaceInUse
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes import gateway
-from elytron_core.ports.store import Action, Batch, Committed, Entry, Put, Ref, Store
+from elytron_core.ports.store import Action, Batch, Committed, Document, Entry, Put, Ref, Store
 from elytron_store import open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
@@ -62,6 +62,53 @@ async def test_more_than_one_batch_of_documents_and_entries_arrives() -> None:
         await source.commit(batch(*(Ref("turns", f"{start}{number:04x}") for number in range(700)), entries=10))
     (copied,) = await copy_store(source, target, ids=SeededIds())
     assert (copied.documents, copied.entries) == (2_100, 30)
+
+
+class Paged(MemoryStore):
+    """A source that hands out two documents at a time and counts them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = 0
+
+    async def scan(
+        self,
+        space: SpaceId,
+        collection: str,
+        /,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int,
+        descending: bool = False,
+    ) -> Sequence[Document]:
+        limit = min(limit, 2)
+        page = await super().scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
+        self.given += len(page)
+        return page
+
+
+class Looking(MemoryStore):
+    """A target that notes at each batch how much the source had handed out."""
+
+    def __init__(self, source: Paged) -> None:
+        super().__init__()
+        self._source = source
+        self.given: list[int] = []
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        self.given.append(self._source.given)
+        return await super().commit(batch)
+
+
+async def test_a_space_goes_over_batch_by_batch(small_batches: None) -> None:
+    source = Paged()
+    for number in range(40):
+        await source.commit(batch(Ref("turns", f"{number:04x}")))
+    target = Looking(source)
+    await copy_store(source, target, ids=SeededIds())
+    # All of it is looked at before.
+    assert target.given == [40 + 4 * batches for batches in range(1, 11)]
 
 
 async def test_a_journal_too_short_for_its_documents_is_not_copied() -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel
@@ -43,12 +42,22 @@ def tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> str:
     return hashlib.blake2b(message, key=secret, digest_size=size // 2).hexdigest()
 
 
-def fingerprint(items: Iterable[bytes], /) -> str:
-    """Return a digest of a set of byte strings that does not depend on their order."""
-    state = hashlib.sha256()
-    for item in sorted(hashlib.sha256(item).digest() for item in items):
-        state.update(item)
-    return state.hexdigest()
+class Fingerprint:
+    """A digest of byte strings that are told one after the other; their order does not count."""
+
+    def __init__(self) -> None:
+        self._items: list[bytes] = []
+
+    @property
+    def count(self) -> int:
+        """How many were told."""
+        return len(self._items)
+
+    def add(self, item: bytes, /) -> None:
+        self._items.append(hashlib.sha256(item).digest())
+
+    def hexdigest(self) -> str:
+        return hashlib.sha256(b"".join(sorted(self._items))).hexdigest()
 
 
 def keyed_digest(secret: bytes, data: bytes, /) -> str:

@@ -1,6 +1,6 @@
 """A space that is filled from elsewhere: read as empty, and taken by nobody else, until its last batch stands."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from elytron.spaces import FILLING, REF
@@ -31,7 +31,7 @@ async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
 
 
 async def fill(
-    store: Store, batches: Iterable[Batch], /, *, count: int, own: str, files: Callable[[], Awaitable[object]]
+    store: Store, batches: AsyncIterator[Batch], /, *, count: int, own: str, files: Callable[[], Awaitable[object]]
 ) -> int:
     """Commit the `count` batches of a space, and `files` behind the first; return the last sequence.
 
@@ -41,10 +41,12 @@ async def fill(
     # The second mark is this filling's alone: where another one has begun anew, the first stands again, but not this.
     marks = (FILLING, Ref(SPACE, own)) if count > 1 else ()
     sequence = 0
-    for number, batch in enumerate(batches):
+    number = 0
+    async for batch in batches:
         sequence = (await store.commit(_held(batch, marks, number, count))).last
         if number == 0:
             await files()
+        number += 1
     return sequence
 
 

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import AsyncIterator, Iterable
 
 from elytron_core import limits
-from elytron_core.canonical import fingerprint
+from elytron_core.canonical import Fingerprint
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.store import Document, JournalEntry, Store
@@ -30,14 +30,22 @@ async def entries(store: Store, space: SpaceId, /, *, after: int = 0) -> AsyncIt
             yield entry
 
 
-def document_line(document: Document, /) -> bytes:
-    """Return what stands for a document in the state fingerprint: its place and body, not its revision."""
-    return b"\0".join((document.ref.collection.encode(), document.ref.key.encode(), document.body))
+class StateFingerprint:
+    """The digest of a space's documents: the place and body of each, not its revision; their order does not count."""
 
+    def __init__(self) -> None:
+        self._told = Fingerprint()
 
-def state_fingerprint(lines: list[bytes], /) -> str:
-    """Return the digest of a space's documents, given their lines; their order does not count."""
-    return fingerprint(lines)
+    @property
+    def count(self) -> int:
+        """How many documents were added."""
+        return self._told.count
+
+    def add(self, document: Document, /) -> None:
+        self._told.add(b"\0".join((document.ref.collection.encode(), document.ref.key.encode(), document.body)))
+
+    def hexdigest(self) -> str:
+        return self._told.hexdigest()
 
 
 class EventFingerprint:

@@ -1,10 +1,10 @@
 """From one store to another, whatever their engines and keys: every space exactly, proved by its fingerprints."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator
 from typing import TypeVar
 
 from elytron.filling import BATCH, fill, take_over
-from elytron.fingerprints import EventFingerprint, document_line, documents, entries, state_fingerprint
+from elytron.fingerprints import EventFingerprint, StateFingerprint, documents, entries
 from elytron.spaces import FILLING, REF
 from elytron_core import limits
 from elytron_core.clock import Clock
@@ -14,7 +14,7 @@ from elytron_core.model import Value
 from elytron_core.planes import gateway
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Store
+from elytron_core.ports.store import Batch, Entry, Put, Store
 from elytron_store import WhenMissing, open_store, parse_url
 from elytron_store.staging import is_free, staged
 
@@ -111,60 +111,79 @@ async def _whole(source: Store, target: Store, spaces: list[SpaceId]) -> dict[Sp
 
 
 async def _copy(source: Store, target: Store, space: SpaceId, *, own: str) -> CopiedSpace:
-    journal = [entry async for entry in entries(source, space)]
     (mark,) = await source.get(space, (FILLING,))
     if mark is not None:
         raise SpaceIncomplete(space=space)
-    kept = [item async for item in documents(source, space, collections=_collections(journal))]
+    sent = await _told(source, space)
+    # Bytes beside documents are written behind the first batch and before the last.
+    fewest = 2 if sent.blobs and sent.entries > 1 else 1
+    count = max(-(-max(sent.documents, sent.entries) // BATCH), fewest)
+    if sent.entries < count:
+        raise LimitExceeded(what="documents for each entry of a journal", limit=BATCH, found=sent.documents)
 
     async def files() -> None:
         async for key, chunks in _files(source, space):
             await target.write_blob(space, key, chunks)
-        if await source.journal(space, after=len(journal), limit=1):
-            raise SpaceInUse(space=space, problem=f"changed while it was copied: {_ALONE}")
 
-    batches = list(_batches(space, journal, kept))
+    (last,) = await source.journal(space, after=sent.entries - 1, limit=1)
     try:
-        await take_over(target, space, at=batches[-1].at)
-        await fill(target, batches, count=len(batches), own=own, files=files)
+        await take_over(target, space, at=last.at)
+        await fill(target, _batches(source, space, sent, count), count=count, own=own, files=files)
     except SpaceInUse:
         raise
     except Conflict as conflict:
         raise SpaceInUse(space=space, problem=f"was written to in the target meanwhile: {_ALONE}") from conflict
-    sent = await _told(source, space)
-    if await _told(target, space) != sent:
-        raise SpaceInUse(space=space, problem=f"changed while it was copied: {_ALONE}")
+    if await _told(target, space) != sent or await _has_grown(source, space, sent):
+        raise _changed(space)
     return sent
 
 
-def _collections(journal: Iterable[JournalEntry]) -> tuple[str, ...]:
-    # Beside what every space may hold, what its journal names: the server's own space keeps keys and users.
-    return tuple(dict.fromkeys((*COLLECTIONS, *(entry.ref.collection for entry in journal))))
+async def _batches(source: Store, space: SpaceId, sent: CopiedSpace, count: int) -> AsyncIterator[Batch]:
+    """Yield what was `sent` in `count` batches: documents and entries side by side, the space's record in the last.
 
-
-def _batches(space: SpaceId, journal: list[JournalEntry], kept: list[Document]) -> Iterator[Batch]:
-    """Yield documents and entries side by side, the space's record in the last batch.
-
-    Raises LimitExceeded where there are too few entries: each batch needs one.
+    Raises SpaceInUse in place of the last where the space is not what it was, so that nothing of it comes to light.
     """
-    ordered = sorted(kept, key=lambda document: document.ref == REF)
-    has_files = any(document.ref.collection in gateway.WITH_BLOBS for document in kept)
-    fewest = min(2, len(journal)) if has_files else 1
-    count = max(-(-max(len(kept), len(journal)) // BATCH), fewest)
-    if len(journal) < count:
-        raise LimitExceeded(what="documents for each entry of a journal", limit=BATCH, found=len(kept))
+    collections = await _collections(source, space)
+    ordered = (item async for item in documents(source, space, collections=collections) if item.ref != REF)
+    told = entries(source, space)
     for number in range(count):
-        lines = _share(journal, number, count)
+        lines = await _some(told, _share(sent.entries, number, count))
+        kept = await _some(ordered, BATCH)
+        if number == count - 1:
+            kept += [record for record in await source.get(space, (REF,)) if record is not None]
+        if not lines or (number == count - 1 and await _has_grown(source, space, sent)):
+            raise _changed(space)
         yield Batch(
             space=space,
             at=lines[-1].at,
             entries=tuple(Entry(line.action, line.ref, line.digest, line.at) for line in lines),
-            puts=tuple(Put(document.ref, document.body, 0) for document in _share(ordered, number, count)),
+            puts=tuple(Put(document.ref, document.body, 0) for document in kept),
         )
 
 
-def _share(items: list[T], number: int, count: int) -> list[T]:
-    return items[len(items) * number // count : len(items) * (number + 1) // count]
+async def _has_grown(source: Store, space: SpaceId, sent: CopiedSpace) -> bool:
+    return bool(await source.journal(space, after=sent.entries, limit=1))
+
+
+def _changed(space: SpaceId) -> SpaceInUse:
+    return SpaceInUse(space=space, problem=f"changed while it was copied: {_ALONE}")
+
+
+def _share(total: int, number: int, count: int) -> int:
+    return total * (number + 1) // count - total * number // count
+
+
+async def _some(items: AsyncIterator[T], most: int) -> list[T]:
+    """Return the next `most` of `items`, fewer at their end."""
+    found: list[T] = []
+    while len(found) < most and (item := await anext(items, None)) is not None:
+        found.append(item)
+    return found
+
+
+async def _collections(store: Store, space: SpaceId) -> tuple[str, ...]:
+    # Beside what every space may hold, what its journal names: the server's own space keeps keys and users.
+    return tuple(dict.fromkeys(COLLECTIONS) | {entry.ref.collection: None async for entry in entries(store, space)})
 
 
 async def _files(store: Store, space: SpaceId) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
@@ -186,12 +205,13 @@ async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes
 
 async def _told(store: Store, space: SpaceId) -> CopiedSpace:
     """Return what the space is in `store`, every byte of it read."""
-    events = EventFingerprint()
-    journal: list[JournalEntry] = []
+    events, state = EventFingerprint(), StateFingerprint()
+    collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
     async for entry in entries(store, space):
         events.add(entry)
-        journal.append(entry)
-    lines = [document_line(item) async for item in documents(store, space, collections=_collections(journal))]
+        collections[entry.ref.collection] = None
+    async for document in documents(store, space, collections=collections):
+        state.add(document)
     blobs = 0
     async for _, chunks in _files(store, space):
         async for _ in chunks:
@@ -199,9 +219,9 @@ async def _told(store: Store, space: SpaceId) -> CopiedSpace:
         blobs += 1
     return CopiedSpace(
         space=space,
-        documents=len(lines),
+        documents=state.count,
         entries=events.count,
         blobs=blobs,
-        state_fingerprint=state_fingerprint(lines),
+        state_fingerprint=state.hexdigest(),
         event_fingerprint=events.hexdigest(),
     )

@@ -8,7 +8,7 @@ from typing import assert_never
 from elytron.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.context import OperationContext
 from elytron.filling import BATCH, fill, take_over
-from elytron.fingerprints import document_line, state_fingerprint
+from elytron.fingerprints import StateFingerprint
 from elytron.spaces import REF
 from elytron.writes.facts import draft_of, write_facts
 from elytron.writes.skills import write_skills
@@ -102,7 +102,7 @@ def _survey(reader: ArchiveReader) -> tuple[dict[str, int], Document | None]:
     An archive without private material has none.
     """
     counts: Counter[str] = Counter()
-    lines: list[bytes] = []
+    state = StateFingerprint()
     record: Document | None = None
     unowned = {blob.key for blob in reader.manifest.blobs}
     for document in reader.documents():
@@ -111,13 +111,13 @@ def _survey(reader: ArchiveReader) -> tuple[dict[str, int], Document | None]:
         if document.ref.collection in WITH_BLOBS:
             unowned.discard(document.ref.key)
         counts[document.ref.collection] += 1
-        lines.append(document_line(document))
+        state.add(document)
         if document.ref == REF:
             record = document
     if unowned:
         raise UnreadableFile(name="archive", problem="holds a file that none of its documents has")
     is_whole = reader.manifest.include_private
-    if (record is not None) is not is_whole or state_fingerprint(lines) != reader.manifest.state_fingerprint:
+    if (record is not None) is not is_whole or state.hexdigest() != reader.manifest.state_fingerprint:
         raise UnreadableFile(name="archive", problem="is damaged: its documents do not give its fingerprint")
     if record is None:
         return dict(sorted(counts.items())), None
@@ -133,7 +133,7 @@ def _batch_count(reader: ArchiveReader) -> int:
     return max(fewest, -(-max(reader.count(DOCUMENTS), reader.count(JOURNAL)) // BATCH))
 
 
-def _batches(space: SpaceId, reader: ArchiveReader, record: Document) -> Iterator[Batch]:
+async def _batches(space: SpaceId, reader: ArchiveReader, record: Document) -> AsyncIterator[Batch]:
     """Yield the batches of a restore: documents and entries side by side, the space's record in the last."""
     count = _batch_count(reader)
     documents = (document for document in reader.documents() if document.ref != REF)

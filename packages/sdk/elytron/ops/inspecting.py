@@ -7,7 +7,7 @@ from itertools import pairwise
 from elytron.aliases import meant
 from elytron.cataloging import catalog_of
 from elytron.context import OperationContext
-from elytron.fingerprints import EventFingerprint, document_line, documents, entries, state_fingerprint
+from elytron.fingerprints import EventFingerprint, StateFingerprint, documents, entries
 from elytron.heads import read_head
 from elytron.health import check
 from elytron.keeping import by_plane
@@ -71,7 +71,7 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         last_at=max(lasts, default=None),
         indexed_units=seen.units,
         index_bytes=seen.index_bytes,
-        state_fingerprint="" if seen.damaged else state_fingerprint(seen.lines),
+        state_fingerprint="" if seen.damaged else seen.state.hexdigest(),
         event_fingerprint="" if seen.damaged else seen.events.hexdigest(),
         head=str(seen.chain.head) if seen.chain is not None and not seen.damaged else "",
         head_standing=seen.standing,
@@ -100,7 +100,7 @@ class _Seen:
     chain: HeadChain | None = None
     account: Account | None = None
     counts: Counter[str] = field(default_factory=Counter[str])
-    lines: list[bytes] = field(default_factory=list[bytes])
+    state: StateFingerprint = field(default_factory=StateFingerprint)
     conversations: list[transcript.Conversation] = field(default_factory=list[transcript.Conversation])
     events: EventFingerprint = field(default_factory=EventFingerprint)
     units: int = 0
@@ -129,7 +129,7 @@ class _Seen:
                 self.account.tell(entry)
         async for document in documents(ctx.store, scope.space):
             self.counts[document.ref.collection] += 1
-            self.lines.append(document_line(document))
+            self.state.add(document)
             self._take(document)
             if self.account is not None:
                 self.account.meet(document)

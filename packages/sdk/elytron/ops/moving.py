@@ -7,7 +7,7 @@ from typing import assert_never
 
 from elytron.archive import ArchiveReader, ArchiveWriter
 from elytron.context import OperationContext
-from elytron.fingerprints import EventFingerprint, document_line, documents, entries, state_fingerprint
+from elytron.fingerprints import EventFingerprint, StateFingerprint, documents, entries
 from elytron.restoring import bootstrap, full_restore
 from elytron_core.contracts.moving import (
     ImportMode,
@@ -75,8 +75,7 @@ async def _export(
     """Write the archive, or nothing where somebody wrote to the space meanwhile."""
     counts: Counter[str] = Counter()
     redacted: Counter[str] = Counter()
-    lines: list[bytes] = []
-    events, shown = EventFingerprint(), EventFingerprint()
+    state, events, shown = StateFingerprint(), EventFingerprint(), EventFingerprint()
     publisher = Publisher()
     blobs = 0
     with ArchiveWriter(path) as writer:
@@ -94,17 +93,16 @@ async def _export(
             kept = Document(document.ref, document.revision, body)
             writer.document(kept)
             counts[collection] += 1
-            lines.append(document_line(kept))
+            state.add(kept)
             if collection in WITH_BLOBS:
                 blobs += await _write_blob(ctx, scope, document.ref.key, writer)
         if await ctx.store.journal(scope.space, after=events.count, limit=1):
             return None
-        state = state_fingerprint(lines)
         size = await asyncio.to_thread(
             writer.finish,
             space=scope.space,
             sequence=shown.count,
-            state_fingerprint=state,
+            state_fingerprint=state.hexdigest(),
             event_fingerprint=shown.hexdigest(),
             include_private=include_private,
         )
@@ -117,7 +115,7 @@ async def _export(
         redacted=dict(sorted(redacted.items())),
         entries=shown.count,
         blobs=blobs,
-        state_fingerprint=state,
+        state_fingerprint=state.hexdigest(),
         event_fingerprint=shown.hexdigest(),
     )
 
