@@ -38,6 +38,7 @@ def taken(data: bytes, step: int, /, *, most: int = MOST) -> Arriving:
 @pytest.mark.parametrize("mapped", [0, 1 << 20])
 def test_pieces_of_any_size_make_the_checkpoint(step: int, mapped: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arriving, "MAPPED", mapped)
+    monkeypatch.setattr(arriving, "FETCHED", mapped)
     index = told("green tea", "black tea")
     came = taken(index.to_bytes(), step)
     assert isinstance(came.data, bytearray if mapped else mmap)

@@ -1,10 +1,10 @@
-"""The search for cyclic garbage is put off while a batch is made, and goes on as it was."""
+"""The search for cyclic garbage is put off while much is made, goes on as it was, and leaves alone what stays."""
 
 import gc
 
 import pytest
 
-from elytron_core.collecting import Uncollected
+from elytron_core.collecting import Uncollected, settle
 
 
 def test_the_search_goes_on_behind_a_stretch_also_where_it_failed() -> None:
@@ -27,3 +27,18 @@ def test_a_search_that_was_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_stays_is_looked_at_only_with_everything() -> None:
+    kept: list[list[str]] = [[]]
+    settle()
+    assert any(one is kept for one in gc.get_objects(generation=2))
+
+
+def test_what_a_host_froze_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        settle()
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()

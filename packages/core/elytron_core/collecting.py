@@ -23,3 +23,10 @@ class Uncollected:
     ) -> None:
         if self._was_on:
             gc.enable()
+
+
+def settle() -> None:
+    """Take all there is for something that stays: from now on only a search through everything looks at it."""
+    if not gc.get_freeze_count():  # what a host has frozen stays so
+        gc.freeze()
+        gc.unfreeze()

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-from elytron_core.collecting import Uncollected
+from elytron_core.collecting import Uncollected, settle
 
 
 def loading(package: str, homes: Mapping[str, str], /) -> Callable[[str], object]:
@@ -21,6 +21,7 @@ def loading(package: str, homes: Mapping[str, str], /) -> Callable[[str], object
         # What modules define stays: looking through it again and again takes a tenth of their loading.
         with Uncollected():
             value: object = getattr(import_module(home), name)
+            settle()
         setattr(sys.modules[package], name, value)
         return value
 

@@ -3,14 +3,18 @@
 import mmap
 import sys
 from contextlib import suppress
+from threading import Thread
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elytron_index import checkpoint
 from elytron_index.checkpoint import HEAD_BYTES, Bytes
 
 MAPPED = 128 * 1024
 """From this size on bytes lie in a map of their own, not in what the allocator keeps for whoever comes next."""
+FETCHED = 16 * 1024 * 1024
+"""From this size on a thread fetches half of the memory while the first pieces are laid in the other."""
 
 
 class Arriving:
@@ -22,6 +26,7 @@ class Arriving:
         self._head = b""
         self._data: bytearray | mmap.mmap | None = None
         self._filled = 0
+        self._fetching: Thread | None = None
 
     def take(self, piece: bytes, /) -> None:
         """Take the next bytes."""
@@ -31,10 +36,17 @@ class Arriving:
                 return
             size = checkpoint.size_of(self._head)
             self._data = room(size if size <= self._most else 0)
+            if len(self._data) >= FETCHED:
+                rest = np.frombuffer(self._data, np.uint8)[len(self._data) // 2 :]
+                self._fetching = Thread(target=_fetch, args=(rest,))
+                self._fetching.start()
             piece, self._head = self._head, b""
         end = self._filled + len(piece)
         if end <= len(self._data):
-            # NumPy lets other threads run meanwhile, who read the next pieces: memory that is fresh comes slowly.
+            if self._fetching is not None and end > len(self._data) // 2:
+                self._fetching.join()
+                self._fetching = None
+            # NumPy lets other threads run meanwhile, who read the next pieces.
             np.frombuffer(self._data, np.uint8)[self._filled : end] = np.frombuffer(piece, np.uint8)
         self._filled = end
 
@@ -56,3 +68,8 @@ def room(size: int, /) -> bytearray | mmap.mmap:
         with suppress(OSError):
             found.madvise(mmap.MADV_HUGEPAGE)
     return found
+
+
+def _fetch(memory: NDArray[np.uint8]) -> None:
+    """Have the system give what is behind `memory`: a virtual machine that has used none for a while waits for it."""
+    memory[:: mmap.PAGESIZE] = 0
