@@ -7,7 +7,7 @@ numbers are a segment. Rows only grow, so that two segments merge by putting one
 from array import array
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from itertools import chain
+from itertools import repeat
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -133,27 +133,25 @@ class Postings:
 
     def runs(self, codes: Sequence[int], /) -> list[list[Run]]:
         """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""
-        wanted = np.array(codes, np.int32)
+        segments = self._all()
         found: list[list[Run]] = [[] for _ in codes]
-        for segment in self._all():
-            places = segment.codes.searchsorted(wanted)
-            hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
-            terms: list[int] = hits.tolist()
-            starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
-            for term, start, end in zip(terms, starts.tolist(), ends.tolist(), strict=True):
-                found[term].append(Run(segment.rows[start:end], segment.counts[start:end]))
+        for which, number, start, end in _stand(segments, codes):
+            segment = segments[number]
+            found[which].append(Run(segment.rows[start:end], segment.counts[start:end]))
         return found
 
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
-        runs = self.runs(codes)
-        counts_of = [sum([len(run.rows) for run in each]) if each else 0 for each in runs]
-        every = list(chain.from_iterable(runs))
-        if not every:
+        segments = self._all()
+        stand = _stand(segments, codes)
+        counts_of = [0] * len(codes)
+        if not stand:
             return Found(*_NOTHING, counts_of)
+        for which, _, start, end in stand:
+            counts_of[which] += end - start
         terms = np.arange(len(codes)).repeat(counts_of)
-        held, often = zip(*every, strict=True)
-        rows, counts = np.concatenate(held, dtype=np.int64), np.concatenate(often)
+        rows = np.concatenate([segments[number].rows[start:end] for _, number, start, end in stand], dtype=np.int64)
+        counts = np.concatenate([segments[number].counts[start:end] for _, number, start, end in stand])
         if alive is not None:
             living = alive.take(rows)
             terms, rows, counts = terms[living], rows[living], counts[living]
@@ -190,6 +188,19 @@ class Postings:
 
     def _sealed(self) -> Segment:
         return segment_of(np.sort(np.frombuffer(self._live, np.uint64)))
+
+
+def _stand(segments: Sequence[Segment], codes: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    """Return where the postings of `codes` stand: of which code, in which segment, from where until where; in order."""
+    wanted = np.array(codes, np.int32)
+    found: list[tuple[int, int, int, int]] = []
+    for number, segment in enumerate(segments):
+        places = segment.codes.searchsorted(wanted)
+        hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
+        starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
+        found += zip(hits.tolist(), repeat(number), starts.tolist(), ends.tolist())
+    found.sort()
+    return found
 
 
 def merged(segments: Sequence[Segment], alive: NDArray[np.bool_], /) -> list[Segment]:

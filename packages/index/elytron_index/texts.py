@@ -215,11 +215,11 @@ def kin_of(state: State, word: str, weight: float, /) -> Mapping[str, float]:
     kindred = kin.of(word) if weight else None
     if not kindred:
         return {}
-    known, speakers = state.postings.vocabulary, state.speakers_of
+    speakers = state.speakers_of
     return {
-        other: weight * alike
-        for other, alike in kindred.items()
-        if other in known and (other not in speakers or not _is_name(state, other))
+        other: weight * kindred[other]
+        for other in state.postings.vocabulary.among(kindred)
+        if other not in speakers or not _is_name(state, other)
     }
 
 

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 TERM_BYTES = 160
 """About what a term takes in the dictionary."""
+_FEW = 64
+"""So many terms are looked up one by one: those that are not there are remembered."""
 _MISSED_MOST = 1_024
 """So many terms that are not there are remembered, at the most."""
 _CODEC = ("utf-8", "surrogatepass")
@@ -101,10 +103,13 @@ class Vocabulary:
         return default if number is None else number
 
     def among(self, terms: Iterable[str], /) -> list[str]:
-        """Return those of `terms` that have a number, many of which have none."""
+        """Return those of `terms` that have a number, in their order."""
         if self._kept is None:
-            return [term for term in terms if term in self.known]
+            known = self.known
+            return [term for term in terms if term in known]
         asked = list(terms)
+        if len(asked) <= _FEW:
+            return [term for term in asked if term in self]
         checks = np.fromiter((crc32(term.encode(*_CODEC)) for term in asked), np.uint32, len(asked))
         places = self._kept.checks.searchsorted(checks)
         likely = np.append(self._kept.checks, 0).take(places) == checks
