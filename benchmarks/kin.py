@@ -47,7 +47,7 @@ def main() -> int:
     given = parser.parse_args()
     table = _shipped() if given.folder is None else asyncio.run(_made(given.folder))
     stems, starts, others, likeness, senses = _with_kinds(*table)
-    np.savez_compressed(
+    np.savez(  # not compressed: each process that recalls would wait for it
         given.output,
         words=np.frombuffer("\n".join(stems).encode("ascii"), np.uint8),
         starts=np.array(starts, "<i4"),
