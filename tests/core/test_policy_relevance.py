@@ -33,7 +33,7 @@ NONE = Nearest(
         (NONE._replace(share=0.2, unheard=2, wants_several=True), False),
         (NONE._replace(gist=0.5, unheard=2), True),
         (NONE._replace(gist=0.45), False),
-        (NONE._replace(gist=0.9, searched=5), False),
+        (NONE._replace(gist=0.5, searched=5), True),
         (NONE._replace(terms=3, matched=1.0, searched=5), True),
         (NONE._replace(terms=3, matched=1.0), False),
         (NONE._replace(terms=0, searched=5), False),

@@ -133,9 +133,9 @@ def _is_relevant(nearest: Nearest, bounds: Relevance) -> bool:
         return True
     if nearest.wants_several and nearest.share >= bounds.share_several:
         return True
-    is_few = nearest.searched < bounds.few
-    if not is_few and nearest.gist >= bounds.gist:
+    if nearest.gist >= bounds.gist:
         return True
+    is_few = nearest.searched < bounds.few
     if is_few and nearest.terms and nearest.matched / nearest.terms >= bounds.counted:
         return True
     more = 0.0 if is_few or nearest.wants_guess else _more(nearest, bounds)
