@@ -48,6 +48,13 @@ class GroupCommitter:
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
+        self._is_given = False
+        self._unheard = 0
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the thread has nothing to do, and all callers of what it wrote have had their answers or gone."""
+        return not self._is_given and not self._unheard
 
     @property
     def is_idle(self) -> bool:
@@ -75,7 +82,11 @@ class GroupCommitter:
             self._idle.clear()
             # Not at once: what others have to commit in the same turn of the loop shares the flush.
             self._loop.call_soon(self._hand_over)
-        return await answer
+        self._unheard += 1
+        try:
+            return await answer
+        finally:
+            self._unheard -= 1
 
     async def close(self) -> None:
         """Finish what was accepted, refuse the rest."""
@@ -83,6 +94,7 @@ class GroupCommitter:
         await self._idle.wait()
 
     def _hand_over(self) -> None:
+        self._is_given = False
         group = self._take()
         if group:
             self._give(partial(self._write_group, group), otherwise=group)
@@ -102,6 +114,7 @@ class GroupCommitter:
         return group
 
     def _give(self, work: Work, /, *, otherwise: Sequence[Waiting] = ()) -> None:
+        self._is_given = True
         try:
             self._submit(work)
         except StoreClosed as closed:
@@ -121,6 +134,7 @@ class GroupCommitter:
         self._call_loop(self._tell, group, outcomes)
 
     def _tell(self, group: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
+        self._is_given = False
         work = self._between()
         if work is None and self._waits_much():
             # The thread goes on while the callers told do what they have to do next.

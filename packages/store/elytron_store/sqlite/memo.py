@@ -2,7 +2,7 @@
 
 Of a space everything stands while nobody has committed anything, and while its journal ends as it did then: every
 change of a document leaves an entry. Where this handle alone has committed to the space, what it did not write stands
-too.
+too; and where nobody else has committed to the file at all, it knows how the journal ends without looking.
 
 What was read or written a moment ago still lies in memory, the system's or SQLite's own. When somebody has committed
 since, small reads of that kind are done again where they are asked for: waiting for a thread would take several times
@@ -37,6 +37,10 @@ Look = tuple[SpaceId, int, int]
 Scan = tuple[SpaceId, Page]
 
 
+Others = Callable[[], int | None]
+"""Tells a number that is another when others than this handle have committed; None where it cannot tell now."""
+
+
 class _Recent(Generic[KeyT]):
     """The keys that were noted last, up to a bound."""
 
@@ -66,11 +70,13 @@ class _Recent(Generic[KeyT]):
 class _Stand:
     """What was read of a space while its journal ended with `mark` (None: nobody has looked).
 
-    At `version` of the file it is known to stand; at another, when the journal still ends so.
+    At `version` of the file it is known to stand; at another, when the journal still ends so. That is known while
+    `others` is told: this handle keeps the mark itself.
     """
 
     mark: JournalEntry | None
     version: int
+    others: int | None = None
     documents: OrderedDict[Ref, Document | None] = field(default_factory=OrderedDict[Ref, Document | None])
     scans: dict[Page, Sequence[Document]] = field(default_factory=dict[Page, Sequence[Document]])
 
@@ -91,8 +97,9 @@ class Memo:
     changed the file since: that reads shared memory, no disk. Every other handle and process is seen that way.
     """
 
-    def __init__(self, watch: Raw, /) -> None:
+    def __init__(self, watch: Raw, /, *, others: Others = lambda: None) -> None:
         self._watch = watch
+        self._others = others
         self._asking = watch.cursor()
         watch.set_progress_handler(self._is_late, _STEPS)
         self._until = math.inf
@@ -123,6 +130,10 @@ class Memo:
         if entries is not None or not version:
             return entries
         space, after, limit = look
+        stand = self._stands.get(space)
+        mark = stand.mark if stand is not None else None
+        if stand is not None and mark is not None and after >= mark.sequence - 1 and self._ends_so(stand, version):
+            return [mark] if after < mark.sequence else []
         few = min(limit, limits.STORE_MEMO_AT_ONCE)
         read = self._here if space in self._looked else self._swiftly
         entries = read(reading.journal, space, after, few)
@@ -180,13 +191,13 @@ class Memo:
         if not version or version != self._version or len(entries) > 1:
             return
         _put(self._looks, look, entries, most=limits.STORE_MEMO_LOOKS)
+        others = self._others()
         # Only where nobody has committed since is this where the journal ended at that version.
         if len(entries) == 1 < limit and self.version() == version:
             (mark,), stand = entries, self._stands.get(space)
-            if stand is not None and (stand.mark == mark or (stand.mark is None and stand.version == version)):
-                stand.mark, stand.version = mark, version
-            else:
-                self._begin(space, mark, version)
+            if stand is None or not (stand.mark == mark or (stand.mark is None and stand.version == version)):
+                stand = self._begin(space, mark, version)
+            stand.mark, stand.version, stand.others = mark, version, others
 
     def keep_documents(
         self, version: int, space: SpaceId, refs: Sequence[Ref], documents: Sequence[Document | None], /
@@ -243,6 +254,15 @@ class Memo:
             stand.scans = {page: kept for page, kept in stand.scans.items() if page.collection not in collections}
         self._count += len(stand)
 
+    def lose(self, space: SpaceId, /) -> None:
+        """Take note that a batch was given to be written of which nobody knows what became."""
+        self._drop(space)
+
+    def doubt(self) -> None:
+        """Take note that something else than a batch is written, and none of it told here."""
+        for stand in self._stands.values():
+            stand.others = None
+
     def forget(self) -> None:
         """Keep nothing."""
         self._looks.clear()
@@ -261,11 +281,20 @@ class Memo:
         stand = self._stands.get(space)
         if stand is None:
             return self._begin(space, None, version)
-        if stand.version != version:
-            if not stand or stand.mark is None or not self._ends(space, stand.mark) or self.version() != version:
+        if not self._ends_so(stand, version):
+            if not stand or stand.mark is None or not self._ends(space, stand.mark):
                 return self._begin(space, None, version)
-            stand.version = version
+            others = self._others()
+            if self.version() != version:
+                return self._begin(space, None, version)
+            stand.version, stand.others = version, others
         return stand
+
+    def _ends_so(self, stand: _Stand, version: int) -> bool:
+        """Tell whether the journal is known to end with the mark at `version`: nobody but this handle has committed."""
+        if stand.version != version and stand.others is not None and self._others() == stand.others:
+            stand.version = version
+        return stand.version == version
 
     def _ends(self, space: SpaceId, mark: JournalEntry) -> bool:
         """Tell whether the journal ends with `mark`."""

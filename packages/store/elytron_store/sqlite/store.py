@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Self, TypeVar, TypeVarTuple
 
 from elytron_core import limits
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
+from elytron_core.errors import StoreClosed, StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
@@ -25,19 +24,18 @@ from elytron_core.ports.store import (
 )
 from elytron_store import rules
 from elytron_store.durability import Durability
-from elytron_store.grouping import GroupCommitter, Outcome, Work
-from elytron_store.sqlite import blobs, checking, erasing, opening, reading, writing
-from elytron_store.sqlite.connection import Connection, transaction
+from elytron_store.sqlite import blobs, checking, erasing, opening, reading
+from elytron_store.sqlite.connection import Connection
 from elytron_store.sqlite.driver import ERRORS, Access, Library, Raw, translate
 from elytron_store.sqlite.driver import library as default_library
 from elytron_store.sqlite.memo import Memo
 from elytron_store.sqlite.opening import Wanted
 from elytron_store.sqlite.schema import STEPS, Step
+from elytron_store.sqlite.writer import Writer
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_ENGINE = "sqlite"
 _READERS = 2
 
 
@@ -50,26 +48,16 @@ class SqliteStore:
     """
 
     def __init__(
-        self,
-        writer: Connection,
-        readers: Sequence[Connection],
-        memo: Memo | None,
-        /,
-        *,
-        clock: Clock,
-        access: Access,
+        self, writer: Writer, readers: Sequence[Connection], watch: Raw | None, /, *, clock: Clock, access: Access
     ) -> None:
-        self._memo = memo
+        self._memo = Memo(watch, others=writer.others) if watch is not None else None
         self._writer = writer
-        self._readers = readers or (writer,)
+        self._readers = readers or (writer.connection,)
         self._reads = [0] * len(self._readers)
         self._clock = clock
         self._access = access
         self._process = os.getpid()
-        self._answers = 0
         self._closed = False
-        self._failed: StoreFailed | StoreReadOnly | None = None
-        self._group = GroupCommitter(self._apply, engine=_ENGINE, submit=writer.give, between=self._between)
 
     @classmethod
     async def open(
@@ -123,7 +111,7 @@ class SqliteStore:
 
     async def note_opening(self, at: Instant, /) -> None:
         """Have the store say that it was opened at `at`, and sweep out what died long before; what is read is left."""
-        if self._failed is None:
+        if self._writer.takes_writes:
             await self._write(opening.note, self._access, at)
 
     @classmethod
@@ -131,28 +119,33 @@ class SqliteStore:
         used, path = wanted.library, wanted.path
         opened: list[Connection] = []
         try:
-            writer = await _connect(opened, way.connector)
-            access = await writer.run(way.prepare, wanted)
+            connection = await _connect(opened, way.connector)
+            access = await connection.run(way.prepare, wanted)
             read = partial(opening.connect_reader, used, path, wanted.busy_wait_s)
             beside = [await _connect(opened, read) for _ in range(way.readers)]
             # Without a WAL every question would lock the file.
-            memo = Memo(opening.connect_reader(used, path, 0.0)) if way.readers and access.mode == "wal" else None
+            watch = opening.connect_reader(used, path, 0.0) if way.readers and access.mode == "wal" else None
         except BaseException as error:
             for connection in opened:
                 await connection.close()
             if isinstance(error, ERRORS):
                 raise translate(error, doing=f"opening {str(path)!r}") from error
             raise
-        store = cls(writer, beside, memo, clock=clock, access=access)
-        store._failed = way.refused
-        return store
+        writer = Writer(connection, clock=clock, access=access, refused=way.refused)
+        return cls(writer, beside, watch, clock=clock, access=access)
 
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()
         validate(batch)
-        committed = await self._group.commit(batch)
-        if self._memo is not None:
-            self._memo.written(batch, committed)
+        memo = self._memo
+        if memo is None:
+            return await self._writer.commit(batch)
+        try:
+            committed = await self._writer.commit(batch)
+        except BaseException:
+            memo.lose(batch.space)
+            raise
+        memo.written(batch, committed)
         return committed
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
@@ -256,14 +249,8 @@ class SqliteStore:
         self._closed = True
         if self._memo is not None:
             self._memo.close()
-        await self._group.close()
-        # Best effort: a store closed without these is whole, only larger.
-        with suppress(ElytronError, *ERRORS):
-            if self._answers:
-                await self._writer.run(writing.forget_answers, self._access, self._expired())
-            if self._access.mode == "wal":
-                await self._writer.run(_cut_at_once)
-        for connection in dict.fromkeys((*self._readers, self._writer)):
+        await self._writer.finish()
+        for connection in dict.fromkeys((*self._readers, self._writer.connection)):
             await connection.close()
 
     def _require_open(self) -> None:
@@ -271,29 +258,6 @@ class SqliteStore:
             raise StoreClosed
         if os.getpid() != self._process:
             raise StoreUnavailable("this sqlite store was opened before the process forked: open it again in the child")
-
-    def _expired(self) -> int:
-        return self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
-
-    def _apply(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        """Write a group; runs on the writer's thread."""
-        raw = self._writer.require_raw()
-        try:
-            outcomes = self._guard(lambda: writing.apply_group(raw, self._access, batches), doing="committing")
-        except ElytronError:
-            raise
-        except Exception as error:
-            self._failed = StoreFailed(engine=_ENGINE, doing="committing")
-            raise self._failed from error
-        self._answers += sum(batch.idempotency is not None for batch in batches)
-        return outcomes
-
-    def _between(self) -> Work | None:
-        if self._answers < limits.STORE_FORGET_EVERY:
-            return None
-        self._answers = 0
-        raw = self._writer.require_raw()
-        return lambda: writing.forget_answers(raw, self._access, self._expired())
 
     async def _read(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function` on the read connection with the fewest callers."""
@@ -308,36 +272,15 @@ class SqliteStore:
 
     async def _write(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function`, which brings its own transactions, on the write connection."""
-
-        def call(raw: Raw) -> T:
-            return self._guard(lambda: function(raw, *args), doing="writing")
-
-        return await self._writer.run(call)
-
-    def _guard(self, write: Callable[[], T], /, *, doing: str) -> T:
-        """Return what `write` returns; runs on the writer's thread. Nothing is written once a write failed.
-
-        Nobody can say what of the failed one reached the device.
-        """
-        if self._failed is not None:
-            raise self._failed
-        try:
-            return write()
-        except ERRORS as error:
-            refused = translate(error, doing=doing)
-            if isinstance(refused, StoreFailed):
-                self._failed = refused
-            raise refused from error
+        if self._memo is not None:
+            self._memo.doubt()
+        return await self._writer.run(function, *args)
 
     async def _change(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function` on the write connection in a transaction of its own."""
-        access = self._access
-
-        def call(raw: Raw) -> T:
-            with transaction(raw, access):
-                return function(raw, *args)
-
-        return await self._write(call)
+        if self._memo is not None:
+            self._memo.doubt()
+        return await self._writer.change(function, *args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +305,3 @@ async def _connect(opened: list[Connection], connector: Callable[[], Raw]) -> Co
         raise
     opened.append(connection)
     return connection
-
-
-def _cut_at_once(raw: Raw) -> None:
-    erasing.cut(raw, wait_s=0.0)
