@@ -160,6 +160,22 @@ def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_abo
     assert {found.signals.standing for text, found in heeding.items() if text != wish} == {0.0}
 
 
+def test_what_is_wished_for_an_occasion_is_weighed_where_the_query_is_about_it() -> None:
+    wish = "When I ask about the ferry, name the pier too."
+    units = [
+        unit(1, wish, thread="before"),
+        unit(2, "A blue boat.", role="assistant"),
+        unit(3, "Tickets are sold at six."),
+    ]
+
+    def weighed(query: str) -> dict[str, float]:
+        found = by_text(units, IndexQuery(text=query, limit=3, heeds=Trait.OCCASIONAL))
+        return {text: each.signals.standing for text, each in found.items() if each.signals.standing}
+
+    assert weighed("When does the ferry leave?") == {wish: 0.5}
+    assert weighed("What is sold when?") == {}
+
+
 def test_of_somebody_it_is_told_where_he_talks_himself() -> None:
     units = [
         unit(1, "Hello there.", thread="his", speaker="Noor"),

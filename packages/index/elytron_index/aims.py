@@ -24,6 +24,10 @@ _BEFORE_MS: Final = 3 * _DAY_MS
 _BEFORE_WORTH: Final = 0.2
 _AGAIN_MOST: Final = 2
 _TELLING: Final = 0.5
+_OCCASION: Final = 0.3
+"""A query is about the occasion of a wish that holds such a share of what it asks;"""
+_OCCASION_WORTH: Final = 0.5
+"""that wish counts so much, for the query asks for something else as well."""
 _HEEDED: Final = 5
 """So much of what is to hold is heeded in full: an answer cannot follow everything that was ever wished,"""
 _HEEDED_FURTHER: Final = 0.5
@@ -54,6 +58,14 @@ def later(text: Floats, at: NDArray[np.int64], /) -> Floats:
 def fitting(columns: Columns, traits: Trait, rows: Rows, /) -> Mask:
     """Return which of `rows` have one of `traits`."""
     return (columns.traits.take(rows) & int(traits)) != 0
+
+
+def heeded(columns: Columns, heeds: Trait, pool: Rows, coverage: Floats, /) -> Floats:
+    """Return how far what each of `pool` wishes is heeded: for an occasion, only where the query is about it."""
+    wished = fitting(columns, heeds, pool)
+    if Trait.STANDING in heeds:
+        return wished.astype(np.float64)
+    return np.where(wished & (coverage >= _OCCASION), _OCCASION_WORTH, 0.0)
 
 
 def in_talks_of(named: Mask, threads: NDArray[np.int32], /) -> Mask:

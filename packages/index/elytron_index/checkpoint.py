@@ -29,7 +29,7 @@ from elytron_index.vocabulary import KEPT_DTYPES, KeptTerms, Vocabulary
 
 Bytes = bytes | bytearray | mmap
 
-FORMAT = 10
+FORMAT = 11
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"

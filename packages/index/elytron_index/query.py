@@ -85,8 +85,9 @@ class IndexQuery:
     """A search. `vector` is a model's id and the query's embedding, compared with units of that model alone.
 
     `now` and `half_life_ms` give the recency signal, `spans` the date signal; `fits` are the traits that an answer is
-    likely to have, `heeds` those that count whatever the text is about. `owner` is whose words count more where people
-    talk with assistants. Without text and vector every unit that passes the filters is a candidate.
+    likely to have, `heeds` those that count whatever the text is about, but for what is wished for one occasion: that
+    counts where the query is about it. `owner` is whose words count more where people talk with assistants. Without
+    text and vector every unit that passes the filters is a candidate.
     """
 
     text: str
@@ -158,7 +159,8 @@ class Signals(NamedTuple, Generic[Number]):
     owner: Number
     """1 where the role is the one whose words the query is after, in spaces where both speak."""
     standing: Number
-    """1 where the text, by whom the query is after, says what is to hold from now on, and the query heeds that."""
+    """1 where the text, by whom the query is after, says what is to hold from now on, and the query heeds that; half
+    where it heeds what is wished for one occasion, and is about that."""
     date: Number
     """1 within a time that the query speaks of, less for two weeks after it and three days before."""
     fits: Number

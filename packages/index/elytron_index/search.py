@@ -13,6 +13,7 @@ import numpy as np
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.policy.sentences import LONG_CHARS
+from elytron_core.text.telling import Trait
 from elytron_index import aims, gist, masks
 from elytron_index.columns import Mask
 from elytron_index.nearness import Nearness, nearness
@@ -98,7 +99,7 @@ def _pool(
     mark[speaking if is_one else said.telling(asked, wanted)] = True
     if near is not None:
         mark[near.nearest(asked, wanted)] = True
-    if query.heeds:
+    if Trait.STANDING in query.heeds:
         rows = asked.nonzero()[0]
         mark[rows[aims.fitting(state.columns, query.heeds, rows)][-_STANDING:]] = True
     mark &= asked
@@ -143,7 +144,7 @@ def _weigh(
         if owned.any() and not owned.all():
             s.owner[:] = owned
         if query.heeds:
-            s.standing[:] = owned & aims.fitting(columns, query.heeds, pool)
+            s.standing[:] = owned * aims.heeded(columns, query.heeds, pool, s.coverage)
     at = columns.at.take(pool)
     if query.spans:
         s.date[:] = aims.dates(query.spans, at)
@@ -211,7 +212,7 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
         score += weights.present * aims.in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
     own = weights.speaker * s.speaker + weights.owner * s.owner
     score += own + weights.date * s.date if query.spans else own
-    if query.heeds:
+    if query.heeds and s.standing.any():
         score += weights.standing * aims.foremost(state.columns, pool, score, s.standing)
     if weights.later or weights.recency:
         score += weights.later * s.later + weights.recency * s.recency

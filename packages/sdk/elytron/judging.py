@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from elytron_core.contracts.recalling import Doubt, Plane
 from elytron_core.policy import relevance
 from elytron_core.policy.query_types import Question
+from elytron_core.text.telling import Trait
 from elytron_index import Candidates
 from elytron_index.space import SpaceIndex
 
@@ -49,7 +50,7 @@ def nearest_of(found: Candidates, question: Question, /) -> relevance.Nearest:
         unheard=found.unheard.known,
         is_paired=2 * sum(map(str.isascii, found.terms)) < len(found.terms),
         wants_guess=question.wants_guess,
-        is_heeded=bool(highs.standing),
+        is_heeded=bool(highs.standing) and Trait.STANDING in question.heeds,
         is_retold=question.retells,
         wants_several=question.wants_several,
     )

@@ -38,7 +38,8 @@ class Question(NamedTuple):
     fits: Trait
     """What the answer is likely to have in it; nothing where any text will do."""
     heeds: Trait
-    """What is to be heeded whatever it is about: where something is to be made or advised, what holds from now on."""
+    """What holds from now on: all of it where something is to be made or advised, whatever it is about; otherwise what
+    is to hold on the occasion that the question is about."""
     wants_several: bool
     """Whether the answer is likely to stand in several places: a list, a count, what two have in common."""
     owner: Owner
@@ -98,24 +99,57 @@ _OF_ASSISTANT = re.compile(
     r"|\byour (?:suggestion|recommendation|advice|answer|response|explanation|proposal|list)|你(?:建议|推荐|说过|告诉)",
 )
 
+_MADE: Final = (
+    "book|brainstorm|build|buy|choose|come up with|compare|compose|convert|cook|create|design|draft|edit|explain"
+    "|find (?:me|us|an?|some|something)|give|help|make|order|organi[sz]e|outline|phrase|pick|plan|prepare|propose"
+    "|put together|rank|recommend|reply|rewrite|show|sketch|suggest|teach|translate|turn"
+    r"|walk (?:me|us) through (?:how to|\w+ing)|word|write"
+)
+_MAKINGS: Final = (
+    "breakfast|lunch|dinner|supper|snacks?|meals?|gifts?|presents?|recipes?|menu|playlist|outfit|itinerary"
+    "|packing list|workout|names?|titles?|captions?|slogans?|questions|speech|toast"
+)
 _REQUEST = re.compile(
-    r"^(?:please|(?:can|could|would|will) you|suggest|recommend|show|help|give|write|explain|draft|make|create|design"
-    r"|compare"
-    r"|i need|i want|i(?:'d| would) like|i'm (?:thinking|planning|looking|trying|going|considering)"
-    r"|how (?:do|should|can|could|would|might|to)|when does one|what (?:should|could|can|would)"
-    r"|what(?:'s| is| are) (?:the best|a good|some|good|the steps|known|the difference)"
-    r"|what (?:steps|strategies|ways|options|approach) \w+|what (?:does|do) .*\bmean"
-    r"|why (?:does|do|is|are|am|isn't|doesn't|can't|won't) (?:the|an?|this|that|it|i|my)|how does .*\bwork"
-    r"|(?:should|can|could|may|would) (?:i|we|one|an?)|(?:is|would) it (?:\w+ )?(?:okay|safe|wise|worth|better)"
-    r"|(?:which|what|where|who|when)\b.* (?:(?:should|could|can|would) (?:i|we|one|suit|be)|would you"
-    r"|do you suggest))\b"
+    # What somebody is asked to do, wherever a sentence begins, and whoever is asked.
+    rf"(?:^|[.!?:;,] (?:and |so |but )?)(?:(?:please|pls|ok|hey|now|let's|(?:can|could|would|will) you(?: please)?) )*"
+    rf"(?:(?:{_MADE})\b"
+    r"|(?:please|(?:can|could|would|will) you|let's) \w"
+    # What he needs, or is about to do.
+    r"|(?:i|we) (?:need|want|would like|have to (?:write|pick|choose|cook|buy|make|decide)|can't decide)\b|(?:i"
+    r"|we)'d like\b"
+    r"|need (?:an?|some|help)\b|(?:i'm |we're )?(?:thinking|planning|looking|trying|going|considering|deciding|torn"
+    r"|unsure)\b"
+    # What is to be, can be or is good to be done; what something means.
+    r"|how (?:do|should|can|could|would|might|to)\b|when does one\b|what (?:should|shall|could|can|would|to)\b"
+    r"|what(?:'s| is| are) (?:the best|an? good|an? nice|some|good|my options|the steps|known|the difference)\b"
+    r"|what(?:'s| is) an? [\w-]+(?: [\w-]+)?\W*$"
+    r"|how (?:much|many|long|often) .*\b(?:do|should|would) (?:i|we) need\b|what (?:steps|strategies|ways|options"
+    r"|approach) \w+|what goes\b|what (?:does|do) .*\bmean\b"
+    r"|why (?:does|do|is|are|am|isn't|doesn't|can't|won't) (?:the|an?|this|that|it|i|my)\b|how does .*\bwork\b"
+    r"|(?:should|shall) \w+|(?:can|could|may|would) (?:i|we|one|an?)\b|(?:is|would) it (?:\w+ )?(?:okay|safe|wise"
+    r"|worth|better)\b"
+    r"|(?:is|are) there (?:an?|any|some|something) (?:good|nice|decent|cheap|quick|easy|better|other|simple|way"
+    r"|place)\b"
+    r"|(?:got|know|have you|do you (?:have|know)) (?:an?|any|some|something)\b"
+    r"|(?:which|what|where|who|when)\b.* (?:(?:should|shall|could|can|would) (?:i|we|one|suit|be)|would you"
+    r"|do you suggest"
+    r"|suits? (?:me|us)|is (?:best|right|better) for)\b"
+    # The thing alone: "three names for a boat", "something to read".
+    rf"|(?:(?:an?|some|any|\d+|two|three|four|five|six|ten|good|quick|easy|cheap|simple"
+    rf"|nice) )*(?:\w+ )?(?:{_MAKINGS})"
+    r" (?:for|to|with|under)\b"
+    r"|(?:an?|some|\d+|two|three|four|five|six|ten) (?:[\w-]+ ){1,3}for (?:an?|the|my|our|tomorrow|tonight|next"
+    r"|sunday)\b(?!.*\?)"
+    r"|(?:something|anything|somewhere) (?:\w+ )?(?:to|for|with)\b)"
     r"|\bwhat (?:now|can be done|do you (?:think|suggest|recommend)|would you|is (?:going on|wrong))\b"
-    r"|\bwhat's (?:going on|wrong)\b|\b(?:worth a look|(?:good|bad) idea)\b"
-    r"|\b(?:any|some) (?:\w+ )?(?:ideas?|tips?|suggestions?|advice|recommendations?)\b|推荐|建议|怎么做|帮我",
+    r"|\bwhat's (?:going on|wrong)\b|\b(?:worth a look|(?:good|bad) idea|right for (?:me|us))\b"
+    r"|^(?!(?:where|who|when|why)\b|.*\b(?:was|were)\b)(?:[\w'-]+ ){0,3}(?:ideas?|tips?|suggestions?|advice"
+    r"|recommendations?|inspiration) (?:for|on|about)\b"
+    r"|\b(?:any|some) (?:\w+ )?(?:ideas?|tips?|suggestions?|advice|recommendations?|thoughts)\b|推荐|建议|怎么做|帮我",
 )
 _OF_PAST = re.compile(
     r"\b(?:did|said|told|mention\w*|earlier|previous\w*|last time|so far|remind|recall|summar\w+|overview"
-    r"|(?:in|what|which) (?:\w+ )?order)\b"
+    r"|(?:in|into|what|which) (?:\w+ )?order)\b"
     r"|说过|总结"
 )
 _NO_WORD: Final = " ?!.,:;？！。，"
@@ -140,20 +174,26 @@ def read(text: str, now: Instant, /) -> Question:
         fits |= Trait.QUOTE
     is_to_somebody = "you" in lowered or "你" in lowered
     owner = Owner.ASSISTANT if is_to_somebody and _OF_ASSISTANT.search(lowered) else Owner.USER
-    heeds = Trait.STANDING if _REQUEST.search(lowered) and not _OF_PAST.search(lowered) else Trait.NOTHING
+    is_request = _REQUEST.search(lowered) is not None and _OF_PAST.search(lowered) is None
     spans = spans_in(text, now)
     return Question(
         _looked_for(text, lowered),
         fits,
-        heeds,
+        _heeded(owner, is_request=is_request),
         several,
         owner,
         _version(lowered),
         spans,
         _GUESS.search(lowered) is not None,
         is_retold,
-        None if spans or heeds else anchor_in(text, lowered),
+        None if spans or is_request else anchor_in(text, lowered),
     )
+
+
+def _heeded(owner: Owner, /, *, is_request: bool) -> Trait:
+    if is_request:
+        return Trait.STANDING
+    return Trait.OCCASIONAL if owner is Owner.USER else Trait.NOTHING
 
 
 def _looked_for(text: str, lowered: str) -> str:

@@ -8,6 +8,9 @@ import re
 from enum import IntFlag
 from typing import Final, NamedTuple
 
+from elytron_core.text.lasting import SIGNS as LASTING_SIGNS
+from elytron_core.text.lasting import Lasting, lasting
+
 
 class Trait(IntFlag):
     """What a text has in it; an index keeps the sum."""
@@ -21,6 +24,8 @@ class Trait(IntFlag):
     ENDS_ASKING = 32
     CHANGE = 64
     STANDING = 128
+    OCCASIONAL = 256
+    """What is to hold holds whenever something is asked for or spoken of."""
 
 
 class Telling(NamedTuple):
@@ -48,69 +53,20 @@ _CHANGES = """
 actually anymore became changed correction corrected instead longer moved new newly now postponed renamed replaced
 rescheduled switched update updated
 """
-_STANDINGS = """
-allergic always avoid can't cannot detest dislike don't favorite favourite hate intolerant leave never not now please
-prefer preference rather vegan vegetarian when whenever
-"""
-"""An ASCII text without these says nothing that is to hold from now on."""
 _SELF = "i i'm i've i'd i'll me mine my our us we we'll we're we've"
 _YOU = "you you'll you're you've your yours"
 _REPLIES = """
 absolutely awesome aww congrats congratulations cool definitely glad great no ok okay sounds sure thank thanks that's
 totally wow yeah yep yes
 """
-_TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _STANDING_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS = (
-    frozenset(words.split()) for words in (_TIMES, _NUMBERS, _CHANGES, _STANDINGS, _SELF, _YOU, _REPLIES)
+_TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS = (
+    frozenset(words.split()) for words in (_TIMES, _NUMBERS, _CHANGES, _SELF, _YOU, _REPLIES)
 )
 _WORD = re.compile(r"[a-z0-9][a-z0-9']*")
 _NAME = re.compile(r" (?<=[a-z] )[A-Z][a-z]+(?![a-z]*[!,?])")
 """A capital inside a sentence; not who is called: "Hey Ada,". It begins with what can be looked for fast, a space."""
 _QUOTE = re.compile(r"[\"“「《][^\"”」》]{2,80}[\"”」》]")
-_STANDING = re.compile(
-    r"(?:^|[.!?:;,] |\band )(?:please )?(?:always|never|avoid|don't|do not) (?:ever )?"
-    r"(?!worry|mind|know|think|forget)[a-z]{2,}\b"
-    r"|\bplease (?:always|never|avoid|don't|do not|only|make sure|stick to|keep|include|use|answer|reply|respond|spell"
-    r"|address|cite|format|phrase)\b"
-    r"|\b(?:i|we) (?:always|never) (?:use|eat|drink|take|want|buy|do|work|like|go)\b"
-    r"|\b(?:i|we)(?: (?:really|strongly|usually|generally|much|still|also))? (?:prefer|avoid|dislike|hate|detest)\b"
-    r"|\b(?:i|we) (?:don't|do not|can't|cannot) (?:really )?(?:like|enjoy|eat|drink|stand|bear|tolerate|digest)\b"
-    r"|\b(?:i|we)(?:'d| would) (?:much |always )?rather\b"
-    r"|\bwhen i (?:ask|mention)\b"
-    r"|\b(?:from now on|whenever|my preference|my favou?rite|leave out|(?:can't|cannot) (?:stand|eat|bear))\b"
-    r"|\b(?:am|i'm|is) (?:allergic|vegetarian|vegan|intolerant)\b"
-    r"|请(?:总是|始终|一律|务必|不要|别|用|叫我)|以后(?:都|请|一律|不要|别|用)|(?:永远|千万|一律)(?:不要|别|用)|(?:总是|始终)用"
-    r"|不要再?给我|我(?:更|最|很|不|一直)?喜欢|我(?:讨厌|不爱|吃素|过敏|只[吃喝用])|我对.{1,12}过敏"
-    r"|我(?:从来?)?(?:不|不能|不可以)[吃喝]",
-    re.IGNORECASE,
-)
-"""How people say what is to hold from now on: wishes for answers, tastes, what they cannot have."""
-_SHOWN: Final = (
-    "(?:show|give|compare|write|explain|answer|reply|respond|talk|tell|suggest|recommend|propose|mention|list|quote|cite"
-    "|describe|discuss|present|summari[sz]e|translate|calculate|format|introduce|review|plan|draft|offer|refer)"
-)
-_ANSWERS: Final = re.compile(
-    r"\b(?:each|every|all) (?:of )?(?:your |the )?(?:answers?|repl(?:y|ies)|responses?|explanations?)\b"
-    r"|\b(?:answers|replies|responses|explanations) (?:to be|should|must|ought)\b"
-)
-_STANDING_BY: Final = {
-    "when": re.compile(rf"when you {_SHOWN}\b"),
-    "if": re.compile(rf"if (?:i (?:ask|mention|bring up)|you {_SHOWN})\b"),
-    "every": re.compile(rf"every time (?:i (?:ask|mention|bring up)|you {_SHOWN})\b"),
-    "each": re.compile(rf"each time (?:i (?:ask|mention|bring up)|you {_SHOWN})\b"),
-    "would": re.compile(r"would (?:be(?: \w+)?|(?:like|love|prefer|appreciate) it) if\b"),
-    "helps": re.compile(r"helps(?: me)?(?: \w+)? (?:if|when) "),
-    "best": re.compile(r"\bi (?:learn|work|think|understand|concentrate) best\b"),
-    "fan": re.compile(r"\b(?:not a|no) (?:\w+ )?fan of\b"),
-    "keen": re.compile(r"\bnot (?:\w+ )?keen on\b"),
-    "anything": re.compile(r"anything but\b"),
-    **dict.fromkeys(("allergic", "allergy", "intolerant", "intolerance"), re.compile("allerg|intoleran")),
-    **dict.fromkeys(("answer", "answers", "reply", "replies", "response", "responses"), _ANSWERS),
-    **dict.fromkeys(("explanation", "explanations"), _ANSWERS),
-}
-"""More ways, each by a word that it has, for small letters: most texts have none of these words."""
-_SIGNS: Final = frozenset(_STANDING_BY).union(
-    _TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _STANDING_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS
-)
+_SIGNS: Final = LASTING_SIGNS.union(_TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS)
 """The words that tell anything; of most texts only a few are looked at any further."""
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
@@ -124,11 +80,11 @@ TOLD_BY_SELF, TOLD_BY_YOU, TOLD_BY_REPLY = 0.1, -0.05, -0.1
 
 
 # As numbers: a flag's own operators make an object each, which is most of the time that reading a text takes.
-_ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE, _STANDING_TRAIT = (
+_ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE, _STANDING_TRAIT, _OCCASIONAL = (
     int(trait)
     for trait in (
         Trait.ASKS, Trait.NUMBER, Trait.TIME, Trait.NAME, Trait.QUOTE, Trait.ENDS_ASKING, Trait.CHANGE,
-        Trait.STANDING,
+        Trait.STANDING, Trait.OCCASIONAL,
     )
 )  # fmt: skip
 
@@ -146,8 +102,7 @@ def read(text: str, /) -> Telling:
     """Return what `text` tells; the same text gives the same in every process."""
     head = text[:READ_CHARS]
     is_ascii = head.isascii()
-    plain = head if is_ascii else head.replace("’", "'")
-    lowered = plain.lower()
+    lowered = (head if is_ascii else head.replace("’", "'")).lower()
     words = _WORD.findall(lowered)
     known = _SIGNS.intersection(words)
     traits = 0
@@ -164,8 +119,8 @@ def read(text: str, /) -> Telling:
         traits |= _CHANGE * (not known.isdisjoint(_CHANGE_WORDS))
     if _NAME.search(head):
         traits |= _NAME_TRAIT
-    if _is_standing(plain, lowered, known, is_ascii=is_ascii):
-        traits |= _STANDING_TRAIT
+    if (lasts := lasting(lowered, known)) is not Lasting.NOT:
+        traits |= _STANDING_TRAIT | (_OCCASIONAL if lasts is Lasting.ON_OCCASION else 0)
     if (not is_ascii or '"' in head) and _QUOTE.search(head):
         traits |= _QUOTE_TRAIT
     if not is_ascii:
@@ -177,12 +132,6 @@ def read(text: str, /) -> Telling:
         told += TOLD_BY_SELF * _share(words, known, _SELF_WORDS) + TOLD_BY_YOU * _share(words, known, _YOU_WORDS)
         told += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
     return Telling(trait, told * min(1.0, FULL_CHARS / max(len(text), 1)))
-
-
-def _is_standing(plain: str, lowered: str, known: frozenset[str], /, *, is_ascii: bool) -> bool:
-    if (not is_ascii or not known.isdisjoint(_STANDING_WORDS)) and _STANDING.search(plain):
-        return True
-    return any(_STANDING_BY[sign].search(lowered) for sign in known if sign in _STANDING_BY)
 
 
 def _share(words: list[str], known: frozenset[str], wanted: frozenset[str]) -> float:

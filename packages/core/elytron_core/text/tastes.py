@@ -1,0 +1,161 @@
+"""How people say what holds of themselves and those close to them: tastes, habits, what they cannot have."""
+
+from typing import Final
+
+from elytron_core.text.ways import PAST, Way
+
+_ILLS: Final = (
+    r"(?:\w+ ){0,2}?(?:allergy|intolerance|asthma|diabetes|co?eliac|epilepsy|migraines|dyslexia|adhd|arthritis|eczema"
+    r"|ibs"
+    r"|vertigo|hay ?fever|blood pressure)\b"
+)
+_DIETS: Final = (
+    r"(?:vegan|vegetarian|veggie|pescatarian|co?eliac|kosher|halal|diabetic|asthmatic|dyslexic|teetotal|sober|muslim"
+    r"|jewish"
+    r"|hindu|buddhist|lactose|gluten|allergic|intolerant)\b"
+)
+_NOT_ONE: Final = (
+    r"\b(?! (?:it|that|this|him|her|them|you|the|an?|any|anything|all|to|so|my|your|much|time|one|or|here|there|up"
+    r"|around)\b)"
+)
+"""Who speaks of this one or that says nothing of the kind."""
+_CANNOT: Final = (
+    r"(?:don'?t|do not|doesn'?t|can'?t|cannot|won'?t|never) (?:really |ever |even )?(?:(?:eats?|drinks?|touch|have"
+    r"|stand"
+    r"|bear|stomach|tolerate|digest|handle|take|do|manage|cope with|deal with|wear|drive|fly|swim|climb|smoke|watch"
+    r"|read"
+    r"|use|like|enjoy|trust|own|cook|celebrate|care for|live without)" + _NOT_ONE + ")"
+)
+
+BY_OPENING: Final = (
+    # What one likes or does, in the present: "I love cardamom", not "I love it"; "I usually walk", not "I always
+    # wanted".
+    Way(
+        "i we",
+        r"(?:(?:really|strongly|much|still|also|just|absolutely|simply|personally|do|both) )*(?:(?:prefer|love|enjoy"
+        r"|hate"
+        r"|dislike|detest|loathe|despise|dread|adore|avoid|swear by|stick to|go for)"
+        r"\b(?! (?:it|that|this|those|him|her|them|you|the idea|how|not to|to (?:say|think|see|hear|know|admit))\b)"
+        r"|(?:always|never|only(?: ever)?|usually|generally|normally|mostly|typically|tend to|rarely|seldom"
+        r"|hardly ever"
+        rf"|try to) (?!{PAST}|(?:just|one|two|a|the|need|know|think|meant|mind|wanted)\b|have (?:one|two|\d"
+        rf"|[a-z]+ty\b|an?\b)|\d)[a-z])",
+    ),
+    # What one does not have or do: "we don't eat", "my son can't have", not "I don't have the key".
+    Way("i we my our his her the", rf"(?:[a-z-]+ ){{0,2}}?{_CANNOT}"),
+    Way(
+        "i we",
+        r"(?:don'?t|do not) (?:eat|drink|fly|drive|smoke|swim|cook|celebrate|answer|work|want (?!to|it|that|the"
+        r"|a)[a-z])",
+    ),
+    # How one reads and works best, what one gets or has, what one gave up.
+    Way(
+        "i we i've we've ive",
+        r"(?:(?:work|read|learn|think|sleep|feel|concentrate|focus|understand|cope|do) (?:best|better|worse|badly"
+        r"|nights)\b"
+        r"|get (?:car|sea|air|motion )?-?(?:sick|dizzy|bored|migraines?|headaches?|anxious|hives|a rash|heartburn"
+        r"|lost)\b"
+        rf"|(?:fast|pray|print everything|keep kosher|keep halal|use a [a-z ]*(?:reader|chair|cane|aid))\b"
+        rf"|(?:have|'?ve got|got|suffer from) (?:an? )?{_ILLS}|(?:have )?(?:been|gone|turned|went) (?:an? )?{_DIETS}"
+        r"|(?:have )?(?:sworn off|gone off|cut out|(?:gave|given) up|quit|stopped) (?!waiting|trying|looking|my|the"
+        r"|it|on|at|by"
+        r"|for|and|a\b|there|here|hope|work)[a-z]|would (?:rather|sooner|never)\b|wouldn'?t (?:be caught|touch"
+        r"|dream of))",
+    ),
+    Way("i'd we'd", r"(?:(?:much |always |far )?(?:rather|sooner)|never|take [^.!?]+ over|go for [^.!?]+ over)\b"),
+    # What one is: "I'm more of a dog person", "I'm terrified of heights", "I am coeliac".
+    Way(
+        "i'm im we're i we my our she he",
+        r"(?:\w+ )??(?:am |are |is )?(?:(?:really|very|quite|also|still|totally|completely) )*(?:not (?:an?|into"
+        r"|big on|keen|one for"
+        r"|fussed|comfortable|good with|much of)\b(?! (?:lot|bit)\b)|an? (?:sucker|stickler|beginner|(?:huge|big"
+        r"|great) fan"
+        r"|(?:\w+ )?(?:person|learner|reader|sleeper|eater|lover|addict|nut|buff|purist))\b|more of an?\b|big on\b"
+        r"|(?:mad|crazy) about\b|obsessed with|addicted to|partial to|into (?!the\b|my\b|it\b)|happiest"
+        r"|(?:scared|afraid|terrified|sick|fond|tired) of (?!it|that|this|him|her)|(?:fine|ok|okay"
+        r"|happy) with [^.!?]+ but not"
+        r"|(?:bad|terrible|hopeless) (?:with|at)|sensitive to|on an? (?:\S+ )?(?:diet|connection|budget)"
+        rf"|(?:colou?r|red.green)[ -]?blind|deaf|blind|hard of hearing|left-handed|(?:strictly |strict )?{_DIETS})",
+    ),
+    # "My stomach won't take it", "my doctor has put me on", "our house style", "my name is spelled".
+    Way(
+        "my our his her",
+        r"(?:\w+ ){0,2}?(?:(?:stomach|skin|back|hip|knee|eyes|eyesight|sight|hearing|heart|shoulder|lungs|joints"
+        r"|budget|english"
+        r"|memory|head|nerves|wrist)(?: for [^.!?]+)? (?:can'?t|cannot|won'?t|doesn'?t|isn'?t|aren'?t"
+        r"|is (?:\w+ )?(?:basic|bad|weak"
+        r"|poor|sensitive|limited|never|rusty))|(?:preference|favou?rites?|rule|house style|policy|go-to"
+        r"|default)\b(?! was)"
+        r"|(?:doctor|dentist|physio|gp|dietician) (?:has |have )?(?:put me on|took me off|says? no|banned)"
+        r"|hates? (?!it|that|this|him|her|me|you)|name is (?:spel\w+|written|pronounced))",
+    ),
+    # "Rather a train than a plane."
+    Way("rather", r"(?:an? |the )?[\w'-]+(?: \w+)? than (?!that|this|i\b|we\b|you\b|it\b)"),
+)
+"""What holds of somebody."""
+
+BY_PHRASE: Final = (
+    Way(
+        "can't_stand cannot_stand cant_stand can't_bear cannot_bear cant_bear",
+        r"{}(?! (?:it|here|there|up|around|any)\b)",
+    ),
+    # What something does to one, in the present.
+    Way(
+        "annoy bother bore scare confuse stress irritate frighten terrify depress disgust overwhelm distract annoys"
+        " bothers"
+        " bores scares confuses stresses irritates frightens terrifies depresses disgusts overwhelms distracts suits",
+        r"{} (?:me|us|my \w+)\b(?! that\b)",
+    ),
+    Way(
+        "drive_me drives_me make_me makes_me give_me gives_me get_me gets_me keep_me keeps_me lose_me loses_me put_me"
+        " puts_me"
+        " make_my makes_my turn_me turns_me",
+        r"{}(?: \w+)? (?:nuts|mad|crazy|insane|up the wall|up\b|awake|swell|sick|ill|itch|sneeze|dizzy|cough|nervous"
+        r"|anxious|tired"
+        r"|sleepy|bloated|queasy|every time|off\b|(?:a )?(?:headaches?|migraines?)|the creeps|hives|heartburn)"
+        r"|{}[.!]*$",
+    ),
+    Way(
+        "help_me helps_me help_us helps_us",
+        r"{}(?: \w+)? ?(?:if|when|understand|follow|focus|read|learn|remember|most|best|a lot|[.!]*$)",
+    ),
+    Way(
+        "for_me to_me with_me for_us",
+        r"(?:\b(?:is|are|works?|best|better|easier|harder|difficult|important|out|off|enough|not|isn'?t|aren'?t|more"
+        r"|than|tells?"
+        r"|no-go|nothing)|^no [^.!?]*|[.!?] no [^.!?]*) (?:\w+ )?{}\b",
+    ),
+    Way("on_my", r"(?:don'?t|doesn'?t|never) (?:work|show|fit|open|load|render) (?:\w+ )?{}"),
+    # Tastes in set phrases.
+    Way("my_thing my_cup my_style my_taste my_scene my_jam our_thing our_style", r"(?:not|n'?t) (?:\w+ )?{}\b"),
+    Way("fan_of", r"\b(?:not an?|no|never been a|a (?:big|huge|great)) (?:\w+ )?{}"),
+    Way("keen_on", r"\bnot (?:\w+ )?{}"),
+    Way("the_better", r"\bthe \w+er,? {}"),
+    Way("over_a", r"{}n? [^.!?]* any ?(?:day|time)\b"),
+    Way("rather_a", r"{}n? [^.!?,]* than\b"),
+    Way(
+        "is_out are_out",
+        r"\b(?:sugar|sweets?|meat|fish|dairy|wheat|gluten|nuts?|caffeine|alcohol|eggs?|salt|pork|[a-z]+days) {}\b",
+    ),
+    Way(
+        "my_favourite my_favorite my_preference my_colour my_color our_favourite our_favorite", r"{}\b(?! (?:was|were))"
+    ),
+    Way(
+        "off_the_table off_limits no-go_for hard_pass nothing_beats enough_of_it can't_get_enough is_sacred"
+        " are_sacred less_is_more any_day_of"
+        " anything_but person_i",
+        "{}",
+    ),
+    # What somebody cannot have.
+    Way("allergic allergy allergies intolerant intolerance anaphylaxis", "{}"),
+    Way(
+        "vegan vegetarian veggie coeliac celiac kosher halal diabetic dyslexic pescatarian",
+        r"\b(?:am|i'?m|is|are|we'?re|keeps?|eats?|gone|went|turned|been|have|has) (?:\w+ ){0,2}?{}",
+    ),
+    Way(
+        "doesn't_eat doesnt_eat won't_eat won't_touch can't_have cant_have cannot_have doesn't_drink can't_eat"
+        " cannot_eat cant_eat",
+        r"{}" + _NOT_ONE,
+    ),
+)
+"""What holds of somebody, by a phrase that says so wherever it stands."""

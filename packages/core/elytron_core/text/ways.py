@@ -1,0 +1,20 @@
+"""What ways of saying something are written down as."""
+
+from typing import Final, NamedTuple
+
+
+class Way(NamedTuple):
+    """A way of saying something, by the words or phrases that it is known by."""
+
+    signs: str
+    """Apart by spaces; the words of a phrase are joined by `_`."""
+    follows: str
+    """The pattern of what goes on from a sign, or, where signs may stand anywhere, of all of it: `{}` is the sign."""
+
+
+PAST: Final = (
+    r"(?:[a-z]+ed|left|went|had|was|were|got|said|thought|knew|came|took|made|did|found|saw|gave|told|felt|wrote|ran"
+    r"|heard"
+    r"|met|been|seen|sent|ate|drank|bought|paid|won|lost|sold|spent|kept)\b"
+)
+"""Who tells what was tells nothing that holds."""
