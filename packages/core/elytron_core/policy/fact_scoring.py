@@ -11,6 +11,7 @@ The query `kind:topic` names one slot and gives its facts alone, where there are
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from elytron_core import limits
@@ -144,7 +145,7 @@ class Asked:
     dates: tuple[dates.Named, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Told:
     """A fact, and what it says in normal form, its words padded to be looked through."""
 
@@ -153,22 +154,26 @@ class Told:
     content: str
     keywords: str
     entities: tuple[str, ...]
-    topic_grams: wording.Grams
-    content_grams: wording.Grams
+
+    @cached_property
+    def topic_grams(self) -> wording.Grams:
+        return _grams_of(self.topic)
+
+    @cached_property
+    def content_grams(self) -> wording.Grams:
+        """Return the trigrams of what it says; most facts say too much to be compared as a whole."""
+        return _grams_of(self.content)
 
 
 def told(fact: long_term.Fact, /) -> Told:
     """Return `fact` with what it says, made ready to be compared with many queries."""
-    topic, content = wording.normalise(fact.topic), wording.normalise(fact.content)
     return Told(
         fact,
-        topic=wording.padded(topic),
-        content=wording.padded(content),
+        topic=wording.padded(wording.normalise(fact.topic)),
+        content=wording.padded(wording.normalise(fact.content)),
         # No sign has a line break, so that none is found across two keywords.
         keywords="\n".join(wording.padded(wording.normalise(keyword)) for keyword in fact.keywords),
         entities=tuple(wording.normalise(entity) for entity in fact.entities),
-        topic_grams=wording.grams_of(wording.trigrams(topic)),
-        content_grams=wording.grams_of(wording.trigrams(content)),
     )
 
 
@@ -322,11 +327,16 @@ def _matching(said: Told, comparison: _Comparison) -> tuple[float, ...]:
 
 def _trigram(said: Told, asked: Asked, weights: FactWeights, *, longest: int) -> float:
     """Return the points for likeness, as `alike` gives them."""
-    best = 0.0
-    for text, kept in ((said.topic, said.topic_grams), (said.content, said.content_grams)):
-        if len(text) <= longest and wording.likeness_at_most(asked.marks, kept) >= weights.trigram_floor:
-            best = max(best, wording.likeness_to(asked.grams, text, kept.size))
-    return weights.trigram_max * best if best >= weights.trigram_floor else 0.0
+    floor, best = weights.trigram_floor, 0.0
+    if len(said.topic) <= longest and wording.likeness_at_most(asked.marks, said.topic_grams) >= floor:
+        best = wording.likeness_to(asked.grams, said.topic, said.topic_grams.size)
+    if len(said.content) <= longest and wording.likeness_at_most(asked.marks, said.content_grams) >= floor:
+        best = max(best, wording.likeness_to(asked.grams, said.content, said.content_grams.size))
+    return weights.trigram_max * best if best >= floor else 0.0
+
+
+def _grams_of(padded: str) -> wording.Grams:
+    return wording.grams_of(wording.trigrams(padded[1:-1]))
 
 
 def _entity(name: str, asked: Asked, weights: FactWeights) -> float:

@@ -173,7 +173,7 @@ async def _names_record(inner: Store) -> NamesRecord | None:
         # Another process may have made it between the two looks.
     raise StoreForeign(
         "this store holds spaces but no keyring: if it was never sealed, open it without a key;"
-        " if it was, restore it from a backup"
+        " if it was, or its manifest was altered to say so, restore it from a backup"
     )
 
 
