@@ -1,8 +1,7 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from elytron.aliases import meant
 from elytron.closer import CLOSER, looked_closer
@@ -11,7 +10,7 @@ from elytron.embedding.passing import nudge
 from elytron.hits import fact_hit, skill_hit, with_newer
 from elytron.judging import UNJUDGED, Judged, judged, nearest_of
 from elytron.keeping import kept, text_of, title_of
-from elytron.ranked import Placed, Ranked, favoured, hits_of, placed, ranked_fact, signals_of
+from elytron.ranked import Placed, Ranked, favoured, hits_of, in_place, placed, ranked_facts, signals_of
 from elytron.searched import Searched
 from elytron.units import home_of
 from elytron_core import limits
@@ -35,9 +34,6 @@ KEPT_SCORED = 16
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
 _PLANES = tuple(Plane)
-
-_new: Callable[..., Any] = tuple[Any, ...].__new__
-_turn: Callable[[tuple[float, int, str, int, Candidate]], Ranked] = partial(_new, Ranked)
 
 
 class Gathered(NamedTuple):
@@ -285,7 +281,7 @@ def _in_proportion(found: Sequence[Candidate], worth: float) -> list[Ranked]:
         return []
     each = worth / found[0].score
     return [
-        _turn((max(score, 0.0) * each, unit.at, unit.ref.key, unit.part, item))
+        in_place((max(score, 0.0) * each, unit.at, unit.ref.key, unit.part, item))
         for item in found
         for unit, _, score in (item,)
     ]
@@ -297,7 +293,7 @@ async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Cand
         return []
     facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
     scored = [item for item in score_facts(facts, asked.of_beliefs(found)) if item.match > 0]
-    ranked = [ranked_fact(item) for item in diversify(scored, FACTS_SCORED)]
+    ranked = ranked_facts(diversify(scored, FACTS_SCORED))
     return ranked + _by_meaning(facts, found, {item.key for item in ranked})
 
 

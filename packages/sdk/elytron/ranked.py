@@ -1,8 +1,9 @@
 """Memories in the order of a recall, and their hits, which are made for those alone that are shown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.hits import fact_hit, scored
@@ -39,9 +40,17 @@ class Ranked(NamedTuple):
     found: RecallHit | Candidate | ScoredFact
 
 
-def ranked_fact(item: ScoredFact, /) -> Ranked:
-    """Return a fact in its place."""
-    return Ranked(six(ranking.common_scale(item.match)), item.fact.observed_at, item.fact.id, 0, item)
+_new: Callable[..., Any] = tuple[Any, ...].__new__
+in_place: Callable[[tuple[float, int, str, int, Candidate | ScoredFact]], Ranked] = partial(_new, Ranked)
+"""Makes a `Ranked` of its parts, in fewer steps than the class itself: a recall does it for all that it finds."""
+
+
+def ranked_facts(facts: Sequence[ScoredFact], /) -> list[Ranked]:
+    """Return facts in their places."""
+    return [
+        in_place((six(ranking.common_scale(item.match)), item.fact.observed_at, item.fact.id, 0, item))
+        for item in facts
+    ]
 
 
 def favoured(item: Ranked, route: router.Route, /) -> Ranked:
