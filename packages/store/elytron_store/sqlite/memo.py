@@ -94,10 +94,11 @@ class Memo:
     """Answers of reads at one version of the file; None where a thread must be asked.
 
     `watch` is a connection of its own that never waits for others. SQLite tells it by a number whether others have
-    changed the file since: that reads shared memory, no disk. Every other handle and process is seen that way.
+    changed the file since: that reads shared memory, no disk. Every other handle and process is seen that way. `others`
+    leaves out what this handle has committed itself.
     """
 
-    def __init__(self, watch: Raw, /, *, others: Others = lambda: None) -> None:
+    def __init__(self, watch: Raw, /, *, others: Others) -> None:
         self._watch = watch
         self._others = others
         self._asking = watch.cursor()

@@ -6,7 +6,7 @@ from typing import TypeVar, TypeVarTuple
 
 from elytron_core import limits
 from elytron_core.clock import Clock
-from elytron_core.errors import ElytronError, StoreFailed, StoreReadOnly
+from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, StoreReadOnly
 from elytron_core.ports.store import Batch, Committed
 from elytron_store.grouping import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import erasing, writing
@@ -80,7 +80,7 @@ class Writer:
             return None
         try:
             found: int = self.connection.require_raw().execute("PRAGMA data_version").fetchall()[0][0]
-        except ERRORS:
+        except (StoreClosed, *ERRORS):
             return None
         return found
 
