@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from elytron_index.vocabulary import TERM_BYTES, Vocabulary, kept_terms
 
 TERMS = st.lists(st.text(max_size=6), unique=True, max_size=40)
+OTHERS = tuple(f"longer {number}" for number in range(100))
 
 
 @given(TERMS, TERMS)
@@ -17,7 +18,9 @@ def test_kept_and_fresh_terms_are_found_under_their_numbers(first: list[str], mo
     numbers = {term: number for number, term in enumerate(dict.fromkeys((*first, *more)))}
     assert {term: vocabulary.number_of(term) for term in (*more, *first)} == numbers
     assert {term: vocabulary.get(term) for term in numbers} == numbers
-    assert Vocabulary(kept_terms(first)).among((*first, *more)) == [*first, *(term for term in more if term in first)]
+    held = [*first, *(term for term in more if term in first)]
+    assert Vocabulary(kept_terms(first)).among((*first, *more)) == held
+    assert Vocabulary(kept_terms(first)).among((*first, *more, *OTHERS)) == held
     assert vocabulary.terms() == vocabulary.kept().terms() == list(numbers)
     assert len(vocabulary) == len(numbers)
 
@@ -36,6 +39,7 @@ def test_terms_of_one_checksum_are_told_apart() -> None:
     vocabulary = Vocabulary(kept_terms([*alike, "tea"]))
     assert [vocabulary.get(term) for term in (*alike, "tea", "milk")] == [0, 1, 2, None]
     assert Vocabulary(kept_terms(alike[:1])).among(alike) == alike[:1]
+    assert Vocabulary(kept_terms(alike[:1])).among((*alike, *OTHERS)) == alike[:1]
 
 
 def test_half_a_pair_of_surrogates_is_a_term_like_others() -> None:
