@@ -35,6 +35,11 @@ def lasts(text: str) -> Lasting:
         "I want prices with tax included.",
         "I want it in euros",
         "Window seat, always.",
+        "No capitals, ever.",
+        "I'm up late, so no early calls.",
+        "The sum belongs at the top.",
+        "Keep in mind that my husband is Ilir, with one l.",
+        "Speak plainly to me.",
     ],
 )
 def test_wishes_for_answers_last(text: str) -> None:
@@ -61,6 +66,12 @@ def test_wishes_for_answers_last(text: str) -> None:
         "My stomach can't handle chillies.",
         "The kids won't touch mushrooms.",
         "Horror isn't my thing.",
+        "Crowded trains make me panic.",
+        "My throat closes up when I eat kiwi.",
+        "Milk and I don't get along.",
+        "I'm hopeless before my first coffee.",
+        "Raisins in cakes are a crime.",
+        "Tuesdays I look after my granddaughter.",
         "We're Muslim, so what could we order?",
     ],
 )
@@ -78,6 +89,7 @@ def test_tastes_and_what_somebody_cannot_have_last(text: str) -> None:
         "For anything about the garden, use the Latin names.",
         "When it comes to gifts, nothing plastic.",
         "About recipes: servings for two.",
+        "When trains are the topic, name the platform.",
     ],
 )
 def test_what_is_wished_for_an_occasion_says_so(text: str) -> None:
@@ -107,6 +119,9 @@ def test_what_is_wished_for_an_occasion_says_so(text: str) -> None:
         "I love it, thanks!",
         "I'd like a coffee.",
         "The red one, please.",
+        "Sugar is out of stock.",
+        "Whenever she visits, the cat hides.",
+        "The kids make me laugh.",
         "Regarding your question: yes, the room is free.",
     ],
 )

@@ -27,7 +27,45 @@ _CANNOT: Final = (
     r"|use|like|enjoy|trust|own|cook|celebrate|care for|live without)" + _NOT_ONE + ")"
 )
 
+_PASSING: Final = (
+    "am|have|had|need|want|think|know|hope|guess|wonder|see|understand|mean|remember|agree|suppose|believe|promise"
+    "|thank"
+    "|appreciate|will|would|could|should|might|may|must|can|shall|do|did|don'?t|can'?t|cannot|won'?t|couldn'?t|didn'?t"
+    "|wasn'?t|just|also|still|really|only|say|bet|swear|doubt|assume|expect|plan|leave|arrive|meet|come|start|get|look"
+    "|seem|ask|owe|wish|apologi[sz]e|suggest|recommend|never|always|usually|like|love|and|or|as|too|who|that|miss|feel"
+    "|forget|call|haven'?t|already|now|then|finally|almost|even|once|both|all|two|want|gotta|gonna|wanna|better"
+    "|recently"
+    "|currently|ever|possibly|probably|maybe|actually|literally|sort|kind|keep|consider|imagine|admit|fear|notice|give"
+    "|move|live"
+)
+"""What one says of now rather than of always."""
+
 BY_OPENING: Final = (
+    Way(
+        "i we",
+        r"(?:can only (?:ever )?[a-z]|(?:steer clear of|stay away from|keep away from|go by|break out in|learn by)\b)",
+    ),
+    Way(
+        "i've we've ive i we",
+        r"(?:have )?(?:been off\b|never (?:been (?:one|an?|much|good|able|keen|into)\b|liked|cared|enjoyed|trusted))",
+    ),
+    # What one is, or is without, with, before, and so on: "I'm a nurse", "I'm hopeless before coffee".
+    Way(
+        "i'm im we're",
+        r"(?:an? (?!bit|little|lot|few|while|\w+ (?:late|early|behind)\b)[a-z]|(?:hopeless|useless|grumpy|nervous"
+        r"|uneasy"
+        r"|helpless|no good|miserable|uncomfortable|rubbish|awful) (?:before|without|in|with|on|around|at|when"
+        r"|until)\b"
+        r"|off (?!to|on|work|today|home|for|now)[a-z])",
+    ),
+    # What happens to one when: "My throat closes up when I eat kiwi."
+    Way(
+        "my",
+        r"\w+ \w+s?\b[^.!?]* (?:when|if|whenever) i (?!am|have|can|arrive|land|finish|get|come|return|know|hear|see"
+        r"|leave"
+        rf"|{PAST})[a-z]",
+    ),
+    Way("nothing no", rf"[\w ]+, (?:i|we) (?!{PAST}|(?:{_PASSING})\b)[a-z]+"),
     # What one likes or does, in the present: "I love cardamom", not "I love it"; "I usually walk", not "I always
     # wanted".
     Way(
@@ -84,7 +122,7 @@ BY_OPENING: Final = (
         r"|budget|english"
         r"|memory|head|nerves|wrist)(?: for [^.!?]+)? (?:can'?t|cannot|won'?t|doesn'?t|isn'?t|aren'?t"
         r"|is (?:\w+ )?(?:basic|bad|weak"
-        r"|poor|sensitive|limited|never|rusty))|(?:preference|favou?rites?|rule|house style|policy|go-to"
+        r"|poor|sensitive|limited|never|rusty))|(?:preference|favou?rites?|rule is|house style|policy|go-to"
         r"|default)\b(?! was)"
         r"|(?:doctor|dentist|physio|gp|dietician) (?:has |have )?(?:put me on|took me off|says? no|banned)"
         r"|hates? (?!it|that|this|him|her|me|you)|name is (?:spel\w+|written|pronounced))",
@@ -96,7 +134,7 @@ BY_OPENING: Final = (
 
 BY_PHRASE: Final = (
     Way(
-        "can't_stand cannot_stand cant_stand can't_bear cannot_bear cant_bear",
+        "can't_stand cannot_stand cant_stand can't_bear cannot_bear cant_bear can't_abide",
         r"{}(?! (?:it|here|there|up|around|any)\b)",
     ),
     # What something does to one, in the present.
@@ -126,6 +164,25 @@ BY_PHRASE: Final = (
         r"|no-go|nothing)|^no [^.!?]*|[.!?] no [^.!?]*) (?:\w+ )?{}\b",
     ),
     Way("on_my", r"(?:don'?t|doesn'?t|never) (?:work|show|fit|open|load|render) (?:\w+ )?{}"),
+    # What a kind of thing does to one, or is: "crowded trains make me panic", "raisins in cakes are a crime".
+    Way(
+        "make_me makes_me make_my give_me gives_me kill_me hurt_my upset_my ruin_my",
+        r"(?:^|[.!?;,] |and )(?!he|she|they|it|this|that|these|the|my|you|who|what|to|please|can"
+        r"|could)[a-z'-]+(?: [a-z'-]+)?s"
+        r" (?:could |can |always |often )?{} [a-z]",
+    ),
+    Way(
+        "crime torture poison nightmare heaven bliss weakness downfall deal-breaker turn-off pet_hate pet_peeve sin",
+        r"\b(?:is|are)(?: \w+)? (?:an? |pure |absolute |my )+{}\b",
+    ),
+    # A weekday that is always so: "Tuesdays I look after my granddaughter".
+    Way(
+        "mondays tuesdays wednesdays thursdays fridays saturdays sundays",
+        rf"{{}} (?:i|we) (?!{PAST})|keep (?:my )?{{}} free",
+    ),
+    Way("wherever", r"{} (?:i|we) (?:go|am|are|stay|eat|travel|sleep)\b"),
+    # "Milk and I don't get along."
+    Way("get_along get_on mix", r"\band (?:i|me) (?:don'?t|do not|never) {}\b"),
     # Tastes in set phrases.
     Way("my_thing my_cup my_style my_taste my_scene my_jam our_thing our_style", r"(?:not|n'?t) (?:\w+ )?{}\b"),
     Way("fan_of", r"\b(?:not an?|no|never been a|a (?:big|huge|great)) (?:\w+ )?{}"),
@@ -135,10 +192,13 @@ BY_PHRASE: Final = (
     Way("rather_a", r"{}n? [^.!?,]* than\b"),
     Way(
         "is_out are_out",
-        r"\b(?:sugar|sweets?|meat|fish|dairy|wheat|gluten|nuts?|caffeine|alcohol|eggs?|salt|pork|[a-z]+days) {}\b",
+        r"\b(?:sugar|sweets?|meat|fish|dairy|wheat|gluten|nuts?|caffeine|alcohol|eggs?|salt|pork"
+        r"|[a-z]+days) {}\b(?! of)",
     ),
     Way(
-        "my_favourite my_favorite my_preference my_colour my_color our_favourite our_favorite", r"{}\b(?! (?:was|were))"
+        "my_favourite my_favorite my_preference my_colour my_color our_favourite our_favorite",
+        r"{}\b(?! (?:was"
+        r"|were))",
     ),
     Way(
         "off_the_table off_limits no-go_for hard_pass nothing_beats enough_of_it can't_get_enough is_sacred"

@@ -126,6 +126,20 @@ BY_OPENING: Final = (
         "challenge double-check question",
         r"(?:me\b|my \w+s\b|the \w+s every)",
     ),
+    # "No Comic Sans, ever", "so no early calls", "aisle seats only".
+    Way("no nothing", r"(?:[\w-]+ ){0,3}[\w-]+,? (?:ever|whatsoever|at all|under any circumstances)\b"),
+    Way(
+        "so",
+        r"(?:please )?(?:no|nothing|not|never|keep|give me|only|avoid|leave|skip|stick) (?!need|idea|way|one|far|long"
+        r"|sure)[a-z]",
+    ),
+    Way("leave", r"[^.!?]{2,30} out(?:,| of (?:it|this|every\w*|the (?:answers?|list)))?\W*$"),
+    Way("remember", r"(?:,|that )\s?(?:i|we|my|our|the kids|you)\b"),
+    Way("speak talk write answer explain reply", r"(?:more |very )?[a-z]+ly\b"),
+    Way(
+        "whatever whichever anything everything",
+        rf"(?:you {_SHOWN}|with|about|on|concerning) [^.!?]{{0,40}}[:,] (?!(?:i|we|he|she|it) )[a-z]",
+    ),
     # Without a verb: what there is to be none of, how much at most, in which form things are to be.
     Way(
         "no nothing not less fewer more zero",
@@ -147,7 +161,9 @@ BY_OPENING: Final = (
         r"[^.!?]{0,60}?\b(?:should|must|needs? (?!to know|help|you|from)|has to|have to|goes? in|ought to)\b",
     ),
     Way(
-        "metric celsius imperial kilometres euros", r"(?:units?|only|please|always)?,? ?(?:please|pls|only|always|\W*$)"
+        "metric celsius imperial kilometres euros",
+        r"(?:units?|only|please|always)?,? ?(?:please|pls|only|always"
+        r"|\W*$)",
     ),
     Way(
         "one two three four five a",
@@ -159,7 +175,12 @@ BY_OPENING: Final = (
 """What is wished of answers."""
 
 BY_PHRASE: Final = (
-    # That it lasts.
+    # That it is to be known, or lasts.
+    Way("keep_in_mind bear_in_mind for_the_record just_so_you_know you_should_know be_aware_that please_note", "{}"),
+    Way(
+        "belongs_at belong_at belongs_on goes_at go_at comes_at come_at",
+        r"{} the (?:top|bottom|end|start|front|beginning)\b",
+    ),
     Way(
         "from_now_on from_here_on from_now_onwards from_today_on from_this_point in_future in_the_future,"
         " for_the_future for_future"
@@ -170,7 +191,8 @@ BY_PHRASE: Final = (
     Way("every_time each_time", r"\b(?:add|include|ask|check|double-check|give|tell|use|say)\b[^.!?]* {}[.!]*$"),
     Way(
         "whenever",
-        r"{} (?!you have|you can|you like|you want|you're|possible|convenient|it suits|[^.!?,]* (?:was|were)\b)",
+        r"{} (?!you have|you can|you like|you want|you're|possible|convenient|it suits|he\b|she\b|they\b|it\b"
+        r"|[^.!?,]* (?:was|were)\b)",
     ),
     # "We always say", "window seat, always", "please always".
     Way("always never", rf"(?:we|please|pls|you) {{}} (?!{PAST})[a-z]|, {{}}[.!]*$"),
@@ -217,6 +239,10 @@ OCCASIONS: Final = (
         "when_it_comes_to if_it's_about when_it's_about if_it_is_about questions_about anything_about"
         " everything_about anything_to_do_with",
         "{}",
+    ),
+    Way(
+        "is_about is_the_topic are_the_topic is_the_subject are_the_subject",
+        r"\b(?:if|when|whenever) [^.!?,]{1,40} {}\b",
     ),
     Way("comes_up come_up", r"(?:if|when|whenever|time) [^.!?,]* {}"),
     Way("is_concerned are_concerned", r"\bas far as [^.!?,]* {}"),
