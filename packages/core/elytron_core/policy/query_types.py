@@ -100,11 +100,16 @@ _OF_ASSISTANT = re.compile(
 )
 
 _MADE: Final = (
-    "book|brainstorm|build|buy|choose|come up with|compare|compose|convert|cook|create|design|draft|edit|explain"
-    "|find (?:me|us|an?|some|something)|give|help|make|order|organi[sz]e|outline|phrase|pick|plan|prepare|propose"
-    "|put together|rank|recommend|reply|rewrite|show|sketch|suggest|teach|translate|turn"
-    r"|walk (?:me|us) through (?:how to|\w+ing)|word|write"
+    "analy[sz]e|assess|book|brainstorm|build|buy|calculate|check|choose|code|come up with|compare|compose|convert|cook"
+    "|correct|create|debug|define|describe|design|draft|edit|estimate|evaluate|explain|figure out"
+    "|find (?:me|us|an?|some|something)|fix|give|help|implement|improve|invent|lay out|lend (?:me|us)|make|order"
+    "|organi[sz]e|outline|paraphrase|phrase|pick|plan|polish|prepare|proofread|propose|put together|rank|recommend"
+    "|refactor|reply|review|rewrite|set up|shorten|show|simplify|sketch|solve|sort out|suggest|sum up|teach"
+    r"|tell (?:me|us) (?:how (?:to|an?|the|i|we)|what to)|translate|turn|(?:run|talk|walk) (?:me"
+    r"|us) through (?:how to|the"
+    r"|\w+ing)|word|work out|write"
 )
+"""What somebody does who is to make or advise something; not what he does who is to tell what was."""
 _MAKINGS: Final = (
     "breakfast|lunch|dinner|supper|snacks?|meals?|gifts?|presents?|recipes?|menu|playlist|outfit|itinerary"
     "|packing list|workout|names?|titles?|captions?|slogans?|questions|speech|toast"
@@ -117,12 +122,22 @@ _REQUEST = re.compile(
     # What he needs, or is about to do.
     r"|(?:i|we) (?:need|want|would like|have to (?:write|pick|choose|cook|buy|make|decide)|can't decide)\b|(?:i"
     r"|we)'d like\b"
-    r"|need (?:an?|some|help)\b|(?:i'm |we're )?(?:thinking|planning|looking|trying|going|considering|deciding|torn"
+    r"|need (?:an?|some|something|help)\b|(?:i'm |we're )?(?:thinking|planning|looking|trying|going|considering"
+    r"|deciding|torn"
     r"|unsure)\b"
     # What is to be, can be or is good to be done; what something means.
     r"|how (?:do|should|can|could|would|might|to)\b|when does one\b|what (?:should|shall|could|can|would|to)\b"
     r"|what(?:'s| is| are) (?:the best|an? good|an? nice|some|good|my options|the steps|known|the difference)\b"
-    r"|what(?:'s| is) an? [\w-]+(?: [\w-]+)?\W*$"
+    r"|what(?:'s| is) an? \w|how (?:about|come)\b|what are the pros\b|what do you make of\b"
+    r"|do (?:i|we) (?:have to|(?:need|put|use|add|wash|start with) (?:to|an?|it|the))\b"
+    r"|what do (?:i|we) (?:pack|wear|say|bring|cook|put|tell|write|buy|need)\b|what [\w-]+ (?:goes|go|works|work|fits"
+    r"|fit) with\b"
+    r"|(?:is|are) (?:an? |it |\w+ing ).*\b(?:sensible|wise|safe|worth|okay|ok|good|better|enough|normal|realistic"
+    r"|legal"
+    r"|allowed|healthy|too \w+)\b|(?:who|what|where|which|how) (?:\w+ ){0,2}"
+    r"(?:should|could|can) (?!have\b)\w"
+    r"|(?:who|what|where|which)\b[^,]* (?:good|best|better|nice|right) for\b"
+    r"|(?:i'd|i would) love\b|i could (?:use|do with)\b|time to\b|any chance of\b|thoughts\b|(?:next|first) steps?\b"
     r"|how (?:much|many|long|often) .*\b(?:do|should|would) (?:i|we) need\b|what (?:steps|strategies|ways|options"
     r"|approach) \w+|what goes\b|what (?:does|do) .*\bmean\b"
     r"|why (?:does|do|is|are|am|isn't|doesn't|can't|won't) (?:the|an?|this|that|it|i|my)\b|how does .*\bwork\b"
@@ -138,17 +153,18 @@ _REQUEST = re.compile(
     rf"|(?:(?:an?|some|any|\d+|two|three|four|five|six|ten|good|quick|easy|cheap|simple"
     rf"|nice) )*(?:\w+ )?(?:{_MAKINGS})"
     r" (?:for|to|with|under)\b"
-    r"|(?:an?|some|\d+|two|three|four|five|six|ten) (?:[\w-]+ ){1,3}for (?:an?|the|my|our|tomorrow|tonight|next"
+    r"|(?:an?|some|\d+|two|three|four|five|six|ten) (?:[\w-]+ ){1,3}(?:for|about) (?:an?|the|my|our|tomorrow|tonight"
+    r"|next"
     r"|sunday)\b(?!.*\?)"
     r"|(?:something|anything|somewhere) (?:\w+ )?(?:to|for|with)\b)"
-    r"|\bwhat (?:now|can be done|do you (?:think|suggest|recommend)|would you|is (?:going on|wrong))\b"
+    r"|^what about\b|\bwhat (?:now|can be done|do you (?:think|suggest|recommend)|would you|is (?:going on|wrong))\b"
     r"|\bwhat's (?:going on|wrong)\b|\b(?:worth a look|(?:good|bad) idea|right for (?:me|us))\b"
     r"|^(?!(?:where|who|when|why)\b|.*\b(?:was|were)\b)(?:[\w'-]+ ){0,3}(?:ideas?|tips?|suggestions?|advice"
     r"|recommendations?|inspiration) (?:for|on|about)\b"
     r"|\b(?:any|some) (?:\w+ )?(?:ideas?|tips?|suggestions?|advice|recommendations?|thoughts)\b|推荐|建议|怎么做|帮我",
 )
 _OF_PAST = re.compile(
-    r"\b(?:did|said|told|mention\w*|earlier|previous\w*|last time|so far|remind|recall|summar\w+|overview"
+    r"\b(?:did|said|told|mention\w*|earlier|previous\w*|last time|so far|remind|recall|recap|sum up|summar\w+|overview"
     r"|(?:in|into|what|which) (?:\w+ )?order)\b"
     r"|说过|总结"
 )
