@@ -40,6 +40,9 @@ def lasts(text: str) -> Lasting:
         "The sum belongs at the top.",
         "Keep in mind that my husband is Ilir, with one l.",
         "Speak plainly to me.",
+        "Tell me the odds as a fraction.",
+        "You may swear with me.",
+        "Dates: day before month, thanks.",
     ],
 )
 def test_wishes_for_answers_last(text: str) -> None:
@@ -71,6 +74,11 @@ def test_wishes_for_answers_last(text: str) -> None:
         "Milk and I don't get along.",
         "I'm hopeless before my first coffee.",
         "Raisins in cakes are a crime.",
+        "Corduroy gives me the shivers.",
+        "The older the wine, the happier I am.",
+        "The theatre beats the cinema for me.",
+        "Lilies are deadly for the cat.",
+        "I'm on blood thinners.",
         "Tuesdays I look after my granddaughter.",
         "We're Muslim, so what could we order?",
     ],
@@ -89,6 +97,8 @@ def test_tastes_and_what_somebody_cannot_have_last(text: str) -> None:
         "For anything about the garden, use the Latin names.",
         "When it comes to gifts, nothing plastic.",
         "About recipes: servings for two.",
+        "If you don't know, admit it.",
+        "With recipes I'd like the oven in gas marks.",
         "When trains are the topic, name the platform.",
     ],
 )
@@ -122,6 +132,10 @@ def test_what_is_wished_for_an_occasion_says_so(text: str) -> None:
         "Sugar is out of stock.",
         "Whenever she visits, the cat hides.",
         "The kids make me laugh.",
+        "For him nothing changed.",
+        "In the attic we keep the skis.",
+        "If the shop is closed, be back by six.",
+        "Dates: 4 May and 6 June.",
         "Regarding your question: yes, the room is free.",
     ],
 )

@@ -145,7 +145,7 @@ BY_PHRASE: Final = (
         r"{} (?:me|us|my \w+)\b(?! that\b)",
     ),
     Way(
-        "drive_me drives_me make_me makes_me give_me gives_me get_me gets_me keep_me keeps_me lose_me loses_me put_me"
+        "drive_me drives_me make_me makes_me give_me gives_me get_me gets_me keep_me keeps_me lose_me loses_me"
         " puts_me"
         " make_my makes_my turn_me turns_me",
         r"{}(?: \w+)? (?:nuts|mad|crazy|insane|up the wall|up\b|awake|swell|sick|ill|itch|sneeze|dizzy|cough|nervous"
@@ -180,11 +180,30 @@ BY_PHRASE: Final = (
         "mondays tuesdays wednesdays thursdays fridays saturdays sundays",
         rf"{{}} (?:i|we) (?!{PAST})|keep (?:my )?{{}} free",
     ),
+    Way(
+        "gives_me puts_me knocks_me turns_me leaves_me wears_me put_me give_me knock_me",
+        r"(?:^|[.!?;,] |and )(?!he|she|they|it|this|that|the|my|you|who|what|please|can|could"
+        r"|to\b)[a-z'-]+(?: [a-z'-]+)? {} (?:to sleep"
+        r"|out|off|down|cold|the (?:shivers|creeps|chills|willies))\b",
+    ),
+    Way(
+        "doctor's_orders blood_thinners on_insulin on_medication react_badly reacts_badly are_enemies isn't_something"
+        " aren't_something",
+        "{}",
+    ),
+    Way("deadly toxic poisonous fatal", r"(?:is|are) {} (?:for|to) (?:me|us|my|our|the)\b"),
+    Way("household family", r"\bwe'?(?:re| are) an? [\w-]+ {}\b"),
+    Way("limit maximum", r"\bmy {} is\b"),
+    Way("beats beat", r"{} [^.!?]{2,30} for me\b"),
+    Way(
+        "the_older the_longer the_shorter the_simpler the_quieter the_spicier the_more the_less the_fewer",
+        r"{}[^.!?]*, the (?:\w+er|more|less|better)\b",
+    ),
     Way("wherever", r"{} (?:i|we) (?:go|am|are|stay|eat|travel|sleep)\b"),
     # "Milk and I don't get along."
     Way("get_along get_on mix", r"\band (?:i|me) (?:don'?t|do not|never) {}\b"),
     # Tastes in set phrases.
-    Way("my_thing my_cup my_style my_taste my_scene my_jam our_thing our_style", r"(?:not|n'?t) (?:\w+ )?{}\b"),
+    Way("my_thing my_cup my_style my_taste my_scene my_jam our_thing our_style", r"(?:not|n'?t|is|are) (?:\w+ )?{}\b"),
     Way("fan_of", r"\b(?:not an?|no|never been a|a (?:big|huge|great)) (?:\w+ )?{}"),
     Way("keen_on", r"\bnot (?:\w+ )?{}"),
     Way("the_better", r"\bthe \w+er,? {}"),

@@ -140,6 +140,15 @@ BY_OPENING: Final = (
         "whatever whichever anything everything",
         rf"(?:you {_SHOWN}|with|about|on|concerning) [^.!?]{{0,40}}[:,] (?!(?:i|we|he|she|it) )[a-z]",
     ),
+    # In which manner: "tell me the odds as a fraction", "say sorry less", "you may swear with me".
+    Way(
+        "tell give show say mark explain list",
+        r"(?!him|her|them)[^.!?]{3,40} (?:as an?|like an?|with an? \w+|less|more slowly)\b"
+        r"(?! (?:gift|present|surprise))",
+    ),
+    Way("you", r"(?:may|needn't|don't (?:have|need) to) (?!come|go|take|have)[^.!?]{3,30} (?:with|to|at|for) me\W*$"),
+    Way("no", r"[a-z-]+s (?:about|or)\b"),
+    Way("hold", r"the (?!line|door|date|phone|fort)[a-z]"),
     # Without a verb: what there is to be none of, how much at most, in which form things are to be.
     Way(
         "no nothing not less fewer more zero",
@@ -152,7 +161,8 @@ BY_OPENING: Final = (
     ),
     Way(
         _WRITTEN,
-        rf"(?:to (?:\w+ )?\w+ |for (?:the )?\w+ |of \w+ )?(?:should|must|need to|have to|ought|to be\b|go in|first\b"
+        rf"(?:to (?:\w+ )?\w+ |for (?:the )?\w+ |of \w+ )?(?:: ?(?!\d)[a-z]|(?:under|below|up to) [\w-]+ (?:words"
+        rf"|lines|pages)|should|must|need to|have to|ought|to be\b|go in|first\b"
         rf"|only\b"
         rf"|(?:in|as|with|without|at|under|per|stay|are)\b (?:\w+ ){{0,3}}?{FORMS})",
     ),
@@ -249,6 +259,22 @@ OCCASIONS: Final = (
 )
 """On which occasions something is wished."""
 OCCASIONS_BY_OPENING: Final = (
+    # Whatever the occasion, what is wished then is of answers: "if it's past ten, keep it short".
+    Way(
+        "when whenever if",
+        r"(?![^,]*\b(?:done|ready|home|there|back|finished|free|land|arrive|leave|see"
+        r"|can)\b)[^.!?,:]{3,50}[,:] (?:please )?"
+        r"(?:use|list|name|quote|cite|mention|spell|keep (?:it|them|answers) (?:short|brief|simple)|talk|speak"
+        r"|say so|admit|tell me"
+        r"|remind me"
+        r"|warn me|ask me|mark|avoid|skip|stick to|don'?t|never|always|nothing|only|i want|i'd like)\b",
+    ),
+    Way(
+        "with for on in",
+        r"(?!(?:this|that|a|an|now|my way)\b)[a-z'-]+(?: [a-z'-]+){0,2}(?:[:,]? (?:i'd like|i (?:want|prefer|need)"
+        r"|we (?:don't|never|always|only) (?!found|had|saw)|please)|[:,] (?:nothing|use|sign|keep|no|never"
+        r"|always|only))\b",
+    ),
     Way("on for about with", r"(?:anything|everything|all things|questions|matters) (?:\w+ )?\w+"),
     Way(
         "about regarding concerning for with",
