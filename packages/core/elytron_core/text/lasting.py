@@ -42,19 +42,21 @@ class _Rule(NamedTuple):
         start = max(text.rfind(mark, 0, hit.start()) for mark in (". ", "! ", "? ", "\n"))
         end = _END.search(text, hit.end())
         sentence = text[start + 1 : end.end() if end else None]
-        return _ONCE.search(sentence) is None and (not sentence.endswith("?") or _POLITE.search(sentence) is not None)
+        return _ONCE.compiled.search(sentence) is None and (
+            not sentence.endswith("?") or _POLITE.compiled.search(sentence) is not None
+        )
 
 
-_ONCE: Final = re.compile(wishing.ONCE)
-_POLITE: Final = re.compile(r"\b(?:could|can|would|will) you\b")
+_ONCE: Final = Pattern(wishing.ONCE)
+_POLITE: Final = Pattern(r"\b(?:could|can|would|will) you\b")
 _END: Final = re.compile(r"[.!?\n]+(?=\s|$)|$")
-_CHINESE: Final = re.compile(
+_CHINESE: Final = Pattern(
     r"请(?:总是|始终|一律|务必|不要|别|用|叫我)|以后(?:都|请|一律|不要|别|用)|(?:永远|千万|一律)(?:不要|别|用)|(?:总是|始终)用"
     r"|不要再?给我|我(?:更|最|很|不|一直)?喜欢|我(?:讨厌|不爱|吃素|过敏|只[吃喝用])|我对.{1,12}过敏"
     r"|我(?:从来?)?(?:不|不能|不可以)[吃喝]"
 )
 _WORD: Final = re.compile("[a-z0-9][a-z0-9']*")
-_LEADS: Final = re.compile(rf"(?:(?:{wishing.LEADS})[\s,]+)+([a-z'-]+) ?")
+_LEADS: Final = Pattern(rf"(?:(?:{wishing.LEADS})[\s,]+)+([a-z'-]+) ?")
 _LED: Final = frozenset(_WORD.findall(wishing.LEADS))
 _OPENING: Final = re.compile(r"[.!?;:,(\n–—][\s\"'*-]*([a-z'-]+) ?")
 
@@ -103,7 +105,7 @@ def lasting(lowered: str, known: frozenset[str], /) -> Lasting:
                 found = rule.lasting
     if found:
         return found
-    if not lowered.isascii() and _CHINESE.search(lowered):
+    if not lowered.isascii() and _CHINESE.compiled.search(lowered):
         return Lasting.FROM_NOW_ON
     return _opened(f".{lowered}") if known else Lasting.NOT
 
@@ -115,7 +117,11 @@ def _opened(marked: str) -> Lasting:
         if word in _OPENED and (found := _begins(marked, opening)):
             return found
         # Behind what may stand before: "please", "could you".
-        if word in _LED and (led := _LEADS.match(marked, opening.start(1))) and (found := _begins(marked, led)):
+        if (
+            word in _LED
+            and (led := _LEADS.compiled.match(marked, opening.start(1)))
+            and (found := _begins(marked, led))
+        ):
             return found
     return Lasting.NOT
 

@@ -6,6 +6,7 @@ is indexed, and never decide alone.
 
 import re
 from enum import IntFlag
+from functools import cache
 from typing import Final, NamedTuple
 
 from elytron_core.text.lasting import SIGNS as LASTING_SIGNS
@@ -89,13 +90,12 @@ _ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE, _STANDI
 )  # fmt: skip
 
 
-def _told_by(traits: int) -> float:
+@cache
+def _told_by(traits: int) -> tuple[Trait, float]:
+    """Return the traits of which `traits` is the sum, and what they add to what a text tells."""
     told = TOLD_BY_TIME * bool(traits & _TIME) + TOLD_BY_ASKING * bool(traits & _ASKS)
-    return told + sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
-
-
-_TRAITS: Final = tuple((Trait(traits), _told_by(traits)) for traits in range(2 * max(Trait)))
-"""By the sum of the traits: those traits, and what they add to what a text tells."""
+    told += sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
+    return Trait(traits), told
 
 
 def read(text: str, /) -> Telling:
@@ -127,7 +127,7 @@ def read(text: str, /) -> Telling:
         traits |= _TIME if _CHINESE_TIME.search(head) else 0
         traits |= _NUMBER if _CHINESE_NUMBER.search(head) else 0
         traits |= _CHANGE if _CHINESE_CHANGE.search(head) else 0
-    trait, told = _TRAITS[traits]
+    trait, told = _told_by(traits)
     if known:
         told += TOLD_BY_SELF * _share(words, known, _SELF_WORDS) + TOLD_BY_YOU * _share(words, known, _YOU_WORDS)
         told += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
