@@ -75,12 +75,11 @@ _NAMED = _Opening(
 )
 _SEVERAL = re.compile(
     r"^how (?:many|often)\b|\b(?:both|all the|all of|in common|different|various|kinds? of|types? of|some|list"
-    r"|everything|summar(?:y|i[sz]e)|overview|timeline|(?:what|which) order|order in which|step by step)\b"
-    r"|哪些|所有|列出|总结"
+    r"|everything|summar(?:y|i[sz]e)|overview|timeline|(?:what|which) order|order in which|step by step)\b|哪些|所有|列出|总结"
 )
 _PLURAL = re.compile(
-    r"^(?:what|which)\s+(?:(?!(?:is|was|did|does|do|are|has)\b)[\w'-]+\s+){0,4}?[\w-]+(?<!s)s\b\s+"
-    r"(?:has|have|does|do|did|are|were|is|was|can|could|might|would)\b"
+    r"^(?:what|which)\s+(?:(?!(?:is|was|did|does|do|are|has)\b)[\w'-]+\s+){0,4}?[\w-]+(?<!s)s\b\s+(?:has|have|does|do"
+    r"|did|are|were|is|was|can|could|might|would)\b"
 )
 _PLURAL_VERB = re.compile(r"^(?:what|which|who|where) (?:are|were|all|have)\b")
 _PERFECT = re.compile(r"^(?:what|which|how|where|who|in what|in which)\b.*\b(?:has|have)\b")
@@ -93,80 +92,65 @@ _FIRST = re.compile(
 )
 _HOW_LONG: Final = "how long"
 _OF_ASSISTANT = re.compile(
-    r"(?<!\bcan )(?<!\bcould )(?<!\bwould )(?<!\bwill )\byou(?:'ve| have| had)? (?:also )?"
-    r"(?:suggest|recommend|said|say|tell|told|advise|mention|give|gave|given|explain"
-    r"|propos|provid|list|wrote|write|written|describ|outlin|offer)"
-    r"|\byour (?:suggestion|recommendation|advice|answer|response|explanation|proposal|list)|你(?:建议|推荐|说过|告诉)",
+    r"(?<!\bcan )(?<!\bcould )(?<!\bwould )(?<!\bwill )\byou(?:'ve| have| had)? (?:also )?(?:suggest|recommend|said"
+    r"|say|tell|told|advise|mention|give|gave|given|explain|propos|provid|list|wrote|write|written|describ|outlin"
+    r"|offer)|\byour (?:suggestion|recommendation|advice|answer|response|explanation|proposal|list)|你(?:建议|推荐|说过|告诉)",
 )
 
 _MADE: Final = (
-    "analy[sz]e|assess|book|brainstorm|build|buy|calculate|check|choose|code|come up with|compare|compose|convert|cook"
-    "|correct|create|debug|define|describe|design|draft|edit|estimate|evaluate|explain|figure out"
-    "|find (?:me|us|an?|some|something)|fix|give|help|implement|improve|invent|lay out|lend (?:me|us)|make|order"
-    "|organi[sz]e|outline|paraphrase|phrase|pick|plan|polish|prepare|proofread|propose|put together|rank|recommend"
-    "|refactor|reply|review|rewrite|set up|shorten|show|simplify|sketch|solve|sort out|suggest|sum up|teach"
+    "analy[sz]e|assess|book|brainstorm|build|buy|calculate|check|choose|code|come up with|compare|compose|convert"
+    "|cook|correct|create|debug|define|describe|design|draft|edit|estimate|evaluate|explain|figure out|find (?:me|us"
+    "|an?|some|something)|fix|give|help|implement|improve|invent|lay out|lend (?:me|us)|make|order|organi[sz]e"
+    "|outline|paraphrase|phrase|pick|plan|polish|prepare|proofread|propose|put together|rank|recommend|refactor|reply"
+    "|review|rewrite|set up|shorten|show|simplify|sketch|solve|sort out|suggest|sum up|teach"
     r"|tell (?:me|us) (?:how (?:to|an?|the|i|we)|what to)|translate|turn|(?:run|talk|walk) (?:me"
-    r"|us) through (?:how to|the"
-    r"|\w+ing)|word|work out|write"
+    r"|us) through (?:how to|the|\w+ing)|word|work out|write"
 )
 """What somebody does who is to make or advise something; not what he does who is to tell what was."""
 _MAKINGS: Final = (
-    "breakfast|lunch|dinner|supper|snacks?|meals?|gifts?|presents?|recipes?|menu|playlist|outfit|itinerary"
-    "|packing list|workout|names?|titles?|captions?|slogans?|questions|speech|toast"
+    "breakfast|lunch|dinner|supper|snacks?|meals?|gifts?|presents?|recipes?|menu|playlist|outfit|itinerary|packing"
+    " list|workout|names?|titles?|captions?|slogans?|questions|speech|toast"
 )
 _REQUEST = re.compile(
     # What somebody is asked to do, wherever a sentence begins, and whoever is asked.
-    rf"(?:^|[.!?:;,] (?:and |so |but )?)(?:(?:please|pls|ok|hey|now|let's|(?:can|could|would|will) you(?: please)?) )*"
-    rf"(?:(?:{_MADE})\b"
+    rf"(?:^|[.!?:;,] (?:and |so |but )?)(?:(?:please|pls|ok|hey|now|let's|(?:can|could|would"
+    rf"|will) you(?: please)?) )*(?:(?:{_MADE})\b"
     r"|(?:please|(?:can|could|would|will) you|let's) \w"
     # What he needs, or is about to do.
     r"|(?:i|we) (?:need|want|would like|have to (?:write|pick|choose|cook|buy|make|decide)|can't decide)\b|(?:i"
-    r"|we)'d like\b"
-    r"|need (?:an?|some|something|help)\b|(?:i'm |we're )?(?:thinking|planning|looking|trying|going|considering"
-    r"|deciding|torn"
-    r"|unsure)\b"
+    r"|we)'d like\b|need (?:an?|some|something|help)\b|(?:i'm |we're )?(?:thinking|planning|looking|trying|going"
+    r"|considering|deciding|torn|unsure)\b"
     # What is to be, can be or is good to be done; what something means.
     r"|how (?:do|should|can|could|would|might|to)\b|when does one\b|what (?:should|shall|could|can|would|to)\b"
     r"|what(?:'s| is| are) (?:the best|an? good|an? nice|some|good|my options|the steps|known|the difference)\b"
-    r"|what(?:'s| is) an? \w|how (?:about|come)\b|what are the pros\b|what do you make of\b"
-    r"|do (?:i|we) (?:have to|(?:need|put|use|add|wash|start with) (?:to|an?|it|the))\b"
-    r"|what do (?:i|we) (?:pack|wear|say|bring|cook|put|tell|write|buy|need)\b|what [\w-]+ (?:goes|go|works|work|fits"
-    r"|fit) with\b"
-    r"|(?:is|are) (?:an? |it |\w+ing ).*\b(?:sensible|wise|safe|worth|okay|ok|good|better|enough|normal|realistic"
-    r"|legal"
-    r"|allowed|healthy|too \w+)\b|(?:who|what|where|which|how) (?:\w+ ){0,2}"
-    r"(?:should|could|can) (?!have\b)\w"
-    r"|(?:who|what|where|which)\b[^,]* (?:good|best|better|nice|right) for\b"
-    r"|(?:i'd|i would) love\b|i could (?:use|do with)\b|time to\b|any chance of\b|thoughts\b|(?:next|first) steps?\b"
-    r"|how (?:much|many|long|often) .*\b(?:do|should|would) (?:i|we) need\b|what (?:steps|strategies|ways|options"
-    r"|approach) \w+|what goes\b|what (?:does|do) .*\bmean\b"
+    r"|what(?:'s| is) an? \w|how (?:about|come)\b|what are the pros\b|what do you make of\b|do (?:i|we) (?:have to"
+    r"|(?:need|put|use|add|wash|start with) (?:to|an?|it|the))\b|what do (?:i|we) (?:pack|wear|say|bring|cook|put"
+    r"|tell|write|buy|need)\b|what [\w-]+ (?:goes|go|works|work|fits|fit) with\b|(?:is|are) (?:an? |it "
+    r"|\w+ing ).*\b(?:sensible|wise|safe|worth|okay|ok|good|better|enough|normal|realistic|legal|allowed|healthy"
+    r"|too \w+)\b|(?:who|what|where|which|how) (?:\w+ ){0,2}(?:should|could|can) (?!have\b)\w|(?:who|what|where"
+    r"|which)\b[^,]* (?:good|best|better|nice|right) for\b|(?:i'd|i would) love\b|i could (?:use|do with)\b|time to\b"
+    r"|any chance of\b|thoughts\b|(?:next|first) steps?\b|how (?:much|many|long|often) .*\b(?:do|should|would) (?:i"
+    r"|we) need\b|what (?:steps|strategies|ways|options|approach) \w+|what goes\b|what (?:does|do) .*\bmean\b"
     r"|why (?:does|do|is|are|am|isn't|doesn't|can't|won't) (?:the|an?|this|that|it|i|my)\b|how does .*\bwork\b"
     r"|(?:should|shall) \w+|(?:can|could|may|would) (?:i|we|one|an?)\b|(?:is|would) it (?:\w+ )?(?:okay|safe|wise"
-    r"|worth|better)\b"
-    r"|(?:is|are) there (?:an?|any|some|something) (?:good|nice|decent|cheap|quick|easy|better|other|simple|way"
-    r"|place)\b"
-    r"|(?:got|know|have you|do you (?:have|know)) (?:an?|any|some|something)\b"
-    r"|(?:which|what|where|who|when)\b.* (?:(?:should|shall|could|can|would) (?:i|we|one|suit|be)|would you"
-    r"|do you suggest"
+    r"|worth|better)\b|(?:is|are) there (?:an?|any|some|something) (?:good|nice|decent|cheap|quick|easy|better|other"
+    r"|simple|way|place)\b|(?:got|know|have you|do you (?:have|know)) (?:an?|any|some|something)\b|(?:which|what"
+    r"|where|who|when)\b.* (?:(?:should|shall|could|can|would) (?:i|we|one|suit|be)|would you|do you suggest"
     r"|suits? (?:me|us)|is (?:best|right|better) for)\b"
     # The thing alone: "three names for a boat", "something to read".
     rf"|(?:(?:an?|some|any|\d+|two|three|four|five|six|ten|good|quick|easy|cheap|simple"
     rf"|nice) )*(?:\w+ )?(?:{_MAKINGS})"
-    r" (?:for|to|with|under)\b"
-    r"|(?:an?|some|\d+|two|three|four|five|six|ten) (?:[\w-]+ ){1,3}(?:for|about) (?:an?|the|my|our|tomorrow|tonight"
-    r"|next"
-    r"|sunday)\b(?!.*\?)"
-    r"|(?:something|anything|somewhere) (?:\w+ )?(?:to|for|with)\b)"
+    r" (?:for|to|with|under)\b|(?:an?|some|\d+|two|three|four|five|six|ten) (?:[\w-]+ ){1,3}(?:for|about) (?:an?|the"
+    r"|my|our|tomorrow|tonight|next|sunday)\b(?!.*\?)|(?:something|anything|somewhere) (?:\w+ )?(?:to|for|with)\b)"
     r"|^what about\b|\bwhat (?:now|can be done|do you (?:think|suggest|recommend)|would you|is (?:going on|wrong))\b"
-    r"|\bwhat's (?:going on|wrong)\b|\b(?:worth a look|(?:good|bad) idea|right for (?:me|us))\b"
-    r"|^(?!(?:where|who|when|why)\b|.*\b(?:was|were)\b)(?:[\w'-]+ ){0,3}(?:ideas?|tips?|suggestions?|advice"
-    r"|recommendations?|inspiration) (?:for|on|about)\b"
-    r"|\b(?:any|some) (?:\w+ )?(?:ideas?|tips?|suggestions?|advice|recommendations?|thoughts)\b|推荐|建议|怎么做|帮我",
+    r"|\bwhat's (?:going on|wrong)\b|\b(?:worth a look|(?:good|bad) idea|right for (?:me|us))\b|^(?!(?:where|who|when"
+    r"|why)\b|.*\b(?:was|were)\b)(?:[\w'-]+ ){0,3}(?:ideas?|tips?|suggestions?|advice|recommendations?"
+    r"|inspiration) (?:for|on|about)\b|\b(?:any|some) (?:\w+ )?(?:ideas?|tips?|suggestions?|advice|recommendations?"
+    r"|thoughts)\b|推荐|建议|怎么做|帮我",
 )
 _OF_PAST = re.compile(
-    r"\b(?:did|said|told|mention\w*|earlier|previous\w*|last time|so far|remind|recall|recap|sum up|summar\w+|overview"
-    r"|(?:in|into|what|which) (?:\w+ )?order)\b"
-    r"|说过|总结"
+    r"\b(?:did|said|told|mention\w*|earlier|previous\w*|last time|so far|remind|recall|recap|sum up|summar\w+"
+    r"|overview|(?:in|into|what|which) (?:\w+ )?order)\b|说过|总结"
 )
 _NO_WORD: Final = " ?!.,:;？！。，"
 _GUESS = re.compile(

@@ -6,13 +6,11 @@ from elytron_core.text.ways import PAST, Way
 
 _ILLS: Final = (
     r"(?:\w+ ){0,2}?(?:allergy|intolerance|asthma|diabetes|co?eliac|epilepsy|migraines|dyslexia|adhd|arthritis|eczema"
-    r"|ibs"
-    r"|vertigo|hay ?fever|blood pressure)\b"
+    r"|ibs|vertigo|hay ?fever|blood pressure)\b"
 )
 _DIETS: Final = (
     r"(?:vegan|vegetarian|veggie|pescatarian|co?eliac|kosher|halal|diabetic|asthmatic|dyslexic|teetotal|sober|muslim"
-    r"|jewish"
-    r"|hindu|buddhist|lactose|gluten|allergic|intolerant)\b"
+    r"|jewish|hindu|buddhist|lactose|gluten|allergic|intolerant)\b"
 )
 _NOT_ONE: Final = (
     r"\b(?! (?:it|that|this|him|her|them|you|the|an?|any|anything|all|to|so|my|your|much|time|one|or|here|there|up"
@@ -21,26 +19,24 @@ _NOT_ONE: Final = (
 """Who speaks of this one or that says nothing of the kind."""
 _CANNOT: Final = (
     r"(?:don'?t|do not|doesn'?t|can'?t|cannot|won'?t|never) (?:really |ever |even )?(?:(?:eats?|drinks?|touch|have"
-    r"|stand"
-    r"|bear|stomach|tolerate|digest|handle|take|do|manage|cope with|deal with|wear|drive|fly|swim|climb|smoke|watch"
-    r"|read"
+    r"|stand|bear|stomach|tolerate|digest|handle|take|do|manage|cope with|deal with|wear|drive|fly|swim|climb|smoke"
+    r"|watch|read"
     r"|use|like|enjoy|trust|own|cook|celebrate|care for|live without)" + _NOT_ONE + ")"
 )
 
 _PASSING: Final = (
     "am|have|had|need|want|think|know|hope|guess|wonder|see|understand|mean|remember|agree|suppose|believe|promise"
-    "|thank"
-    "|appreciate|will|would|could|should|might|may|must|can|shall|do|did|don'?t|can'?t|cannot|won'?t|couldn'?t|didn'?t"
-    "|wasn'?t|just|also|still|really|only|say|bet|swear|doubt|assume|expect|plan|leave|arrive|meet|come|start|get|look"
-    "|seem|ask|owe|wish|apologi[sz]e|suggest|recommend|never|always|usually|like|love|and|or|as|too|who|that|miss|feel"
-    "|forget|call|haven'?t|already|now|then|finally|almost|even|once|both|all|two|want|gotta|gonna|wanna|better"
-    "|recently"
-    "|currently|ever|possibly|probably|maybe|actually|literally|sort|kind|keep|consider|imagine|admit|fear|notice|give"
-    "|move|live"
+    "|thank|appreciate|will|would|could|should|might|may|must|can|shall|do|did|don'?t|can'?t|cannot|won'?t|couldn'?t"
+    "|didn'?t|wasn'?t|just|also|still|really|only|say|bet|swear|doubt|assume|expect|plan|leave|arrive|meet|come|start"
+    "|get|look|seem|ask|owe|wish|apologi[sz]e|suggest|recommend|never|always|usually|like|love|and|or|as|too|who|that"
+    "|miss|feel|forget|call|haven'?t|already|now|then|finally|almost|even|once|both|all|two|want|gotta|gonna|wanna"
+    "|better|recently|currently|ever|possibly|probably|maybe|actually|literally|sort|kind|keep|consider|imagine|admit"
+    "|fear|notice|give|move|live"
 )
 """What one says of now rather than of always."""
 
 BY_OPENING: Final = (
+    # What one keeps to or from: "I steer clear of", "I've never cared for".
     Way(
         "i we",
         r"(?:can only (?:ever )?[a-z]|(?:steer clear of|stay away from|keep away from|go by|break out in|learn by)\b)",
@@ -53,10 +49,8 @@ BY_OPENING: Final = (
     Way(
         "i'm im we're",
         r"(?:an? (?!bit|little|lot|few|while|\w+ (?:late|early|behind)\b)[a-z]|(?:hopeless|useless|grumpy|nervous"
-        r"|uneasy"
-        r"|helpless|no good|miserable|uncomfortable|rubbish|awful) (?:before|without|in|with|on|around|at|when"
-        r"|until)\b"
-        r"|off (?!to|on|work|today|home|for|now)[a-z])",
+        r"|uneasy|helpless|no good|miserable|uncomfortable|rubbish|awful) (?:before|without|in|with|on|around|at|when"
+        r"|until)\b|off (?!to|on|work|today|home|for|now)[a-z])",
     ),
     # What happens to one when: "My throat closes up when I eat kiwi."
     Way(
@@ -71,11 +65,9 @@ BY_OPENING: Final = (
     Way(
         "i we",
         r"(?:(?:really|strongly|much|still|also|just|absolutely|simply|personally|do|both) )*(?:(?:prefer|love|enjoy"
-        r"|hate"
-        r"|dislike|detest|loathe|despise|dread|adore|avoid|swear by|stick to|go for)"
-        r"\b(?! (?:it|that|this|those|him|her|them|you|the idea|how|not to|to (?:say|think|see|hear|know|admit))\b)"
-        r"|(?:always|never|only(?: ever)?|usually|generally|normally|mostly|typically|tend to|rarely|seldom"
-        r"|hardly ever"
+        r"|hate|dislike|detest|loathe|despise|dread|adore|avoid|swear by|stick to|go for)\b(?! (?:it|that|this|those"
+        r"|him|her|them|you|the idea|how|not to|to (?:say|think|see|hear|know|admit))\b)|(?:always|never"
+        r"|only(?: ever)?|usually|generally|normally|mostly|typically|tend to|rarely|seldom|hardly ever"
         rf"|try to) (?!{PAST}|(?:just|one|two|a|the|need|know|think|meant|mind|wanted)\b|have (?:one|two|\d"
         rf"|[a-z]+ty\b|an?\b)|\d)[a-z])",
     ),
@@ -90,42 +82,36 @@ BY_OPENING: Final = (
     Way(
         "i we i've we've ive",
         r"(?:(?:work|read|learn|think|sleep|feel|concentrate|focus|understand|cope|do) (?:best|better|worse|badly"
-        r"|nights)\b"
-        r"|get (?:car|sea|air|motion )?-?(?:sick|dizzy|bored|migraines?|headaches?|anxious|hives|a rash|heartburn"
-        r"|lost)\b"
-        rf"|(?:fast|pray|print everything|keep kosher|keep halal|use a [a-z ]*(?:reader|chair|cane|aid))\b"
-        rf"|(?:have|'?ve got|got|suffer from) (?:an? )?{_ILLS}|(?:have )?(?:been|gone|turned|went) (?:an? )?{_DIETS}"
+        r"|nights)\b|get (?:car|sea|air|motion )?-?(?:sick|dizzy|bored|migraines?|headaches?|anxious|hives|a rash"
+        r"|heartburn|lost)\b"
+        rf"|(?:fast|pray|print everything|keep kosher|keep halal|use a [a-z ]*(?:reader|chair|cane|aid))\b|(?:have"
+        rf"|'?ve got|got|suffer from) (?:an? )?{_ILLS}|(?:have )?(?:been|gone|turned|went) (?:an? )?{_DIETS}"
         r"|(?:have )?(?:sworn off|gone off|cut out|(?:gave|given) up|quit|stopped) (?!waiting|trying|looking|my|the"
-        r"|it|on|at|by"
-        r"|for|and|a\b|there|here|hope|work)[a-z]|would (?:rather|sooner|never)\b|wouldn'?t (?:be caught|touch"
-        r"|dream of))",
+        r"|it|on|at|by|for|and|a\b|there|here|hope|work)[a-z]|would (?:rather|sooner|never)\b|wouldn'?t (?:be caught"
+        r"|touch|dream of))",
     ),
     Way("i'd we'd", r"(?:(?:much |always |far )?(?:rather|sooner)|never|take [^.!?]+ over|go for [^.!?]+ over)\b"),
     # What one is: "I'm more of a dog person", "I'm terrified of heights", "I am coeliac".
     Way(
         "i'm im we're i we my our she he",
         r"(?:\w+ )??(?:am |are |is )?(?:(?:really|very|quite|also|still|totally|completely) )*(?:not (?:an?|into"
-        r"|big on|keen|one for"
-        r"|fussed|comfortable|good with|much of)\b(?! (?:lot|bit)\b)|an? (?:sucker|stickler|beginner|(?:huge|big"
-        r"|great) fan"
-        r"|(?:\w+ )?(?:person|learner|reader|sleeper|eater|lover|addict|nut|buff|purist))\b|more of an?\b|big on\b"
-        r"|(?:mad|crazy) about\b|obsessed with|addicted to|partial to|into (?!the\b|my\b|it\b)|happiest"
-        r"|(?:scared|afraid|terrified|sick|fond|tired) of (?!it|that|this|him|her)|(?:fine|ok|okay"
-        r"|happy) with [^.!?]+ but not"
-        r"|(?:bad|terrible|hopeless) (?:with|at)|sensitive to|on an? (?:\S+ )?(?:diet|connection|budget)"
+        r"|big on|keen|one for|fussed|comfortable|good with|much of)\b(?! (?:lot|bit)\b)|an? (?:sucker|stickler"
+        r"|beginner|(?:huge|big|great) fan|(?:\w+ )?(?:person|learner|reader|sleeper|eater|lover|addict|nut|buff"
+        r"|purist))\b|more of an?\b|big on\b|(?:mad|crazy) about\b|obsessed with|addicted to|partial to|into (?!the\b"
+        r"|my\b|it\b)|happiest|(?:scared|afraid|terrified|sick|fond|tired) of (?!it|that|this|him|her)|(?:fine|ok"
+        r"|okay|happy) with [^.!?]+ but not|(?:bad|terrible|hopeless) (?:with|at)|sensitive to"
+        r"|on an? (?:\S+ )?(?:diet|connection|budget)"
         rf"|(?:colou?r|red.green)[ -]?blind|deaf|blind|hard of hearing|left-handed|(?:strictly |strict )?{_DIETS})",
     ),
     # "My stomach won't take it", "my doctor has put me on", "our house style", "my name is spelled".
     Way(
         "my our his her",
         r"(?:\w+ ){0,2}?(?:(?:stomach|skin|back|hip|knee|eyes|eyesight|sight|hearing|heart|shoulder|lungs|joints"
-        r"|budget|english"
-        r"|memory|head|nerves|wrist)(?: for [^.!?]+)? (?:can'?t|cannot|won'?t|doesn'?t|isn'?t|aren'?t"
-        r"|is (?:\w+ )?(?:basic|bad|weak"
-        r"|poor|sensitive|limited|never|rusty))|(?:preference|favou?rites?|rule is|house style|policy|go-to"
-        r"|default)\b(?! was)"
-        r"|(?:doctor|dentist|physio|gp|dietician) (?:has |have )?(?:put me on|took me off|says? no|banned)"
-        r"|hates? (?!it|that|this|him|her|me|you)|name is (?:spel\w+|written|pronounced))",
+        r"|budget|english|memory|head|nerves|wrist)(?: for [^.!?]+)? (?:can'?t|cannot|won'?t|doesn'?t|isn'?t|aren'?t"
+        r"|is (?:\w+ )?(?:basic|bad|weak|poor|sensitive|limited|never|rusty))|(?:preference|favou?rites?|rule is"
+        r"|house style|policy|go-to|default)\b(?! was)|(?:doctor|dentist|physio|gp|dietician) (?:has "
+        r"|have )?(?:put me on|took me off|says? no|banned)|hates? (?!it|that|this|him|her|me|you)|name is (?:spel\w+"
+        r"|written|pronounced))",
     ),
     # "Rather a train than a plane."
     Way("rather", r"(?:an? |the )?[\w'-]+(?: \w+)? than (?!that|this|i\b|we\b|you\b|it\b)"),
@@ -140,18 +126,16 @@ BY_PHRASE: Final = (
     # What something does to one, in the present.
     Way(
         "annoy bother bore scare confuse stress irritate frighten terrify depress disgust overwhelm distract annoys"
-        " bothers"
-        " bores scares confuses stresses irritates frightens terrifies depresses disgusts overwhelms distracts suits",
+        " bothers bores scares confuses stresses irritates frightens terrifies depresses disgusts overwhelms"
+        " distracts suits",
         r"{} (?:me|us|my \w+)\b(?! that\b)",
     ),
     Way(
         "drive_me drives_me make_me makes_me give_me gives_me get_me gets_me keep_me keeps_me lose_me loses_me"
-        " puts_me"
-        " make_my makes_my turn_me turns_me",
+        " puts_me make_my makes_my turn_me turns_me",
         r"{}(?: \w+)? (?:nuts|mad|crazy|insane|up the wall|up\b|awake|swell|sick|ill|itch|sneeze|dizzy|cough|nervous"
-        r"|anxious|tired"
-        r"|sleepy|bloated|queasy|every time|off\b|(?:a )?(?:headaches?|migraines?)|the creeps|hives|heartburn)"
-        r"|{}[.!]*$",
+        r"|anxious|tired|sleepy|bloated|queasy|every time|off\b|(?:a )?(?:headaches?|migraines?)|the creeps|hives"
+        r"|heartburn)|{}[.!]*$",
     ),
     Way(
         "help_me helps_me help_us helps_us",
@@ -160,16 +144,14 @@ BY_PHRASE: Final = (
     Way(
         "for_me to_me with_me for_us",
         r"(?:\b(?:is|are|works?|best|better|easier|harder|difficult|important|out|off|enough|not|isn'?t|aren'?t|more"
-        r"|than|tells?"
-        r"|no-go|nothing)|^no [^.!?]*|[.!?] no [^.!?]*) (?:\w+ )?{}\b",
+        r"|than|tells?|no-go|nothing)|^no [^.!?]*|[.!?] no [^.!?]*) (?:\w+ )?{}\b",
     ),
     Way("on_my", r"(?:don'?t|doesn'?t|never) (?:work|show|fit|open|load|render) (?:\w+ )?{}"),
     # What a kind of thing does to one, or is: "crowded trains make me panic", "raisins in cakes are a crime".
     Way(
         "make_me makes_me make_my give_me gives_me kill_me hurt_my upset_my ruin_my",
         r"(?:^|[.!?;,] |and )(?!he|she|they|it|this|that|these|the|my|you|who|what|to|please|can"
-        r"|could)[a-z'-]+(?: [a-z'-]+)?s"
-        r" (?:could |can |always |often )?{} [a-z]",
+        r"|could)[a-z'-]+(?: [a-z'-]+)?s (?:could |can |always |often )?{} [a-z]",
     ),
     Way(
         "crime torture poison nightmare heaven bliss weakness downfall deal-breaker turn-off pet_hate pet_peeve sin",
@@ -183,8 +165,7 @@ BY_PHRASE: Final = (
     Way(
         "gives_me puts_me knocks_me turns_me leaves_me wears_me put_me give_me knock_me",
         r"(?:^|[.!?;,] |and )(?!he|she|they|it|this|that|the|my|you|who|what|please|can|could"
-        r"|to\b)[a-z'-]+(?: [a-z'-]+)? {} (?:to sleep"
-        r"|out|off|down|cold|the (?:shivers|creeps|chills|willies))\b",
+        r"|to\b)[a-z'-]+(?: [a-z'-]+)? {} (?:to sleep|out|off|down|cold|the (?:shivers|creeps|chills|willies))\b",
     ),
     Way(
         "doctor's_orders blood_thinners on_insulin on_medication react_badly reacts_badly are_enemies isn't_something"
@@ -216,13 +197,11 @@ BY_PHRASE: Final = (
     ),
     Way(
         "my_favourite my_favorite my_preference my_colour my_color our_favourite our_favorite",
-        r"{}\b(?! (?:was"
-        r"|were))",
+        r"{}\b(?! (?:was|were))",
     ),
     Way(
         "off_the_table off_limits no-go_for hard_pass nothing_beats enough_of_it can't_get_enough is_sacred"
-        " are_sacred less_is_more any_day_of"
-        " anything_but person_i",
+        " are_sacred less_is_more any_day_of anything_but person_i",
         "{}",
     ),
     # What somebody cannot have.

@@ -14,10 +14,8 @@ class Way(NamedTuple):
 
 PAST: Final = (
     r"(?:[a-z]+(?:ed|[mlp]t)|sent|bent|meant|learnt|leant|burnt|left|went|had|was|were|got|said|thought|knew|came"
-    r"|took|made|did|found|saw|gave|told|felt|wrote|ran"
-    r"|heard"
-    r"|met|been|seen|sent|ate|drank|bought|paid|won|lost|sold|spent|kept|began|broke"
-    r"|brought|built|caught|chose|drove|fell|flew|forgot|grew|held|hung|lent|rang|rode|sang|sat|slept|spoke|stood|swam"
-    r"|taught|threw|woke|wore|put|set|let|cut|quit|split|read)\b"
+    r"|took|made|did|found|saw|gave|told|felt|wrote|ran|heard|met|been|seen|sent|ate|drank|bought|paid|won|lost|sold"
+    r"|spent|kept|began|broke|brought|built|caught|chose|drove|fell|flew|forgot|grew|held|hung|lent|rang|rode|sang"
+    r"|sat|slept|spoke|stood|swam|taught|threw|woke|wore|put|set|let|cut|quit|split|read)\b"
 )
 """Who tells what was tells nothing that holds."""

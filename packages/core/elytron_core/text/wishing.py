@@ -6,50 +6,37 @@ from elytron_core.text.ways import PAST, Way
 
 FORMS: Final = (
     r"(?:bullets?|bullet points?|(?:sub)?headings?|headlines?|tables?|lists?|paragraphs?|sentences?|footnotes?|jargon"
-    r"|slang|emojis?|emoticons?|smileys|acronyms?|abbreviations?|links?|sources?|citations?|references|metric|imperial"
-    r"|celsius|fahrenheit|kilomet\w+|km|miles|grams?|kilos?|mg|pounds|ounces|litres?|euros?|dollars?|francs|currency"
-    r"|tax"
-    r"|vat|net|gross|(?:24|12|twenty-four|twelve)[- ]?hours?|iso|decimals?|spelling|plain|simpl[ey]\w*|short\w*"
-    r"|brief\w*"
-    r"|concise|detail\w*|formal\w*|informal\w*|casual\w*|polite\w*|blunt\w*|straight|direct\w*|friendl\w+|tone"
-    r"|greetings?"
-    r"|pleasantries|small talk|chit-?chat|disclaimers?|warnings?|apolog\w+|flattery|compliments?|praise"
-    r"|exclamation \w+"
-    r"|caps|capitals|(?:lower|upper|sentence|title)[- ]?case|nicknames?|(?:first|last) names?|surnames?|summar(?:y"
-    r"|ies)"
-    r"|recaps?|conclusions?|intros?|introductions?|totals?|reasoning|numbered|steps|examples|comments|diagrams?"
-    r"|charts?"
-    r"|pictures?|images?|graphs?|bold|italics?|markdown|answers?|repl(?:y|ies)|responses?|explanations?|adjectives"
-    r"|idioms"
-    r"|metaphors|hashtags|semicolons?|latin|english|british|american|german|french|spanish|italian|portuguese|dutch"
-    r"|swedish|norwegian|danish|polish|russian|japanese|chinese|turkish|arabic|hindi|greek|typescript|python|in full"
-    r"|inline|at the (?:top|end|bottom|start|beginning)|on top|up front|in (?:words|digits)|at a time|first|last"
-    r"|included|excluded)\b"
+    r"|slang|emojis?|emoticons?|smileys|acronyms?|abbreviations?|links?|sources?|citations?|references|metric"
+    r"|imperial|celsius|fahrenheit|kilomet\w+|km|miles|grams?|kilos?|mg|pounds|ounces|litres?|euros?|dollars?|francs"
+    r"|currency|tax|vat|net|gross|(?:24|12|twenty-four|twelve)[- ]?hours?|iso|decimals?|spelling|plain|simpl[ey]\w*"
+    r"|short\w*|brief\w*|concise|detail\w*|formal\w*|informal\w*|casual\w*|polite\w*|blunt\w*|straight|direct\w*"
+    r"|friendl\w+|tone|greetings?|pleasantries|small talk|chit-?chat|disclaimers?|warnings?|apolog\w+|flattery"
+    r"|compliments?|praise|exclamation \w+|caps|capitals|(?:lower|upper|sentence|title)[- ]?case|nicknames?|(?:first"
+    r"|last) names?|surnames?|summar(?:y|ies)|recaps?|conclusions?|intros?|introductions?|totals?|reasoning|numbered"
+    r"|steps|examples|comments|diagrams?|charts?|pictures?|images?|graphs?|bold|italics?|markdown|answers?|repl(?:y"
+    r"|ies)|responses?|explanations?|adjectives|idioms|metaphors|hashtags|semicolons?|latin|english|british|american"
+    r"|german|french|spanish|italian|portuguese|dutch|swedish|norwegian|danish|polish|russian|japanese|chinese"
+    r"|turkish|arabic|hindi|greek|typescript|python|in full|inline|at the (?:top|end|bottom|start|beginning)|on top"
+    r"|up front|in (?:words|digits)|at a time|first|last|included|excluded)\b"
 )
 """What an answer may be like, or have in it."""
 _WRITTEN: Final = (
     "letters emails e-mails reports titles headings invoices messages posts documents recipes captions lists dates"
-    " times"
-    " prices amounts sums costs numbers figures totals distances weights temperatures lengths sizes names measurements"
-    " quantities percentages quotes sentences paragraphs words suggestions steps answers replies responses"
-    " explanations"
-    " summaries"
+    " times prices amounts sums costs numbers figures totals distances weights temperatures lengths sizes names"
+    " measurements quantities percentages quotes sentences paragraphs words suggestions steps answers replies"
+    " responses explanations summaries"
 )
 _SHOWN: Final = (
     r"(?:show|give|compare|write|explain|answer|reply|respond|talk|tell|suggest|recommend|propose|mention|list|quote"
-    r"|cite"
-    r"|describe|discuss|present|summari[sz]e|translate|calculate|format|introduce|review|plan|draft|offer|refer|make"
-    r"|pick"
-    r"|choose|book|find|help)\b"
+    r"|cite|describe|discuss|present|summari[sz]e|translate|calculate|format|introduce|review|plan|draft|offer|refer"
+    r"|make|pick|choose|book|find|help)\b"
 )
 BY_OPENING: Final = (
     # How answers are to be: a verb that sets it, and something that an answer may be like.
     Way(
         "use put keep write give show list state express quote print format include add mention cite have work phrase"
-        " convert"
-        " stick skip drop cut omit lose spare leave limit number spell sort separate mark name link used kept gave"
-        " left"
-        " using putting keeping leaving skipping dropping writing giving adding",
+        " convert stick skip drop cut omit lose spare leave limit number spell sort separate mark name link used kept"
+        " gave left using putting keeping leaving skipping dropping writing giving adding",
         r"(?!an? |this|that\b|these|those|him|her\b|it\b|[^.!?]{0,40}\b(?:same|again)\b)(?:[\w'-]+ (?!an? |two "
         r"|three |this\b|that\b|shopping)){0,7}?"
         rf"(?:{FORMS}|up to\b|head\b|the word\b)",
@@ -64,30 +51,26 @@ BY_OPENING: Final = (
     Way(
         "don't dont avoid do",
         r"(?:not )?(?<!do )(?:ever )?(?!worry|mind|know|think|forget|wait|hesitate|bother|be (?:late|silly|sad|sorry"
-        r"|afraid)|get me"
-        r" wrong|panic|rush|(?:go|you|let|miss|lose|move|look|want|need|have|feel|i|we|they|understand|remember|see"
-        r"|believe"
-        r"|drive|leave|like)\b|(?:touch|do|say|open|tell|ask) (?:it|that|him|her|them|the)\b)[a-z]{2,}",
+        r"|afraid)|get me wrong|panic|rush|(?:go|you|let|miss|lose|move|look|want|need|have|feel|i|we|they|understand"
+        r"|remember|see|believe|drive|leave|like)\b|(?:touch|do|say|open|tell|ask) (?:it|that|him|her|them"
+        r"|the)\b)[a-z]{2,}",
     ),
     Way(
         "call",
         r"me (?!back|when|later|tomorrow|at|on|if|asap|in|once|after|before|tonight|today|any|please|as\b|crazy|first"
-        r"|again|from"
-        r"|and|about|to)[a-z]",
+        r"|again|from|and|about|to)[a-z]",
     ),
     Way("address", r"me\b"),
     Way("treat refer talk speak", r"(?:to )?me (?:as|like|in|with|straight)\b"),
     Way(
         "answer reply respond write speak talk explain",
         r"(?:(?:to )?me |back |things |it )?(?:in (?!the|this|that|time|an? |two|my|our|your|his|her)[a-z]"
-        r"|with(?:out)? (?!him|her"
-        r"|me|us|the|my)[a-z]|only|briefly|(?:as|like) (?:if|i|you|a)\b|step by step)",
+        r"|with(?:out)? (?!him|her|me|us|the|my)[a-z]|only|briefly|(?:as|like) (?:if|i|you|a)\b|step by step)",
     ),
     Way(
         "be act",
         r"(?:more |as |very |always |my )?(?:blunt|honest|direct|straight|brief|concise|critical|specific|precise"
-        r"|gentle|patient"
-        r"|frank|harsh|strict|formal|casual|informal|like)\b",
+        r"|gentle|patient|frank|harsh|strict|formal|casual|informal|like)\b",
     ),
     Way(
         "make be remember making",
@@ -98,8 +81,7 @@ BY_OPENING: Final = (
     Way(
         "ask check warn remind tell run",
         r"(?:it )?(?:with |by )?me (?:first|before (?:you|send|book|mak|chang)|straight|outright|if i'?m|whenever"
-        r"|every time"
-        r"|each time)",
+        r"|every time|each time)",
     ),
     Way(
         "start begin end finish open close sign lead",
@@ -119,8 +101,7 @@ BY_OPENING: Final = (
     Way(
         "i we",
         r"(?:(?:want|need|expect) you to (?:always|never|challenge|question|push|double-check|correct|act|treat"
-        r"|assume|ask|warn|stick"
-        r"|be)\b|(?:need|use) (?:subtitles|captions|large print|quiet|silence)\b)",
+        r"|assume|ask|warn|stick|be)\b|(?:need|use) (?:subtitles|captions|large print|quiet|silence)\b)",
     ),
     Way(
         "challenge double-check question",
@@ -143,8 +124,8 @@ BY_OPENING: Final = (
     # In which manner: "tell me the odds as a fraction", "say sorry less", "you may swear with me".
     Way(
         "tell give show say mark explain list",
-        r"(?!him|her|them)[^.!?]{3,40} (?:as an?|like an?|with an? \w+|less|more slowly)\b"
-        r"(?! (?:gift|present|surprise))",
+        r"(?!him|her|them)[^.!?]{3,40} (?:as an?|like an?|with an? \w+|less|more slowly)\b(?! (?:gift|present"
+        r"|surprise))",
     ),
     Way("you", r"(?:may|needn't|don't (?:have|need) to) (?!come|go|take|have)[^.!?]{3,30} (?:with|to|at|for) me\W*$"),
     Way("no", r"[a-z-]+s (?:about|or)\b"),
@@ -156,15 +137,14 @@ BY_OPENING: Final = (
         rf"(?:[^.!?,;]*\b(?:for (?:me|us)|please|pls|plz|in (?:my|our|this) \w+)\W*$|(?:\w+ ){{0,2}}{FORMS}"
         rf"|need (?:to|for you to)"
         r" (?:explain|apologi|repeat|add|mention|thank|greet|introduce|be |sugar|soften|ask|remind|spell)"
-        r"|an? (?:\w+ )?(?:fan|person)"
-        r"|more than \w+ (?:\w+ )?(?:options|choices|suggestions|sentences|words|lines|ideas|paragraphs|items))",
+        r"|an? (?:\w+ )?(?:fan|person)|more than \w+ (?:\w+ )?(?:options|choices|suggestions|sentences|words|lines"
+        r"|ideas|paragraphs|items))",
     ),
     Way(
         _WRITTEN,
         rf"(?:to (?:\w+ )?\w+ |for (?:the )?\w+ |of \w+ )?(?:: ?(?!\d)[a-z]|(?:under|below|up to) [\w-]+ (?:words"
-        rf"|lines|pages)|should|must|need to|have to|ought|to be\b|go in|first\b"
-        rf"|only\b"
-        rf"|(?:in|as|with|without|at|under|per|stay|are)\b (?:\w+ ){{0,3}}?{FORMS})",
+        rf"|lines|pages)|should|must|need to|have to|ought|to be\b|go in|first\b|only\b|(?:in|as|with|without|at"
+        rf"|under|per|stay|are)\b (?:\w+ ){{0,3}}?{FORMS})",
     ),
     Way(
         "every all any each anything everything",
@@ -172,14 +152,12 @@ BY_OPENING: Final = (
     ),
     Way(
         "metric celsius imperial kilometres euros",
-        r"(?:units?|only|please|always)?,? ?(?:please|pls|only|always"
-        r"|\W*$)",
+        r"(?:units?|only|please|always)?,? ?(?:please|pls|only|always|\W*$)",
     ),
     Way(
         "one two three four five a",
         r"(?:\w+ )?(?:options?|suggestions?|sentences?|words|lines|choices?|paragraphs?|items?|ideas?"
-        r"|tips?)(?: or \w+)?"
-        r" ?(?:at most|at a time|max\b|maximum|tops|or less|or fewer|(?:is|are) (?:enough|plenty))",
+        r"|tips?)(?: or \w+)? ?(?:at most|at a time|max\b|maximum|tops|or less|or fewer|(?:is|are) (?:enough|plenty))",
     ),
 )
 """What is wished of answers."""
@@ -193,8 +171,8 @@ BY_PHRASE: Final = (
     ),
     Way(
         "from_now_on from_here_on from_now_onwards from_today_on from_this_point in_future in_the_future,"
-        " for_the_future for_future"
-        " going_forward by_default default_to as_a_rule as_a_general_rule unless_i_say unless_i_ask unless_i_tell",
+        " for_the_future for_future going_forward by_default default_to as_a_rule as_a_general_rule unless_i_say"
+        " unless_i_ask unless_i_tell",
         "{}",
     ),
     Way("every_time each_time any_time", rf"\b{{}} (?:i|you|we) (?!{PAST})[a-z]"),
@@ -232,8 +210,8 @@ OCCASIONS: Final = (
     Way(
         "when_i whenever_i if_i once_i time_i anytime_i case_i soon_as_i when_we whenever_we if_we time_we",
         r"{} (?:ever |do |next |happen to )?(?:ask|mention|bring up|talk|speak|say|want to know|start|inquire|enquire"
-        r"|query|look for"
-        r"|write about|discuss|come to you|request|wonder|search|(?:am|'?m) (?:asking|talking|looking for|writing))\b",
+        r"|query|look for|write about|discuss|come to you|request|wonder|search|(?:am|'?m) (?:asking|talking"
+        r"|looking for|writing))\b",
     ),
     Way(
         "when_i'm if_i'm whenever_i'm when_we're if_we're whenever_we're",
@@ -263,24 +241,21 @@ OCCASIONS_BY_OPENING: Final = (
     Way(
         "when whenever if",
         r"(?![^,]*\b(?:done|ready|home|there|back|finished|free|land|arrive|leave|see"
-        r"|can)\b)[^.!?,:]{3,50}[,:] (?:please )?"
-        r"(?:use|list|name|quote|cite|mention|spell|keep (?:it|them|answers) (?:short|brief|simple)|talk|speak"
-        r"|say so|admit|tell me"
-        r"|remind me"
-        r"|warn me|ask me|mark|avoid|skip|stick to|don'?t|never|always|nothing|only|i want|i'd like)\b",
+        r"|can)\b)[^.!?,:]{3,50}[,:] (?:please )?(?:use|list|name|quote|cite|mention|spell|keep (?:it|them"
+        r"|answers) (?:short|brief|simple)|talk|speak|say so|admit|tell me|remind me|warn me|ask me|mark|avoid|skip"
+        r"|stick to|don'?t|never|always|nothing|only|i want|i'd like)\b",
     ),
     Way(
         "with for on in",
         r"(?!(?:this|that|a|an|now|my way)\b)[a-z'-]+(?: [a-z'-]+){0,2}(?:[:,]? (?:i'd like|i (?:want|prefer|need)"
-        r"|we (?:don't|never|always|only) (?!found|had|saw)|please)|[:,] (?:nothing|use|sign|keep|no|never"
-        r"|always|only))\b",
+        r"|we (?:don't|never|always|only) (?!found|had|saw)|please)|[:,] (?:nothing|use|sign|keep|no|never|always"
+        r"|only))\b",
     ),
     Way("on for about with", r"(?:anything|everything|all things|questions|matters) (?:\w+ )?\w+"),
     Way(
         "about regarding concerning for with",
         r"(?!your\b|the\b|last\b|that\b|this\b|any luck|a\b|me\b|us\b|now\b|my\b)[\w-]+s?(?=[:,] (?:please|use|give"
-        r"|keep|put"
-        r"|show|remember|always|never|only|no|don't|[\w ]+ (?:for|in|at|are|is)\b))",
+        r"|keep|put|show|remember|always|never|only|no|don't|[\w ]+ (?:for|in|at|are|is)\b))",
     ),
 )
 """Of what, before what is wished of it."""
@@ -288,20 +263,16 @@ OCCASIONS_BY_OPENING: Final = (
 LEADS: Final = (
     r"please|pls|plz|kindly|and|but|so|also|ok|okay|oh|btw|fyi|thx|thanks|just|then|still|let'?s|again|always|maybe"
     r"|by the way|from now on|in future|for the future|as (?:i|we) said|(?:could|can|would|will) you|you (?:can"
-    r"|should|must"
-    r"|may)|i(?:'d| would) (?:like|love|prefer|want) you to|i (?:want|need|expect|prefer) you to|would you mind"
-    r"|(?:i'd|i would) (?:appreciate|love|like|prefer)(?: it)? if you(?:'d| could| would)?"
-    r"|(?:it would|it'd|would) be \w+ if you(?:'d| could| would)?"
+    r"|should|must|may)|i(?:'d| would) (?:like|love|prefer|want) you to|i (?:want|need|expect|prefer) you to"
+    r"|would you mind|(?:i'd|i would) (?:appreciate|love|like|prefer)(?: it)? if you(?:'d| could| would)?|(?:it would"
+    r"|it'd|would) be \w+ if you(?:'d| could| would)?"
 )
 """What may stand before what a clause says."""
 ONCE: Final = (
     r"\b(?:today|tonight|tomorrow|yesterday|(?:right|for|just) now|now (?:please )?(?:give|make|show|write|put|in)\b"
-    r"|right away|at the moment|here (?:is|are)|for once|just this"
-    r"|this (?:time|once|one|week|weekend|month|morning|afternoon|evening|year|letter|text|message|mail|email|draft"
-    r"|page"
-    r"|paragraph|sentence|list|table|trip|meeting|question|recipe|summer|winter|spring|autumn)|these two"
-    r"|last (?:night|week"
-    r"|month|year|summer|winter)|(?:on|by|until|till|before|for|next|last|this) (?:mon|tues|wednes|thurs|fri|satur"
-    r"|sun)day)\b"
+    r"|right away|at the moment|here (?:is|are)|for once|just this|this (?:time|once|one|week|weekend|month|morning"
+    r"|afternoon|evening|year|letter|text|message|mail|email|draft|page|paragraph|sentence|list|table|trip|meeting"
+    r"|question|recipe|summer|winter|spring|autumn)|these two|last (?:night|week|month|year|summer|winter)|(?:on|by"
+    r"|until|till|before|for|next|last|this) (?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
 )
 """What is wished for once, or told of one time."""
