@@ -75,7 +75,8 @@ _NAMED = _Opening(
 )
 _SEVERAL = re.compile(
     r"^how (?:many|often)\b|\b(?:both|all the|all of|in common|different|various|kinds? of|types? of|some|list"
-    r"|everything|summar(?:y|i[sz]e)|overview|timeline|(?:what|which) order|order in which|step by step)\b|哪些|所有|列出|总结"
+    r"|everything|summar(?:y|i[sz]e)|overview|timeline|(?:what|which) order|order in which"
+    r"|step by step)\b|哪些|所有|列出|总结"
 )
 _PLURAL = re.compile(
     r"^(?:what|which)\s+(?:(?!(?:is|was|did|does|do|are|has)\b)[\w'-]+\s+){0,4}?[\w-]+(?<!s)s\b\s+(?:has|have|does|do"
@@ -94,7 +95,8 @@ _HOW_LONG: Final = "how long"
 _OF_ASSISTANT = re.compile(
     r"(?<!\bcan )(?<!\bcould )(?<!\bwould )(?<!\bwill )\byou(?:'ve| have| had)? (?:also )?(?:suggest|recommend|said"
     r"|say|tell|told|advise|mention|give|gave|given|explain|propos|provid|list|wrote|write|written|describ|outlin"
-    r"|offer)|\byour (?:suggestion|recommendation|advice|answer|response|explanation|proposal|list)|你(?:建议|推荐|说过|告诉)",
+    r"|offer)|\byour (?:suggestion|recommendation|advice|answer|response|explanation|proposal|list)"
+    r"|你(?:建议|推荐|说过|告诉)",
 )
 
 _MADE: Final = (
