@@ -51,6 +51,12 @@ class CommandLine:
 
 
 @pytest.fixture
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the standard streams of commands count as a terminal."""
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+
+
+@pytest.fixture
 def elytron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     for name in [name for name in os.environ if name.startswith("ELYTRON_")]:
         monkeypatch.delenv(name)

@@ -106,11 +106,12 @@ def test_at_a_terminal_the_erasure_of_everything_is_asked_about_first(
 ) -> None:
     with elytron.open(tmp_path / "m.db") as memory:
         memory.add("tea")
-    for answer, code, left in ((b"n\n", 130, True), (b"y\n", 0, False)):
+    for answer, code, left in ((b"n\n", 1, True), (b"y\n", 0, False)):
         terminal, theirs = pty.openpty()
         os.write(terminal, answer)
         process = start(tmp_path, environment, "--store", "m.db", "erase", "--all", standard_input=theirs)
-        assert finish(process)[0] == code
+        ended, _, told = finish(process)
+        assert (ended, "nothing was done" in told) == (code, left)
         os.close(theirs)
         os.close(terminal)
         with elytron.open(tmp_path / "m.db") as memory:

@@ -123,4 +123,4 @@ class TestPublicExport:
         report = elytron.json("export", str(file), "--public")
         assert report["redacted"]["turns"] == 2
         assert b"I like tea" not in zipfile.ZipFile(file).read("documents.jsonl")
-        assert "left out" in elytron("export", str(file), "--public", "--no-json").stdout
+        assert "left out" in elytron("export", str(file), "--public", "--force", "--no-json").stdout

@@ -103,3 +103,17 @@ async def test_of_a_space_that_was_never_written_to_nothing_is_exported(
 ) -> None:
     with pytest.raises(NotFound):
         await memory.export_space(tmp_path / "public.elytron")
+
+
+@pytest.mark.parametrize("operation", ["export", "export_space"])
+async def test_an_export_never_replaces_a_file_unasked(tmp_path: Path, operation: str) -> None:
+    note = tmp_path / "note"
+    note.write_bytes(b"precious")
+    async with elytron.open("memory:", space="ada") as memory:
+        await memory.add("tea")
+        with pytest.raises(InvalidInput, match="is there already"):
+            await getattr(memory, operation)(note)
+        assert note.read_bytes() == b"precious"
+        await getattr(memory, operation)(note, overwrite=True)
+    assert note.read_bytes().startswith(b"PK")
+    assert [path.name for path in tmp_path.iterdir()] == ["note"]

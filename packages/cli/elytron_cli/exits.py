@@ -86,10 +86,12 @@ def _told(error: Exception, *, as_json: bool | None) -> int:
 def _rejected(error: Exception) -> "Rejected":
     from elytron_adapter.envelope import Rejected
     from elytron_adapter.failures import INTERNAL, rejection
-    from elytron_cli.refusal import Refused
+    from elytron_cli.refusal import Declined, Refused
     from elytron_core.errors import ElytronError
 
     match error:
+        case Declined():
+            return Rejected(request_id="", error_key=Declined.key, reason="nothing was done")
         case Refused():
             return error.rejected
         case click.ClickException():

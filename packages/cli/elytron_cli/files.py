@@ -63,10 +63,19 @@ def read_value(kind: type[ValueT], path: Path, /) -> ValueT:
         raise UnreadableFile(name=path.name, problem=f"is not what is wanted: {error.message}") from None
 
 
-def write_file(path: Path, text: str, /) -> None:
-    """Leave `text` in a file, in place of what was there. Raises InvalidInput."""
+def require_free(path: Path, /, *, force: bool) -> None:
+    """Raise InvalidInput if something is at `path` and `force` is false."""
+    # Asked of `os`, which answers also for what is no name of a file.
+    if not force and os.path.lexists(path):
+        raise InvalidInput(field=path.name, problem="is there already: name a new file, or replace it with --force")
+
+
+def write_file(path: Path, text: str, /, *, force: bool) -> None:
+    """Leave `text` in a new file, or with `force` in place of what was there. Raises InvalidInput."""
+    require_free(path, force=force)
     try:
-        path.write_text(text, encoding="utf-8")
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise InvalidInput(field=path.name, problem=f"cannot be written: {error.strerror}") from error
 

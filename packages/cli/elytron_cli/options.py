@@ -93,6 +93,16 @@ def limited(told: str, /, *, most: int = limits.PAGE_MAX, usual: int = 100) -> C
     return click.option("--limit", type=click.IntRange(1, most), default=usual, show_default=True, help=told)
 
 
+def overwriting(body: Body) -> Body:
+    """Give a command that writes a file `--force`."""
+    return click.option("--force", is_flag=True, help="Replace FILE if it exists.")(body)
+
+
+def asking(body: Body) -> Body:
+    """Give a command that cannot be undone `--yes`."""
+    return click.option("--yes", is_flag=True, help="Do not ask at a terminal.")(body)
+
+
 def in_conversation(body: Body) -> Body:
     """Give a command the options that name a conversation."""
     body = click.option("--channel", metavar="NAME", help="The channel of the conversation.")(body)

@@ -1,6 +1,12 @@
-"""What the dispatcher said, on its way to the exit code."""
+"""What the dispatcher or a person refused, on its way to the exit code."""
 
 from elytron_adapter.envelope import Rejected
+
+
+class Declined(Exception):
+    """A question at the terminal was answered with no."""
+
+    key = "declined"
 
 
 class Refused(Exception):

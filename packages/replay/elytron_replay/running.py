@@ -132,7 +132,7 @@ class _Stage:
             scope = Scope(space=space)
             if (await self.runtime.inspect(MemoryInspectionRequest(scope=scope))).exists:
                 path = str(self._folder / f"carried-{number}")
-                await self.runtime.export(MemoryExportRequest(scope=scope, path=path))
+                await self.runtime.export(MemoryExportRequest(scope=scope, path=path, overwrite=True))
                 carried[space] = path
         self._carried = carried
 

@@ -28,7 +28,7 @@ from elytron_core.contracts.moving import (
     ArchiveManifest,
     ArchiveMember,
 )
-from elytron_core.errors import ElytronError, LimitExceeded, StoreUnavailable, UnreadableFile
+from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, StoreUnavailable, UnreadableFile
 from elytron_core.ports.store import Action, Document, JournalEntry, Ref, require_ref
 
 MANIFEST = "manifest.json"
@@ -75,10 +75,15 @@ class BlobWriter:
 
 
 class ArchiveWriter:
-    """Writes an archive beside its path and puts it in place, whole and durable, when `finish` is called."""
+    """Writes an archive beside its path and puts it in place, whole and durable, when `finish` is called.
 
-    def __init__(self, path: Path, /) -> None:
+    Raises InvalidInput if something is at the path, before and after the work, unless `overwrite` is true.
+    """
+
+    def __init__(self, path: Path, /, *, overwrite: bool = False) -> None:
         self._path = path
+        self._overwrite = overwrite
+        self._require_free()
         try:
             handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         except OSError as error:
@@ -149,11 +154,17 @@ class ArchiveWriter:
         try:
             self._pack(made)
             size = self._partial.stat().st_size
+            self._require_free()
             self._partial.replace(self._path)
             _sync_folder(self._path.parent)
         except OSError as error:
             raise StoreUnavailable(f"cannot write {self._path.name!r}: {error.strerror}") from error
         return size
+
+    def _require_free(self) -> None:
+        if not self._overwrite and os.path.lexists(self._path):
+            problem = f"names {self._path.name!r}, which is there already: name a new file, or say that it is replaced"
+            raise InvalidInput(field="path", problem=problem)
 
     def _pack(self, made: ArchiveManifest) -> None:
         written: list[ArchiveMember] = []

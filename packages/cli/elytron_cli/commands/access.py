@@ -8,7 +8,8 @@ import click
 from rich_click import RichCommand, RichGroup
 
 from elytron_cli import tables
-from elytron_cli.options import common
+from elytron_cli.confirmation import confirm
+from elytron_cli.options import asking, common
 from elytron_cli.output import Output
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
@@ -84,11 +85,13 @@ def rotate(*, key_id: str) -> None:
 
 @access.command("revoke", cls=RichCommand)
 @click.argument("key_id", metavar="ID")
+@asking
 @common
-def revoke(*, key_id: str) -> None:
+def revoke(*, key_id: str, yes: bool) -> None:
     """Let the key ID open nothing any more."""
     from elytron_adapter.access import AccessKeyRequest
 
+    confirm(f"Revoke the key {key_id!r}, with no way back?", yes=yes)
     request = valid(AccessKeyRequest, id=key_id)
 
     async def work(keys: "AccessKeys", out: Output) -> None:

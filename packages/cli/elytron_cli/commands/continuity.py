@@ -7,8 +7,8 @@ from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
 from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.files import read_value, write_file
-from elytron_cli.options import common, in_conversation
+from elytron_cli.files import read_value, require_free, write_file
+from elytron_cli.options import common, in_conversation, overwriting
 from elytron_cli.output import Output, json_text
 from elytron_cli.running import run, storing
 from elytron_cli.session import Session
@@ -69,16 +69,18 @@ def write(*, kind: str, file: Path, conversation: str | None, channel: str | Non
 @continuity.command("export", cls=RichCommand)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--mode", type=_MODES, default=SnapshotMode.FULL_RESTORE.value, show_default=True, help="How much.")
+@overwriting
 @in_conversation
 @common
-def export(*, file: Path, mode: str, conversation: str | None, channel: str | None) -> int | None:
-    """Write the conversation's snapshot to FILE, in place of what is there."""
+def export(*, file: Path, mode: str, force: bool, conversation: str | None, channel: str | None) -> int | None:
+    """Write the conversation's snapshot to FILE. An existing file is refused unless --force is given."""
+    require_free(file, force=force)
 
     async def work(session: Session, out: Output) -> None:
         scope = conversation_scope(session, conversation, channel=channel)
         request = ContinuityExportRequest(scope=scope, mode=SnapshotMode(mode))
         report = await session.call(request, ContinuityExportReport)
-        write_file(file, json_text(report.snapshot) + "\n")
+        write_file(file, json_text(report.snapshot) + "\n", force=force)
         out.report(report, lambda console: plane_tables.snapshot_written(console, report, file.name))
 
     return run(work)

@@ -1,11 +1,10 @@
 """Forgetting, correcting and erasing."""
 
-import sys
-
 import click
 
 from elytron_cli import tables
-from elytron_cli.options import command, common
+from elytron_cli.confirmation import at_terminal, confirm
+from elytron_cli.options import asking, command, common
 from elytron_cli.output import Output
 from elytron_cli.running import run, settings
 from elytron_cli.session import Session
@@ -49,7 +48,7 @@ def correct(*, memory: str, text: str, reason: str, dry_run: bool) -> int | None
 @command("erase")
 @click.argument("memories", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Erase the whole space.")
-@click.option("--yes", is_flag=True, help="Do not ask before the whole space goes.")
+@asking
 @_REASON
 @_DRY_RUN
 @common
@@ -57,13 +56,14 @@ def erase(*, memories: tuple[str, ...], everything: bool, yes: bool, reason: str
     """Remove the memories with these ids, or the whole space, physically. There is no way back."""
     if everything == bool(memories):
         raise click.UsageError("name the memories to erase, or --all")
-    if not everything:
-        return _run(MemoryEraseRequest(ids=memories, reason=reason, dry_run=dry_run))
     space = settings().space.value
-    if not yes and not dry_run:
-        if not sys.stdin.isatty():
-            raise click.UsageError("--all erases the whole space: say --yes")
-        click.confirm(f"Erase everything in the space {space!r}?", abort=True, err=True)
+    if not everything:
+        what = f"{len(memories)} memories" if len(memories) > 1 else f"the memory {memories[0]!r}"
+        confirm(f"Erase {what} from the space {space!r}, with no way back?", yes=yes or dry_run)
+        return _run(MemoryEraseRequest(ids=memories, reason=reason, dry_run=dry_run))
+    if not yes and not dry_run and not at_terminal():
+        raise click.UsageError("--all erases the whole space: say --yes")
+    confirm(f"Erase everything in the space {space!r}?", yes=yes or dry_run)
     return _run(MemoryEraseRequest(whole_space=space, reason=reason, dry_run=dry_run))
 
 

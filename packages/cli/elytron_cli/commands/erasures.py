@@ -11,7 +11,8 @@ from elytron.erasing_again import erase_all_again, gather_all
 from elytron.erasures import known_erasures, read_erasures, write_erasures
 from elytron_adapter.failures import failure
 from elytron_cli import tables
-from elytron_cli.options import common
+from elytron_cli.confirmation import confirm
+from elytron_cli.options import asking, common
 from elytron_cli.output import line
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
@@ -63,13 +64,15 @@ def keep(*, file: Path, gone: tuple[str, ...]) -> None:
 @erasures.command("apply", cls=RichCommand)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@asking
 @common
-def apply(*, file: Path, dry_run: bool) -> int | None:
+def apply(*, file: Path, dry_run: bool, yes: bool) -> int | None:
     """Erase again, in every space, what FILE tells was erased and is there again. Doing it twice is harmless.
 
     What was written anew since stays. A whole space that was written to after it was put back stays too: it is told,
     and the command exits with 4.
     """
+    confirm(f"Erase what {file.name} tells of from every space, with no way back?", yes=yes or dry_run)
     done = asyncio.run(_applied(file, dry_run=dry_run))
     rows = [(line(each.space), _done(each)) for each in done.spaces]
     output().report(done, lambda console: tables.pairs(console, rows or [("spaces", "none")]))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich_click import RichCommand, RichGroup
 
-from elytron_cli.options import common
+from elytron_cli.confirmation import confirm
+from elytron_cli.options import asking, common
 from elytron_cli.output import json_text
+from elytron_cli.refusal import Declined
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
 
@@ -60,6 +62,9 @@ def run() -> None:
     except click.ClickException as error:
         print(json.dumps({"error": error.format_message()}), file=sys.stderr)
         sys.exit(MISUSED)
+    except Declined:
+        print(json.dumps({"error": "nothing was done"}), file=sys.stderr)
+        sys.exit(FAILED)
     except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(130)
 
@@ -186,10 +191,12 @@ def get_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, **place
 
 @_command("delete-resource")
 @click.argument("resource_id")
+@asking
 @_placed
 @click.pass_obj
-def delete_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, **place: str) -> None:
+def delete_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, yes: bool, **place: str) -> None:
     """Remove a resource for good."""
+    confirm(f"Remove the resource {resource_id!r}, with no way back?", yes=yes)
     print(json_text(client.delete_resource(resource_id, **place)))
 
 
@@ -255,10 +262,13 @@ def override_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, **abou
 @click.option("--session-id", required=True, help="The memory's session, from a search result.")
 @click.option("--reason", default="", help="Why, for the list of edits.")
 @click.option("--purge", is_flag=True, help="Erase it for good; there is no way back.")
+@asking
 @_placed
 @click.pass_obj
-def delete_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, purge: bool, **about: str) -> None:
+def delete_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, purge: bool, yes: bool, **about: str) -> None:
     """Let search no longer show a memory."""
+    if purge:
+        confirm(f"Erase the memory {memory_id!r}, with no way back?", yes=yes)
     print(json_text(client.delete(memory_id, purge=purge, **about)))
 
 

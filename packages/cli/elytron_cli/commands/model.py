@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 from rich_click import RichCommand, RichGroup
 
-from elytron_cli.options import common
+from elytron_cli.confirmation import confirm
+from elytron_cli.options import asking, common
 from elytron_cli.output import Output
 from elytron_cli.progress import Bar
 from elytron_cli.running import output, run, settings
@@ -70,8 +71,7 @@ def add(*, name: str, yes: bool, source: Path | None) -> None:
         if not sys.stdin.isatty():
             raise InvalidInput(field="--yes", problem=f"is missing: say that you want it. {told}")
         click.echo(told, err=True)
-        if not click.confirm("Do it?", err=True):
-            raise click.Abort
+        confirm("Do it?", yes=False)
     kept = add_model(known, source=source, say=lambda doing: click.echo(doing, err=True))
     report = AddedModel.model_validate(kept.model_dump())
     hint = f"use it with --embedder {report.name}, ELYTRON_EMBEDDER, or `embedder` in elytron.toml"
@@ -99,11 +99,13 @@ def list_models() -> None:
 
 @model.command("remove", cls=RichCommand)
 @click.argument("name")
+@asking
 @common
-def remove(*, name: str) -> None:
+def remove(*, name: str, yes: bool) -> None:
     """Remove the model NAME from this machine. Vectors that it made stay in their stores."""
     from elytron.embedding.shelf import remove_model
 
+    confirm(f"Remove the model {name!r} from this machine?", yes=yes)
     report = AddedModel.model_validate(remove_model(name).model_dump())
     output().report(report, lambda console: console.print(f"removed {report.name}"))
 

@@ -9,8 +9,8 @@ from elytron.flows.importing import TranscriptImportReport, import_transcript
 from elytron.transcripts import packed
 from elytron_cli import tables
 from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.files import as_file
-from elytron_cli.options import command, common
+from elytron_cli.files import as_file, require_free
+from elytron_cli.options import command, common, overwriting
 from elytron_cli.output import Output
 from elytron_cli.progress import Bar
 from elytron_cli.running import run, storing
@@ -63,12 +63,14 @@ def import_file(*, file: Path, conversation: str | None, mode: str, dry_run: boo
 @command("export")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--public", is_flag=True, help="Only what may leave your hands: no transcript, no private fact.")
+@overwriting
 @common
-def export(*, file: Path, public: bool) -> int | None:
-    """Write the space to the archive FILE; an existing file is replaced whole or not at all."""
+def export(*, file: Path, public: bool, force: bool) -> int | None:
+    """Write the space to the archive FILE. An existing file is refused; with --force it is replaced as a whole."""
+    require_free(file, force=force)
     if public:
-        return _publish(file)
-    request = MemoryExportRequest(path=os.fspath(file))
+        return _publish(file, force=force)
+    request = MemoryExportRequest(path=os.fspath(file), overwrite=force)
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemoryExportReport)
@@ -79,8 +81,8 @@ def export(*, file: Path, public: bool) -> int | None:
     return run(work)
 
 
-def _publish(file: Path) -> int | None:
-    request = MemorySpaceExportRequest(path=os.fspath(file))
+def _publish(file: Path, *, force: bool) -> int | None:
+    request = MemorySpaceExportRequest(path=os.fspath(file), overwrite=force)
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemorySpaceExportReport)

@@ -7,8 +7,9 @@ import click
 from rich_click import RichCommand, RichGroup
 
 from elytron_cli import skill_tables
+from elytron_cli.confirmation import confirm
 from elytron_cli.files import read_file
-from elytron_cli.options import common, limited
+from elytron_cli.options import asking, common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run, storing
 from elytron_cli.session import Session
@@ -126,9 +127,11 @@ def disable(*, name: str) -> int | None:
 
 @skills.command("delete", cls=RichCommand)
 @click.argument("name")
+@asking
 @common
-def delete(*, name: str) -> int | None:
+def delete(*, name: str, yes: bool) -> int | None:
     """Remove the runtime skill NAME."""
+    confirm(f"Remove the skill {name!r}?", yes=yes)
     return _mutate(RuntimeSkillDeleteRequest(name=full_name(name)))
 
 

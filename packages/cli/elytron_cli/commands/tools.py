@@ -6,8 +6,9 @@ import click
 from rich_click import RichCommand, RichGroup
 
 from elytron_cli import tool_tables
+from elytron_cli.confirmation import confirm
 from elytron_cli.files import read_value
-from elytron_cli.options import common
+from elytron_cli.options import asking, common
 from elytron_cli.output import Output
 from elytron_cli.running import output, run, storing
 from elytron_cli.session import Session
@@ -92,9 +93,11 @@ def register(*, file: Path) -> int | None:
 
 @tools.command("delete", cls=RichCommand)
 @click.argument("registry")
+@asking
 @common
-def delete(*, registry: str) -> int | None:
+def delete(*, registry: str, yes: bool) -> int | None:
     """Remove the registry with the id REGISTRY; what was learned of its tools stays."""
+    confirm(f"Remove the registry {registry!r}?", yes=yes)
     request = AgentToolRegistryDeleteRequest(registry_id=registry)
 
     async def work(session: Session, out: Output) -> None:

@@ -9,7 +9,8 @@ from rich_click import RichCommand, RichGroup
 from elytron_adapter.failures import EXIT_DAMAGE
 from elytron_cli import transcript_tables
 from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.options import common, limited
+from elytron_cli.confirmation import confirm
+from elytron_cli.options import asking, common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -93,11 +94,15 @@ def export(*, conversation: str | None, channel: str | None, limit: int, cursor:
 @click.argument("turns", nargs=-1, metavar="[TURN]...")
 @_options(*_WHERE)
 @click.option("--reason", default="", metavar="TEXT", help="Why; it stands in the report.")
+@asking
 @common
 def lifecycle(
-    *, transition: str, turns: tuple[str, ...], conversation: str | None, channel: str | None, reason: str
+    *, transition: str, turns: tuple[str, ...], conversation: str | None, channel: str | None, reason: str, yes: bool
 ) -> int | None:
     """Archive, restore, mask or delete the raw text of TURNs, or of the whole conversation; review changes nothing."""
+    if transition == TranscriptLifecycleTransition.DELETE_RAW:
+        what = f"{len(turns)} turns" if turns else "the whole conversation"
+        confirm(f"Delete the text of {what}, with no way back?", yes=yes)
 
     async def work(session: Session, out: Output) -> None:
         request = MemoryTranscriptLifecycleRequest(

@@ -17,9 +17,11 @@ Path = Annotated[str, Field(min_length=1, max_length=4_096, pattern=r"^[^\x00]+$
 
 
 class MemoryExportRequest(ScopedRequest):
-    """Write the whole space to the archive file `path`; an existing file is replaced whole or not at all."""
+    """Write the whole space to the archive file `path`; a file that exists is refused unless `overwrite` is true."""
 
     path: Path
+    overwrite: bool = False
+    """Replace an existing file, as a whole or not at all."""
 
 
 class MemorySpaceExportRequest(ScopedRequest):
@@ -31,6 +33,8 @@ class MemorySpaceExportRequest(ScopedRequest):
 
     path: Path
     include_private: bool = False
+    overwrite: bool = False
+    """Replace an existing file, as a whole or not at all."""
 
 
 class ImportMode(StrEnum):

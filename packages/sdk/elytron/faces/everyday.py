@@ -244,21 +244,31 @@ class EverydayFace(Face):
         return await self.operate(request, inspecting.MemoryReplayReport)
 
     async def export(
-        self, target: str | PathLike[str] | moving.MemoryExportRequest, /, *, user_id: str | None = None
+        self,
+        target: str | PathLike[str] | moving.MemoryExportRequest,
+        /,
+        *,
+        overwrite: bool = False,
+        user_id: str | None = None,
     ) -> moving.MemoryExportReport:
-        """Write the whole space to one archive file."""
+        """Write the whole space to one archive file; a file that exists is replaced only with `overwrite`."""
         if not isinstance(target, moving.MemoryExportRequest):
             scope = plain.scope_of(self.scope, user_id=user_id)
-            target = moving.MemoryExportRequest(scope=scope, path=fspath(target))
+            target = moving.MemoryExportRequest(scope=scope, path=fspath(target), overwrite=overwrite)
         return await self.operate(target, moving.MemoryExportReport)
 
     async def export_space(
-        self, target: str | PathLike[str] | moving.MemorySpaceExportRequest, /, *, user_id: str | None = None
+        self,
+        target: str | PathLike[str] | moving.MemorySpaceExportRequest,
+        /,
+        *,
+        overwrite: bool = False,
+        user_id: str | None = None,
     ) -> moving.MemorySpaceExportReport:
         """Write what of the space may leave its owner's hands to one archive file."""
         if not isinstance(target, moving.MemorySpaceExportRequest):
             scope = plain.scope_of(self.scope, user_id=user_id)
-            target = moving.MemorySpaceExportRequest(scope=scope, path=fspath(target))
+            target = moving.MemorySpaceExportRequest(scope=scope, path=fspath(target), overwrite=overwrite)
         return await self.operate(target, moving.MemorySpaceExportReport)
 
     async def import_archive(

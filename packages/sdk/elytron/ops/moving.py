@@ -29,11 +29,14 @@ _NEVER_WRITTEN = "nothing was ever written to it in this store"
 
 
 async def export(ctx: OperationContext, request: MemoryExportRequest, /) -> MemoryExportReport:
-    """Write the space to one archive file, as it stood at one moment. Raises NotFound for a space never written to."""
+    """Write the space to one archive file, as it stood at one moment.
+
+    Raises NotFound for a space never written to, InvalidInput for a file that exists without `overwrite`.
+    """
     scope = ctx.scope_of(request)
     if await ctx.spaces.find(scope.space) is None:
         raise NotFound(what="space", name=scope.space, way_out=_NEVER_WRITTEN)
-    report = await _written(ctx, scope, Path(request.path), include_private=True)
+    report = await _written(ctx, scope, Path(request.path), include_private=True, overwrite=request.overwrite)
     return MemoryExportReport.model_validate(report.model_dump(exclude={"include_private", "redacted"}))
 
 
@@ -42,7 +45,9 @@ async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest,
     scope = ctx.scope_of(request)
     if await ctx.spaces.find(scope.space) is None:
         raise NotFound(what="space", name=scope.space, way_out=_NEVER_WRITTEN)
-    return await _written(ctx, scope, Path(request.path), include_private=request.include_private)
+    return await _written(
+        ctx, scope, Path(request.path), include_private=request.include_private, overwrite=request.overwrite
+    )
 
 
 async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /) -> MemoryImportReport:
@@ -60,17 +65,17 @@ async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /)
 
 
 async def _written(
-    ctx: OperationContext, scope: Scope, path: Path, *, include_private: bool
+    ctx: OperationContext, scope: Scope, path: Path, *, include_private: bool, overwrite: bool
 ) -> MemorySpaceExportReport:
     for _ in range(ATTEMPTS):
-        report = await _export(ctx, scope, path, include_private=include_private)
+        report = await _export(ctx, scope, path, include_private=include_private, overwrite=overwrite)
         if report is not None:
             return report
     raise StoreBusy(engine=ctx.engine, waited_s=0)
 
 
 async def _export(
-    ctx: OperationContext, scope: Scope, path: Path, *, include_private: bool
+    ctx: OperationContext, scope: Scope, path: Path, *, include_private: bool, overwrite: bool
 ) -> MemorySpaceExportReport | None:
     """Write the archive, or nothing where somebody wrote to the space meanwhile."""
     counts: Counter[str] = Counter()
@@ -78,7 +83,7 @@ async def _export(
     state, events, shown = StateFingerprint(), EventFingerprint(), EventFingerprint()
     publisher = Publisher()
     blobs = 0
-    with ArchiveWriter(path) as writer:
+    with ArchiveWriter(path, overwrite=overwrite) as writer:
         async for entry in entries(ctx.store, scope.space):
             events.add(entry)
             if include_private:
