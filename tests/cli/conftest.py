@@ -53,7 +53,11 @@ class CommandLine:
 @pytest.fixture
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the standard streams of commands count as a terminal."""
-    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+
+    def is_terminal(_: object) -> bool:
+        return True
+
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", is_terminal, raising=False)
 
 
 @pytest.fixture

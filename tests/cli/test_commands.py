@@ -245,15 +245,6 @@ class TestControl:
         assert "removed 1 from turns" in shown
         elytron("get", memory, expect=3)
 
-    @pytest.mark.parametrize(("answer", "code", "is_gone"), [(b"n\n", 1, False), (b"", 1, False), (b"y\n", 0, True)])
-    def test_at_a_terminal_an_erasure_is_asked_about_and_a_no_does_nothing(
-        self, elytron: CommandLine, at_a_terminal: None, answer: bytes, code: int, is_gone: bool
-    ) -> None:
-        memory = added(elytron, "tea", "--json")
-        result = elytron("erase", memory, standard_input=answer, expect=code)
-        assert ("nothing was done" in result.stderr) is not is_gone
-        elytron("get", memory, expect=3 if is_gone else 0)
-
     def test_everything_goes_only_when_it_is_said_twice(self, elytron: CommandLine) -> None:
         added(elytron, "tea")
         before = elytron.state()
@@ -317,23 +308,6 @@ class TestMoving:
         assert "imported" in elytron("--store", "other.db", "import", "a.zip", "--no-json").stdout
         shown = elytron("import", "a.zip", "--mode", "bootstrap", "--dry-run", "--no-json").stdout
         assert "would import" in shown
-
-    @pytest.mark.parametrize("options", [(), ("--public",)])
-    def test_an_existing_file_is_replaced_only_with_force(self, elytron: CommandLine, options: tuple[str, ...]) -> None:
-        added(elytron, "tea")
-        note = elytron.write("note.txt", b"precious")
-        assert "is there already" in elytron.error("export", note, *options, expect=2)["reason"]
-        assert Path(note).read_bytes() == b"precious"
-        elytron("export", note, "--force", *options)
-        assert Path(note).read_bytes().startswith(b"PK")
-
-    def test_a_snapshot_replaces_a_file_only_with_force(self, elytron: CommandLine) -> None:
-        added(elytron, "tea")
-        note = elytron.write("note.txt", b"precious")
-        assert "is there already" in elytron.error("continuity", "export", note, expect=2)["reason"]
-        assert Path(note).read_bytes() == b"precious"
-        elytron("continuity", "export", note, "--force")
-        assert Path(note).read_bytes().startswith(b"{")
 
     def test_an_empty_space_has_nothing_to_export(self, elytron: CommandLine) -> None:
         elytron.make()
