@@ -4,6 +4,7 @@ import contextlib
 import hmac
 import re
 from collections import OrderedDict
+from collections.abc import Collection
 from functools import cache
 from typing import Annotated, Final, Self
 
@@ -235,6 +236,15 @@ class AccessKeys:
             page = await self.list(AccessListRequest(cursor=page.next_cursor if page is not None else None))
             found |= {key.kind for key in page.items if key.revoked_at is None}
         return frozenset(found)
+
+    async def refs_of(self, spaces: Collection[str], /) -> tuple[Ref, ...]:
+        """Return where the keys of these spaces are stored, for an erasure that ends them."""
+        found: list[Ref] = []
+        after = ""
+        while page := await self._context.store.scan(SYSTEM_SPACE, ACCESS_KEYS, after=after, limit=limits.SCAN_MAX):
+            after = page[-1].ref.key
+            found += [one.ref for one in page if AccessKey.from_bytes(one.body).space in spaces]
+        return tuple(found)
 
     async def _look_up(self, key_id: str) -> AccessKey | None:
         """Return the key as it was seen a moment ago, or as it is."""

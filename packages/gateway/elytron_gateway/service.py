@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Self
 
 from elytron.runtime import MemoryRuntime
+from elytron_adapter.access import AccessKeys
 from elytron_core import limits
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.ids import SpaceId
@@ -276,13 +277,20 @@ class Gateway:
         return await self._usage(await self.users.find(user_id))
 
     async def erase_user(self, user_id: str, /) -> SignedReport:
-        """Erase a user with everything in all of his spaces; return a signed report. An operator's. Raises NotFound."""
+        """Erase a user with all of the user's spaces and keys; return a signed report. An operator's. Raises NotFound.
+
+        The keys end first, so that nothing is written while spaces are erased. Access keys for these spaces end too.
+        """
+        await self.users.revoke(user_id)
         user = await self.users.find(user_id)
+        spaces = sorted({*user.spaces, user_id})
+        access_keys = await AccessKeys(self._runtime.context).refs_of(spaces)
         removed: dict[str, dict[str, int]] = {}
-        for space in user.spaces:
+        for space in spaces:
             erased = await self._runtime.erase(MemoryEraseRequest(scope=Scope(space=SpaceId(space)), whole_space=space))
-            removed[space] = erased.removed
-        await self.users.erase(user_id, *await self._marks(user))
+            if erased.changed:
+                removed[space] = erased.removed
+        await self.users.erase(user_id, *access_keys, *await self._marks(user))
         report = ErasedUser(user_id=user_id, at=self._runtime.context.clock.now(), removed=removed)
         return sign(report, await self._secret())
 

@@ -8,6 +8,7 @@ from elytron.context import OperationContext
 from elytron.racing import Race
 from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
 from elytron_core import canonical, limits
+from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
@@ -18,7 +19,8 @@ from elytron_gateway.shelves import Kept, Shelf, commit, record_of
 SPACE = SYSTEM_SPACE
 PREFIX = "uk_"
 _DIGITS = 48
-
+_SALT_BYTES = 32
+_NOBODY = User(user_id="nobody", created_at=Instant(0), salt="0" * (2 * _SALT_BYTES))
 
 Change = Callable[[User], Awaitable[User]]
 Update = Callable[[User], dict[str, object]]
@@ -49,10 +51,11 @@ class Users:
             kept = await self._users.get(SPACE, key)
             if kept is not None and kept.value.revoked_at is None:
                 return kept.value, await self._key(kept.value)
+            salt = self._salt()
             user = (
-                User(user_id=user_id, created_at=self._ctx.clock.now())
+                User(user_id=user_id, created_at=self._ctx.clock.now(), salt=salt)
                 if kept is None
-                else kept.value.model_copy(update={"revoked_at": None, "generation": kept.value.generation + 1})
+                else kept.value.model_copy(update={"revoked_at": None, "salt": salt})
             )
             expects = kept.revision if kept is not None else 0
             try:
@@ -67,7 +70,7 @@ class Users:
     async def authenticate(self, user_id: str, user_key: str, /) -> User:
         """Return the user that the key belongs to. Raises Unauthorized, alike for every reason."""
         kept = await self._users.get(SPACE, await self._place(user_id)) if user_id else None
-        user = kept.value if kept is not None else User(user_id="nobody", created_at=self._ctx.clock.now())
+        user = kept.value if kept is not None else _NOBODY
         # The key is derived and compared for unknown users too, so that time tells nobody who exists.
         fits = hmac.compare_digest((await self._key(user)).encode(), user_key.encode("utf-8", "replace"))
         if kept is None or not fits or user.revoked_at is not None:
@@ -81,13 +84,14 @@ class Users:
 
     async def rotate(self, user_id: str, /) -> str:
         """Return a new key of the user, whose memory stays; the old one ends. Raises NotFound."""
-        user = await self._change(user_id, lambda user: {"generation": user.generation + 1, "revoked_at": None})
+        salt = self._salt()
+        user = await self._change(user_id, lambda _: {"salt": salt, "revoked_at": None})
         return await self._key(user)
 
     async def revoke(self, user_id: str, /) -> None:
         """End the user's key; his memory stays. Raises NotFound."""
-        now = self._ctx.clock.now()
-        await self._change(user_id, lambda user: {"revoked_at": now, "generation": user.generation + 1})
+        now, salt = self._ctx.clock.now(), self._salt()
+        await self._change(user_id, lambda _: {"revoked_at": now, "salt": salt})
 
     async def enters(self, user: User, space: SpaceId, /) -> None:
         """Remember that the user writes to `space`, so that all of his can be counted and erased.
@@ -149,7 +153,7 @@ class Users:
     async def _renamed(self, before: User | None, after: User | None) -> list[Put | Delete]:
         """Return the changes by which a user's new key is known, and his old one no more."""
         has = [user for user in (before, after) if user is not None and user.revoked_at is None]
-        if before is not None and after is not None and before.generation == after.generation:
+        if before is not None and after is not None and before.salt == after.salt:
             return []
         changes: list[Put | Delete] = []
         for user in has:
@@ -161,6 +165,9 @@ class Users:
                 changes.append(self._keys.remove(kept))
         return changes
 
+    def _salt(self) -> str:
+        return self._ctx.ids.secret(_SALT_BYTES).hex()
+
     async def _tag(self, user_key: str) -> str:
         return (await record_of(self._ctx, SPACE)).tag("gateway key", user_key)
 
@@ -169,7 +176,7 @@ class Users:
 
     async def _key(self, user: User) -> str:
         secret = self._secret or bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
-        tag = canonical.tag(secret[:64], "gateway user key", user.user_id, str(user.generation), size=_DIGITS)
+        tag = canonical.tag(secret[:64], "gateway user key", user.user_id, user.salt, size=_DIGITS)
         return PREFIX + base64.urlsafe_b64encode(bytes.fromhex(tag)).decode("ascii").rstrip("=")
 
 

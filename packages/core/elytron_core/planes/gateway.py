@@ -48,12 +48,12 @@ class Allotment(Value):
 
 
 class User(Value):
-    """A user of the gateway. His key is derived from `generation` and a secret, and is stored nowhere."""
+    """A user of the gateway. The key is derived from `salt` and a secret, and is stored nowhere."""
 
     user_id: Name
     created_at: Instant
-    generation: int = 1
-    """Grows with each rotation, which ends the key before."""
+    salt: str
+    """Random, and new with each key: a key that ended is never derived again, whatever the user's name."""
     revoked_at: Instant | None = None
     spaces: tuple[str, ...] = ()
     """Every memory space that he has written to."""
