@@ -241,3 +241,30 @@ async def test_a_fact_forgotten_and_written_anew_is_current_again(memory: elytro
     assert await texts(memory, "home") == ["Porto"]
     as_of = RecallFilters(as_of=memory.context.clock.now())
     assert [hit.text for hit in (await memory.recall("home", filters=as_of)).hits] == ["Porto"]
+
+
+async def test_history_says_who_forgot_and_brought_back_and_why(memory: elytron.MemoryRuntime) -> None:
+    (turn,) = (await memory.add("I like tea")).ids
+    (fact,) = (await believe(memory, "drink", "green tea")).ids
+    await memory.forget(elytron.MemoryForgetRequest(ids=(turn, fact), reason="asked to"))
+    await memory.forget(elytron.MemoryForgetRequest(ids=(turn, fact), reason="changed my mind", undo=True))
+    for kept in (turn, fact):
+        items = (await memory.history(kept)).items
+        told = [(item.event.value, item.by, item.reason) for item in items]
+        assert told == [
+            ("added", "", ""),
+            ("forgotten", "host", "asked to"),
+            ("restored", "host", "changed my mind"),
+        ]
+    await memory.correct(elytron.MemoryCorrectRequest(id=fact, content="black tea", reason="misheard"))
+    corrected = [item for item in (await memory.history(fact)).items if item.event.value == "corrected"]
+    assert [(item.by, item.reason) for item in corrected] == [("host", "misheard")]
+
+
+async def test_an_erased_memory_leaves_no_audit_trail(memory: elytron.MemoryRuntime) -> None:
+    (turn,) = (await talk(memory, (Role.USER, "I like tea"), (Role.ASSISTANT, "Noted"))).ids
+    await memory.forget(elytron.MemoryForgetRequest(ids=(turn, f"{turn}#1"), reason="asked to"))
+    await memory.erase([turn])
+    assert (await memory.history(f"{turn}#1")).items[-1].reason == "asked to"
+    await memory.erase([f"{turn}#1"])
+    assert "audit" not in (await memory.inspect()).documents

@@ -81,6 +81,8 @@ class Repeats:
 
     async def _perform(self, operation: AnyOperation, request: Value, envelope: Envelope) -> Value:
         context = self._runtime.context
+        if operation.mutates:
+            context = replace(context, caller=envelope.auth.principal or envelope.transport.value)
         if envelope.versions:
             context = await demanding(context, request, envelope.versions)
         return await operation.perform(context, request)

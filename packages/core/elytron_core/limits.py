@@ -34,6 +34,8 @@ WRITES_PER_REQUEST = 500
 TAGS = 32
 KEYWORDS = 16
 CITATIONS = 32
+AUDIT_EVENTS = 64
+"""Control calls on one document that its audit trail keeps: the newest."""
 FACT_CITATIONS = 6
 """Citations that a fact keeps: the newest."""
 TOOL_OBSERVATIONS = 64

@@ -66,6 +66,8 @@ class OperationContext:
     last_blocks: LastBlocks = field(default_factory=LastBlocks)
     """Tells how much of a block is the same as in the turn before."""
     default_scope: Scope | None = None
+    caller: str = "host"
+    """Who calls, as the audit names it: a principal, or the transport of a call without one."""
     put_off: set[SpaceId] = field(default_factory=set[SpaceId])
     """Spaces in which this runtime has put something off, or seen that somebody did."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
+from elytron.audit import trail_documents
 from elytron.checkpoints import CHECKPOINT
 from elytron.context import OperationContext
 from elytron.deriving import links_of_memory
@@ -26,6 +27,7 @@ from elytron_core.errors import Conflict
 from elytron_core.ids import TurnId
 from elytron_core.planes import long_term, notes, procedural, subjects, transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
+from elytron_core.planes.audit import AuditTrail
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.ports.store import Action, Batch, Document, Erasure, Ref
@@ -33,6 +35,8 @@ from elytron_core.scope import ConversationKey, Scope
 
 _REMOVED_AT_ONCE = 10_000
 """Of so many memories the bytes are removed together."""
+_Changed = transcript.Turn | transcript.Conversation | long_term.Slot | AuditTrail
+"""What may stay behind an erasure in another form."""
 
 
 @dataclass(slots=True)
@@ -43,9 +47,7 @@ class _Plan:
     names: dict[Ref, int]
     """Where the host ids of its turns stand."""
     refs: dict[Ref, int] = field(default_factory=dict[Ref, int])
-    changes: dict[Ref, tuple[transcript.Turn | transcript.Conversation | long_term.Slot, int]] = field(
-        default_factory=dict[Ref, tuple[transcript.Turn | transcript.Conversation | long_term.Slot, int]]
-    )
+    changes: dict[Ref, tuple[_Changed, int]] = field(default_factory=dict[Ref, tuple[_Changed, int]])
     sources: set[Ref] = field(default_factory=set[Ref])
     """The documents that are erased or cut: what stands for their texts goes too."""
     citations: set[str] = field(default_factory=set[str])
@@ -130,6 +132,7 @@ async def _planned(ctx: OperationContext, scope: Scope, record: SpaceRecord, mem
         await _take_links(ctx, scope, memory, plan)
     await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, TurnMemory)], plan)
     plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
+    await _take_trails(ctx, scope, memories, plan)
     return plan
 
 
@@ -239,6 +242,24 @@ async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[T
         message = transcript.message_id(told.turn, told.part) if told.part is not None else None
         if goes(document, message):
             plan.refs[document.ref] = document.revision
+
+
+async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[Memory], plan: _Plan) -> None:
+    """Add to `plan` who did what to what goes; of a turn that stays, its other messages' share is kept."""
+    known = await trail_documents(ctx, scope.space, plan.record, plan.sources)
+    parts: dict[Ref, list[int]] = {}
+    for memory in memories:
+        if isinstance(memory, TurnMemory):
+            parts.setdefault(memory.ref, []).append(memory.part)
+    for ref, document in known.items():
+        if ref in plan.refs:
+            plan.refs[document.ref] = document.revision
+            continue
+        before = trail = AuditTrail.from_bytes(document.body)
+        for part in parts.get(ref, ()):
+            trail = trail.without(part)
+        if trail != before:
+            plan.changes[document.ref] = (trail, document.revision)
 
 
 def _without(turn: transcript.Turn, part: int) -> transcript.Turn:

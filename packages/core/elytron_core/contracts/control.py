@@ -55,7 +55,12 @@ class HistoryEvent(StrEnum):
     SUPERSEDED = "superseded"
     CONFIRMED = "confirmed"
     FORGOTTEN = "forgotten"
+    RESTORED = "restored"
     DELETED = "deleted"
+    MARKED_STALE = "marked_stale"
+    INVALIDATED = "invalidated"
+    PRIVACY_CHANGED = "privacy_changed"
+    SCOPE_CHANGED = "scope_changed"
 
 
 class HistoryItem(Value):
@@ -66,6 +71,8 @@ class HistoryItem(Value):
     at: Instant
     text: str | None = None
     reason: str = ""
+    by: str = ""
+    """Who did it: the principal of a control call, or the transport of one without a principal."""
 
 
 class MemoryHistoryRequest(ScopedRequest):

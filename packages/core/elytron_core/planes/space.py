@@ -9,6 +9,7 @@ from elytron_core.ids import ConversationTag, SkillId
 from elytron_core.model import Value
 from elytron_core.planes import (
     attributes,
+    audit,
     candidates,
     continuity,
     derived_refs,
@@ -36,6 +37,7 @@ COLLECTIONS = (
     transcript.CHAT_ALIASES,
     attributes.TURN_ATTRIBUTES,
     derived_refs.DERIVED_REFS,
+    audit.AUDIT,
     long_term.FACTS,
     long_term.SLOTS,
     procedural.SKILLS,
@@ -63,6 +65,7 @@ BESIDE = frozenset(
         transcript.CHAT_ALIASES,
         attributes.TURN_ATTRIBUTES,
         derived_refs.DERIVED_REFS,
+        audit.AUDIT,
         long_term.SLOTS,
         jobs.QUEUE,
     }

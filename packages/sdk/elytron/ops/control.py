@@ -1,7 +1,9 @@
 """The verbs that change or remove: forget (reversible), correct (history kept), erase (physically gone)."""
 
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
+from elytron.audit import event_of, note
 from elytron.context import OperationContext
 from elytron.erasing import erase_memories, erase_space
 from elytron.keeping import KeptMemory, hidden, touched
@@ -23,6 +25,7 @@ from elytron_core.errors import Conflict, InvalidInput, ScopeMissing
 from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
+from elytron_core.planes.audit import AuditAction, AuditEvent
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Batch, Document, Ref
 from elytron_core.scope import Scope
@@ -44,6 +47,7 @@ async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> Memo
         action = Action.OPERATOR if request.undo else Action.DELETE
         for ref, (value, revision) in changed.items():
             changes.put(ref, value, expects=revision, action=action)
+        await note(ctx, scope.space, record, changes, _events(ctx, request, decisions, found, now))
         try:
             return _report(scope, decisions, sequence=await _commit(ctx, scope, record, changes))
         except Conflict as conflict:
@@ -73,13 +77,16 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
             # Erased since it was found: it is looked for again, and missed.
             await race.lost(Conflict(what=f"fact {request.id!r}", expected=memory.revision, found=0))
             continue
-        new, old = _corrected(memory.fact, request, FactId(ctx.ids.new()), ctx.clock.now())
+        now = ctx.clock.now()
+        new, old = _corrected(memory.fact, request, FactId(ctx.ids.new()), now)
         known = long_term.Slot.from_bytes(slot.body)
         changes = Changes(record)
         changes.put(memory.ref, old, expects=memory.revision, action=Action.WRITE)
         changes.put(Ref(long_term.FACTS, new.id), new, expects=0, action=Action.WRITE)
         held = known.model_copy(update={"facts": (*known.facts, new.id)})
         changes.put(slot.ref, held, expects=slot.revision, action=None)
+        done = event_of(ctx, AuditAction.CORRECTED, at=now, reason=request.reason)
+        await note(ctx, scope.space, record, changes, {memory.ref: (done,)})
         decision = ControlDecision(
             id=request.id,
             outcome=ControlOutcome.CHANGED,
@@ -118,6 +125,24 @@ async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> Memory
     if not request.ids:
         raise ScopeMissing(operation="erase", way_out="name the memories in ids, or repeat the space in whole_space")
     return await erase_memories(ctx, scope, request)
+
+
+def _events(
+    ctx: OperationContext,
+    request: MemoryForgetRequest,
+    decisions: Iterable[ControlDecision],
+    found: Mapping[str, Memory | None],
+    at: Instant,
+) -> dict[Ref, list[AuditEvent]]:
+    """Return what was done to each document that a request changes."""
+    action = AuditAction.RESTORED if request.undo else AuditAction.FORGOTTEN
+    events: dict[Ref, list[AuditEvent]] = {}
+    for decision in decisions:
+        memory = found[decision.id]
+        if memory is not None and decision.outcome is ControlOutcome.CHANGED:
+            part = memory.part if isinstance(memory, TurnMemory) else None
+            events.setdefault(memory.ref, []).append(event_of(ctx, action, at=at, reason=request.reason, part=part))
+    return events
 
 
 def _hide(

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import assert_never
 
+from elytron.audit import trails, with_trail
 from elytron.context import OperationContext
 from elytron.filtering import (
     fact_is_meant,
@@ -43,6 +44,7 @@ from elytron_core.planes import (
     summaries,
     transcript,
 )
+from elytron_core.planes.audit import AuditTrail
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import Scope
@@ -86,13 +88,15 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
     memory = await must_find(ctx, scope, request.id)
     match memory:
         case TurnMemory(turn=turn, part=part):
-            items = _of_message(request.id, turn, part)
+            items = with_trail(
+                _of_message(request.id, turn, part), await _trail(ctx, scope, memory.ref), memory=request.id, part=part
+            )
         case SkillMemory(skill=skill):
-            items = _of_skill(request.id, skill)
+            items = with_trail(_of_skill(request.id, skill), await _trail(ctx, scope, memory.ref), memory=request.id)
         case FactMemory(fact=fact):
-            items = [item for version in await _versions(ctx, scope, fact) for item in _of_fact(version)]
+            items = await _of_slot(ctx, scope, fact)
         case KeptMemory():
-            items = _of_kept(request.id, memory)
+            items = with_trail(_of_kept(request.id, memory), await _trail(ctx, scope, memory.ref), memory=request.id)
         case _:
             assert_never(memory)
     return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
@@ -226,6 +230,21 @@ def _of_kept(memory_id: str, memory: KeptMemory) -> list[HistoryItem]:
     elif (at := forgotten_at(value)) is not None:
         items.append(HistoryItem(id=memory_id, event=HistoryEvent.FORGOTTEN, at=at))
     return items
+
+
+async def _trail(ctx: OperationContext, scope: Scope, ref: Ref) -> AuditTrail | None:
+    record = await ctx.spaces.find(scope.space)
+    return (await trails(ctx, scope.space, record, (ref,))).get(ref)
+
+
+async def _of_slot(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -> list[HistoryItem]:
+    """Return what happened to every version of the fact's slot."""
+    versions = await _versions(ctx, scope, fact)
+    record = await ctx.spaces.find(scope.space)
+    refs = {version.id: Ref(long_term.FACTS, version.id) for version in versions}
+    known = await trails(ctx, scope.space, record, refs.values())
+    told = [with_trail(_of_fact(one), known.get(refs[one.id]), memory=one.id) for one in versions]
+    return [item for items in told for item in items]
 
 
 async def _versions(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -> list[long_term.Fact]:

@@ -1,7 +1,7 @@
 """What a part of maintenance works with: the turns, the model where there is one, and what was kept before."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from elytron.asking import Asker
@@ -23,6 +23,8 @@ from elytron_core.scope import Scope
 
 ValueT = TypeVar("ValueT", bound=Value)
 NEEDS_MODEL = "no_language_model"
+MAINTENANCE = "maintenance"
+"""Who calls, in audit trails of what maintenance does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,9 @@ class Work:
     beat: Callable[[], Awaitable[None]] = _nothing
     """Called before whatever takes long, so that a lease is kept."""
     decisions: list[WriteDecision] = field(default_factory=list[WriteDecision])
+
+    def __post_init__(self) -> None:
+        self.ctx = replace(self.ctx, caller=MAINTENANCE)
 
     @property
     def space(self) -> SpaceId:

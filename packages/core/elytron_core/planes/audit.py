@@ -1,0 +1,51 @@
+"""The plane of the audit: who changed a memory, when and why. What the memory said is not in it."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+
+AUDIT = "audit"
+
+
+class AuditAction(StrEnum):
+    """What was done to a memory by a control call."""
+
+    CORRECTED = "corrected"
+    SUPERSEDED = "superseded"
+    DELETED = "deleted"
+    FORGOTTEN = "forgotten"
+    RESTORED = "restored"
+    MARKED_STALE = "marked_stale"
+    INVALIDATED = "invalidated"
+    PRIVACY_CHANGED = "privacy_changed"
+    SCOPE_CHANGED = "scope_changed"
+
+
+class AuditEvent(Value):
+    """One control call. `by` is the principal, or the transport of a call without one."""
+
+    action: AuditAction
+    at: Instant
+    by: str
+    reason: str = ""
+    part: int | None = None
+    """Which message of a turn; None: the whole document."""
+
+
+class AuditTrail(Value):
+    """The control calls on one document, oldest first; beyond the bound the oldest goes."""
+
+    events: Annotated[tuple[AuditEvent, ...], Field(max_length=limits.AUDIT_EVENTS)] = ()
+
+    def plus(self, *events: AuditEvent) -> "AuditTrail":
+        """Return the trail with `events` at its end."""
+        return AuditTrail(events=(*self.events, *events)[-limits.AUDIT_EVENTS :])
+
+    def without(self, part: int, /) -> "AuditTrail":
+        """Return the trail without the events of one message."""
+        return AuditTrail(events=tuple(event for event in self.events if event.part != part))
