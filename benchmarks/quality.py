@@ -1,12 +1,19 @@
 """How well recall finds what answers: recall as shipped, plain baselines beside it, each signal off in turn.
 
-    python -m benchmarks.quality [--long | --unseen | --data FILE] [--only NAME ...] [--embedder FOLDER] [--ablation]
+    python -m benchmarks.quality [--long] [--unseen] [--small] [--ordinary] [--data FILE] [--half HALF]
+                                 [--only NAME ...] [--embedder FOLDER] [--ablation]
 
 Without more the made sets of `benchmarks/quality_data` are asked; with --long the long conversations with an assistant,
-with --unseen those that were written before recall was asked about them, with --data a file in LoCoMo's form, which is
-not part of this project. recall@10 is the share of a question's evidence among the first ten, nDCG@10 counts its
-places; "false" is the share of questions that nothing answers and that something was found for all the same. With the
-folder of an encoder, rows with vectors are added.
+with --unseen those that were written before recall was asked about them, with --small and --ordinary the small spaces
+and the ordinary conversations, with --data a file in LoCoMo's form, which is not part of this project. Each group is a
+table of its own. --half chooses the questions of small spaces and ordinary conversations: "held" for the figures of the
+docs, "fit" for all that is chosen by looking.
+
+recall@10 is the share of a question's evidence among the first ten, nDCG@10 counts its places; "first" and "three" are
+the shares of questions with some of it in the first place and in the first three. "shown" is the share of answered
+questions that anything was found for, "false" that of questions that nothing answers. "AUROC" is the chance that the
+best hit of a question with an answer scores above that of one without. With the folder of an encoder, rows with vectors
+are added.
 """
 
 import argparse
@@ -19,12 +26,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.quality_asked import add_sets, chosen
+from benchmarks.quality_asked import add_sets, groups
 from benchmarks.quality_sets import APART, NOTHING, Told
-from benchmarks.quality_systems import OFF, Fts5, Fused, Plain, Shipped, System
+from benchmarks.quality_sums import FIFTH, HALF, Likeness, Share, Sum
+from benchmarks.quality_systems import Found, Fts5, Fused, Plain, Shipped, System
 from elytron_core.ports.models import Embedder
 
 ASKED = 10
+MEASURES = ("recall", "ndcg", "first", "three")
 SIGNALS = (
     "kin", "asking", "answer", "near", "window", "session", "label", "name", "speaker", "present", "owner", "standing",
     "date", "fits", "told", "sentence", "informative", "again", "gist",
@@ -39,37 +48,61 @@ class Score:
 
     recall: list[float] = field(default_factory=list[float])
     ndcg: list[float] = field(default_factory=list[float])
+    first: list[float] = field(default_factory=list[float])
+    three: list[float] = field(default_factory=list[float])
 
     def add(self, found: Sequence[str], gold: frozenset[str]) -> None:
         places = [place for place, each in enumerate(found[:ASKED]) if each in gold]
         ideal = sum(1 / math.log2(place + 2) for place in range(min(ASKED, len(gold))))
         self.recall.append(len(places) / len(gold))
         self.ndcg.append(sum(1 / math.log2(place + 2) for place in places) / ideal)
+        self.first.append(float(places[:1] == [0]))
+        self.three.append(float(places != [] and places[0] < 3))
 
 
 @dataclass
 class Measured:
-    """What one system came to."""
+    """What one system came to; `answered` and `unanswered` are the scores of best hits, -inf without a hit."""
 
     kinds: dict[str, Score]
-    false: list[float]
+    answered: list[float]
+    unanswered: list[float]
     took_ms: list[float]
 
+    @property
+    def shown(self) -> list[float]:
+        """For each question with an answer, 1 if anything was found."""
+        return [float(score > -math.inf) for score in self.answered]
+
+    @property
+    def false(self) -> list[float]:
+        """For each question that nothing answers, 1 if anything was found."""
+        return [float(score > -math.inf) for score in self.unanswered]
+
+    @property
+    def auroc(self) -> float:
+        """The chance that an answered question's best score is above an unanswered one's, equal ones by half."""
+        pairs = [(one > other) + (one == other) / 2 for one in self.answered for other in self.unanswered]
+        return statistics.fmean(pairs)
+
+    def all(self, measure: str) -> list[float]:
+        """Return the values of a measure over every kind but the one that is kept apart."""
+        return [value for kind, score in self.kinds.items() if kind != APART for value in getattr(score, measure)]
+
     def line(self, name: str, kinds: Sequence[str]) -> str:
-        scored = [kind for kind in self.kinds if kind != APART]
-        recall = [value for kind in scored for value in self.kinds[kind].recall]
-        ndcg = [value for kind in scored for value in self.kinds[kind].ndcg]
+        """Return the row of a table."""
+        whole = "".join(f"{_percent(self.all(each)):>8}" for each in MEASURES)
+        whole += f"{_percent(self.shown):>8}" + (f"{self.auroc:>8.2f}" if self.unanswered else f"{'-':>8}")
         each = "".join(f"{_percent(self.kinds[kind].recall):>12}" for kind in kinds)
-        false = _percent(self.false) if self.false else "-"
-        return (
-            f"{name:<24}{_percent(recall):>8}{_percent(ndcg):>8}{each}{false:>8}{statistics.median(self.took_ms):>8.2f}"
-        )
+        false = _percent(self.false) if self.unanswered else "-"
+        return f"{name:<24}{whole}{each}{false:>8}{statistics.median(self.took_ms):>8.2f}"
 
 
 async def measure(system: System, sets: Sequence[Told]) -> Measured:
     """Tell `system` everything, then ask it everything."""
     kinds: defaultdict[str, Score] = defaultdict(Score)
-    false: list[float] = []
+    answered: list[float] = []
+    unanswered: list[float] = []
     took: list[float] = []
     for told in sets:
         await system.tell(told)
@@ -78,10 +111,12 @@ async def measure(system: System, sets: Sequence[Told]) -> Measured:
             found = await system.ask(told, question.text, ASKED)
             took.append(1_000 * (time.perf_counter() - start))
             if question.kind == NOTHING:
-                false.append(float(bool(found)))
-            else:
-                kinds[question.kind].add(found, question.gold)
-    return Measured(dict(kinds), false, took)
+                unanswered.append(_best(found))
+                continue
+            if question.kind != APART:
+                answered.append(_best(found))
+            kinds[question.kind].add([each.id for each in found], question.gold)
+    return Measured(dict(kinds), answered, unanswered, took)
 
 
 def systems(embedder: Embedder | None, *, ablation: bool) -> dict[str, System]:
@@ -92,11 +127,14 @@ def systems(embedder: Embedder | None, *, ablation: bool) -> dict[str, System]:
             "as shipped": Shipped(embedder),
             **{f"without {name}": Shipped(embedder, **{name: WITHOUT.get(name, 0.0)}) for name in signals},
         }
-    rows: dict[str, System] = {"as shipped": Shipped(), "SQLite FTS5, Porter": Fts5(), "BM25 alone": Plain(OFF)}
+    words = Share()
+    rows: dict[str, System] = {"as shipped": Shipped(), "SQLite FTS5, Porter": Fts5(), "BM25 alone": Plain()}
     if embedder is not None:
+        likeness = Likeness(embedder)
         rows["with the encoder"] = Shipped(embedder)
-        rows["vectors alone"] = Plain(OFF, embedder)
-        rows["both, by rank fusion"] = Fused(Plain(OFF), Plain(OFF, embedder))
+        rows["encoder's cosine alone"] = Sum((1.0, likeness))
+        rows["sum with the encoder"] = Sum((1.0, likeness), (HALF, words), around=FIFTH)
+        rows["both, by rank fusion"] = Fused(Plain(), Sum((1.0, likeness)))
     return rows
 
 
@@ -105,10 +143,15 @@ async def run(sets: Sequence[Told], rows: dict[str, System]) -> None:
     kinds = sorted({question.kind for told in sets for question in told.questions} - {NOTHING})
     turns, asked = sum(len(told.turns) for told in sets), sum(len(told.questions) for told in sets)
     print(f"{len(sets)} spaces, {turns} turns, {asked} questions; percent; recall@{ASKED} by kind\n")
+    whole = "".join(f"{each:>8}" for each in (*MEASURES, "shown", "AUROC"))
     head = "".join(f"{kind.removeprefix('5 ')[:11]:>12}" for kind in kinds)
-    print(f"{'':<24}{'recall':>8}{'nDCG':>8}{head}{'false':>8}{'ms':>8}")
+    print(f"{'':<24}{whole}{head}{'false':>8}{'ms':>8}")
     for name, system in rows.items():
         print((await measure(system, sets)).line(name, kinds), flush=True)
+
+
+def _best(found: Sequence[Found]) -> float:
+    return found[0].score if found else -math.inf
 
 
 def _percent(values: Sequence[float]) -> str:
@@ -126,7 +169,8 @@ def main() -> None:
         from elytron.embedding.local import LocalEmbedder
 
         embedder = LocalEmbedder(arguments.embedder)
-    asyncio.run(run(chosen(arguments), systems(embedder, ablation=arguments.ablation)))
+    for sets in groups(arguments):
+        asyncio.run(run(sets, systems(embedder, ablation=arguments.ablation)))
 
 
 if __name__ == "__main__":

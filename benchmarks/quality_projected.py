@@ -1,6 +1,6 @@
 """How much of the evidence stands in a projected block of so many tokens, beside the first hits that fill as many.
 
-    python -m benchmarks.quality_projected [--long | --unseen | --data FILE] [--only NAME ...]
+    python -m benchmarks.quality_projected [--long] [--unseen] [--small] [--ordinary] [--data FILE] [--only NAME ...]
 
 The sets are those of `benchmarks.quality`. Evidence counts as far as what is asked for can be read: of a long answer
 that was cut, the sentence that matters must be there. "Hits" are those of recall, each whole, until the next one has no

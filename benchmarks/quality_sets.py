@@ -8,9 +8,9 @@ conversation in `fixtures/conversations`, among whose turns its own have to be f
 import gzip
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,15 @@ def background() -> Iterable[Turn]:
         said = json.loads(line)
         at = datetime.fromisoformat(said["timestamp"])
         yield Turn(f"harbour-{number}", said["conversation"], said["name"], said["role"], at, said["content"])
+
+
+def turns_of(sessions: Sequence[dict[str, Any]], /) -> Iterable[Turn]:
+    """Yield what is said in `sessions`, a minute apart; who is called "assistant" is one."""
+    for number, session in enumerate(sessions, 1):
+        at = datetime.fromisoformat(session["at"])
+        for minutes, (id_, speaker, text) in enumerate(session["said"]):
+            role = "assistant" if speaker == "assistant" else "user"
+            yield Turn(id_, f"day-{number}", speaker, role, at + timedelta(minutes=minutes), text)
 
 
 def _locomo(sample: dict[str, Any]) -> Told:

@@ -3,10 +3,9 @@
 import math
 import re
 import sqlite3
-import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import elytron
 from benchmarks.quality_sets import Told, Turn
@@ -36,12 +35,19 @@ PLAIN = Bm25(typical=math.inf)
 _WORD = re.compile(r"\w+")
 
 
+class Found(NamedTuple):
+    """A turn that was found, with what it came to; scores of different systems do not compare."""
+
+    id: str
+    score: float
+
+
 class System(Protocol):
-    """Is told conversations, then gives the ids of turns, best first; none where it finds nothing."""
+    """Is told conversations, then gives turns, best first; none where it finds nothing."""
 
     async def tell(self, told: Told, /) -> None: ...
 
-    async def ask(self, told: Told, text: str, limit: int, /) -> list[str]: ...
+    async def ask(self, told: Told, text: str, limit: int, /) -> list[Found]: ...
 
 
 class Shipped:
@@ -77,7 +83,7 @@ class Shipped:
         """Return the ids that turns have in `told`."""
         return [self._ids[told.name][id_] for id_ in ids]
 
-    async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
+    async def ask(self, told: Told, text: str, limit: int, /) -> list[Found]:
         shipped = ranking.STANDARD, ranking.SEVERAL
         standard, several = (replace(weights, **self._changed) for weights in shipped)
         _take(standard, several)
@@ -85,7 +91,7 @@ class Shipped:
             report = await self._memories[told.name].recall(text, limit=limit)
         finally:
             _take(*shipped)
-        return [self._ids[told.name][hit.id] for hit in report.hits]
+        return [Found(self._ids[told.name][hit.id], hit.score) for hit in report.hits]
 
 
 class Fts5:
@@ -100,49 +106,30 @@ class Fts5:
         self._db.execute(f"CREATE VIRTUAL TABLE {table} USING fts5(id UNINDEXED, body, tokenize='porter unicode61')")
         self._db.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(turn.id, turn.text) for turn in told.turns])
 
-    async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
+    async def ask(self, told: Told, text: str, limit: int, /) -> list[Found]:
         words = _WORD.findall(text.lower().replace("'s", " "))
         words = [word for word in words if word not in stopwords.ENGLISH] or words
         if not words:
             return []
         query = " OR ".join(f'"{word}"' for word in dict.fromkeys(words))
-        rows = f"SELECT id FROM {self._tables[told.name]} WHERE body MATCH ? ORDER BY rank LIMIT ?"
-        return [found for (found,) in self._db.execute(rows, (query, limit))]
+        rows = f"SELECT id, -rank FROM {self._tables[told.name]} WHERE body MATCH ? ORDER BY rank LIMIT ?"
+        return [Found(*row) for row in self._db.execute(rows, (query, limit))]
 
 
 class Plain:
-    """The index with chosen weights: BM25 of the texts alone, or cosines alone."""
+    """The index with BM25 of the texts alone."""
 
-    def __init__(self, weights: Weights, embedder: Embedder | None = None) -> None:
-        self._weights = weights
-        self._embedder = embedder
+    def __init__(self) -> None:
         self._indexes: dict[str, SpaceIndex] = {}
 
     async def tell(self, told: Told, /) -> None:
         index = self._indexes[told.name] = SpaceIndex(Analyser())
-        vectors = await self._vectors(told.turns)
-        changes = [
-            Change(ref := Ref("turn", turn.id), (Unit(ref, 0, "transcript", turn.text, vector=vector),))
-            for turn, vector in zip(told.turns, vectors, strict=True)
-        ]
+        changes = [Change(ref := Ref("turn", turn.id), (Unit(ref, 0, "transcript", turn.text),)) for turn in told.turns]
         index.apply(changes, watermark=1)
 
-    async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
-        vector = _packed(self._embedder, await self._embedder.embed_query(text)) if self._embedder else None
-        words = text if self._weights.label else ""
-        query = IndexQuery(
-            text=words or ("" if vector else text), vector=vector, limit=limit, weights=self._weights, body=PLAIN
-        )
-        return [found.unit.ref.key for found in self._indexes[told.name].search(query).found]
-
-    async def _vectors(self, turns: Sequence[Turn]) -> list[tuple[str, bytes] | None]:
-        if self._embedder is None:
-            return [None] * len(turns)
-        found: list[tuple[str, bytes] | None] = []
-        for start in range(0, len(turns), 64):
-            texts = [turn.text for turn in turns[start : start + 64]]
-            found += [_packed(self._embedder, numbers) for numbers in await self._embedder.embed_documents(texts)]
-        return found
+    async def ask(self, told: Told, text: str, limit: int, /) -> list[Found]:
+        query = IndexQuery(text=text, limit=limit, weights=OFF, body=PLAIN)
+        return [Found(each.unit.ref.key, each.score) for each in self._indexes[told.name].search(query).found]
 
 
 class Fused:
@@ -155,12 +142,13 @@ class Fused:
         for system in self._systems:
             await system.tell(told)
 
-    async def ask(self, told: Told, text: str, limit: int, /) -> list[str]:
+    async def ask(self, told: Told, text: str, limit: int, /) -> list[Found]:
         scores: dict[str, float] = {}
         for system in self._systems:
             for place, found in enumerate(await system.ask(told, text, 100), 1):
-                scores[found] = scores.get(found, 0.0) + 1 / (RRF + place)
-        return sorted(scores, key=lambda found: (-scores[found], found))[:limit]
+                scores[found.id] = scores.get(found.id, 0.0) + 1 / (RRF + place)
+        best = sorted(scores, key=lambda id_: (-scores[id_], id_))[:limit]
+        return [Found(id_, scores[id_]) for id_ in best]
 
 
 def _take(standard: Weights, several: Weights) -> None:
@@ -171,7 +159,3 @@ def _take(standard: Weights, several: Weights) -> None:
 def _draft(turn: Turn) -> TurnDraft:
     at = instant(turn.at) if turn.at is not None else None
     return TurnDraft(messages=(Message(text=turn.text, speaker=turn.speaker, role=Role(turn.role), at=at),))
-
-
-def _packed(embedder: Embedder, numbers: Sequence[float]) -> tuple[str, bytes]:
-    return embedder.info.model, struct.pack(f"<{len(numbers)}f", *numbers)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.quality_long import restated
-from benchmarks.quality_sets import Question, Told, Turn, background
+from benchmarks.quality_sets import Question, Told, Turn, background, turns_of
 
 UNSEEN = Path(__file__).parent / "quality_data" / "unseen"
 FILLING = 13
@@ -87,20 +87,11 @@ class _Filler:
 
 
 def _told(subject: dict[str, Any]) -> Told:
-    turns = _with_assistant(subject) if "asks" in subject else [*_of_people(subject), *background()]
+    turns = _with_assistant(subject) if "asks" in subject else [*turns_of(subject["sessions"]), *background()]
     questions = tuple(Question(kind, text, frozenset(gold)) for kind, text, gold in subject["questions"])
     known = {turn.id for turn in turns}
     assert all(question.gold <= known for question in questions), subject["name"]
     return Told(subject["name"], tuple(turns), questions)
-
-
-def _of_people(subject: dict[str, Any]) -> list[Turn]:
-    turns: list[Turn] = []
-    for number, session in enumerate(subject["sessions"], 1):
-        at = datetime.fromisoformat(session["at"])
-        for minutes, (id_, speaker, text) in enumerate(session["said"]):
-            turns.append(Turn(id_, f"day-{number}", speaker, "user", at + timedelta(minutes=minutes), text))
-    return turns
 
 
 def _with_assistant(subject: dict[str, Any]) -> list[Turn]:

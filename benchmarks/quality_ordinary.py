@@ -1,0 +1,54 @@
+"""Small spaces of single facts, and ordinary conversations of some 200 turns: how memory is used every day.
+
+A small space holds 5 to 40 memories (`benchmarks/quality_data/small`), each asked for in other words than its own. An
+ordinary conversation (`benchmarks/quality_data/ordinary`) is asked questions of eight kinds. In both are questions that
+nothing answers. All of it was written before anything was measured. The half "fit" is there to be looked at and to
+choose weights by; the half "held" gives the figures of the docs, and no weight, word or rule is chosen by it.
+"""
+
+import json
+from datetime import datetime
+from typing import Any, Literal
+
+from benchmarks.quality_sets import MADE, NOTHING, Question, Told, Turn, turns_of
+
+Half = Literal["fit", "held"]
+SMALL = MADE / "small"
+ORDINARY = MADE / "ordinary"
+
+
+def small(half: Half, /) -> list[Told]:
+    """Return the small spaces of one half; the kind of a question is the language of its space."""
+    groups = [json.loads(path.read_text("utf-8")) for path in sorted(SMALL.glob("*.json"))]
+    return [_space(space) for group in groups for space in group["spaces"] if space["half"] == half]
+
+
+def ordinary(half: Half, /) -> list[Told]:
+    """Return the ordinary conversations, each with the questions of one half."""
+    talks = [json.loads(path.read_text("utf-8")) for path in sorted(ORDINARY.glob("*.json"))]
+    return [_talk(talk, half) for talk in talks]
+
+
+def _space(space: dict[str, Any]) -> Told:
+    turns = tuple(
+        Turn(said["id"], "main", said["speaker"], "user", datetime.fromisoformat(said["at"]), said["text"])
+        for said in space["memories"]
+    )
+    questions = tuple(
+        Question(NOTHING if asked["kind"] == NOTHING else space["language"], asked["text"], frozenset(asked["gold"]))
+        for asked in space["questions"]
+    )
+    return _checked(Told(space["name"], turns, questions))
+
+
+def _talk(talk: dict[str, Any], half: Half) -> Told:
+    asked = [question for question in talk["questions"] if question["half"] == half]
+    questions = tuple(Question(each["kind"], each["text"], frozenset(each["gold"])) for each in asked)
+    return _checked(Told(talk["name"], tuple(turns_of(talk["sessions"])), questions))
+
+
+def _checked(told: Told) -> Told:
+    known = {turn.id for turn in told.turns}
+    assert all(question.gold <= known for question in told.questions), told.name
+    assert all((question.kind == NOTHING) == (not question.gold) for question in told.questions), told.name
+    return told

@@ -1,0 +1,86 @@
+"""The sets that ship are whole, and the plain sums beside recall are what their names say."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from benchmarks.quality import Measured, measure
+from benchmarks.quality_ordinary import Half, ordinary, small
+from benchmarks.quality_sets import NOTHING, Question, Told, Turn
+from benchmarks.quality_sums import Likeness, Share, Sum
+from benchmarks.quality_systems import Found
+
+from elytron_core.ports.models import EmbedderInfo
+
+pytestmark = pytest.mark.anyio
+
+SAID = ("the blue kettle broke", "yes", "we fly to Porto in May")
+TOLD = Told(
+    "talk",
+    tuple(Turn(f"t{place}", "main", "Ada", "user", None, text) for place, text in enumerate(SAID)),
+    (Question("fact", "kettle?", frozenset({"t0"})), Question(NOTHING, "zebra?", frozenset())),
+)
+
+
+class Directions:
+    """Gives each known text a direction of its own."""
+
+    info = EmbedderInfo(model="directions-1", dimensions=3)
+    known = ("the blue kettle broke", "yes", "we fly to Porto in May", "where to?")
+    numbers = ((1.0, 0.0, 0.0), (0.0, 2.0, 0.0), (0.0, 0.0, 3.0), (0.6, 0.0, 0.8))
+
+    async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
+        return [await self.embed_query(text) for text in texts]
+
+    async def embed_query(self, text: str, /) -> Sequence[float]:
+        return self.numbers[self.known.index(text)]
+
+
+@pytest.mark.parametrize("half", ["fit", "held"])
+def test_a_half_of_the_small_spaces_has_sixty_facts_and_thirty_questions_that_nothing_answers(half: Half) -> None:
+    kinds = Counter(question.kind for told in small(half) for question in told.questions)
+    assert kinds[NOTHING] == 30
+    assert kinds.total() == 90
+
+
+@pytest.mark.parametrize("half", ["fit", "held"])
+def test_a_half_of_each_ordinary_conversation_has_twenty_answered_questions_of_eight_kinds(half: Half) -> None:
+    for told in ordinary(half):
+        kinds = Counter(question.kind for question in told.questions)
+        assert kinds.pop(NOTHING) == 10
+        assert (len(kinds), kinds.total()) == (8, 20)
+
+
+def test_the_halves_of_a_conversation_share_their_turns_and_no_question() -> None:
+    for one, other in zip(ordinary("fit"), ordinary("held"), strict=True):
+        assert one.turns == other.turns
+        assert not set(one.questions) & set(other.questions)
+
+
+async def test_likeness_is_plain_cosine() -> None:
+    system = Sum((1.0, Likeness(Directions())))
+    await system.tell(TOLD)
+    assert await system.ask(TOLD, "where to?", 3) == [Found("t2", 0.8), Found("t0", 0.6)]
+
+
+async def test_a_neighbour_lends_a_share_of_what_it_has() -> None:
+    system = Sum((1.0, Likeness(Directions())), around=0.5)
+    await system.tell(TOLD)
+    found = await system.ask(TOLD, "where to?", 3)
+    assert [(each.id, round(each.score, 6)) for each in found] == [("t2", 0.8), ("t1", 0.7), ("t0", 0.6)]
+
+
+async def test_a_share_of_bm25_stays_below_one_and_counts_words_that_nothing_has() -> None:
+    share = Share()
+    await share.tell(TOLD)
+    known, half_known = [float((await share.numbers(TOLD, text))[0]) for text in ("kettle", "kettle zebra")]
+    assert 0.0 < half_known < known < 1.0
+
+
+async def test_scores_without_a_hit_rank_below_all_others() -> None:
+    measured = await measure(Sum((1.0, Share())), [TOLD])
+    assert (measured.shown, measured.false, measured.auroc) == ([1.0], [0.0], 1.0)
+
+
+def test_the_chance_of_a_higher_score_counts_equal_ones_by_half() -> None:
+    assert Measured({}, answered=[0.5, 0.2], unanswered=[0.5, 0.1], took_ms=[]).auroc == 0.625
