@@ -1,5 +1,7 @@
 """Between JSON bytes and typed values. Strict on the way in: unknown fields and other types are errors, not guesses."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -12,6 +14,7 @@ from elytron_core.strict_json import parse
 
 JsonSchema = dict[str, Any]
 ValueT = TypeVar("ValueT", bound=Value)
+ResultT = TypeVar("ResultT")
 
 
 def decode(operation: AnyOperation, data: bytes, /, *, limit: int = limits.JSON_BYTES) -> Value:
@@ -32,6 +35,11 @@ def decode_as(model: type[ValueT], data: bytes, /, *, limit: int = limits.JSON_B
         return model.__pydantic_validator__.validate_json(data, strict=True, self_instance=model.__new__(model))
     except ValidationError as error:
         raise invalid(error, model=model, known=every_name(model)) from None
+
+
+async def aside(size: int, read: Callable[[], ResultT], /) -> ResultT:
+    """Return what `read` makes of `size` bytes: many are read in a thread, so that others are answered meanwhile."""
+    return read() if size <= limits.DECODED_AT_ONCE_BYTES else await asyncio.to_thread(read)
 
 
 def encode(value: Value, /) -> bytes:

@@ -2,6 +2,7 @@
 
 import logging
 import traceback
+from functools import partial
 from typing import assert_never
 
 from elytron.registry import AnyOperation, by_name
@@ -53,17 +54,17 @@ class Dispatcher:
 
     async def _answer(self, envelope: Envelope) -> Response:
         operation = by_name(envelope.operation)
-        request = within(envelope.auth, _request(operation, envelope.payload))
+        request = within(envelope.auth, await _request(operation, envelope.payload))
         refusal = self._policy(envelope, operation, request)
         if refusal is not None:
             raise PermissionRefused(refusal)
         return await self._repeats.answer(operation, request, envelope)
 
 
-def _request(operation: AnyOperation, payload: bytes | Value) -> Value:
+async def _request(operation: AnyOperation, payload: bytes | Value) -> Value:
     match payload:
         case bytes():
-            return codec.decode(operation, payload)
+            return await codec.aside(len(payload), partial(codec.decode, operation, payload))
         case Value():
             if not isinstance(payload, operation.request):
                 raise InvalidInput(field="payload", problem=f"is not the request of {operation.name!r}")

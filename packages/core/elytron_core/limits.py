@@ -148,6 +148,14 @@ SEALED_SPACES_OPEN = 4_096
 # Reading from outside
 JSON_BYTES = 16 * 1024 * 1024
 JSON_DEPTH = 64
+JSON_KEYS = 10_000
+"""Keys of one object."""
+JSON_VALUES = 500_000
+"""Values of one document; where more than `JSON_BYTES` are allowed, one for each 16 bytes of them."""
+CREDENTIAL_BYTES = 64 * 1024
+"""So much of a body is looked through for credentials before its sender is known, and no more is read."""
+DECODED_AT_ONCE_BYTES = 128 * 1024
+"""A longer body is decoded in a thread."""
 IMPORT_LINE_BYTES = 8 * 1024 * 1024
 TRANSCRIPT_JSON_BYTES = 256 * 1024 * 1024
 """A transcript that is one JSON document and so is read as a whole; JSON Lines have no bound but the line's."""

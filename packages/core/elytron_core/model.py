@@ -12,6 +12,7 @@ from elytron_core.text.names import NAME_PATTERN
 
 _NAME_SHOWN = 64
 _PLAIN = ("int", "float", "bool")
+_LISTS = ("list", "tuple", "set", "frozenset")
 _NO_SCHEMA = frozenset({"metadata", "serialization"})
 _blank = object.__new__
 _put = object.__setattr__
@@ -24,7 +25,10 @@ class Value(BaseModel):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler, /) -> CoreSchema:
-        """Take numbers and flags for what they are: a text is no number, and True is not 1."""
+        """Take numbers and flags for what they are: a text is no number, and True is not 1.
+
+        A list is read up to its first wrong item, so that a long one cannot fill memory with problems.
+        """
         found = handler(source)
         _make_strict(found)
         return found
@@ -49,12 +53,14 @@ class Value(BaseModel):
 
 
 def _make_strict(part: Any) -> None:
-    """Make each number and flag in a part of a schema strict, in place."""
+    """Make each number and flag in a part of a schema strict, and each list end at its first problem, in place."""
     if isinstance(part, dict):
         told = cast("dict[str, Any]", part)
         kind = told.get("type")
         if kind in _PLAIN:
             told["strict"] = True
+        if kind in _LISTS:
+            told["fail_fast"] = True
         # What has no kind is a list by name, of fields for instance, and a field may have any name.
         is_schema = isinstance(kind, str)
         for name, inner in told.items():

@@ -1,7 +1,7 @@
 """JSON from outside, read strictly: what two parsers could read in two ways is refused.
 
-Refused: more bytes than allowed, text that is not UTF-8, deep nesting, one key twice, NaN and infinities, integers
-beyond 64 bits, lone surrogates. No message repeats anything of what was read.
+Refused: more bytes than allowed, text that is not UTF-8, deep nesting, too many values, one key twice, NaN and
+infinities, integers beyond 64 bits, lone surrogates. No message repeats anything of what was read.
 """
 
 import json
@@ -20,12 +20,14 @@ _LARGEST = 2**63
 _SURROGATE_ESCAPE = b"\\ud"
 _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-fA-F])|\\.")
 """Every escape of a sound document, from left to right: a pair of surrogates, a lone one, any other."""
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
 def parse(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits.JSON_DEPTH) -> Json:
     """Return the value of the JSON document `data`. Raises PayloadTooLarge, InvalidJson."""
     if len(data) > limit:
         raise PayloadTooLarge(limit=limit, what="the JSON")
+    _require_few(data, limits.JSON_VALUES if limit <= limits.JSON_BYTES else limit // 16)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -41,6 +43,16 @@ def parse(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits
     if _SURROGATE_ESCAPE in data.lower():
         _require_pairs(data)
     return value
+
+
+def _require_few(data: bytes, most: int) -> None:
+    """Raise InvalidJson for more than `most` values, before memory is spent on them."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") <= most:
+        return
+    # What stands within texts is no value.
+    bare = _TEXT.sub(b"", data)
+    if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > most:
+        raise InvalidJson(problem=f"has more than {most} values")
 
 
 def _require_pairs(data: bytes) -> None:
@@ -70,6 +82,8 @@ def _children(node: Json) -> Iterable[Json]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > limits.JSON_KEYS:
+        raise InvalidJson(problem=f"has more than {limits.JSON_KEYS} keys in an object")
     found = dict(pairs)
     if len(found) != len(pairs):
         raise InvalidJson(problem="has one key twice in an object")

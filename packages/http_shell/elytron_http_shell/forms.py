@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qsl
 
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
@@ -17,11 +17,22 @@ from elytron_gateway.messages import Upload
 from elytron_http_shell.bodies import body, require_length
 
 _FORM = "multipart/form-data"
-_WITHOUT_FILES = "application/x-www-form-urlencoded"
+WITHOUT_FILES = "application/x-www-form-urlencoded"
 """How HTTP clients send a form in which no file was put."""
+_CHARSETS = frozenset({"", "utf-8", "utf8", "us-ascii"})
+"""Others are not decoded: some take time that grows with the square of a text."""
 _FIELDS = 64
 _ROOM = 1024 * 1024
 """Bytes of a form beside its files."""
+
+
+def form_kind(headers: Headers, /) -> str:
+    """Return the media type of a form. Raises HTTPException for what is none, or is in another charset than UTF-8."""
+    kind, _, told = headers.get("content-type", "").lower().partition(";")
+    charset = next((part for part in told.split(";") if part.strip().startswith("charset")), "")
+    if kind.strip() not in {_FORM, WITHOUT_FILES} or charset.partition("=")[2].strip(' "') not in _CHARSETS:
+        raise HTTPException(415, headers={"Accept": _FORM})
+    return kind.strip()
 
 
 class Form:
@@ -38,12 +49,9 @@ class Form:
         self._form: FormData | None = None
 
     async def __aenter__(self) -> Self:
-        kind = self._request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == _WITHOUT_FILES:
+        if form_kind(self._request.headers) == WITHOUT_FILES:
             self._form = await self._without_files()
             return self
-        if kind != _FORM:
-            raise HTTPException(415, headers={"Accept": _FORM})
         require_length(self._request.scope, limit=self._limit)
         self._until = asyncio.get_running_loop().time() + limits.HTTP_UPLOAD_WAIT_S
         bounded = Request(self._request.scope, self._receive)

@@ -1,14 +1,15 @@
 """The Memory Gateway's routes, with the shapes of its API reference. Credentials stand in the body, as it has them.
 
-`Authorization: Bearer <user key>` with `X-User-Id` may prove the user instead, and does for requests without a body.
+`Authorization: Bearer <user key>` with `X-User-Id` may prove the user instead. Either is checked, and the call counted,
+before more of a body is read than the first bytes with the credentials.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,12 +27,12 @@ from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway
 from elytron_gateway.users import principal_of
 from elytron_http_shell.bodies import body, require_json
+from elytron_http_shell.credentials import CUT, Claim, Unnamed, claimed, is_long, require_same
 from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
-from elytron_http_shell.forms import Form
+from elytron_http_shell.forms import Form, form_kind
 from elytron_http_shell.performing import idempotency_key
 from elytron_http_shell.responses import refused
 
-USER_ID = "X-User-Id"
 FORM = "multipart/form-data"
 _NO_USER = "invalid user credentials"
 _NO_OPERATOR = "invalid provisioning credential: this needs an operator's key"
@@ -62,14 +63,17 @@ class Places:
         self._entrance = entrance
 
     @asynccontextmanager
-    async def of_user(self, placed: wire.Credentials, /) -> AsyncGenerator[Gateway]:
-        """Hold the place of the user who proves himself, and give the gateway for him.
+    async def of_user(self, request: Request, /, *, has_body: bool = True) -> AsyncGenerator["Guest"]:
+        """Hold the place of the user who proves himself, and give what he may do.
 
-        Raises Unauthorized, RateLimited, Overloaded.
+        Raises Unauthorized, RateLimited, Overloaded, before the body is read or decoded.
         """
-        user = await self._gateway.users.authenticate(placed.user_id, placed.user_key)
+        claim, again = await claimed(request, has_body=has_body)
+        users = self._gateway.users
+        proven = users.authenticate(claim.user_id, claim.user_key) if claim.user_id else users.holder(claim.user_key)
+        user = await proven
         async with self._entrance.shedding.place(principal_of(user)):
-            yield self._gateway.of(user)
+            yield Guest(self._gateway.of(user), again, Claim(user.user_id, claim.user_key))
 
     @asynccontextmanager
     async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
@@ -79,6 +83,30 @@ class Places:
             raise PermissionRefused("making users is an operator's: use the provisioning credential")
         async with self._entrance.shedding.place(principal):
             yield
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A user who was let in, with the request."""
+
+    gateway: Gateway
+    request: Request
+    claim: Claim
+
+    async def decoded(self, model: type[PlacedT], /) -> PlacedT:
+        """Return the request in the body, with the user's credentials."""
+        sent = await body(self.request.scope, self.request.receive, limit=limits.JSON_BYTES)
+        return self.signed(await codec.aside(len(sent), partial(codec.decode_as, model, sent)))
+
+    def placed(self) -> wire.Placed:
+        """Return where the user asks, from the address."""
+        told = self.request.query_params
+        return self.signed(wire.Placed(**{name: told[name] for name in wire.Placed.model_fields if name in told}))
+
+    def signed(self, placed: PlacedT, /) -> PlacedT:
+        """Return a request of the user's. Raises Unauthorized where it has other credentials."""
+        require_same(self.claim, placed.user_id, placed.user_key)
+        return placed.model_copy(update={"user_id": self.claim.user_id, "user_key": self.claim.user_key})
 
 
 def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
@@ -94,9 +122,10 @@ def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
             return await gateway.create_user(codec.decode_as(wire.UserRequest, sent))
 
     async def add(request: Request) -> Value:
-        sent = await _decoded(request, wire.AddRequest)
-        async with places.of_user(sent) as served:
-            return await served.add(sent, idempotency_key=idempotency_key(request.headers))
+        require_json(request.headers)
+        async with places.of_user(request) as guest:
+            sent = await guest.decoded(wire.AddRequest)
+            return await guest.gateway.add(sent, idempotency_key=idempotency_key(request.headers))
 
     async def add_multipart(request: Request) -> Value:
         return await _add_form(request, places)
@@ -129,23 +158,27 @@ def _resources(places: Places) -> Iterable[Surface]:
         return await _upload(request, places)
 
     async def listed(request: Request) -> Value:
-        async with places.of_user(placed := _placed(request)) as served:
-            return await served.resources(placed)
+        async with places.of_user(request, has_body=False) as guest:
+            return await guest.gateway.resources(guest.placed())
 
     async def one(request: Request) -> Value:
-        async with places.of_user(placed := _placed(request)) as served:
-            return await served.resource(placed, request.path_params["resource_id"])
+        async with places.of_user(request, has_body=False) as guest:
+            return await guest.gateway.resource(guest.placed(), request.path_params["resource_id"])
 
     async def retry(request: Request) -> Value:
-        async with places.of_user(placed := await _decoded(request, wire.Placed)) as served:
-            return await served.retry_resource(placed, request.path_params["resource_id"])
+        require_json(request.headers)
+        async with places.of_user(request) as guest:
+            placed = await guest.decoded(wire.Placed)
+            return await guest.gateway.retry_resource(placed, request.path_params["resource_id"])
 
     async def delete(request: Request) -> Value:
         # A client may send its credentials in a body here too, as everywhere else.
         has_body = request.headers.get("content-length", "0") != "0"
-        placed = await _decoded(request, wire.Placed) if has_body else _placed(request)
-        async with places.of_user(placed) as served:
-            return await served.delete_resource(placed, request.path_params["resource_id"])
+        if has_body:
+            require_json(request.headers)
+        async with places.of_user(request, has_body=has_body) as guest:
+            placed = await guest.decoded(wire.Placed) if has_body else guest.placed()
+            return await guest.gateway.delete_resource(placed, request.path_params["resource_id"])
 
     place = "/resources/{resource_id}"
     one_told = Told("get_resource", "Show a resource.", given=wire.ResourcesAnswer)
@@ -207,9 +240,10 @@ def _surface(
     async def answered(request: Request) -> Response:
         try:
             return Response(codec.encode(await handler(request)), media_type="application/json")
-        except Unauthorized:
-            told = Rejected(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=unknown)
-            return refused(told)
+        except Unauthorized as error:
+            reason = error.message if isinstance(error, Unnamed) else unknown
+            told = Rejected(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason)
+            return refused(told, headers=CUT if is_long(request.headers) else None)
         except InvalidJson as error:
             # The reference knows one status for what is wrong in a request, fields that are no JSON among it.
             raise InvalidInput(field=error.field, problem=error.problem) from None
@@ -219,8 +253,9 @@ def _surface(
 
 def _calling(call: Call, taken: type[wire.Placed], places: Places) -> Handler:
     async def handler(request: Request) -> Value:
-        async with places.of_user(sent := await _decoded(request, taken)) as served:
-            return await call(served, sent)
+        require_json(request.headers)
+        async with places.of_user(request) as guest:
+            return await call(guest.gateway, await guest.decoded(taken))
 
     return handler
 
@@ -233,41 +268,20 @@ def _placing(call: Handler, places: Places) -> Handler:
     return handler
 
 
-async def _decoded(request: Request, model: type[PlacedT]) -> PlacedT:
-    """Return the request in the body, with the credentials of the headers where it has none."""
-    require_json(request.headers)
-    sent = await body(request.scope, request.receive, limit=limits.JSON_BYTES)
-    return _with_credentials(codec.decode_as(model, sent), request.headers)
-
-
-def _with_credentials(placed: PlacedT, headers: Headers) -> PlacedT:
-    scheme, _, key = headers.get("authorization", "").partition(" ")
-    if placed.user_key or scheme.lower() != "bearer":
-        return placed
-    return placed.model_copy(update={"user_id": placed.user_id or headers.get(USER_ID, ""), "user_key": key.strip()})
-
-
-def _placed(request: Request) -> wire.Placed:
-    """Return who asks and where, from the address and the headers."""
-    known = {name: request.query_params[name] for name in wire.Placed.model_fields if name in request.query_params}
-    return _with_credentials(wire.Placed(**known), request.headers)
-
-
 async def _upload(request: Request, places: Places) -> Value:
-    async with Form(request) as form:
+    form_kind(request.headers)
+    async with places.of_user(request) as guest, Form(guest.request) as form:
         file = form.file("file")
         fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
         titles = {name: fields.pop(name, "") for name in ("title", "description")}
-        placed = _with_credentials(wire.Placed(**fields), request.headers)
-        async with places.of_user(placed) as served:
-            given = Given(
-                await file.read(),
-                file_name=_base_name(file.filename or ""),
-                declared=file.content_type or "",
-                title=titles["title"][: limits.TOPIC_CHARS],
-                description=titles["description"][: limits.FACT_CHARS],
-            )
-            return await served.upload(placed, given)
+        given = Given(
+            await file.read(),
+            file_name=_base_name(file.filename or ""),
+            declared=file.content_type or "",
+            title=titles["title"][: limits.TOPIC_CHARS],
+            description=titles["description"][: limits.FACT_CHARS],
+        )
+        return await guest.gateway.upload(guest.signed(wire.Placed(**fields)), given)
 
 
 def _base_name(name: str) -> str:
@@ -276,15 +290,20 @@ def _base_name(name: str) -> str:
 
 
 async def _add_form(request: Request, places: Places) -> Value:
-    async with Form(request) as form:
-        fields: dict[str, Any] = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
-        if "messages" in fields:
-            fields["messages"] = _json_of("messages", fields["messages"])
-        sent = _with_credentials(wire.AddRequest.model_validate(fields), request.headers)
-        async with places.of_user(sent) as served:
-            return await served.add(
-                sent, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
-            )
+    form_kind(request.headers)
+    async with places.of_user(request) as guest, Form(guest.request) as form:
+        fields = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
+        sent = guest.signed(await codec.aside(len(fields.get("messages", "")), partial(_add_of, fields)))
+        return await guest.gateway.add(
+            sent, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
+        )
+
+
+def _add_of(fields: dict[str, str]) -> wire.AddRequest:
+    told: dict[str, Any] = {**fields}
+    if "messages" in fields:
+        told["messages"] = _json_of("messages", fields["messages"])
+    return wire.AddRequest.model_validate(told)
 
 
 def _json_of(name: str, text: str) -> Json:

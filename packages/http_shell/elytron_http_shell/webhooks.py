@@ -8,6 +8,7 @@ the idempotency key, so that what is sent twice, by the host or by somebody who 
 import base64
 import hashlib
 import hmac
+from functools import partial
 from typing import Literal, assert_never
 
 from starlette.datastructures import Headers
@@ -59,15 +60,16 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
 
     async def _delivered(request: Request, *, is_report: bool) -> Response:
         require_json(request.headers)
-        sent = await body(request.scope, request.receive, limit=body_bytes)
         try:
+            require_recent(request.headers, clock=clock)
             principal, secret = await keys.signer(request.headers.get(KEY, ""))
+            sent = await body(request.scope, request.receive, limit=body_bytes)
             message_id = verified(request.headers, sent, secret=secret, clock=clock)
         except Unauthorized:
             raise Unauthorized(_WAY_OUT) from None
         request.state.principal = principal
         await keys.used(principal.id)
-        write = codec.decode(_WRITE, sent)
+        write = await codec.aside(len(sent), partial(codec.decode, _WRITE, sent))
         assert isinstance(write, MemoryWriteRequest)
         if (write.write.kind in _REPORTS) is not is_report:
             wanted = "turns of a transcript" if is_report else "candidates: facts, procedures or the like"
@@ -121,17 +123,23 @@ def _told(answer: Accepted | Duplicated | Queued | Rejected) -> Response:
 
 def verified(headers: Headers, sent: bytes, /, *, secret: str, clock: Clock) -> str:
     """Return the message's id. Raises Unauthorized for a signature that is wrong, or of another time."""
-    message_id, stamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
-    if not message_id or not stamp.isascii() or not stamp.isdecimal() or len(stamp) > 12:
-        raise Unauthorized
-    if abs(clock.now() - int(stamp) * 1000) > limits.WEBHOOK_WINDOW_MS:
-        raise Unauthorized
-    expected = signature(sent, message_id=message_id, timestamp=int(stamp), secret=secret)
+    message_id, stamp = require_recent(headers, clock=clock)
+    expected = signature(sent, message_id=message_id, timestamp=stamp, secret=secret)
     # Several may stand beside each other, while a secret is changed.
     given = headers.get(SIGNATURE, "").split(" ")[: limits.TAGS]
     if not any(hmac.compare_digest(expected.encode(), one.encode()) for one in given):
         raise Unauthorized
     return message_id
+
+
+def require_recent(headers: Headers, /, *, clock: Clock) -> tuple[str, int]:
+    """Return a delivery's id and time. Raises Unauthorized where one is missing, or it is of another time."""
+    message_id, stamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
+    if not message_id or not stamp.isascii() or not stamp.isdecimal() or len(stamp) > 12:
+        raise Unauthorized
+    if abs(clock.now() - int(stamp) * 1000) > limits.WEBHOOK_WINDOW_MS:
+        raise Unauthorized
+    return message_id, int(stamp)
 
 
 def signature(sent: bytes, /, *, message_id: str, timestamp: int, secret: str) -> str:
