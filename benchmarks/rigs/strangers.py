@@ -4,8 +4,8 @@
 
 A server of its own takes N bodies at once, each of other bytes than the one before: lists of wrong values, and forms
 with a file. Meanwhile `/livez` is asked again and again. Prints the slowest answer in milliseconds, what was sent, and
-the server's memory before, at its most and after. Exits 1 where a body was taken, an answer of `/livez` took more than a
-tenth of a second, or the memory did not come back to within 32 MB of what it was.
+the server's memory before, at its most and after. Exits 1 where a body was taken, an answer of `/livez` took more than
+a tenth of a second, or the memory did not come back to within 32 MB of what it was.
 """
 
 import argparse
