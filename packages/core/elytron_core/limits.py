@@ -93,8 +93,7 @@ CANDIDATE_KEYWORDS = 8
 CANDIDATE_KEYWORD_CHARS = 24
 CANDIDATE_CITATIONS = 6
 CANDIDATE_CITATION_CHARS = 96
-SNAPSHOT_FACTS_BOOTSTRAP = 16
-SNAPSHOT_FACTS_FULL = 48
+SNAPSHOT_FACTS_BOOTSTRAP, SNAPSHOT_FACTS_FULL = 16, 48
 FACTS_STANDING = 96
 """Facts that may stand at once; what is beyond answers when it is asked for."""
 
@@ -148,14 +147,10 @@ SEALED_SPACES_OPEN = 4_096
 # Reading from outside
 JSON_BYTES = 16 * 1024 * 1024
 JSON_DEPTH = 64
-JSON_KEYS = 10_000
-"""Keys of one object."""
-JSON_VALUES = 500_000
-"""Values of one document; where more than `JSON_BYTES` are allowed, one for each 16 bytes of them."""
-CREDENTIAL_BYTES = 64 * 1024
-"""So much of a body is looked through for credentials before its sender is known, and no more is read."""
-DECODED_AT_ONCE_BYTES = 128 * 1024
-"""A longer body is decoded in a thread."""
+JSON_KEYS, JSON_VALUES = 10_000, 500_000
+"""Keys of one object, and values of a document; where more than `JSON_BYTES` are allowed, one for each 16 of them."""
+CREDENTIAL_BYTES, DECODED_AT_ONCE_BYTES = 64 * 1024, 128 * 1024
+"""So much of a body is read before its sender is known; and a longer one than this is decoded in a thread."""
 IMPORT_LINE_BYTES = 8 * 1024 * 1024
 TRANSCRIPT_JSON_BYTES = 256 * 1024 * 1024
 """A transcript that is one JSON document and so is read as a whole; JSON Lines have no bound but the line's."""
@@ -193,8 +188,7 @@ RESOURCE_BYTES = 50 * 1024 * 1024
 RESOURCE_TEXT_CHARS = 20_000_000
 RESOURCE_CHUNK_CHARS = 1_200
 RESOURCE_CHUNKS = 20_000
-EXTRACTION_CPU_S = 30
-EXTRACTION_WAIT_S = 60.0
+EXTRACTION_CPU_S, EXTRACTION_WAIT_S = 30, 60.0
 EXTRACTION_MEMORY_BYTES = 1024 * 1024 * 1024
 GATEWAY_SPACES = 1_000
 """Apps and projects of one user."""
