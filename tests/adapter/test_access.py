@@ -15,11 +15,11 @@ from elytron_adapter.access import (
     AccessKeys,
     AccessListRequest,
 )
-from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
+from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreFull, Unauthorized
-from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
 from elytron_core.policy.secrets import scrub
 from elytron_core.ports.store import Batch, Committed
 from elytron_store.passing import PassingStore

@@ -180,6 +180,7 @@ BODIES: dict[str, Body] = {
     ],
     "repair_transcript": [COMMITTED, {"op": "repair_transcript", "expect": {"checked_turns": 1, "issues": []}}],
     "capabilities": [{"op": "capabilities", "expect": {"write": {"visible": True}, "recall": {"visible": True}}}],
+    "list_spaces": [TEA, {"op": "list_spaces", "expect": {}}],
     "list_runtime_skills": [SKILL, {"op": "list_runtime_skills", "expect": {"total": 1, "active": 1}}],
     "get_runtime_skill": [
         SKILL,

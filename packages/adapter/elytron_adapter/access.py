@@ -13,12 +13,12 @@ from pydantic import Field, model_validator
 from elytron.context import OperationContext
 from elytron.racing import Race
 from elytron.spaces import opening_changes
-from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
+from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core import canonical, limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.scoped import Cursor, PageLimit
 from elytron_core.errors import Conflict, ElytronError, InvalidInput, NotFound, Unauthorized
-from elytron_core.ids import SpaceId
+from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.model import Request, Value
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref

@@ -6,13 +6,13 @@ from typing import assert_never
 
 from elytron.registry import AnyOperation, Role
 from elytron_adapter.envelope import LOCAL, Auth, Envelope
-from elytron_adapter.principals import SYSTEM_SPACE, PrincipalKind
+from elytron_adapter.principals import PrincipalKind
 from elytron_adapter.vouching import borrowed_words
 from elytron_core import limits
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import PermissionRefused, Unauthorized
-from elytron_core.ids import SpaceId
+from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.model import Value
 from elytron_core.scope import Scope
 

@@ -7,9 +7,6 @@ from typing import Protocol
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
 
-SYSTEM_SPACE = SpaceId("elytron:system")
-"""Where a server keeps what belongs to no user: its access keys. No request reaches it."""
-
 
 class PrincipalKind(StrEnum):
     """What a principal is."""

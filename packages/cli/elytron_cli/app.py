@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rules": ("rules:rules", "Tell agents how to use this memory: rules for seven programs."),
     "serve": ("serve:serve", "Serve the store over HTTP."),
     "skills": ("skills:skills", "See and govern what was learned; see agent skills in directories."),
+    "spaces": ("spaces:spaces", "List the spaces of the store."),
     "subjects": ("subjects:subjects", "See who takes part in the space."),
     "tools": ("tools:tools", "Tell which tools the host has; see what use has taught of them."),
     "transcript": ("transcript:transcript", "Show a conversation through a view; put its text away or delete it."),

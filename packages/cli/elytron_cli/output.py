@@ -62,6 +62,11 @@ class Output:
             return
         render(console())
 
+    def hint(self, text: str, /) -> None:
+        """Print on stderr what may help."""
+        as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
+        print(json.dumps({"hint": text}, ensure_ascii=False) if as_json else safe(text), file=sys.stderr)
+
     def error(self, rejected: "Rejected", /) -> None:
         """Print what went wrong on stderr."""
         as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()

@@ -10,6 +10,9 @@ from elytron_core.clock import Clock
 SpaceId = NewType("SpaceId", str)
 """A memory space: the wall of tenancy, key, index and erasure."""
 
+SYSTEM_SPACE = SpaceId("elytron:system")
+"""Where a server keeps what belongs to no user: its access keys. No request reaches it."""
+
 TurnId = NewType("TurnId", str)
 MessageId = NewType("MessageId", str)
 FactId = NewType("FactId", str)

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from elytron.context import OperationContext
 from elytron.racing import Race
-from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
+from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core import canonical, limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
-from elytron_core.ids import SpaceId
+from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
 from elytron_core.ports.store import Delete, Erasure, Put, Ref
 from elytron_gateway.names import require_user_id

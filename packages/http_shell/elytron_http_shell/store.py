@@ -13,10 +13,10 @@ from starlette.responses import Response, StreamingResponse
 
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
-from elytron_adapter.principals import SYSTEM_SPACE, Principal, PrincipalKind
+from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidJson, PermissionRefused
-from elytron_core.ids import SpaceId
+from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.ports.store import Store
 from elytron_http_shell.bodies import body, pieces, require_json
 from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of, shown

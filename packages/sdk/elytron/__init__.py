@@ -137,6 +137,7 @@ if TYPE_CHECKING:
         RuntimeSkillReuseRequest,
         RuntimeSkillSetEnabledRequest,
     )
+    from elytron_core.contracts.spaces import MemorySpacesReport, MemorySpacesRequest, SpaceSummary
     from elytron_core.contracts.subjects import (
         GardenAudience,
         GardenReport,
@@ -232,7 +233,8 @@ __all__ = [
     "MemoryListReport", "MemoryListRequest", "MemoryMaintainRequest", "MemoryMaintenanceReport", "MemoryMergeReport",
     "MemoryMergeRequest", "MemoryProjectionReport", "MemoryProjectionRequest", "MemoryRecallReport",
     "MemoryRecallRequest", "MemoryRecoverRequest", "MemoryReplayReport", "MemoryReplayRequest", "MemoryRuntime",
-    "MemorySpaceExportReport", "MemorySpaceExportRequest", "MemoryTranscriptCommitReport",
+    "MemorySpaceExportReport", "MemorySpaceExportRequest", "MemorySpacesReport", "MemorySpacesRequest",
+    "MemoryTranscriptCommitReport",
     "MemoryTranscriptCommitRequest", "MemoryTranscriptExportReport", "MemoryTranscriptExportRequest",
     "MemoryTranscriptLifecycleReport", "MemoryTranscriptLifecycleRequest", "MemoryTranscriptRepairReport",
     "MemoryTranscriptRepairRequest", "MemoryTranscriptReplayReport", "MemoryTranscriptReplayRequest",
@@ -241,7 +243,8 @@ __all__ = [
     "RecallOutcome", "RedactedTranscriptSlice", "RemoteMemory", "Resolution", "ReuseOutcome", "Role",
     "RuntimeSkillDeleteRequest", "RuntimeSkillDetailRequest", "RuntimeSkillEditRequest", "RuntimeSkillGovernRequest",
     "RuntimeSkillListRequest", "RuntimeSkillReuseRequest", "RuntimeSkillSetEnabledRequest", "RuntimeSkillWrite",
-    "Scope", "SkillProposal", "SkillReuse", "SnapshotMode", "SoulBinding", "SoulProposal", "SubjectAudience",
+    "Scope", "SkillProposal", "SkillReuse", "SnapshotMode", "SoulBinding", "SoulProposal", "SpaceSummary",
+    "SubjectAudience",
     "SubjectDraft", "SubjectMount", "SubjectsReport", "SubjectsRequest", "SubjectsWrite", "SummaryDraft",
     "SummaryWrite", "SyncMemoryRuntime", "SyncRemoteMemory", "Target", "ToolOutcome", "TranscriptEvidenceRef",
     "TranscriptImportReport", "TranscriptLifecycleTransition", "TranscriptReplayView", "TranscriptWrite", "Trust",

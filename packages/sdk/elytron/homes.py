@@ -88,6 +88,7 @@ HOMES: Final = MappingProxyType(
             "MemoryTranscriptReplayReport MemoryTranscriptReplayRequest RedactedTranscriptSlice "
             "TranscriptLifecycleTransition TranscriptReplayView"
         ),
+        "elytron_core.contracts.spaces": "MemorySpacesReport MemorySpacesRequest SpaceSummary",
         "elytron_core.contracts.platform": "CapabilityPolicy MemoryCapabilitiesRequest MemoryCapabilityCatalog",
         "elytron_core.planes.actors": "ActorAttribution",
         "elytron_core.planes.host_refs": "HostOpaqueRef HostRefRelation HostRefVisibility",

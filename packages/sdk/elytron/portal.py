@@ -126,6 +126,7 @@ class BlockingMemory(Generic[FaceT]):
     inspect = blocking(MemoryFace.inspect)
     replay = blocking(MemoryFace.replay)
     export = blocking(MemoryFace.export)
+    spaces = blocking(MemoryFace.spaces)
     export_space = blocking(MemoryFace.export_space)
     import_archive = blocking(MemoryFace.import_archive)
     keep_erasures = blocking(MemoryFace.keep_erasures)

@@ -23,6 +23,7 @@ from elytron.ops.skills import (
     record_skill_reuse,
     set_runtime_skill_enabled,
 )
+from elytron.ops.spaces import list_spaces
 from elytron.ops.subjects import read_garden, read_subjects
 from elytron.ops.tools import (
     delete_agent_tool_registry,
@@ -71,6 +72,7 @@ __all__ = [
     "list_jobs",
     "list_memories",
     "list_runtime_skills",
+    "list_spaces",
     "merge_facts",
     "project",
     "read_continuity",

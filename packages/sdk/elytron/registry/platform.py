@@ -1,11 +1,13 @@
-"""The operation that says what a memory can do."""
+"""The operations that say what a memory can do, and which spaces it has."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Operation
-from elytron_core.contracts import platform
+from elytron.registry.declaring import AnyOperation, Operation, Role
+from elytron_core.contracts import platform, spaces
 
 PLATFORM: tuple[AnyOperation, ...] = (
     Operation("capabilities", platform.MemoryCapabilitiesRequest, platform.MemoryCapabilityCatalog, ops.capabilities,
               "Say what this memory can do here."),
+    Operation("list_spaces", spaces.MemorySpacesRequest, spaces.MemorySpacesReport, ops.list_spaces,
+              "List the spaces of the store.", role=Role.OPERATOR),
 )  # fmt: skip
 """The platform's operations."""

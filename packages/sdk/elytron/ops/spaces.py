@@ -1,0 +1,45 @@
+"""The list of a store's spaces."""
+
+from collections.abc import AsyncIterator
+
+from elytron.context import OperationContext
+from elytron_core import limits
+from elytron_core.contracts.spaces import MemorySpacesReport, MemorySpacesRequest, SpaceSummary
+from elytron_core.errors import SealError, StoreCorrupt
+from elytron_core.ids import SYSTEM_SPACE, SpaceId
+from elytron_core.planes import transcript
+
+
+async def list_spaces(ctx: OperationContext, request: MemorySpacesRequest, /) -> MemorySpacesReport:
+    """Return a page of the spaces that were written to, without the system's own."""
+    asked = await ctx.store.spaces(after=request.cursor or "", limit=request.limit + 2)
+    found = [space for space in asked if space != SYSTEM_SPACE]
+    page = found[: request.limit]
+    more = len(found) > request.limit
+    return MemorySpacesReport(
+        spaces=tuple([await _summary(ctx, space) for space in page]),
+        next_cursor=page[-1] if more else None,
+        has_more=more,
+    )
+
+
+async def _summary(ctx: OperationContext, space: SpaceId) -> SpaceSummary:
+    try:
+        heads = [head async for head in _conversations(ctx, space)]
+    except (SealError, StoreCorrupt):
+        return SpaceSummary(space=space, readable=False)
+    return SpaceSummary(
+        space=space,
+        conversations=len(heads),
+        turns=sum(head.turns for head in heads),
+        first_at=min((head.first_at for head in heads if head.first_at is not None), default=None),
+        last_at=max((head.last_at for head in heads if head.last_at is not None), default=None),
+    )
+
+
+async def _conversations(ctx: OperationContext, space: SpaceId) -> AsyncIterator[transcript.Conversation]:
+    after = ""
+    while page := await ctx.store.scan(space, transcript.CONVERSATIONS, after=after, limit=limits.SCAN_MAX):
+        after = page[-1].ref.key
+        for document in page:
+            yield transcript.Conversation.from_bytes(document.body)
