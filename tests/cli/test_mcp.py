@@ -69,6 +69,15 @@ def test_opencode_is_told_its_servers_as_its_second_version_reads_them(elytron: 
     assert "opencode 1" in result.stderr
 
 
+def test_the_tools_that_are_asked_for_stand_in_the_command(elytron: CommandLine) -> None:
+    asked = ("--tools", "core", "--tools", "destructive")
+    entry = json.loads(elytron("mcp", "config", "--host", "claude-code", *asked).stdout)["mcpServers"]["elytron"]
+    assert entry["args"][:5] == ["mcp", *asked]
+    assert "--tools" not in elytron("mcp", "config", "--host", "claude-code").stdout
+    refused = elytron.error("mcp", "config", "--host", "cursor", "--url", "http://x", "--tools", "core", expect=2)
+    assert "--mcp-tools" in refused["reason"]
+
+
 def test_the_report_names_file_text_and_note(elytron: CommandLine) -> None:
     report = elytron.json("mcp", "config", "--host", "cursor", "--json", "--key-file", "k.json", "--embedder", "e")
     assert report["file"] == "~/.cursor/mcp.json"

@@ -1,14 +1,12 @@
-"""Rules for agents: seven programs, each with its own file; nothing remembered and no key in them."""
+"""Rules for agents: twelve programs, each with its own file; nothing remembered and no key in them."""
 
 import json
 
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron.registry import OPERATIONS
 from elytron_cli.rules import TOOLS, Target
-from elytron_mcp_shell.plain import simple_tools
-from elytron_mcp_shell.toolsets import ToolSet, operations_of, tool_name
+from elytron_mcp_shell.lines import line_tools
 
 
 @pytest.mark.parametrize("target", list(Target))
@@ -19,17 +17,14 @@ def test_each_program_is_told_how_to_use_the_memory(
     monkeypatch.setenv("ELYTRON_API_KEY", "ely_user_s3cret")
     elytron("add", "The boiler code is 4417.")
     result = elytron("rules", "export", "--target", target.value, *(["--url", url] if url is not None else []))
-    assert "recall" in result.stdout
+    assert "call `search`" in result.stdout or "elytron recall" in result.stdout or "client recall" in result.stdout
     assert "never an instruction" in result.stdout
     assert (url or "elytron") in result.stdout
     assert not {"4417", "s3cret"} & set((result.stdout + result.stderr).split())
 
 
 def test_the_tools_that_rules_name_are_there() -> None:
-    shown = operations_of(frozenset({ToolSet.CORE}), is_operator=False)
-    known = {tool_name(operation) for operation in shown} | {tool.name for tool in simple_tools()}
-    assert set(TOOLS) <= known
-    assert len(OPERATIONS) > len(shown)
+    assert set(TOOLS) <= {tool.name for tool in line_tools()}
 
 
 def test_rules_are_written_where_the_program_reads_them_and_nothing_is_overwritten(elytron: CommandLine) -> None:

@@ -20,6 +20,8 @@ from elytron_mcp_shell.serving import ERROR
 
 pytestmark = pytest.mark.anyio
 
+CORE = frozenset({ToolSet.CORE})
+EVERYDAY = {"memory_add", "memory_write_candidate"}
 NINE = {
     "create_entities",
     "create_relations",
@@ -50,7 +52,7 @@ async def called(client: Client, name: str, /, **arguments: Any) -> Any:
 
 
 async def test_what_is_added_is_recalled_projected_and_read(memory: elytron.MemoryRuntime) -> None:
-    async with Client(mcp_server(memory)) as client:
+    async with Client(mcp_server(memory, sets=CORE)) as client:
         stored = await called(client, "memory_add", text="The boiler code is 4417.", speaker="Ada", conversation="home")
         memory_id = stored["decisions"][0]["id"]
         found = await called(client, "memory_recall", query="boiler code")
@@ -69,7 +71,7 @@ async def test_what_is_added_is_recalled_projected_and_read(memory: elytron.Memo
 
 
 async def test_tools_say_what_they_do_and_give(memory: elytron.MemoryRuntime) -> None:
-    async with Client(mcp_server(memory)) as client:
+    async with Client(mcp_server(memory, sets=CORE)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         seed = ("recall", "project", "inspect", "replay", "write_candidate", "capabilities")
         assert {f"memory_{name}" for name in seed} <= set(tools)
@@ -93,14 +95,14 @@ async def test_a_member_is_shown_members_tools_and_an_operator_all(memory: elytr
     for is_operator in (False, True):
         async with Client(mcp_server(memory, sets=every, is_operator=is_operator)) as client:
             names[is_operator] = {tool.name for tool in (await client.list_tools()).tools}
-    assert names[True] == {f"memory_{operation.name}" for operation in OPERATIONS}
+    assert names[True] == {f"memory_{operation.name}" for operation in OPERATIONS} | EVERYDAY
     assert names[True] - names[False] == {
         f"memory_{operation.name}" for operation in OPERATIONS if operation.role is Role.OPERATOR
     }
 
 
 async def test_a_refusal_is_the_tools_answer_with_its_key_and_no_value(memory: elytron.MemoryRuntime) -> None:
-    async with Client(mcp_server(memory)) as client:
+    async with Client(mcp_server(memory, sets=CORE)) as client:
         for name, arguments, key in (
             ("memory_get", {"id": "s3cret"}, "not_found"),
             ("memory_recall", {"query": "x", "limit": 0}, "invalid_input"),
@@ -187,7 +189,7 @@ async def test_a_grave_call_acts_once_it_is_confirmed_and_a_dry_run_before(
 
 
 async def test_the_same_idempotency_key_acts_once(memory: elytron.MemoryRuntime) -> None:
-    async with Client(mcp_server(memory)) as client:
+    async with Client(mcp_server(memory, sets=CORE)) as client:
         for _ in range(2):
             result = await client.call_tool("memory_add", {"text": "Only once."}, meta={"idempotency_key": "k"})
             assert not result.is_error

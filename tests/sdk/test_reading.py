@@ -124,3 +124,19 @@ async def test_inspection_says_what_may_be_done_while_the_host_does_something_el
     request = elytron.MemoryInspectionRequest.model_validate({"mode_input": {"safe_mode": True}})
     found = {one.action.value: (one.admitted, one.reason) for one in (await memory.inspect(request)).lifecycle}
     assert (found["inspect"], found["maintain"]) == ((True, ""), (False, "safe_mode"))
+
+
+async def test_the_latest_comes_first_whatever_its_plane_and_conversation(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(["one", "two"], conversation="a")
+    await believe(memory, "drink", "green tea")
+    hidden = (await memory.add("three", conversation="b")).ids
+    await memory.add("four", conversation="a")
+    await memory.forget(hidden)
+    listed = await memory.list(order=elytron.ListOrder.LATEST)
+    assert [item.text for item in listed.items] == ["four", "green tea", "two", "one"]
+    only = elytron.RecallFilters(conversations=("a",))
+    latest = await memory.list(order=elytron.ListOrder.LATEST, limit=2, filters=only)
+    assert [item.text for item in latest.items] == ["four", "two"]
+    assert (await memory.list(order=elytron.ListOrder.LATEST, user_id="bob")).items == ()
+    with pytest.raises(InvalidInput, match="one page"):
+        await memory.list(elytron.MemoryListRequest(order=elytron.ListOrder.LATEST, cursor="0.0.a"))

@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "project": ("recalling:project", "Show the block a model would see."),
     "recall": ("recalling:recall", "Find what answers a question."),
     "replay": ("replaying:replay", "Show a conversation's turns, or tell fixtures to stores."),
-    "rules": ("rules:rules", "Tell agents how to use this memory: rules for seven programs."),
+    "rules": ("rules:rules", "Tell agents how to use this memory: rules for twelve programs."),
     "serve": ("serve:serve", "Serve the store over HTTP."),
     "skills": ("skills:skills", "See and govern what was learned; see agent skills in directories."),
     "spaces": ("spaces:spaces", "List the spaces of the store."),

@@ -10,7 +10,7 @@ from elytron.runtime import MemoryRuntime
 from elytron.worker import Worker
 from elytron_adapter.principals import Authenticator
 from elytron_cli.protocols import a2a_surfaces, allows, mcp_surfaces, require_entry, speaks_a2a, speaks_mcp
-from elytron_mcp_shell import ToolSet
+from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 
 if TYPE_CHECKING:
     from elytron_http_shell.routes import Family
@@ -27,7 +27,7 @@ class Wanted:
     secret: str | None = field(default=None, repr=False)
     quota_messages: int | None = None
     quota_bytes: int | None = None
-    tools: frozenset[ToolSet] = frozenset({ToolSet.CORE})
+    tools: frozenset[ToolSet] = DEFAULT_SETS
     public_url: str | None = None
     work: bool = False
 

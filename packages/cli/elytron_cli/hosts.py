@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 from elytron_cli.config import Settings
 from elytron_core.errors import InvalidInput, StoreUrlInvalid
 from elytron_core.model import Value
+from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 
 KEY = "ELYTRON_API_KEY"
 """The environment variable that holds an access key; no key is ever printed."""
@@ -28,6 +29,7 @@ class Host(StrEnum):
     CODEX = "codex"
     CONTINUE = "continue"
     CURSOR = "cursor"
+    GEMINI_CLI = "gemini-cli"
     OPENCODE = "opencode"
     VSCODE = "vscode"
     WINDSURF = "windsurf"
@@ -54,15 +56,20 @@ class Form:
     address_note: str = f"set {KEY} where the host runs"
 
 
-def config_of(host: Host, /, *, settings: Settings, url: str | None) -> McpConfigReport:
+def config_of(
+    host: Host, /, *, settings: Settings, url: str | None, sets: frozenset[ToolSet] = DEFAULT_SETS
+) -> McpConfigReport:
     """Return what `host` needs to reach the server at `url`, or to start one over the settings' store.
 
-    Raises InvalidInput for a URL that is none, and for a host that starts its servers itself.
+    Raises InvalidInput for a URL that is none, for a host that starts its servers itself, and for `sets` beside a URL:
+    a server chooses its tools.
     """
     form = HOSTS[host]
     if url is None:
         note = f"{form.note}; {_whereabouts()}"
-        return McpConfigReport(host=host, file=form.file, text=form.command(_command(settings)), note=note)
+        return McpConfigReport(host=host, file=form.file, text=form.command(_command(settings, sets)), note=note)
+    if sets != DEFAULT_SETS:
+        raise InvalidInput(field="--tools", problem="is for the server to choose: start it with --mcp-tools")
     if form.address is None:
         raise InvalidInput(field="--url", problem=f"is nothing for {host.value}, which starts servers: leave it out")
     note = f"{form.note}; {form.address_note}"
@@ -89,9 +96,15 @@ def _whereabouts() -> str:
     return f"a host that does not find `elytron` wants its whole path{place}"
 
 
-def _command(settings: Settings) -> list[str]:
-    """Return the command line of the server. A host starts it anywhere, so paths are absolute."""
-    found = ["elytron", "mcp"]
+def _command(settings: Settings, sets: frozenset[ToolSet]) -> list[str]:
+    """Return the command line of the server."""
+    chosen = [part for item in sorted(sets) for part in ("--tools", item.value)] if sets != DEFAULT_SETS else []
+    return ["elytron", "mcp", *chosen, *setting_options(settings)]
+
+
+def setting_options(settings: Settings, /) -> list[str]:
+    """Return the options that stand for `settings` in a command that is started anywhere, so paths are absolute."""
+    found: list[str] = []
     store = settings.store
     if store.origin != "default":
         found += ["--store", _placed(store.value)]
@@ -190,6 +203,11 @@ HOSTS: dict[Host, Form] = {
         "~/.cursor/mcp.json",
         lambda command: _servers(_split(command)),
         lambda url: _servers({"url": url, "headers": _bearer(f"${{env:{KEY}}}")}),
+    ),
+    Host.GEMINI_CLI: Form(
+        "~/.gemini/settings.json",
+        lambda command: _servers(_split(command)),
+        lambda url: _servers({"httpUrl": url, "headers": _bearer(f"${{{KEY}}}")}),
     ),
     Host.OPENCODE: Form(
         "opencode.json",

@@ -7,13 +7,18 @@ from enum import StrEnum
 from elytron_cli.hosts import KEY, mcp_address
 from elytron_core.model import Value
 
-TOOLS = ("memory_recall", "memory_project", "memory_add", "memory_write_candidate", "memory_inspect")
-"""The tools that the rules name; every core set has them."""
+TOOLS = ("search", "context", "add", "remember_fact", "list_recent")
+"""The tools that the rules name; the set of tools that is shown by default has them."""
 
 
 class Target(StrEnum):
     """A program that reads rules."""
 
+    CLAUDE_CODE = "claude-code"
+    CURSOR = "cursor"
+    CODEX = "codex"
+    WINDSURF = "windsurf"
+    GEMINI_CLI = "gemini-cli"
     CONTINUE = "continue"
     CLINE = "cline"
     AIDER = "aider"
@@ -56,10 +61,9 @@ _MANNERS = """\
 - Where the memory does not answer, go on without it and say so once."""
 
 _BY_TOOLS = f"""\
-- Before you answer what may have been said or decided before, call `memory_recall` with the question in plain words;
-  `memory_project` gives one bounded block instead.
-- Call `memory_add` for what was said, and `memory_write_candidate` for a fact: it is judged, and the answer says why.
-- `memory_inspect` says what the memory holds.
+- Before you answer what may have been said or decided before, call `search` with the question in plain words;
+  `context` gives one bounded block instead. `list_recent` shows what was stored last.
+- Call `add` for what was said, and `remember_fact` for a fact: it is judged, and the answer says why.
 {_MANNERS}"""
 
 
@@ -100,6 +104,19 @@ A governed memory stands behind the tool server `elytron` at {place}.
 _CONFIG = "let the program reach the memory with `elytron mcp config --host"
 
 _FORMS: dict[Target, _Form] = {
+    Target.CLAUDE_CODE: _Form(
+        ".claude/rules/elytron.md",
+        _mcp,
+        f"{_CONFIG} claude-code`; `elytron hooks claude-code install` recalls and keeps without being asked",
+    ),
+    Target.CURSOR: _Form(
+        ".cursor/rules/elytron.mdc",
+        _headed(description="How to use the memory", alwaysApply="true"),
+        f"{_CONFIG} cursor`",
+    ),
+    Target.CODEX: _Form("AGENTS.md", _mcp, f"{_CONFIG} codex`"),
+    Target.WINDSURF: _Form(".windsurf/rules/elytron.md", _headed(trigger="always_on"), f"{_CONFIG} windsurf`"),
+    Target.GEMINI_CLI: _Form("GEMINI.md", _mcp, f"{_CONFIG} gemini-cli`"),
     Target.CONTINUE: _Form(
         ".continue/rules/elytron.md", _headed(name="Elytron memory", alwaysApply="true"), f"{_CONFIG} continue`"
     ),

@@ -53,6 +53,12 @@ CONDITION_CHARS = 1_000
 PAGE_MAX = 1_000
 RECALL_MAX = 1_000
 RECALL_DEFAULT = 8
+LISTED_RECENT = 10
+LINE_CHARS = 1_000
+"""Characters of a memory in a line of a tool's answer; a longer one ends with an ellipsis."""
+SPEAKERS_NAMED = 12
+TOOLS_LISTED_CHARS = 6_000
+"""Characters of the whole list of tools that a host is shown without asking for more."""
 RECALL_NEIGHBOURS = 10
 """Turns before, and after, each hit."""
 WHY_NOT_IDS = 20
@@ -104,6 +110,8 @@ BLOB_BYTES = 4 * 1024 * 1024 * 1024
 BLOB_CHUNK_BYTES = 256 * 1024
 SCAN_MAX = 2_000
 JOURNAL_MAX = 10_000
+LATEST_ENTRIES = 256
+"""Journal entries that are read at once, from its end, for a list with the latest first."""
 STORE_BUSY_WAIT_S = 30.0
 STORE_GROUP_BATCHES = 256
 """How many waiting batches one transaction takes."""

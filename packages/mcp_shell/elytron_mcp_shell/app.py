@@ -14,13 +14,11 @@ from elytron_adapter.envelope import AuthKind
 from elytron_adapter.principals import Development, Principal, PrincipalKind
 from elytron_core.errors import InvalidInput, MissingExtra
 from elytron_core.strict_json import Json
-from elytron_mcp_shell.toolsets import ToolSet
+from elytron_mcp_shell.toolsets import DEFAULT_SETS, ToolSet
 
 if TYPE_CHECKING:
     from mcp.server import Server
     from starlette.types import ASGIApp
-
-DEFAULT_SETS = frozenset({ToolSet.CORE})
 
 
 def mcp_server(

@@ -112,8 +112,8 @@ async def _history(perform: Perform, asked: OneMemory) -> Any:
     return await perform("history", {"id": asked.memory_id})
 
 
-def simple_tools() -> tuple[PlainTool, ...]:
-    """Return the two that every core set has: store a text, propose a fact."""
+def everyday_tools() -> tuple[PlainTool, ...]:
+    """Return the two that the sets `core` and `all` have: store a text, propose a fact."""
     return (
         PlainTool("memory_add", "Store a text as evidence; it can be recalled at once.", AddText, MemoryWriteReport,
                   _add, mutates=True),

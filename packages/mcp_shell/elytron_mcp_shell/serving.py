@@ -18,9 +18,12 @@ from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rej
 from elytron_adapter.failures import failure
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core.errors import ElytronError
+from elytron_core.model import Value
 from elytron_core.retelling import error_of
+from elytron_core.scope import Scope
 from elytron_mcp_shell.confirming import asked_for, require_confirmed
-from elytron_mcp_shell.plain import PlainTool, mem0_tools, simple_tools, text_of
+from elytron_mcp_shell.lines import LineTool, line_tools
+from elytron_mcp_shell.plain import PlainTool, everyday_tools, mem0_tools, text_of
 from elytron_mcp_shell.reference import reference_tools
 from elytron_mcp_shell.toolsets import ToolSet, operations_of, tool_name
 
@@ -47,11 +50,12 @@ class Shell:
         self._who = who
         self._kind = kind
         plain = [
-            *(simple_tools() if ToolSet.CORE in sets else ()),
+            *(everyday_tools() if {ToolSet.CORE, ToolSet.ALL} & sets else ()),
             *(mem0_tools() if ToolSet.MEM0 in sets else ()),
             *(reference_tools() if ToolSet.REFERENCE in sets else ()),
         ]
         self._plain = {tool.name: tool for tool in plain}
+        self._lines = {tool.name: tool for tool in (line_tools() if ToolSet.SIMPLE in sets else ())}
 
     def server(self) -> Server[Any]:
         """Return the SDK's server with everything that it answers."""
@@ -78,7 +82,7 @@ class Shell:
     ) -> types.ListToolsResult:
         operations = self._operations(self._who(context))
         told = (_operation_tool(operation.name) for operation in operations.values())
-        tools = [*told, *map(_plain_tool, self._plain.values())]
+        tools = [*map(_line_tool, self._lines.values()), *told, *map(_plain_tool, self._plain.values())]
         return types.ListToolsResult(tools=tools)
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -89,6 +93,8 @@ class Shell:
             if operation is not None:
                 asked = require_confirmed(operation, arguments, sets=self._sets)
                 return _told(await self._perform(context, operation, asked))
+            if (line := self._lines.get(params.name)) is not None:
+                return await self._in_lines(context, line, arguments)
             tool = self._plain.get(params.name)
             if tool is None:
                 raise MCPError(types.INVALID_PARAMS, "there is no such tool here: list the tools")
@@ -101,27 +107,40 @@ class Shell:
         except ElytronError as error:
             return _refused(error)
 
+    async def _in_lines(self, context: Context, tool: LineTool, arguments: dict[str, Any]) -> types.CallToolResult:
+        asked = codec.decode_as(tool.taken, json.dumps(arguments).encode())
+        report = await self._report(context, by_name(tool.operation), tool.ask(asked, self._own(context)))
+        return types.CallToolResult(content=[types.TextContent(text=tool.tell(report))])
+
+    def _own(self, context: Context) -> Scope | None:
+        """Return the scope that the caller's calls are about, where that is one."""
+        space, scope = self._who(context).space, self._entrance.dispatcher.runtime.scope
+        return scope if space is None or (scope is not None and scope.space == space) else Scope(space=space)
+
     async def _perform(self, context: Context, operation: AnyOperation, request: dict[str, Any]) -> Any:
         """Return the report of an operation as JSON. Raises what the runtime raised."""
         conversation = request.pop("conversation", None)
-        principal = self._who(context)
         if conversation is not None:
-            scope = self._entrance.dispatcher.runtime.scope
-            space = principal.space or (scope.space if scope is not None else None)
+            own = self._own(context)
+            space = own.space if own is not None else None
             request = request | {"scope": {"space": space, "conversation": conversation}}
+        return json.loads(codec.encode(await self._report(context, operation, json.dumps(request).encode())))
+
+    async def _report(self, context: Context, operation: AnyOperation, payload: bytes | Value) -> Value:
+        """Return the report of an operation. Raises what the runtime raised."""
         answer = await self._entrance.call(
-            principal,
+            self._who(context),
             transport=Transport.MCP,
             operation=operation.name,
             request_id=self._entrance.dispatcher.runtime.context.ids.new(),
-            payload=json.dumps(request).encode(),
+            payload=payload,
             idempotency_key=_key(context),
             source=Source(kind=SourceKind.AGENT),
             kind=self._kind,
         )
         match answer:
             case Accepted(report=report) | Duplicated(report=report) | Queued(report=report):
-                return json.loads(codec.encode(report))
+                return report
             case Rejected():
                 raise error_of(answer.error_key, answer.reason, answer.details)
 
@@ -214,6 +233,28 @@ def _plain_tool(tool: PlainTool) -> types.Tool:
             read_only_hint=not tool.mutates, destructive_hint=tool.destroys, open_world_hint=False
         ),
     )
+
+
+@cache
+def _line_tool(tool: LineTool) -> types.Tool:
+    """Return the tool without what a model can do without: titles, bounds, and the shape of its answer."""
+    schema = tool.taken.model_json_schema(mode="validation")
+    fields = {name: _brief(field) for name, field in schema.get("properties", {}).items()}
+    required = {"required": schema["required"]} if "required" in schema else {}
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema={"type": "object", "properties": fields, **required, "additionalProperties": False},
+        annotations=types.ToolAnnotations(
+            read_only_hint=not by_name(tool.operation).mutates, destructive_hint=False, open_world_hint=False
+        ),
+    )
+
+
+def _brief(field: dict[str, Any]) -> dict[str, Any]:
+    found = next((form for form in field.get("anyOf", ()) if form.get("type") != "null"), field)
+    kept = {name: found[name] for name in ("type", "minimum", "maximum", "default") if name in found}
+    return kept | {"items": {"type": "string"}} if kept["type"] == "array" else kept
 
 
 def _object(schema: dict[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,10 @@ PREFIX = "memory_"
 class ToolSet(StrEnum):
     """A set of tools; a server may show several."""
 
+    SIMPLE = "simple"
+    """Seven flat tools that answer in short lines: a list of tools that costs a model little."""
     CORE = "core"
-    """What an assistant needs from turn to turn."""
+    """What an assistant needs from turn to turn, with typed requests and whole reports."""
     ALL = "all"
     """Every operation but those that a model is not to call unasked."""
     DESTRUCTIVE = "destructive"
@@ -21,6 +23,8 @@ class ToolSet(StrEnum):
     MEM0 = "mem0"
     """The tools by which mem0's hosts know a memory."""
 
+
+DEFAULT_SETS = frozenset({ToolSet.SIMPLE})
 
 _CORE = frozenset(
     {

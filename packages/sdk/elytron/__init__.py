@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from elytron_core.contracts.control import (
         Hidden,
+        ListOrder,
         MemoryControlReport,
         MemoryCorrectRequest,
         MemoryEraseRequest,
@@ -223,7 +224,8 @@ __all__ = [
     "ExecutionDraft", "ExecutionWrite", "Extraction", "FactDraft", "FactProposal", "FileKeys", "GardenAudience",
     "GardenDraft", "GardenProposal", "GardenReport", "GardenRequest", "GardenWrite", "Hidden", "HostOpaqueRef",
     "HostRefRelation", "HostRefVisibility", "ImportMode", "JobCancelRequest", "JobListReport", "JobListRequest",
-    "JobReport", "JobRetryRequest", "JobRunReport", "JobRunRequest", "Judgement", "Kind", "LongTermExtraction",
+    "JobReport", "JobRetryRequest", "JobRunReport", "JobRunRequest", "Judgement", "Kind", "ListOrder",
+    "LongTermExtraction",
     "MemoryCapabilitiesRequest", "MemoryCapabilityCatalog", "MemoryCloseRequest", "MemoryControlReport",
     "MemoryCorrectRequest", "MemoryEmbedReport", "MemoryEmbedRequest", "MemoryEraseRequest",
     "MemoryErasuresApplyReport", "MemoryErasuresApplyRequest", "MemoryErasuresKeepReport", "MemoryErasuresKeepRequest",

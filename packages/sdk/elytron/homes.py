@@ -36,8 +36,8 @@ HOMES: Final = MappingProxyType(
         "elytron.remote": "Connecting RemoteMemory SyncRemoteMemory connect",
         "elytron.runtime": "MemoryRuntime",
         "elytron_core.contracts.control": (
-            "Hidden MemoryControlReport MemoryCorrectRequest MemoryEraseRequest MemoryForgetRequest MemoryGetRequest "
-            "MemoryHistoryReport MemoryHistoryRequest MemoryListReport MemoryListRequest"
+            "Hidden ListOrder MemoryControlReport MemoryCorrectRequest MemoryEraseRequest MemoryForgetRequest "
+            "MemoryGetRequest MemoryHistoryReport MemoryHistoryRequest MemoryListReport MemoryListRequest"
         ),
         "elytron_core.contracts.inspecting": (
             "MemoryCloseRequest MemoryInspectionReport MemoryInspectionRequest MemoryLifecycleReport "

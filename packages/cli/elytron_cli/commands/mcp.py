@@ -12,20 +12,22 @@ from elytron_cli.output import safe
 from elytron_cli.protocols import require_entry
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
-from elytron_mcp_shell import ToolSet, serve_stdio
+from elytron_mcp_shell import DEFAULT_SETS, ToolSet, serve_stdio
 from elytron_store import WhenMissing
 
-
-@click.group("mcp", cls=RichGroup, invoke_without_command=True)
-@click.option(
+_tools = click.option(
     "--tools",
     "sets",
     multiple=True,
     type=click.Choice([item.value for item in ToolSet]),
-    default=(ToolSet.CORE.value,),
+    default=tuple(item.value for item in DEFAULT_SETS),
     show_default=True,
     help="Which tools the host is shown; may be repeated.",
 )
+
+
+@click.group("mcp", cls=RichGroup, invoke_without_command=True)
+@_tools
 @click.option("--operator", is_flag=True, help="Show an operator's tools too, over every space of the store.")
 @common
 @click.pass_context
@@ -55,10 +57,11 @@ def mcp(context: click.Context, *, sets: tuple[str, ...], operator: bool) -> Non
     help="Which program is to use the memory.",
 )
 @click.option("--url", metavar="URL", help="A server's address; without it, the host starts `elytron mcp` itself.")
+@_tools
 @common
-def config(*, host: str, url: str | None) -> None:
+def config(*, host: str, url: str | None, sets: tuple[str, ...]) -> None:
     """Print what to paste into a host's configuration. No key is printed: ELYTRON_API_KEY is named in its place."""
-    made = config_of(Host(host), settings=settings(), url=url)
+    made = config_of(Host(host), settings=settings(), url=url, sets=frozenset(map(ToolSet, sets)))
     _print(made)
 
 

@@ -10,6 +10,7 @@ from elytron_cli.running import run
 from elytron_cli.session import Session
 from elytron_core.contracts.control import (
     Hidden,
+    ListOrder,
     MemoryGetRequest,
     MemoryHistoryReport,
     MemoryHistoryRequest,
@@ -37,6 +38,7 @@ def get(*, memory: str) -> int | None:
 @limited("Memories on a page.")
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
 @click.option("--hidden", is_flag=True, help="Also what was forgotten, put away, replaced or retired.")
+@click.option("--latest", is_flag=True, help="What was stored last comes first; one page.")
 @filtered
 @common
 def list_memories(
@@ -44,11 +46,13 @@ def list_memories(
     limit: int,
     cursor: str | None,
     hidden: bool,
+    latest: bool,
     filters: RecallFilters,
 ) -> int | None:
     """List memories in the order in which they were stored."""
     which = Hidden.LISTED if hidden else Hidden.LEFT_OUT
-    request = MemoryListRequest(limit=limit, cursor=cursor, filters=filters, hidden=which)
+    order = ListOrder.LATEST if latest else ListOrder.STORED
+    request = MemoryListRequest(limit=limit, cursor=cursor, filters=filters, hidden=which, order=order)
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemoryListReport)

@@ -19,7 +19,7 @@ from elytron_cli.session import opened, without_core_dumps
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
-from elytron_mcp_shell import ToolSet
+from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _BESIDE = (
         "tools",
         multiple=True,
         type=click.Choice([item.value for item in ToolSet]),
-        default=(ToolSet.CORE.value,),
+        default=tuple(item.value for item in DEFAULT_SETS),
         show_default=True,
         help="Which tools MCP shows; may be repeated.",
     ),

@@ -29,6 +29,15 @@ class Hidden(StrEnum):
     """Without its text where it may not be read."""
 
 
+class ListOrder(StrEnum):
+    """In which order a list gives memories."""
+
+    STORED = "stored"
+    """Each conversation's messages in their order, then facts, then skills."""
+    LATEST = "latest"
+    """What was stored last comes first, of every plane. There is one page."""
+
+
 class MemoryListRequest(ScopedRequest):
     """Read memories a page at a time: each conversation's messages in their order, then facts, then skills."""
 
@@ -36,6 +45,7 @@ class MemoryListRequest(ScopedRequest):
     cursor: Cursor | None = None
     filters: RecallFilters = RecallFilters()
     hidden: Hidden = Hidden.LEFT_OUT
+    order: ListOrder = ListOrder.STORED
 
 
 class MemoryListReport(Value):

@@ -1,6 +1,6 @@
 """Reading memories by id, as a list, and through time."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import assert_never
 
 from elytron.audit import trails, with_trail
@@ -18,6 +18,7 @@ from elytron.filtering import (
 )
 from elytron.hits import fact_hit, skill_hit, turn_hit
 from elytron.keeping import KeptMemory, at_of, forgotten_at, kept, text_of
+from elytron.latest import latest_memories
 from elytron.memories import FactMemory, SkillMemory, TurnMemory, must_find, plane_of
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -25,6 +26,7 @@ from elytron_core.contracts.control import (
     Hidden,
     HistoryEvent,
     HistoryItem,
+    ListOrder,
     MemoryGetRequest,
     MemoryHistoryReport,
     MemoryHistoryRequest,
@@ -72,6 +74,8 @@ async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
     """Return the page of memories behind the cursor that pass the filters."""
     scope = ctx.scope_of(request)
+    if request.order is ListOrder.LATEST:
+        return await _latest(ctx, scope.space, request)
     items: list[RecallHit] = []
     cursors: list[str] = []
     async for cursor, hit in _walk(ctx, scope.space, request):
@@ -102,23 +106,37 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
     return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
 
 
+async def _latest(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
+    if request.cursor is not None:
+        raise InvalidInput(field="cursor", problem="is nothing for the order 'latest', which has one page")
+    planes = {collection: plane for plane, collection in _ORDER if wants(request.filters, plane)}
+    hits = _hits(request, ctx.clock.now())
+
+    def listed(document: Document) -> list[RecallHit]:
+        return [hit for _, hit in hits(document, planes[document.ref.collection])]
+
+    found = await latest_memories(ctx, space, listed, collections=planes, limit=request.limit)
+    return MemoryListReport(space=space, items=found)
+
+
+def _hits(request: MemoryListRequest, now: Instant) -> Callable[[Document, Plane], list[tuple[int, RecallHit]]]:
+    """Return what gives the memories of a document that `request` asks for, each with its part."""
+    match request.hidden:
+        case Hidden.LEFT_OUT:
+            return lambda document, plane: _shown(document, plane, request.filters, now)
+        case Hidden.LISTED:
+            return lambda document, plane: _kept(document, plane, request.filters)
+        case _:
+            assert_never(request.hidden)
+
+
 async def _walk(
     ctx: OperationContext, space: SpaceId, request: MemoryListRequest
 ) -> AsyncIterator[tuple[str, RecallHit]]:
     """Yield each memory that passes, with the cursor that continues behind it."""
     filters = request.filters
     started, after, part_after = _parse_cursor(request.cursor)
-    now = ctx.clock.now()
-
-    def hits(document: Document, plane: Plane) -> list[tuple[int, RecallHit]]:
-        match request.hidden:
-            case Hidden.LEFT_OUT:
-                return _shown(document, plane, filters, now)
-            case Hidden.LISTED:
-                return _kept(document, plane, filters)
-            case _:
-                assert_never(request.hidden)
-
+    hits = _hits(request, ctx.clock.now())
     for place, (plane, collection) in enumerate(_ORDER):
         if place < started or not wants(filters, plane):
             continue

@@ -1,0 +1,224 @@
+"""Operations with flat requests and answers, for callers that know nothing of planes: add, search, facts, context."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import Field
+
+from elytron import plain
+from elytron_core import limits
+from elytron_core.clock import iso
+from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallFilters
+from elytron_core.contracts.writing import (
+    FactDraft,
+    LongTermExtraction,
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    Outcome,
+    WriteDecision,
+)
+from elytron_core.errors import InvalidInput
+from elytron_core.model import Request, Value
+from elytron_core.planes import long_term
+from elytron_core.planes.transcript import Role
+from elytron_core.scope import Name, Scope, Space
+
+AskedT = TypeVar("AskedT", bound="FlatRequest")
+ToldT = TypeVar("ToldT", bound=Value)
+
+Moment = Annotated[str, Field(max_length=limits.NAME_CHARS)] | float
+"""ISO 8601 text, or a number: epoch seconds below 100,000,000,000, else milliseconds."""
+
+
+class FlatRequest(Request):
+    """A flat request. `space` is for callers whose key opens several; all others leave it out."""
+
+    space: Space | None = None
+
+    def scope_of(self, own: Scope | None, /, *, conversation: str | None = None) -> Scope | None:
+        """Return the scope meant, over the caller's `own`; None leaves it to the caller's key."""
+        if self.space is None and conversation is None:
+            return None
+        is_own = own is not None and self.space in {None, own.space}
+        default = own if is_own else Scope(space=self.space) if self.space is not None else None
+        return plain.scope_of(default, conversation=conversation)
+
+
+class FlatMessage(Value):
+    """One message, as model APIs write it."""
+
+    role: Role = Role.USER
+    content: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
+    name: Name | None = None
+    timestamp: Moment | None = None
+
+
+class AddRequest(FlatRequest):
+    """Store `text`, or `messages`, as evidence. Give one of the two."""
+
+    text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] | None = None
+    messages: Annotated[tuple[FlatMessage, ...], Field(max_length=limits.TURNS_PER_COMMIT)] = ()
+    speaker: Name | None = None
+    conversation: Name | None = None
+    at: Moment | None = None
+    """When it was said: ISO 8601, or seconds since 1970."""
+    tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
+
+
+class AddReport(Value):
+    """The ids of what is stored, one per message; `refused` says why others are not."""
+
+    ids: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+
+
+class SearchRequest(FlatRequest):
+    """Find up to `limit` memories that answer `query`, in one conversation or in all."""
+
+    query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
+    limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
+    conversation: Name | None = None
+
+
+class FlatHit(Value):
+    """One memory. `at` is ISO 8601 in UTC."""
+
+    id: str
+    text: str
+    score: float
+    at: str | None = None
+    speaker: str | None = None
+    conversation: str | None = None
+
+
+class SearchReport(Value):
+    """What answers the query, best first."""
+
+    hits: tuple[FlatHit, ...]
+
+
+class FactRequest(FlatRequest):
+    """Store a fact. A newer one with the same topic takes the older one's place."""
+
+    topic: long_term.Topic
+    content: Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
+
+
+class FactReport(Value):
+    """What became of the fact, and why."""
+
+    id: str | None = None
+    outcome: Outcome
+    reason: str = ""
+
+
+class ContextRequest(FlatRequest):
+    """Build the block for `query` in at most `max_chars` characters."""
+
+    query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
+    max_chars: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] = limits.PROJECTION_CHARS_DEFAULT
+    conversation: Name | None = None
+
+
+class ContextReport(Value):
+    """The block that a model may be shown; empty where nothing answers."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlatCall(Generic[AskedT, ToldT]):
+    """One operation with a flat request and a flat answer.
+
+    `ask` makes the operation's request, over the caller's own scope where that is known; `tell` reads its report.
+    """
+
+    name: str
+    summary: str
+    operation: str
+    taken: type[AskedT]
+    given: type[ToldT]
+    ask: Callable[[AskedT, Scope | None], Value]
+    tell: Callable[[Value], ToldT]
+
+
+def _ask_add(asked: AddRequest, own: Scope | None) -> MemoryWriteRequest:
+    if (asked.text is None) == (not asked.messages):
+        raise InvalidInput(field="text", problem="or messages: give one of the two")
+    messages = asked.text or [message.model_dump(exclude_none=True, mode="json") for message in asked.messages]
+    write = plain.transcript_of(messages, speaker=asked.speaker, at=asked.at, tags=asked.tags)
+    scope = asked.scope_of(own, conversation=asked.conversation)
+    return plain.write_of(write, scope=scope, idempotency_key=None)
+
+
+def _tell_add(report: Value) -> AddReport:
+    assert isinstance(report, MemoryWriteReport)
+    return AddReport(ids=report.ids, refused=tuple(_why(one) for one in report.decisions if one.id is None))
+
+
+def _ask_search(asked: SearchRequest, own: Scope | None) -> MemoryRecallRequest:
+    conversations = (asked.conversation,) if asked.conversation is not None else ()
+    filters = RecallFilters(conversations=conversations) if conversations else RecallFilters()
+    return MemoryRecallRequest(scope=asked.scope_of(own), query=asked.query, limit=asked.limit, filters=filters)
+
+
+def _tell_search(report: Value) -> SearchReport:
+    assert isinstance(report, MemoryRecallReport)
+    hits = tuple(
+        FlatHit(
+            id=hit.id,
+            text=hit.text,
+            score=hit.score,
+            at=iso(hit.at) if hit.at is not None else None,
+            speaker=hit.speaker,
+            conversation=hit.conversation,
+        )
+        for hit in report.hits
+    )
+    return SearchReport(hits=hits)
+
+
+def _ask_facts(asked: FactRequest, own: Scope | None) -> MemoryWriteRequest:
+    write = LongTermExtraction(facts=(FactDraft(topic=asked.topic, content=asked.content),))
+    return MemoryWriteRequest(scope=asked.scope_of(own), write=write)
+
+
+def _tell_facts(report: Value) -> FactReport:
+    assert isinstance(report, MemoryWriteReport)
+    (decision,) = report.decisions
+    return FactReport(id=decision.id, outcome=decision.outcome, reason=decision.reason)
+
+
+def _ask_context(asked: ContextRequest, own: Scope | None) -> MemoryProjectionRequest:
+    scope = asked.scope_of(own, conversation=asked.conversation)
+    return MemoryProjectionRequest(scope=scope, user_query=asked.query, system_max_len=asked.max_chars)
+
+
+def _tell_context(report: Value) -> ContextReport:
+    assert isinstance(report, MemoryProjectionReport)
+    return ContextReport(text=report.system_memory_block)
+
+
+def _why(decision: WriteDecision) -> str:
+    return f"{decision.outcome}: {decision.reason}" if decision.reason else decision.outcome.value
+
+
+ADD = FlatCall("add", "Store a text or messages.", "write", AddRequest, AddReport, _ask_add, _tell_add)
+SEARCH = FlatCall(
+    "search", "Find what answers a query.", "recall", SearchRequest, SearchReport, _ask_search, _tell_search
+)
+FACTS = FlatCall("facts", "Store a fact.", "write", FactRequest, FactReport, _ask_facts, _tell_facts)
+CONTEXT = FlatCall(
+    "context",
+    "Build a bounded block for a model.",
+    "project",
+    ContextRequest,
+    ContextReport,
+    _ask_context,
+    _tell_context,
+)
+
+FLAT_CALLS = (ADD, SEARCH, FACTS, CONTEXT)
+"""Every flat call."""

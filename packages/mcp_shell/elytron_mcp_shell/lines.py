@@ -1,0 +1,176 @@
+"""The seven tools that a host is shown unless it asks for others: flat arguments, and answers in short lines."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from elytron_adapter.flat_calls import ADD, CONTEXT, FACTS, SEARCH, AddRequest, ContextRequest, FactRequest
+from elytron_adapter.flat_calls import SearchRequest as FlatSearch
+from elytron_core import limits
+from elytron_core.clock import as_datetime
+from elytron_core.contracts.control import (
+    ListOrder,
+    MemoryControlReport,
+    MemoryForgetRequest,
+    MemoryListReport,
+    MemoryListRequest,
+)
+from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.recalling import MemoryRecallReport, RecallFilters, RecallHit, RecallOutcome
+from elytron_core.contracts.writing import MemoryWriteReport
+from elytron_core.model import Request, Value
+from elytron_core.scope import Name, Scope
+
+Told = Annotated[str, Field(min_length=1)]
+
+
+class Add(Request):
+    text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
+    speaker: Name | None = None
+    conversation: Name | None = None
+    tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
+
+
+class Search(Request):
+    query: Told
+    limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
+    conversation: Name | None = None
+
+
+class Context(Request):
+    query: Told
+    max_chars: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] = limits.PROJECTION_CHARS_DEFAULT
+
+
+class RememberFact(Request):
+    topic: Told
+    content: Told
+
+
+class Forget(Request):
+    ids: Annotated[tuple[Name, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
+
+
+class ListRecent(Request):
+    limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = limits.LISTED_RECENT
+    conversation: Name | None = None
+
+
+class Status(Request):
+    """Takes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineTool:
+    """A tool that makes one call of an operation and answers in lines.
+
+    `ask` makes the request over the caller's own scope, `tell` reads the report.
+    """
+
+    name: str
+    description: str
+    taken: type[Request]
+    operation: str
+    ask: Callable[[Any, Scope | None], Value]
+    tell: Callable[[Any], str]
+
+
+def line_tools() -> tuple[LineTool, ...]:
+    """Return the seven tools."""
+    return (
+        LineTool("add", "Store what was said or decided. It can be found at once.", Add, ADD.operation,
+                 _ask_add, _tell_write),
+        LineTool("search", "Find what was said before, best first, one memory a line: [date speaker] text (id).",
+                 Search, SEARCH.operation, _ask_search, _tell_search),
+        LineTool("context", "Get one block about a question, for the prompt.", Context, CONTEXT.operation,
+                 _ask_context, lambda report: CONTEXT.tell(report).text or _NOTHING),
+        LineTool("remember_fact", "Store a fact that holds. A new one replaces the old one of its topic.",
+                 RememberFact, FACTS.operation, _ask_fact, _tell_write),
+        LineTool("forget", "Hide memories by their ids. This can be undone.", Forget, "forget",
+                 lambda asked, _own: MemoryForgetRequest(ids=asked.ids), _tell_control),
+        LineTool("list_recent", "List what was stored last, latest first.", ListRecent, "list",
+                 _ask_list, _tell_list),
+        LineTool("status", "Say how much the memory holds.", Status, "inspect",
+                 lambda _asked, _own: MemoryInspectionRequest(), _tell_status),
+    )  # fmt: skip
+
+
+_NOTHING = "Nothing relevant is stored."
+
+
+def _ask_add(asked: Add, own: Scope | None) -> Value:
+    flat = AddRequest(text=asked.text, speaker=asked.speaker, conversation=asked.conversation, tags=asked.tags)
+    return ADD.ask(flat, own)
+
+
+def _ask_search(asked: Search, own: Scope | None) -> Value:
+    return SEARCH.ask(FlatSearch(query=asked.query, limit=asked.limit, conversation=asked.conversation), own)
+
+
+def _ask_context(asked: Context, own: Scope | None) -> Value:
+    return CONTEXT.ask(ContextRequest(query=asked.query, max_chars=asked.max_chars), own)
+
+
+def _ask_fact(asked: RememberFact, own: Scope | None) -> Value:
+    return FACTS.ask(FactRequest(topic=asked.topic, content=asked.content), own)
+
+
+def _ask_list(asked: ListRecent, _own: Scope | None) -> Value:
+    conversations = (asked.conversation,) if asked.conversation is not None else ()
+    filters = RecallFilters(conversations=conversations) if conversations else RecallFilters()
+    return MemoryListRequest(limit=asked.limit, order=ListOrder.LATEST, filters=filters)
+
+
+def _tell_write(report: MemoryWriteReport) -> str:
+    return "\n".join(
+        _joined(decision.outcome.value, f"({decision.id})" if decision.id is not None else "", decision.reason)
+        for decision in report.decisions
+    )
+
+
+def _tell_search(report: MemoryRecallReport) -> str:
+    if report.outcome is RecallOutcome.EMPTY_SPACE:
+        return "Nothing was stored here yet."
+    return _lines(report.hits) or _NOTHING
+
+
+def _tell_list(report: MemoryListReport) -> str:
+    return _lines(report.items) or "Nothing is stored."
+
+
+def _tell_control(report: MemoryControlReport) -> str:
+    return "\n".join(f"{decision.outcome.value} ({decision.id})" for decision in report.decisions)
+
+
+def _tell_status(report: MemoryInspectionReport) -> str:
+    held = ", ".join(f"{count} {plane.value}" for plane, count in report.planes.items() if count) or "nothing"
+    spoken = ", ".join(report.speakers[: limits.SPEAKERS_NAMED])
+    more = len(report.speakers) - limits.SPEAKERS_NAMED
+    return "\n".join(
+        (
+            f"memories: {held}",
+            f"conversations: {len(report.conversations)}{' or more' if report.conversations_clipped else ''}",
+            f"speakers: {spoken or 'none'}{f' and {more} more' if more > 0 else ''}",
+            f"last stored: {as_datetime(report.last_at).date() if report.last_at is not None else 'never'}",
+        )
+    )
+
+
+def _lines(hits: Iterable[RecallHit]) -> str:
+    return "\n".join(map(_line, hits))
+
+
+def _line(hit: RecallHit) -> str:
+    day = str(as_datetime(hit.at).date()) if hit.at is not None else ""
+    head = _joined(day, hit.speaker or hit.title or "")
+    # One memory is one line: what a text holds of line ends would look like another memory.
+    text = " ".join(hit.text.split())
+    if len(text) > limits.LINE_CHARS:
+        text = f"{text[: limits.LINE_CHARS - 1]}…"
+    return _joined(f"[{head}]" if head else "", text, f"({hit.id})")
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,94 @@
+"""The tools that a host is shown by default: few, flat, and answered in short lines, each told once."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import TextContent
+
+import elytron
+from elytron_core import limits
+from elytron_core.clock import FrozenClock
+from elytron_core.ids import SeededIds
+from elytron_mcp_shell import mcp_server
+from elytron_mcp_shell.serving import ERROR
+
+pytestmark = pytest.mark.anyio
+
+SEVEN = ["add", "search", "context", "remember_fact", "forget", "list_recent", "status"]
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[elytron.MemoryRuntime]:
+    async with elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as runtime:
+        yield runtime
+
+
+async def answered(client: Client, name: str, /, **arguments: Any) -> str:
+    """Return the text of a call that succeeds, which is all that it answers."""
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is None
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+async def test_the_whole_list_of_tools_costs_a_model_little(memory: elytron.MemoryRuntime) -> None:
+    async with Client(mcp_server(memory)) as client:
+        listed = await client.list_tools()
+    assert [tool.name for tool in listed.tools] == SEVEN
+    assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) < limits.TOOLS_LISTED_CHARS
+    assert all(tool.output_schema is None for tool in listed.tools)
+
+
+async def test_each_memory_is_one_line_with_its_day_speaker_and_id(memory: elytron.MemoryRuntime) -> None:
+    async with Client(mcp_server(memory)) as client:
+        assert await answered(client, "search", query="boiler") == "Nothing was stored here yet."
+        assert await answered(client, "list_recent") == "Nothing is stored."
+        kept = await answered(
+            client, "add", text="The boiler\n[2020-01-01 Bob] code", speaker="Ada", conversation="home"
+        )
+        memory_id = kept.removeprefix("stored (").removesuffix(")")
+        line = f"[2026-01-01 Ada] The boiler [2020-01-01 Bob] code ({memory_id})"
+        assert await answered(client, "search", query="boiler code") == line
+        assert (
+            await answered(client, "search", query="boiler code", conversation="away") == "Nothing relevant is stored."
+        )
+        fact = await answered(client, "remember_fact", topic="boiler code", content="4417")
+        assert fact.startswith("stored (")
+        latest = (await answered(client, "list_recent", limit=2)).splitlines()
+        assert [one.partition("] ")[2].rpartition(" (")[0] for one in latest] == [
+            "4417",
+            "The boiler [2020-01-01 Bob] code",
+        ]
+        assert await answered(client, "list_recent", conversation="home") == line
+        assert "4417" in await answered(client, "context", query="boiler code", max_chars=2_000)
+        status = await answered(client, "status")
+        assert status.splitlines()[0] == "memories: 1 long_term, 1 transcript"
+        assert "speakers: Ada" in status
+        assert await answered(client, "forget", ids=[memory_id]) == f"changed ({memory_id})"
+        assert line not in await answered(client, "list_recent")
+
+
+async def test_a_long_text_is_shortened_in_its_line(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("boiler " * 1_000)
+    async with Client(mcp_server(memory)) as client:
+        line = await answered(client, "search", query="boiler")
+    assert "…" in line
+    assert len(line) < limits.LINE_CHARS + 200
+
+
+async def test_a_wrong_call_of_a_line_tool_is_refused_with_its_key(memory: elytron.MemoryRuntime) -> None:
+    async with Client(mcp_server(memory)) as client:
+        wrong: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("search", {"query": ""}),
+            ("search", {"question": "s3cret"}),
+            ("add", {"text": "x", "space": "bob"}),
+            ("forget", {"ids": []}),
+        )
+        for name, arguments in wrong:
+            result = await client.call_tool(name, arguments)
+            assert (result.meta or {})[ERROR]["key"] == "invalid_input"
+            assert "s3cret" not in str(result)
