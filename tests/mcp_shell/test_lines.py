@@ -8,10 +8,10 @@ from mcp import Client
 from mcp_types import TextContent
 
 import elytron
-from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_mcp_shell import mcp_server
+from elytron_mcp_shell.limits import LINE_CHARS, TOOLS_LISTED_CHARS
 from elytron_mcp_shell.serving import ERROR
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +39,7 @@ async def test_the_whole_list_of_tools_costs_a_model_little(memory: elytron.Memo
     async with Client(mcp_server(memory)) as client:
         listed = await client.list_tools()
     assert [tool.name for tool in listed.tools] == SEVEN
-    assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) < limits.TOOLS_LISTED_CHARS
+    assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) < TOOLS_LISTED_CHARS
     assert all(tool.output_schema is None for tool in listed.tools)
 
 
@@ -77,7 +77,7 @@ async def test_a_long_text_is_shortened_in_its_line(memory: elytron.MemoryRuntim
     async with Client(mcp_server(memory)) as client:
         line = await answered(client, "search", query="boiler")
     assert "…" in line
-    assert len(line) < limits.LINE_CHARS + 200
+    assert len(line) < LINE_CHARS + 200
 
 
 async def test_a_wrong_call_of_a_line_tool_is_refused_with_its_key(memory: elytron.MemoryRuntime) -> None:

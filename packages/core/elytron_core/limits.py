@@ -53,12 +53,6 @@ CONDITION_CHARS = 1_000
 PAGE_MAX = 1_000
 RECALL_MAX = 1_000
 RECALL_DEFAULT = 8
-LISTED_RECENT = 10
-LINE_CHARS = 1_000
-"""Characters of a memory in a line of a tool's answer; a longer one ends with an ellipsis."""
-SPEAKERS_NAMED = 12
-TOOLS_LISTED_CHARS = 6_000
-"""Characters of the whole list of tools that a host is shown without asking for more."""
 RECALL_NEIGHBOURS = 10
 """Turns before, and after, each hit."""
 WHY_NOT_IDS = 20

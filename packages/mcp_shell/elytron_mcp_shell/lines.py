@@ -22,6 +22,7 @@ from elytron_core.contracts.recalling import MemoryRecallReport, RecallFilters, 
 from elytron_core.contracts.writing import MemoryWriteReport
 from elytron_core.model import Request, Value
 from elytron_core.scope import Name, Scope
+from elytron_mcp_shell.limits import LINE_CHARS, LISTED_RECENT, SPEAKERS_NAMED
 
 Told = Annotated[str, Field(min_length=1)]
 
@@ -54,7 +55,7 @@ class Forget(Request):
 
 
 class ListRecent(Request):
-    limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = limits.LISTED_RECENT
+    limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = LISTED_RECENT
     conversation: Name | None = None
 
 
@@ -146,8 +147,8 @@ def _tell_control(report: MemoryControlReport) -> str:
 
 def _tell_status(report: MemoryInspectionReport) -> str:
     held = ", ".join(f"{count} {plane.value}" for plane, count in report.planes.items() if count) or "nothing"
-    spoken = ", ".join(report.speakers[: limits.SPEAKERS_NAMED])
-    more = len(report.speakers) - limits.SPEAKERS_NAMED
+    spoken = ", ".join(report.speakers[:SPEAKERS_NAMED])
+    more = len(report.speakers) - SPEAKERS_NAMED
     return "\n".join(
         (
             f"memories: {held}",
@@ -167,8 +168,8 @@ def _line(hit: RecallHit) -> str:
     head = _joined(day, hit.speaker or hit.title or "")
     # One memory is one line: what a text holds of line ends would look like another memory.
     text = " ".join(hit.text.split())
-    if len(text) > limits.LINE_CHARS:
-        text = f"{text[: limits.LINE_CHARS - 1]}…"
+    if len(text) > LINE_CHARS:
+        text = f"{text[: LINE_CHARS - 1]}…"
     return _joined(f"[{head}]" if head else "", text, f"({hit.id})")
 
 
