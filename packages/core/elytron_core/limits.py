@@ -104,8 +104,6 @@ BLOB_BYTES = 4 * 1024 * 1024 * 1024
 BLOB_CHUNK_BYTES = 256 * 1024
 SCAN_MAX = 2_000
 JOURNAL_MAX = 10_000
-LATEST_ENTRIES = 256
-"""Journal entries that are read at once, from its end, for a list with the latest first."""
 STORE_BUSY_WAIT_S = 30.0
 STORE_GROUP_BATCHES = 256
 """How many waiting batches one transaction takes."""

@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Collection
 
 from elytron.context import OperationContext
-from elytron_core import limits
 from elytron_core.contracts.recalling import RecallHit
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Document, Ref
 
 _STORING = frozenset({Action.WRITE, Action.MERGE, Action.OPERATOR})
+_PAGE = 256
+"""Journal entries that are read at once."""
 
 
 async def latest_memories(
@@ -37,7 +38,7 @@ async def _pages(ctx: OperationContext, space: SpaceId, collections: Collection[
     seen: set[Ref] = set()
     end = (await ctx.folds.current(space)).watermark
     while end > 0:
-        start = max(0, end - limits.LATEST_ENTRIES)
+        start = max(0, end - _PAGE)
         entries = await ctx.store.journal(space, after=start, limit=end - start)
         stored = (entry.ref for entry in reversed(entries) if entry.action in _STORING)
         page = tuple(dict.fromkeys(ref for ref in stored if ref.collection in collections and ref not in seen))
