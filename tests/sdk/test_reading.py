@@ -132,11 +132,12 @@ async def test_the_latest_comes_first_whatever_its_plane_and_conversation(memory
     hidden = (await memory.add("three", conversation="b")).ids
     await memory.add("four", conversation="a")
     await memory.forget(hidden)
-    listed = await memory.list(order=elytron.ListOrder.LATEST)
+    latest = elytron.MemoryListRequest(order=elytron.ListOrder.LATEST)
+    listed = await memory.list(latest)
     assert [item.text for item in listed.items] == ["four", "green tea", "two", "one"]
-    only = elytron.RecallFilters(conversations=("a",))
-    latest = await memory.list(order=elytron.ListOrder.LATEST, limit=2, filters=only)
-    assert [item.text for item in latest.items] == ["four", "two"]
-    assert (await memory.list(order=elytron.ListOrder.LATEST, user_id="bob")).items == ()
+    only = latest.model_copy(update={"limit": 2, "filters": elytron.RecallFilters(conversations=("a",))})
+    assert [item.text for item in (await memory.list(only)).items] == ["four", "two"]
+    elsewhere = latest.model_copy(update={"scope": elytron.Scope(space="bob")})
+    assert (await memory.list(elsewhere)).items == ()
     with pytest.raises(InvalidInput, match="one page"):
         await memory.list(elytron.MemoryListRequest(order=elytron.ListOrder.LATEST, cursor="0.0.a"))

@@ -113,10 +113,9 @@ class EverydayFace(Face):
         cursor: str | None = None,
         filters: recalling.RecallFilters | Mapping[str, Any] | None = None,
         hidden: control.Hidden = control.Hidden.LEFT_OUT,
-        order: control.ListOrder = control.ListOrder.STORED,
         user_id: str | None = None,
     ) -> control.MemoryListReport:
-        """Read memories a page at a time; with the order "latest", the last `limit` that were stored."""
+        """Read memories a page at a time."""
         if request is None:
             user_id, narrowed = plain.narrowed_by(filters, user_id=user_id)
             scope = plain.scope_of(self.scope, user_id=user_id)
@@ -126,7 +125,6 @@ class EverydayFace(Face):
                 cursor=cursor,
                 filters=narrowed,
                 hidden=given.word(control.Hidden, hidden, field="hidden"),
-                order=given.word(control.ListOrder, order, field="order"),
             )
         return await self.operate(request, control.MemoryListReport)
 
