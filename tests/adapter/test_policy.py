@@ -89,6 +89,12 @@ def judged(authority: str) -> dict[str, Any]:
     return {"write": {"kind": "candidates", "candidates": [candidate]}}
 
 
+def saying(authority: str) -> dict[str, Any]:
+    """Return what a tool says on a word that is not the tool's."""
+    message = {"role": "tool", "text": "It opens with 4417.", "authority": authority}
+    return {"write": {"kind": "transcript", "turns": [{"messages": [message], "external_content_used": True}]}}
+
+
 @pytest.mark.parametrize("who", [ADA, DEVICE], ids=lambda who: who.kind)
 @pytest.mark.parametrize(
     ("asked", "borrowed"),
@@ -98,6 +104,8 @@ def judged(authority: str) -> dict[str, Any]:
         (proposing("runtime"), "runtime"),
         (judged("program_memory_canonical"), "program_memory_canonical"),
         (judged("runtime_observation"), "runtime_observation"),
+        (saying("program_memory_canonical"), "program_memory_canonical"),
+        (saying("runtime_observation"), "runtime_observation"),
     ],
 )
 async def test_a_member_does_not_lend_himself_the_machines_word(

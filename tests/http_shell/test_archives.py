@@ -7,10 +7,11 @@ import httpx
 import pytest
 from tests.http_shell.conftest import Keys, bearer
 
-from elytron import MemoryRuntime
+from elytron import MemoryRuntime, Message, Role, Trust
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Development
+from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_http_shell.archives import archives
 
 pytestmark = pytest.mark.anyio
@@ -36,13 +37,42 @@ async def test_a_space_travels_from_one_member_to_another(
     known = bearer(keys.user) | {"If-None-Match": fetched.headers["etag"]}
     assert (await server.get("/v1/archive", headers=known)).status_code == 304
 
-    sent = await server.put(
-        "/v1/archive?mode=full_restore", content=fetched.content, headers=bearer(keys.stranger) | ZIP
-    )
+    sent = await server.put("/v1/archive", content=fetched.content, headers=bearer(keys.stranger) | ZIP)
     assert sent.status_code == 200, sent.text
     found = await server.post("/v1/recall", json={"query": "tea"}, headers=bearer(keys.stranger))
     assert [hit["text"] for hit in found.json()["hits"]] == ["Ada likes tea."]
     assert [path for path in temporary.iterdir() if path.name.startswith("elytron-")] == []
+
+
+async def test_an_archive_of_a_members_brings_no_word_that_the_member_may_not_claim(
+    server: httpx.AsyncClient, keys: Keys, runtime: MemoryRuntime
+) -> None:
+    await runtime.add_fact("boiler", "The boiler code is 4417.", authority="operator")
+    await runtime.add(
+        [
+            Message(role=Role.TOOL, text="Boilers are serviced.", authority=EvidenceAuthority.PROGRAM_MEMORY_CANONICAL),
+            Message(role=Role.TOOL, text="Boilers burn gas.", authority=EvidenceAuthority.RUNTIME_OBSERVATION),
+            Message(role=Role.USER, text="My boiler is key AKIAIOSFODNN7EXAMPLE."),
+        ]
+    )
+    fetched = (await server.get("/v1/archive", headers=bearer(keys.user))).content
+    stranger = bearer(keys.stranger) | ZIP
+    restored = await server.put("/v1/archive?mode=full_restore", content=fetched, headers=stranger)
+    assert (restored.status_code, restored.json()["code"]) == (403, "permission_refused")
+    assert (await server.put("/v1/archive", content=fetched, headers=stranger)).status_code == 200
+
+    page = await runtime.list(user_id="bob")
+    trusted = {item.text: item.trust for item in page.items}
+    assert trusted.pop("The boiler code is 4417.") is Trust.OUTSIDE
+    assert [trusted.pop("Boilers are serviced."), trusted.pop("Boilers burn gas.")] == [Trust.OUTSIDE] * 2
+    assert [*trusted.values()] == [Trust.VOUCHED]
+    (said,) = [item for item in page.items if item.text == "Boilers burn gas."]
+    assert said.metadata["claimed_authority"] == "runtime_observation"
+
+    operator = bearer(keys.operator) | ZIP
+    place = "/v1/archive?space=carol&mode=full_restore"
+    assert (await server.put(place, content=fetched, headers=operator)).status_code == 200
+    assert {item.trust for item in (await runtime.list(user_id="carol")).items} == {Trust.VOUCHED}
 
 
 async def test_what_is_sent_can_be_bound_to_what_was_seen(server: httpx.AsyncClient, keys: Keys) -> None:

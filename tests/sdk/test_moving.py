@@ -16,7 +16,9 @@ import elytron
 from elytron import restoring
 from elytron.archive import ArchiveReader
 from elytron_core.contracts.moving import ImportMode
+from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import InvalidInput, NotFound, SpaceIncomplete, SpaceInUse, StoreUnavailable, UnreadableFile
+from elytron_core.planes.procedural import SkillSource
 from elytron_core.planes.transcript import Role
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_store.memory import MemoryStore
@@ -178,6 +180,21 @@ async def test_a_bootstrap_adds_what_is_new_and_can_be_repeated(memory: elytron.
         assert state["turns"] == 4
         assert state["facts"] == 2
         assert before
+
+
+async def test_a_bootstrap_keeps_where_things_came_from(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+    answer = elytron.Message(role=elytron.Role.ASSISTANT, text="The ferry leaves at nine.")
+    turn = elytron.TurnDraft(messages=(answer,), external_content_used=True)
+    await memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(turn,))))
+    steps = "1. Open the app.\n2. Choose the ferry.\n3. Pay."
+    skill = elytron.RuntimeSkillWrite(name="book", topic="ferry", title="Book a ferry", summary="Steps", content=steps)
+    learned = elytron.Procedural(writes=(skill,), source=SkillSource.EXTRACTION)
+    await memory.write(elytron.MemoryWriteRequest(write=learned))
+    await memory.export(tmp_path / "a.elytron")
+    async with elytron.open("memory:", space="elsewhere") as other:
+        await other.import_archive(tmp_path / "a.elytron", mode=ImportMode.BOOTSTRAP)
+        trusts = {item.plane: item.trust for item in (await other.list()).items}
+    assert trusts == {Plane.TRANSCRIPT: elytron.Trust.OUTSIDE, Plane.PROCEDURAL: elytron.Trust.DRAWN}
 
 
 async def test_a_bootstrap_can_put_all_turns_into_one_conversation(

@@ -57,6 +57,8 @@ async def test_a_hit_says_how_far_it_may_be_relied_on(memory: MemoryRuntime) -> 
         await tell(memory, Message(text=f"When does the harbour open, {next(iter(used))}?"), said, **used)
     observed = EvidenceAuthority.RUNTIME_OBSERVATION
     await tell(memory, Message(role=Role.TOOL, text="The harbour is open.", authority=observed))
+    page = Message(role=Role.TOOL, text="The harbour is shut, says a page.", authority=observed)
+    await tell(memory, page, external_content_used=True)
     found = {item.text: item.trust for item in (await memory.list(MemoryListRequest())).items}
     assert found == {
         "The harbour opens at six.": Trust.VOUCHED,
@@ -69,6 +71,7 @@ async def test_a_hit_says_how_far_it_may_be_relied_on(memory: MemoryRuntime) -> 
         "When does the harbour open, tool_observations?": Trust.VOUCHED,
         "The harbour opens at ten, tool_observations.": Trust.OUTSIDE,
         "The harbour is open.": Trust.VOUCHED,
+        "The harbour is shut, says a page.": Trust.OUTSIDE,
     }
     assert set((await trusts(memory, "harbour")).values()) == set(Trust)
     assert set((await trusts(memory, "harbour", Trust.DRAWN)).values()) == {Trust.DRAWN, Trust.VOUCHED}

@@ -7,13 +7,13 @@ from typing import assert_never
 from elytron.registry import AnyOperation, Role
 from elytron_adapter.envelope import LOCAL, Auth, Envelope
 from elytron_adapter.principals import PrincipalKind
-from elytron_adapter.vouching import borrowed_words
 from elytron_core import limits
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import PermissionRefused, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.model import Value
+from elytron_core.policy.vouching import borrowed_words
 from elytron_core.scope import Scope
 
 Policy = Callable[[Envelope, AnyOperation, Value], str | None]
@@ -72,7 +72,7 @@ def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
     asked = operation.beyond_members(request)
     if asked:
         return f"{operation.name!r} with {', '.join(asked)} is an operator's: use an operator's key"
-    borrowed = borrowed_words(request)
+    borrowed = borrowed_words(request) if operation.mutates else ()
     if borrowed:
         told = ", ".join(borrowed)
         return f"{operation.name!r} on the word of {told} is an operator's: leave the authority out, or use his key"

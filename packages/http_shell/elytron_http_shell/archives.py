@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import assert_never
 
 import anyio
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.principals import PrincipalKind
 from elytron_core import limits
 from elytron_core.contracts.moving import (
+    ArchiveWord,
     ImportMode,
     MemoryExportReport,
     MemoryExportRequest,
@@ -91,15 +93,16 @@ class _Archives:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
             raise HTTPException(415, headers={"Accept": MEDIA_TYPE})
         require_length(request.scope, limit=self._archive_bytes)
-        if principal_of(request.scope).kind is PrincipalKind.DEVICE:
-            raise PermissionRefused("a device does not replace its user's space: use the user's own key")
+        mode, word = _mode(request), _word(principal_of(request.scope).kind)
+        if word is ArchiveWord.CLAIMED and mode is ImportMode.FULL_RESTORE:
+            raise PermissionRefused("a full restore is an operator's: take mode=bootstrap, which judges what it adds")
         async with _folder() as folder:
             await self._require_match(request, folder)
             path = folder / "sent.zip"
             async with await anyio.open_file(path, "wb") as file:
                 async for piece in pieces(request.scope, request.receive, limit=self._archive_bytes):
                     await file.write(piece)
-            asked = MemoryImportRequest(path=os.fspath(path), mode=_mode(request), scope=_scope(request))
+            asked = MemoryImportRequest(path=os.fspath(path), mode=mode, word=word, scope=_scope(request))
             return rendered(await self._call(request, asked))
 
     def _require_bound(self, size: int) -> None:
@@ -134,6 +137,19 @@ class _Archives:
 def _etag(report: Value) -> str:
     assert isinstance(report, MemoryExportReport)
     return f'"{report.state_fingerprint}"'
+
+
+def _word(kind: PrincipalKind) -> ArchiveWord:
+    """Return how far the archive of such a caller is believed. Raises PermissionRefused for a device."""
+    match kind:
+        case PrincipalKind.OPERATOR | PrincipalKind.DEVELOPER:
+            return ArchiveWord.KEPT
+        case PrincipalKind.USER:
+            return ArchiveWord.CLAIMED
+        case PrincipalKind.DEVICE:
+            raise PermissionRefused("a device does not replace its user's space: use the user's own key")
+        case _:
+            assert_never(kind)
 
 
 def _scope(request: Request) -> Scope | None:

@@ -3,17 +3,17 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from itertools import islice
-from typing import assert_never
 
 from elytron.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.context import OperationContext
 from elytron.filling import BATCH, fill, take_over
 from elytron.fingerprints import StateFingerprint
+from elytron.scrubbing import scrub_write
 from elytron.spaces import REF
 from elytron.writes.facts import draft_of, write_facts
 from elytron.writes.skills import write_skills
 from elytron.writes.transcripts import ChangedTurn, write_turns
-from elytron_core.contracts.moving import ImportMode, MemoryImportReport
+from elytron_core.contracts.moving import ArchiveWord, ImportMode, MemoryImportReport
 from elytron_core.contracts.writing import (
     FactDraft,
     LongTermExtraction,
@@ -30,6 +30,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
+from elytron_core.policy.vouching import as_claims
 from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
 
@@ -153,9 +154,9 @@ def _entry(line: JournalEntry) -> Entry:
 
 
 async def bootstrap(
-    ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, dry_run: bool
+    ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, word: ArchiveWord, dry_run: bool
 ) -> MemoryImportReport:
-    """Add the archive's turns that are not here yet and its newest word on each fact and skill.
+    """Add the archive's turns that are not here yet and its newest word on each fact and skill, judged like any write.
 
     Turns keep their conversations, or all go to the scope's where it names one. Doing it twice changes nothing. What
     was erased in this very space since the archive was taken stays erased.
@@ -166,7 +167,8 @@ async def bootstrap(
     sequence = 0
     known = await _known_turns(ctx, scope, reader) | await _erased_here(ctx, scope, reader)
     skipped.update(ref.collection for ref in known)
-    for plane, write, target in _writes(scope, reader, known):
+    for plane, told, target in _writes(scope, reader, known):
+        write = as_claims(told) if word is ArchiveWord.CLAIMED else told
         request = MemoryWriteRequest(scope=target, write=write, dry_run=dry_run)
         report = await _commit(ctx, target, request, write)
         stored = sum(1 for decision in report.decisions if decision.outcome in _KEPT)
@@ -188,7 +190,8 @@ Write = TranscriptWrite | LongTermExtraction | Procedural
 
 
 async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write) -> MemoryWriteReport:
-    match write:
+    clean, _ = await scrub_write(write)
+    match clean:
         case TranscriptWrite() as turns:
             return await write_turns(ctx, scope, request, turns, changed=ChangedTurn.KEEP_FIRST)
         case LongTermExtraction() as facts:
@@ -196,7 +199,7 @@ async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteReque
         case Procedural() as skills:
             return await write_skills(ctx, scope, request, skills)
         case _:
-            assert_never(write)
+            raise AssertionError(clean.kind)
 
 
 async def _known_turns(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:
@@ -229,7 +232,7 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iter
     pending: list[TurnDraft] = []
     key: ConversationKey | None = None
     facts: dict[ConversationKey | None, list[FactDraft]] = {}
-    skills: list[RuntimeSkillWrite] = []
+    skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]] = {}
     for document in reader.documents():
         if document.ref in known:
             continue
@@ -253,7 +256,7 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iter
             case procedural.SKILLS:
                 skill = procedural.Skill.from_bytes(document.body)
                 if skill.is_recallable:
-                    skills.append(_skill(skill))
+                    skills.setdefault(skill.source, []).append(_skill(skill))
             case _:
                 continue
     if pending and key is not None:
@@ -262,14 +265,18 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iter
 
 
 def _beliefs(
-    scope: Scope, facts: dict[ConversationKey | None, list[FactDraft]], skills: list[RuntimeSkillWrite]
+    scope: Scope,
+    facts: dict[ConversationKey | None, list[FactDraft]],
+    skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]],
 ) -> Iterator[tuple[str, Write, Scope]]:
     for home, drafts in facts.items():
         target = _target(scope, home) if home is not None else scope
         for start in range(0, len(drafts), TURNS_PER_WRITE):
             yield long_term.FACTS, LongTermExtraction(facts=tuple(drafts[start : start + TURNS_PER_WRITE])), target
-    for start in range(0, len(skills), TURNS_PER_WRITE):
-        yield procedural.SKILLS, Procedural(writes=tuple(skills[start : start + TURNS_PER_WRITE])), scope
+    for source, written in skills.items():
+        for start in range(0, len(written), TURNS_PER_WRITE):
+            part = tuple(written[start : start + TURNS_PER_WRITE])
+            yield procedural.SKILLS, Procedural(writes=part, source=source), scope
 
 
 def _turns(drafts: list[TurnDraft]) -> TranscriptWrite:
@@ -297,6 +304,7 @@ def _draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
         delivery=turn.delivery,
         tags=turn.tags,
         metadata=turn.metadata,
+        external_content_used=turn.uses_external_content,
     )
 
 

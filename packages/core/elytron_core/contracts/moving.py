@@ -1,9 +1,9 @@
 """Export and import of a space as one archive file."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.model import Value
@@ -46,12 +46,28 @@ class ImportMode(StrEnum):
     """Into a space that may hold things: turns not yet there, the newest word of each fact and skill."""
 
 
+class ArchiveWord(StrEnum):
+    """How far an archive is believed in what it says of where its memories came from."""
+
+    KEPT = "kept"
+    """Every memory stands on the word that the archive names: it comes from whoever runs the store."""
+    CLAIMED = "claimed"
+    """The word of an operator, a program or the runtime becomes a claim of an import: it comes from a member."""
+
+
 class MemoryImportRequest(ScopedRequest):
     """Read the archive file `path` into the space. A damaged, foreign or newer archive changes nothing."""
 
     path: Path
     mode: ImportMode = ImportMode.FULL_RESTORE
+    word: ArchiveWord = ArchiveWord.KEPT
     dry_run: bool = False
+
+    @model_validator(mode="after")
+    def _judged(self) -> Self:
+        if self.word is ArchiveWord.CLAIMED and self.mode is ImportMode.FULL_RESTORE:
+            raise ValueError("a full restore judges nothing: take the mode bootstrap for an archive of claims")
+        return self
 
 
 class ArchiveMember(Value):

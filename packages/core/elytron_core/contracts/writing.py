@@ -68,6 +68,8 @@ class FactDraft(Value):
     citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     privacy: long_term.Privacy = long_term.Privacy.SHARED
     authority: long_term.Authority = long_term.Authority.EXTRACTED
+    claimed: long_term.Authority | None = None
+    """On whose word its source says that it stands, where that is only a claim."""
     confidence: long_term.Confidence = long_term.Confidence.MEDIUM
     reach: long_term.Reach = long_term.Reach.USER
     observed_at: transcript.At | None = None

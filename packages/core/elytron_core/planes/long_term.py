@@ -108,6 +108,8 @@ class Fact(Value):
     """Ids of the turns, or other references, that it rests on."""
     privacy: Privacy = Privacy.SHARED
     authority: Authority = Authority.EXTRACTED
+    claimed: Authority | None = None
+    """On whose word an archive said that it stands; nothing rests on that."""
     confidence: Confidence = Confidence.MEDIUM
     evidence_count: int = 1
     observed_at: Instant

@@ -171,13 +171,13 @@ class Turn(Value):
     def trust_of(self, part: int, /) -> Trust:
         """Return how far a message may be relied on.
 
-        What a tool said came from outside, unless the host vouches for it by name; so did an answer that a page or a
-        document went into.
+        What a tool said came from outside, unless the host vouches for it by name. Beside a page or a document that
+        went into the turn, nobody vouches for anything but what the user said.
         """
         message = self.messages[part]
         if message.authority is None and message.role is Role.TOOL:
             return Trust.OUTSIDE
-        if message.role is Role.ASSISTANT and self.uses_external_content:
+        if message.role is not Role.USER and self.uses_external_content:
             return Trust.OUTSIDE
         return trust_of_authority(message.stands_on)
 

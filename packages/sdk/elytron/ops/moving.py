@@ -59,7 +59,7 @@ async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /)
             case ImportMode.FULL_RESTORE:
                 return await full_restore(ctx, scope, reader, dry_run=request.dry_run)
             case ImportMode.BOOTSTRAP:
-                return await bootstrap(ctx, scope, reader, dry_run=request.dry_run)
+                return await bootstrap(ctx, scope, reader, word=request.word, dry_run=request.dry_run)
             case _:
                 assert_never(request.mode)
 
