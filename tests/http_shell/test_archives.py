@@ -7,7 +7,7 @@ import httpx
 import pytest
 from tests.http_shell.conftest import Keys, bearer
 
-from elytron import MemoryRuntime, Message, Role, Trust
+from elytron import Authority, MemoryRuntime, Message, Role, Trust
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Development
@@ -47,7 +47,7 @@ async def test_a_space_travels_from_one_member_to_another(
 async def test_an_archive_of_a_members_brings_no_word_that_the_member_may_not_claim(
     server: httpx.AsyncClient, keys: Keys, runtime: MemoryRuntime
 ) -> None:
-    await runtime.add_fact("boiler", "The boiler code is 4417.", authority="operator")
+    await runtime.add_fact("boiler", "The boiler code is 4417.", authority=Authority.OPERATOR)
     await runtime.add(
         [
             Message(role=Role.TOOL, text="Boilers are serviced.", authority=EvidenceAuthority.PROGRAM_MEMORY_CANONICAL),
