@@ -1,5 +1,7 @@
 """The commands on what happens after a turn: maintain, and the queue of what was put off."""
 
+import json
+
 import pytest
 from tests.cli.conftest import CommandLine
 from tests.sdk.test_models import Server, chat, serving
@@ -72,3 +74,44 @@ def test_what_is_left_to_a_job_and_what_it_cost_is_shown(elytron: CommandLine) -
         shown = elytron("maintain", "--language-model", "m", "--language-model-url", server.url, "--no-json").stdout
     assert "the rest is left to job" in shown
     assert "1 calls" in shown
+
+
+def test_every_conversation_is_maintained_by_one_command(elytron: CommandLine) -> None:
+    elytron("add", "I live in Lisbon.", "--conversation", "a")
+    elytron("add", "I work as a nurse.", "--conversation", "b")
+    waiting = elytron.json("maintain", "--all", "--dry-run")
+    assert (waiting["left"], waiting["turns"], waiting["backlog"]["calls"]) == (2, 0, 0)
+    report = elytron.json("maintain", "--all")
+    assert (report["conversations"], report["turns"], report["left"]) == (2, 2, 0)
+    assert report["decisions"]["stored"] >= 1
+    assert elytron.json("maintain", "--all")["backlog"]["turns"] == 0
+
+
+def test_maintaining_a_conversation_without_turns_names_one_that_waits(elytron: CommandLine) -> None:
+    elytron("add", "I live in Lisbon.", "--conversation", "two words")
+    told = json.loads(elytron("maintain").stderr)["hint"]
+    assert told.startswith("no turn of 'default/default' waits, but 1 in 1 other conversations: take --all, or")
+    assert told.endswith("--channel default --conversation 'two words'")
+    elytron("maintain", "--all", "--extraction", "rules")
+    assert elytron("maintain").stderr == ""
+
+
+def test_the_cost_is_told_before_and_a_run_that_was_stopped_goes_on(elytron: CommandLine) -> None:
+    from starlette.responses import JSONResponse
+
+    for conversation in ("a", "b"):
+        elytron("add", "Well, home is Porto these days.", "--conversation", conversation)
+        elytron("add", "Nice.", "--role", "assistant", "--conversation", conversation)
+    busy = JSONResponse({"error": {"message": "busy"}}, status_code=503, headers={"retry-after-ms": "1"})
+    with serving(Server([busy])) as server:
+        named = ("--language-model", "m", "--language-model-url", server.url)
+        waiting = elytron.json("maintain", "--all", "--dry-run", *named)["backlog"]
+        assert waiting["calls"] == 6
+        assert waiting["tokens"] > 100
+        stopped = elytron.json("maintain", "--all", *named)
+    assert (stopped["stopped"], stopped["conversations"]) == ("model_unavailable", 1)
+    answer = items(item("The user lives in Porto.", "home is Porto these days"))
+    with serving(Server([JSONResponse(chat(answer))])) as server:
+        named = ("--language-model", "m", "--language-model-url", server.url)
+        done = elytron.json("maintain", "--all", *named)
+    assert (done["stopped"], done["left"]) == ("", 0)

@@ -8,7 +8,7 @@ from tests.cli.conftest import CommandLine
 def test_the_spaces_of_a_store_are_listed(elytron: CommandLine) -> None:
     elytron("add", "tea", "--space", "ada", "--at", "2025-05-01T10:00:00Z")
     elytron("add", "coffee", "--space", "ben", "--at", "2025-05-02T10:00:00Z")
-    elytron("access", "add", "--kind", "user", "--space", "ada")
+    elytron("access", "add", "--kind", "user", "--label", "x", "--space", "ada")
     found = elytron.json("spaces")["spaces"]
     assert [(space["space"], space["turns"]) for space in found] == [("ada", 1), ("ben", 1)]
     assert "2025-05-02" in elytron("spaces", "--no-json").stdout

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Literal, Self
 
-Unit = Literal["bytes", "texts", "entries"]
+Unit = Literal["bytes", "texts", "entries", "turns"]
 
 
 class Bar:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from elytron.flows.backlog import BacklogReport, MaintenanceBacklog
 from elytron_cli.output import line
 from elytron_cli.tables import new_table, when
 from elytron_core.contracts.maintaining import JobListReport, JobRunReport, JobView, MemoryMaintenanceReport
@@ -26,6 +27,26 @@ def maintained(console: "Console", report: MemoryMaintenanceReport, /) -> None:
     console.print(f"{report.turns} turns looked at{more}")
     if report.job is not None:
         console.print(f"the rest is left to job {report.job}: elytron jobs run")
+    _cost(console, report.spent)
+
+
+def waiting(backlog: MaintenanceBacklog, /) -> str:
+    """Return what waits, and what a model is asked for it at most."""
+    waits = f"{backlog.turns} turns wait in {len(backlog.conversations)} conversations"
+    asked = f"; the model is asked {backlog.calls} times at most, with about {backlog.tokens:,} tokens in"
+    return f"{waits}{asked}" if backlog.calls else waits
+
+
+def worked_off(console: "Console", report: BacklogReport, /) -> None:
+    """Show what working a backlog off came to, or what waits."""
+    console.print(waiting(report.backlog), soft_wrap=True)
+    if report.dry_run:
+        console.print("nothing was done, this was a dry run")
+        return
+    counts = ", ".join(f"{count} {name}" for name, count in report.decisions.items()) or "nothing"
+    console.print(f"{report.turns} turns of {report.conversations} conversations looked at: {counts}")
+    if report.stopped:
+        console.print(f"stopped: {report.stopped}; {report.left} turns are left, run it again to go on", soft_wrap=True)
     _cost(console, report.spent)
 
 

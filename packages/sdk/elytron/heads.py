@@ -1,6 +1,7 @@
 """Conversation heads that this runtime has read or is writing, so that appends need no read before each."""
 
 from collections import OrderedDict
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from elytron_core import limits
@@ -124,3 +125,12 @@ async def read_head(
     if document is None:
         return None
     return transcript.Conversation.from_bytes(document.body), document.revision
+
+
+async def read_heads(store: Store, space: SpaceId, /) -> AsyncIterator[transcript.Conversation]:
+    """Yield the head of every conversation of `space`, as stored."""
+    after = ""
+    while page := await store.scan(space, transcript.CONVERSATIONS, after=after, limit=limits.SCAN_MAX):
+        after = page[-1].ref.key
+        for document in page:
+            yield transcript.Conversation.from_bytes(document.body)

@@ -1,11 +1,16 @@
 """Maintenance: everything that is done with what was said, after it was said."""
 
+import shlex
+
 import click
 
+from elytron.flows.backlog import BacklogReport, read_backlog, work_off
 from elytron_cli import work_tables
 from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.options import command, common
+from elytron_cli.confirmation import confirm
+from elytron_cli.options import asking, command, common
 from elytron_cli.output import Output
+from elytron_cli.progress import Bar
 from elytron_cli.running import run
 from elytron_cli.session import Session
 from elytron_core import limits
@@ -33,11 +38,29 @@ from elytron_core.planes.jobs import Pass
     show_default=True,
     help="How many turns to look at, at most.",
 )
+@click.option("--all", "everything", is_flag=True, help="Every conversation of the space, until nothing is left.")
+@click.option("--dry-run", is_flag=True, help="With --all: only say what waits, and what a model would be asked.")
+@asking
 @common
 def maintain(
-    *, conversation: str | None, channel: str | None, extraction: str, passes: tuple[str, ...], turns: int
+    *,
+    conversation: str | None,
+    channel: str | None,
+    extraction: str,
+    passes: tuple[str, ...],
+    turns: int,
+    everything: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> int | None:
-    """Look at the turns that nobody has looked at yet, and keep memory in order; each part says what it came to."""
+    """Look at the turns that nobody has looked at yet, and keep memory in order; each part says what it came to.
+
+    --all says before what a model is asked at most, and goes on where an earlier run ended.
+    """
+    if everything and (conversation is not None or channel is not None):
+        raise click.UsageError("--all is every conversation: leave --conversation and --channel out")
+    if dry_run and not everything:
+        raise click.UsageError("--dry-run needs --all")
 
     async def work(session: Session, out: Output) -> None:
         request = MemoryMaintainRequest(
@@ -46,7 +69,46 @@ def maintain(
             passes=tuple(Pass(name) for name in passes) or tuple(Pass),
             turns_max=turns,
         )
+        if everything:
+            await _work_off(session, out, request, dry_run=dry_run, yes=yes)
+            return
         report = await session.call(request, MemoryMaintenanceReport)
         out.report(report, lambda console: work_tables.maintained(console, report))
+        if not report.turns:
+            await _hint(session, out, request, report)
 
     return run(work)
+
+
+async def _work_off(
+    session: Session, out: Output, request: MemoryMaintainRequest, /, *, dry_run: bool, yes: bool
+) -> None:
+    """Do every conversation's backlog, after what it may cost was agreed to."""
+    assert request.scope is not None
+    backlog = await read_backlog(session.runtime.context, request.scope, of=request.extraction)
+    if dry_run:
+        report = BacklogReport(space=backlog.space, backlog=backlog, left=backlog.turns, dry_run=True)
+    else:
+        if backlog.calls:
+            confirm(f"{work_tables.waiting(backlog)}. Go on?", yes=yes)
+        with Bar("maintaining", unit="turns", shown=not out.is_json) as bar:
+            report = await work_off(
+                lambda asked: session.call(asked, MemoryMaintenanceReport), request, backlog, progress=bar.at
+            )
+    out.report(report, lambda console: work_tables.worked_off(console, report))
+
+
+async def _hint(
+    session: Session, out: Output, request: MemoryMaintainRequest, report: MemoryMaintenanceReport, /
+) -> None:
+    """Say that turns wait in other conversations, where in this one none do."""
+    assert request.scope is not None
+    backlog = await read_backlog(session.runtime.context, request.scope, of=Extraction.OFF)
+    if backlog.turns:
+        here = f"{report.channel}/{report.conversation}"
+        count = len(backlog.conversations)
+        first = backlog.conversations[0]
+        named = f"--channel {shlex.quote(first.channel)} --conversation {shlex.quote(first.conversation)}"
+        out.hint(
+            f"no turn of {here!r} waits, but {backlog.turns} in {count} other conversations: take --all, or {named}"
+        )

@@ -42,7 +42,7 @@ async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> 
     if refused is not None or record is None:
         none = tuple(skipped(of, "nothing_kept") for of in Pass if of in request.passes)
         return report.model_copy(update={"refused": refused, "passes": () if refused is not None else none})
-    numbers, has_more = await _unseen(ctx, scope, record, most=request.turns_max)
+    numbers, has_more = await unseen(ctx, scope, record, most=request.turns_max)
     turns = await read_turns(ctx, scope, record, numbers)
     language = ctx.models.language
     work = Work(
@@ -108,7 +108,7 @@ async def _put_off(work: Work) -> JobId | None:
     return known.id if known is not None else None
 
 
-async def _unseen(ctx: OperationContext, scope: Scope, record: SpaceRecord, *, most: int) -> tuple[list[int], bool]:
+async def unseen(ctx: OperationContext, scope: Scope, record: SpaceRecord, /, *, most: int) -> tuple[list[int], bool]:
     """Return the numbers of the oldest turns that nobody has looked at, up to `most`, and whether there are more."""
     head = await read_head(ctx.store, scope.space, record.conversation_tag(scope.conversation_key))
     if head is None:

@@ -1,13 +1,10 @@
 """The list of a store's spaces."""
 
-from collections.abc import AsyncIterator
-
 from elytron.context import OperationContext
-from elytron_core import limits
+from elytron.heads import read_heads
 from elytron_core.contracts.spaces import MemorySpacesReport, MemorySpacesRequest, SpaceSummary
 from elytron_core.errors import SealError, StoreCorrupt
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
-from elytron_core.planes import transcript
 
 
 async def list_spaces(ctx: OperationContext, request: MemorySpacesRequest, /) -> MemorySpacesReport:
@@ -25,7 +22,7 @@ async def list_spaces(ctx: OperationContext, request: MemorySpacesRequest, /) ->
 
 async def _summary(ctx: OperationContext, space: SpaceId) -> SpaceSummary:
     try:
-        heads = [head async for head in _conversations(ctx, space)]
+        heads = [head async for head in read_heads(ctx.store, space)]
     except (SealError, StoreCorrupt):
         return SpaceSummary(space=space, readable=False)
     return SpaceSummary(
@@ -35,11 +32,3 @@ async def _summary(ctx: OperationContext, space: SpaceId) -> SpaceSummary:
         first_at=min((head.first_at for head in heads if head.first_at is not None), default=None),
         last_at=max((head.last_at for head in heads if head.last_at is not None), default=None),
     )
-
-
-async def _conversations(ctx: OperationContext, space: SpaceId) -> AsyncIterator[transcript.Conversation]:
-    after = ""
-    while page := await ctx.store.scan(space, transcript.CONVERSATIONS, after=after, limit=limits.SCAN_MAX):
-        after = page[-1].ref.key
-        for document in page:
-            yield transcript.Conversation.from_bytes(document.body)
