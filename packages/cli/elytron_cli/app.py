@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gateway": ("gateway:gateway", "Call a Memory Gateway: memories, resources, searches."),
     "get": ("reading:get", "Show one memory."),
     "history": ("reading:history", "Show what happened to one memory."),
+    "hooks": ("hooks:hooks", "Recall and keep without being asked, as hooks of a coding agent."),
     "import": ("moving:import_file", "Read a transcript or an archive into the space."),
     "inspect": ("inspecting:inspect", "Say what the space holds; --check reads every byte."),
     "jobs": ("jobs:jobs", "See and do what was put off."),
