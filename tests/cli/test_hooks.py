@@ -22,7 +22,7 @@ def event(elytron: CommandLine, name: str, /, **more: Any) -> bytes:
     told = {
         "session_id": SESSION,
         "transcript_path": str(elytron.folder / "session.jsonl"),
-        "cwd": "/home/ada/boiler",
+        "cwd": str(elytron.folder / "boiler"),
         "permission_mode": "default",
         "hook_event_name": name,
     }
