@@ -2,9 +2,7 @@
 
 from elytron.checkpoints import CHECKPOINT
 from elytron_core.contracts.scoped import Clip, ClipReason
-from elytron_core.contracts.writing import LongTermExtraction, Procedural, TranscriptWrite
 from elytron_core.errors import LimitExceeded, Unsupported
-from elytron_core.model import Value
 from elytron_core.planes.profiles import Profile, StoreCapacity
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.policy.profiles import EMBEDDED_SDK, EMBEDDED_STANDALONE
@@ -36,21 +34,10 @@ async def bounded(store: Store, capacity: StoreCapacity | None, /) -> Store:
         raise
 
 
-def require_within(profile: Profile, write: Value, /) -> None:
+def require_chars(profile: Profile, longest: int, /) -> None:
     """Raise LimitExceeded for a text longer than the profile takes; evidence is never cut in silence."""
-    if profile.capacity is None:
-        return
-    match write:
-        case TranscriptWrite():
-            longest = max(len(message.text) for turn in write.turns for message in turn.messages)
-        case LongTermExtraction():
-            longest = max(len(fact.content) for fact in write.facts)
-        case Procedural():
-            longest = max(len(skill.content) for skill in write.writes)
-        case _:
-            return
     most = profile.budget.source_chars
-    if longest > most:
+    if profile.capacity is not None and longest > most:
         raise LimitExceeded(what=f"characters of one text in profile {profile.name.value}", limit=most, found=longest)
 
 

@@ -8,7 +8,7 @@ from elytron.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.context import OperationContext
 from elytron.filling import BATCH, fill, take_over
 from elytron.fingerprints import StateFingerprint
-from elytron.scrubbing import scrub_write
+from elytron.scrubbing import OwnOutput, scrub_request
 from elytron.spaces import REF
 from elytron.writes.facts import draft_of, write_facts
 from elytron.writes.skills import write_skills
@@ -190,7 +190,8 @@ Write = TranscriptWrite | LongTermExtraction | Procedural
 
 
 async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write) -> MemoryWriteReport:
-    clean, _ = await scrub_write(write)
+    # An archive may be older than a rule, or somebody else's.
+    clean, _ = await scrub_request(write, own=OwnOutput.STRIP)
     match clean:
         case TranscriptWrite() as turns:
             return await write_turns(ctx, scope, request, turns, changed=ChangedTurn.KEEP_FIRST)

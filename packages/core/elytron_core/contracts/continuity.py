@@ -148,3 +148,5 @@ class ContinuityImportReport(Value):
     changed: bool
     dry_run: bool = False
     sequence: int = 0
+    scrubbed: dict[str, int] = {}
+    """How many credentials and payment numbers of each kind were blacked out before storing."""

@@ -163,3 +163,5 @@ class MemoryControlReport(Value):
     derived: tuple[str, ...] = ()
     planes: tuple[Plane, ...] = ()
     """Every plane that was touched, or would be."""
+    scrubbed: dict[str, int] = {}
+    """How many credentials and payment numbers of each kind were blacked out before storing."""

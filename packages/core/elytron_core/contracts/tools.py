@@ -45,6 +45,8 @@ class AgentToolRegistryUpsertReport(Value):
     replaced_fingerprint: str | None = None
     """The fingerprint of the snapshot that stood there before, where it was another."""
     sequence: int = 0
+    scrubbed: dict[str, int] = {}
+    """How many credentials and payment numbers of each kind were blacked out before storing."""
 
 
 class AgentToolRegistryListRequest(ScopedRequest):

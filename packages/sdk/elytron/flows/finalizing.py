@@ -8,6 +8,7 @@ from elytron.passes.extracting import extract
 from elytron.passes.governing import note_reuse
 from elytron.passes.working import Work, read_turns, skipped
 from elytron.queueing import enqueue
+from elytron.text_admission import admitting
 from elytron_core.contracts.maintaining import (
     CommitStatus,
     Extraction,
@@ -29,6 +30,7 @@ LEFT_TO_MAINTAIN = "left_to_maintain"
 QUEUE_FULL = "queue_full"
 
 
+@admitting
 async def finalize_turn_and_maintain(
     ctx: OperationContext, request: MemoryFinalizeTurnRequest, /
 ) -> MemoryFinalizeTurnReport:

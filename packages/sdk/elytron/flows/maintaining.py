@@ -9,6 +9,7 @@ from elytron.heads import read_head
 from elytron.passes.running import PASSES
 from elytron.passes.working import Work, mark_maintained, read_maintained, read_turns, skipped
 from elytron.queueing import enqueue, move
+from elytron.text_admission import admitting
 from elytron_core.contracts.maintaining import (
     Extraction,
     MemoryMaintainRequest,
@@ -26,6 +27,7 @@ NO_MODEL = "maintain with extraction 'model' needs a language model: open the ru
 BUDGET_REACHED = "budget_reached"
 
 
+@admitting
 async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> MemoryMaintenanceReport:
     """Run the parts of maintenance that were asked for, in their order, and report one outcome for each.
 

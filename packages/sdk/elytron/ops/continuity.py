@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from elytron.aliases import home, meant
 from elytron.context import OperationContext
+from elytron.profiling import require_chars
 from elytron.records import Changes
+from elytron.scrubbing import scrub_value
 from elytron.writes.capsules import plan_capsules
 from elytron.writes.committing import Planned
 from elytron.writes.conversing import plan_execution, plan_summary
@@ -112,11 +114,13 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
         raise InvalidInput(field="snapshot", problem="is not whole: its layers do not give its fingerprint")
     if len(layers.capsules) != len(layers.capsules_at):
         raise InvalidInput(field="snapshot", problem="does not say of each capsule when it was written")
+    layers, scrubbed = scrub_value(layers)
+    require_chars(ctx.profile, scrubbed.longest)
     channel, conversation = scope.conversation_key
 
     async def plan(record: SpaceRecord) -> Settled[ContinuityImportReport]:
         changes = Changes(record)
-        decisions = await _taken(ctx, scope, request, record, changes)
+        decisions = await _taken(ctx, scope, layers, record, changes, mode=request.mode)
         report = ContinuityImportReport(
             space=scope.space,
             channel=channel,
@@ -125,6 +129,7 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
             layers=tuple(decisions),
             changed=bool(changes) and not request.dry_run,
             dry_run=request.dry_run,
+            scrubbed=scrubbed.found,
         )
         return Settled(report, changes if report.changed else None)
 
@@ -213,13 +218,18 @@ def _whole(kept: _Kept, layers: SnapshotLayers) -> SnapshotLayers:
 
 
 async def _taken(
-    ctx: OperationContext, scope: Scope, request: ContinuityImportRequest, record: SpaceRecord, changes: Changes
+    ctx: OperationContext,
+    scope: Scope,
+    layers: SnapshotLayers,
+    record: SpaceRecord,
+    changes: Changes,
+    *,
+    mode: SnapshotMode,
 ) -> list[LayerDecision]:
     """Put what is taken of each layer into `changes` and say of each what became of it."""
-    layers = request.snapshot.layers
     own = await _kept(ctx, scope)
     here = [fact for fact in own.facts if fact.is_current and fact.counts_in(scope.conversation_key)]
-    facts = _news(layers.facts[: snapshots.facts_limit(request.mode)], here)
+    facts = _news(layers.facts[: snapshots.facts_limit(mode)], here)
     decisions: list[LayerDecision] = []
     left = len(layers.facts) - len(facts)
     if facts:
@@ -227,7 +237,7 @@ async def _taken(
         decisions.append(_joined(Layer.FACTS, planned, changes, left=left))
     else:
         decisions.append(_one(Layer.FACTS, None, changes, is_there=bool(layers.facts), left=left))
-    if request.mode is SnapshotMode.BOOTSTRAP:
+    if mode is SnapshotMode.BOOTSTRAP:
         return decisions
     state_is_newer = own.state is None or (layers.state_at or 0) > own.state.updated_at
     planned = None

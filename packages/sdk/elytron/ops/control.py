@@ -5,12 +5,14 @@ from typing import assert_never
 
 from elytron.audit import event_of, note
 from elytron.context import OperationContext
+from elytron.deriving import Resting, link, unlink_left
 from elytron.erasing import erase_memories, erase_space
 from elytron.keeping import KeptMemory, hidden, touched
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find_all, must_find, plane_of
 from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
+from elytron.text_admission import admitting
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import (
     ControlDecision,
@@ -26,11 +28,14 @@ from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.audit import AuditAction, AuditEvent
+from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy import wording
 from elytron_core.ports.store import Action, Batch, Document, Ref
 from elytron_core.scope import Scope
 
 
+@admitting
 async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
     """Hide memories from recall, or with `undo` show them again; all in one batch."""
     scope = ctx.scope_of(request)
@@ -55,12 +60,16 @@ async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> Memo
             await race.lost(conflict)
 
 
+@admitting
 async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
     """Put a new content in the place of a fact; the old one stays in history as wrong. Raises NotFound.
 
-    Evidence is not corrected: what was said was said. Raises InvalidInput for a turn or skill, and for a closed fact.
+    Evidence is not corrected: what was said was said. Raises InvalidInput for a turn or skill, for a closed fact, and
+    for a blank content.
     """
     scope = ctx.scope_of(request)
+    if wording.is_blank(request.content):
+        raise InvalidInput(field="content", problem="is blank: forget or erase the fact instead")
     race = Race()
     while True:
         memory = await must_find(ctx, scope, request.id)
@@ -69,7 +78,7 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
             raise InvalidInput(field="id", problem="names no fact: evidence stays as it was said; write a fact instead")
         if not memory.fact.is_current:
             raise InvalidInput(field="id", problem="names a closed fact: correct the current one of its slot")
-        if memory.fact.content == request.content:
+        if memory.fact.content == request.content.strip():
             same = ControlDecision(id=request.id, outcome=ControlOutcome.UNCHANGED, plane=Plane.LONG_TERM)
             return _report(scope, [same], dry_run=request.dry_run)
         slot = await _slot_of(ctx, scope, record, memory.fact)
@@ -87,6 +96,7 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
         changes.put(slot.ref, held, expects=slot.revision, action=None)
         done = event_of(ctx, AuditAction.CORRECTED, at=now, reason=request.reason)
         await note(ctx, scope.space, record, changes, {memory.ref: (done,)})
+        await _move_links(ctx, scope, record, changes, old=old, new=new)
         decision = ControlDecision(
             id=request.id,
             outcome=ControlOutcome.CHANGED,
@@ -113,6 +123,7 @@ async def _slot_of(
     return slot
 
 
+@admitting
 async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:
     """Remove memories, or the whole space, so that no byte of them is left in the store. Raises ScopeMissing."""
     scope = ctx.scope_of(request)
@@ -143,6 +154,21 @@ def _events(
             part = memory.part if isinstance(memory, TurnMemory) else None
             events.setdefault(memory.ref, []).append(event_of(ctx, action, at=at, reason=request.reason, part=part))
     return events
+
+
+async def _move_links(
+    ctx: OperationContext,
+    scope: Scope,
+    record: SpaceRecord,
+    changes: Changes,
+    *,
+    old: long_term.Fact,
+    new: long_term.Fact,
+) -> None:
+    """Add to a batch that the fact which stands now rests on what the old one rested on."""
+    plane = DerivedMemoryPlane.SHARED_FACT
+    await link(ctx, scope.space, record, changes, [Resting(plane, new.id, new.citations)])
+    await unlink_left(ctx, scope.space, record, changes, Resting(plane, old.id, old.citations), after=())
 
 
 def _hide(
@@ -217,7 +243,7 @@ def _corrected(
     new = fact.model_copy(
         update={
             "id": new_id,
-            "content": request.content,
+            "content": request.content.strip(),
             "authority": long_term.Authority.USER_ASSERTED,
             "confidence": long_term.Confidence.HIGH,
             "recorded_at": now,
@@ -231,7 +257,14 @@ def _corrected(
 
 async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes) -> int:
     _, requires, _ = opening_changes(record, is_new=False)
-    batch = Batch(space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires)
+    batch = Batch(
+        space=scope.space,
+        at=ctx.clock.now(),
+        entries=changes.entries,
+        puts=changes.puts,
+        deletes=changes.deletes,
+        requires=requires,
+    )
     return (await ctx.store.commit(batch)).last
 
 

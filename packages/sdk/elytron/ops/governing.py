@@ -4,6 +4,7 @@ from elytron.context import OperationContext
 from elytron.deriving import Resting, link_written, unlink_left
 from elytron.keeping import place_of
 from elytron.records import Changes
+from elytron.text_admission import admitting
 from elytron.writes.candidates import admit
 from elytron.writes.settling import Settled, settle
 from elytron_core import limits
@@ -56,6 +57,7 @@ async def list_candidates(ctx: OperationContext, request: CandidateListRequest, 
     return CandidateListReport(space=scope.space, items=tuple(items))
 
 
+@admitting
 async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequest, /) -> CandidateResolveReport:
     """Decide on a candidate that waits: what is accepted becomes a belief in the same batch. Raises NotFound."""
     scope = ctx.scope_of(request)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from elytron.context import OperationContext
 from elytron.deriving import links_of_skills
-from elytron.scrubbing import scrub_texts
 from elytron.skill_shelf import SkillShelf, shelf_of, whole_shelf
+from elytron.text_admission import admitting
 from elytron.writes.reuse import record_reuse
 from elytron.writes.settling import Settled, settle
 from elytron_core import limits
@@ -86,8 +86,9 @@ async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRe
     )
 
 
+@admitting
 async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditRequest, /) -> RuntimeSkillMutationReport:
-    """Black out secrets and make the edit the skill's next revision. Raises NotFound.
+    """Make the edit the skill's next revision. Raises NotFound.
 
     A procedure that is none is refused in the report; an edit that changes nothing makes no revision.
     """
@@ -96,10 +97,8 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
         "title": request.title,
         "summary": request.summary,
         "procedure": request.procedure,
-        "reason": request.edit_reason,
     }
-    given, scrubbed = scrub_texts({name: text for name, text in texts.items() if text is not None})
-    reason = given.pop("reason", "")
+    given = {name: text for name, text in texts.items() if text is not None}
 
     def edited(skill: Skill, shelf: SkillShelf) -> Skill | SkillRefusal:
         now = ctx.clock.now()
@@ -111,10 +110,9 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
         flaw = procedures.flaw(new.procedure)
         if flaw is not None:
             return _REFUSALS[flaw]
-        return skill_quality.revised(skill, new, digest=shelf.digest(skill), reason=reason)
+        return skill_quality.revised(skill, new, digest=shelf.digest(skill), reason=request.edit_reason)
 
-    report = await _mutate(ctx, request, request.name, edited)
-    return report.model_copy(update={"scrubbed": scrubbed})
+    return await _mutate(ctx, request, request.name, edited)
 
 
 async def set_runtime_skill_enabled(
@@ -150,11 +148,10 @@ async def delete_runtime_skill(
     return report.model_copy(update={"sequence": sequence})
 
 
+@admitting
 async def record_skill_reuse(ctx: OperationContext, request: RuntimeSkillReuseRequest, /) -> RuntimeSkillReuseReport:
     """Write down how it went with the skills that a reply used."""
-    given, _ = scrub_texts({"note": request.note})
-    scope = ctx.scope_of(request)
-    return await record_reuse(ctx, scope, request.names, request.outcome, note=given["note"])
+    return await record_reuse(ctx, ctx.scope_of(request), request.names, request.outcome, note=request.note)
 
 
 async def govern_runtime_skills(

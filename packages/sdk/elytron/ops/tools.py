@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from elytron.context import OperationContext
 from elytron.records import Changes
+from elytron.scrubbing import scrub_value
 from elytron.tool_shelf import tools_of
 from elytron.writes.settling import Settled, settle
 from elytron_core import limits
@@ -38,13 +39,15 @@ async def upsert_agent_tool_registry(
 ) -> AgentToolRegistryUpsertReport:
     """Check a snapshot against itself and register it, in the place of the one that had its id.
 
-    The same snapshot again changes nothing. What is refused leaves everything as it was.
+    The same snapshot again changes nothing. Credentials in its names and tags are blacked out; the fingerprints stay
+    those of the snapshot that was given. What is refused leaves everything as it was.
     """
     scope = ctx.scope_of(request)
     snapshot = request.snapshot
     fingerprint = fingerprints.registry_fingerprint(snapshot)
     forbidden = RegistryRefusal.FORBIDDEN_BY_PROFILE if ctx.profile.is_esp else None
     untrue = forbidden or tool_experience.refusal(snapshot)
+    kept, scrubbed = scrub_value(fingerprints.with_fingerprints(snapshot))
 
     async def plan(record: SpaceRecord) -> Settled[AgentToolRegistryUpsertReport]:
         ref = Ref(REGISTRIES, record.registry_tag(snapshot.registry_id))
@@ -54,7 +57,6 @@ async def upsert_agent_tool_registry(
         if known is None and refused is None and await _is_full(ctx, request):
             refused = RegistryRefusal.TOO_MANY
         changes = Changes(record)
-        kept = fingerprints.with_fingerprints(snapshot)
         if refused is None and kept != known:
             expects = document.revision if document is not None else 0
             registry = KeptRegistry(snapshot=kept, registered_at=ctx.clock.now())
@@ -69,6 +71,7 @@ async def upsert_agent_tool_registry(
             reason=_REASONS[refused] if refused is not None else "",
             fingerprint=fingerprint,
             replaced_fingerprint=known.fingerprint if known is not None and is_other and refused is None else None,
+            scrubbed=scrubbed.found,
         )
         return Settled(report, changes)
 

@@ -4,8 +4,7 @@ from elytron.aliases import home
 from elytron.context import OperationContext
 from elytron.living_texts import turn_lives
 from elytron.mending import inspect_links
-from elytron.profiling import require_within
-from elytron.scrubbing import scrub_write
+from elytron.text_admission import admitting
 from elytron.viewing import read_page
 from elytron.writes.transcripts import write_turns
 from elytron_core.contracts.transcript import (
@@ -26,15 +25,13 @@ from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 
 
+@admitting
 async def commit_transcript(
     ctx: OperationContext, request: MemoryTranscriptCommitRequest, /
 ) -> MemoryTranscriptCommitReport:
     """Commit one turn as evidence. Raises TurnConflict, Conflict where it would not be the turn that it must become."""
     scope = await home(ctx, ctx.scope_of(request))
-    asked = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
-    require_within(ctx.profile, asked)
-    write, scrubbed = await scrub_write(asked)
-    assert isinstance(write, TranscriptWrite)
+    write = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
     written = await write_turns(
         ctx,
         scope,
@@ -59,7 +56,6 @@ async def commit_transcript(
         duplicated=written.duplicated or decision.outcome is Outcome.DUPLICATE,
         dry_run=written.dry_run,
         skipped_reason=decision.reason if decision.outcome is not Outcome.STORED else "",
-        scrubbed=scrubbed,
         journal_sequence=written.sequence,
     )
 
@@ -95,6 +91,7 @@ async def export_transcript(
     )
 
 
+@admitting
 async def request_transcript_lifecycle(
     ctx: OperationContext, request: MemoryTranscriptLifecycleRequest, /
 ) -> MemoryTranscriptLifecycleReport:

@@ -4,8 +4,7 @@ from typing import assert_never
 
 from elytron.aliases import home
 from elytron.context import OperationContext
-from elytron.profiling import require_within
-from elytron.scrubbing import scrub_write
+from elytron.text_admission import admitting
 from elytron.writes.candidates import write_candidates
 from elytron.writes.facts import write_facts
 from elytron.writes.planes import write_plane
@@ -31,24 +30,24 @@ from elytron_core.contracts.writing import (
 )
 
 
+@admitting
 async def write(ctx: OperationContext, request: MemoryWriteRequest, /) -> MemoryWriteReport:
-    """Black out secrets, admit what the request holds and commit it as one batch."""
+    """Admit what the request holds and commit it as one batch."""
     scope = await home(ctx, ctx.scope_of(request))
-    require_within(ctx.profile, request.write)
-    write, scrubbed = await scrub_write(request.write)
-    match write:
-        case TranscriptWrite():
-            report = await write_turns(ctx, scope, request, write)
-        case LongTermExtraction():
-            report = await write_facts(ctx, scope, request, write)
-        case Procedural():
-            report = await write_skills(ctx, scope, request, write)
-        case AgentToolUsageFeedbackWrite():
-            report = await write_tool_feedback(ctx, scope, request, write)
-        case CandidatesWrite():
-            report = await write_candidates(ctx, scope, request, write)
-        case CapsulesWrite() | ExecutionWrite() | SummaryWrite() | NotesWrite() | GardenWrite() | SubjectsWrite():
-            report = await write_plane(ctx, scope, request, write)
+    match request.write:
+        case TranscriptWrite() as write:
+            return await write_turns(ctx, scope, request, write)
+        case LongTermExtraction() as write:
+            return await write_facts(ctx, scope, request, write)
+        case Procedural() as write:
+            return await write_skills(ctx, scope, request, write)
+        case AgentToolUsageFeedbackWrite() as write:
+            return await write_tool_feedback(ctx, scope, request, write)
+        case CandidatesWrite() as write:
+            return await write_candidates(ctx, scope, request, write)
+        case (
+            CapsulesWrite() | ExecutionWrite() | SummaryWrite() | NotesWrite() | GardenWrite() | SubjectsWrite()
+        ) as write:
+            return await write_plane(ctx, scope, request, write)
         case _:
-            assert_never(write)
-    return report.model_copy(update={"scrubbed": scrubbed}) if scrubbed else report
+            assert_never(request.write)

@@ -7,7 +7,6 @@ from elytron.ops.writing import write
 from elytron.passes.noting import draw_notes
 from elytron.passes.trimming import trim_evidence
 from elytron.passes.working import Work, ended, skipped
-from elytron.scrubbing import scrub_texts
 from elytron.writes.reuse import record_reuse
 from elytron_core import limits
 from elytron_core.clock import DAY_MS
@@ -39,9 +38,9 @@ async def note_reuse(work: Work, /) -> PassOutcome:
     """Write down how it went with the skills that the reply used."""
     if work.reuse is None:
         return skipped(Pass.SKILL_REUSE, "nothing_reported")
-    given, _ = scrub_texts({"note": work.reuse.note})
-    report = await record_reuse(work.ctx, work.scope, work.reuse.names, work.reuse.outcome, note=given["note"])
-    counts = {work.reuse.outcome.value: len(report.recorded), "unknown": len(report.unknown)}
+    reuse = work.reuse
+    report = await record_reuse(work.ctx, work.scope, reuse.names, reuse.outcome, note=reuse.note)
+    counts = {reuse.outcome.value: len(report.recorded), "unknown": len(report.unknown)}
     return ended(Pass.SKILL_REUSE, counts, changed=report.changed)
 
 
