@@ -20,6 +20,7 @@ from elytron_core.contracts.writing import (
     WriteDecision,
 )
 from elytron_core.errors import InvalidInput
+from elytron_core.ids import SpaceId
 from elytron_core.model import Request, Value
 from elytron_core.planes import long_term
 from elytron_core.planes.transcript import Role
@@ -142,6 +143,13 @@ class FlatCall(Generic[AskedT, ToldT]):
     given: type[ToldT]
     ask: Callable[[AskedT, Scope | None], Value]
     tell: Callable[[Value], ToldT]
+
+
+def own_scope(space: SpaceId | None, scope: Scope | None, /) -> Scope | None:
+    """Return the scope that calls of a caller are about who may use `space` alone, or any (None), of a runtime."""
+    if space is None or (scope is not None and scope.space == space):
+        return scope
+    return Scope(space=space)
 
 
 def _ask_add(asked: AddRequest, own: Scope | None) -> MemoryWriteRequest:

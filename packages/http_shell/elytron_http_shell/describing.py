@@ -8,7 +8,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from elytron.registry import OPERATIONS
 from elytron_adapter.entry import Entrance
@@ -66,7 +66,7 @@ def describing(surfaces: Sequence[Surface], /) -> tuple[Surface, ...]:
     @cache
     def body() -> bytes:
         # Made when it is first asked for: it takes longer than everything else that a server does to start.
-        return json.dumps(document([*surfaces, *here, own]), separators=(",", ":")).encode()
+        return json.dumps(document([*surfaces, *here, own, home]), separators=(",", ":")).encode()
 
     async def openapi(request: Request) -> Response:
         return _unless_known(request, await asyncio.to_thread(body), "application/json")
@@ -75,7 +75,15 @@ def describing(surfaces: Sequence[Surface], /) -> tuple[Surface, ...]:
         "/openapi.json", openapi, access=Access.PUBLIC, methods=("GET",),
         told=Told("openapi", "Give this document.", headers=("If-None-Match",), answer="The document."),
     )  # fmt: skip
-    return (*here, own)
+    home = shown(
+        "/", _home, access=Access.PUBLIC, methods=("GET",),
+        told=Told("home", "Lead to the page of the operations.", status=307, answer="It is there."),
+    )  # fmt: skip
+    return (*here, own, home)
+
+
+async def _home(_request: Request) -> Response:
+    return RedirectResponse("/docs")
 
 
 def _page(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:

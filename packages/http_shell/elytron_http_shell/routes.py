@@ -27,6 +27,7 @@ from elytron_http_shell.archives import archives
 from elytron_http_shell.describing import describing, watching
 from elytron_http_shell.direct import Direct
 from elytron_http_shell.doors import Surface, request_id_of, route
+from elytron_http_shell.flat import flat_routes
 from elytron_http_shell.guard import Guard, standing
 from elytron_http_shell.keys import access_routes
 from elytron_http_shell.metrics import Metrics
@@ -73,6 +74,7 @@ def application(
     metrics = Metrics(entrance)
     surfaces = [
         *operations(entrance, body_bytes=body_bytes),
+        *flat_routes(entrance, body_bytes=body_bytes),
         *archives(entrance),
         *seed_routes(entrance, body_bytes=body_bytes),
         *webhooks(entrance, keys, body_bytes=body_bytes),
@@ -109,9 +111,10 @@ async def _known(request: Request, error: Exception) -> Response:
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     key = _STATUS_KEYS.get(error.status_code, INTERNAL)
-    told = Rejected(
-        request_id=request_id_of(request.scope), error_key=key, reason=_WAYS_OUT.get(key, failure(key).title)
-    )
+    reason = _WAYS_OUT.get(key, failure(key).title)
+    if key == UNSUPPORTED_MEDIA_TYPE and error.headers is not None and "Accept" in error.headers:
+        reason = f"send the body with the header `Content-Type: {error.headers['Accept']}`"
+    told = Rejected(request_id=request_id_of(request.scope), error_key=key, reason=reason)
     return refused(told, headers=dict(error.headers or {}))
 
 

@@ -16,6 +16,7 @@ from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
 from elytron_adapter.failures import failure
+from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
@@ -114,8 +115,7 @@ class Shell:
 
     def _own(self, context: Context) -> Scope | None:
         """Return the scope that the caller's calls are about, where that is one."""
-        space, scope = self._who(context).space, self._entrance.dispatcher.runtime.scope
-        return scope if space is None or (scope is not None and scope.space == space) else Scope(space=space)
+        return own_scope(self._who(context).space, self._entrance.dispatcher.runtime.scope)
 
     async def _perform(self, context: Context, operation: AnyOperation, request: dict[str, Any]) -> Any:
         """Return the report of an operation as JSON. Raises what the runtime raised."""
