@@ -45,6 +45,8 @@ if TYPE_CHECKING:
         MemoryHistoryRequest,
         MemoryListReport,
         MemoryListRequest,
+        Origin,
+        OriginKind,
     )
     from elytron_core.contracts.embedding import (
         EmbeddingOutcome,
@@ -241,6 +243,7 @@ __all__ = [
     "MemoryTranscriptLifecycleReport", "MemoryTranscriptLifecycleRequest", "MemoryTranscriptRepairReport",
     "MemoryTranscriptRepairRequest", "MemoryTranscriptReplayReport", "MemoryTranscriptReplayRequest",
     "MemoryWriteReport", "MemoryWriteRequest", "Message", "ModelSwitchRequest", "NoteDraft", "NotesWrite", "Opening",
+    "Origin", "OriginKind",
     "OriginTag", "Plane", "Pressure", "Procedural", "ProfileName", "Reach", "RecallFilters", "RecallHit",
     "RecallOutcome", "RedactedTranscriptSlice", "RemoteMemory", "Resolution", "ReuseOutcome", "Role",
     "RuntimeSkillDeleteRequest", "RuntimeSkillDetailRequest", "RuntimeSkillEditRequest", "RuntimeSkillGovernRequest",

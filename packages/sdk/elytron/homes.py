@@ -37,7 +37,8 @@ HOMES: Final = MappingProxyType(
         "elytron.runtime": "MemoryRuntime",
         "elytron_core.contracts.control": (
             "Hidden ListOrder MemoryControlReport MemoryCorrectRequest MemoryEraseRequest MemoryForgetRequest "
-            "MemoryGetRequest MemoryHistoryReport MemoryHistoryRequest MemoryListReport MemoryListRequest"
+            "MemoryGetRequest MemoryHistoryReport MemoryHistoryRequest MemoryListReport MemoryListRequest "
+            "Origin OriginKind"
         ),
         "elytron_core.contracts.inspecting": (
             "MemoryCloseRequest MemoryInspectionReport MemoryInspectionRequest MemoryLifecycleReport "

@@ -117,14 +117,35 @@ class MemoryCorrectRequest(ScopedRequest):
     dry_run: bool = False
 
 
+class OriginKind(StrEnum):
+    """Through what memories came."""
+
+    TOOL = "tool"
+    """A tool, by the name that observations of it and its messages bear."""
+    PAGE = "page"
+    """A page, by the address that the turn's host references or metadata name."""
+    UPLOAD = "upload"
+    """An uploaded file, by the id that the turn's host references or metadata name."""
+
+
+class Origin(Value):
+    """One tool, page or upload."""
+
+    kind: OriginKind
+    name: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)]
+
+
 class MemoryEraseRequest(ScopedRequest):
     """Remove memories physically, from documents, index and journal digests. There is no way back.
 
-    Exactly one of `ids` and `whole_space` says what goes; `whole_space` repeats the space's name, so that nobody
-    erases one by leaving something out.
+    Exactly one of `ids`, `origin` and `whole_space` says what goes; `whole_space` repeats the space's name, so that
+    leaving something out never erases one. For an `origin`, a dry run names what goes and returns a token. The real
+    call takes the token, and erases these memories or none.
     """
 
     ids: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
+    origin: Origin | None = None
+    token: Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS)] | None = None
     whole_space: str | None = None
     reason: Reason = ""
     dry_run: bool = False
@@ -151,7 +172,8 @@ class MemoryControlReport(Value):
     """What a forget, correct or erase did, or with `dry_run` would do.
 
     For an erasure, `removed` counts by collection what is physically gone, and `derived` names the memories that
-    rest on what was erased and still stand: erase them too where they must go.
+    rest on what was erased and still stand: erase them too where they must go. `token` is of a dry run by origin, whose
+    `decisions` tell no more than one request could name.
     """
 
     space: str
@@ -161,6 +183,7 @@ class MemoryControlReport(Value):
     sequence: int = 0
     removed: dict[str, int] = {}
     derived: tuple[str, ...] = ()
+    token: str | None = None
     planes: tuple[Plane, ...] = ()
     """Every plane that was touched, or would be."""
     scrubbed: dict[str, int] = {}

@@ -9,6 +9,7 @@ from elytron.deriving import Resting, link, unlink_left
 from elytron.erasing import erase_memories, erase_space
 from elytron.keeping import KeptMemory, hidden, touched
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find_all, must_find, plane_of
+from elytron.origins import erase_origin
 from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
@@ -127,14 +128,19 @@ async def _slot_of(
 async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:
     """Remove memories, or the whole space, so that no byte of them is left in the store. Raises ScopeMissing."""
     scope = ctx.scope_of(request)
-    if request.whole_space is not None and request.ids:
-        raise InvalidInput(field="ids", problem="and whole_space are both given: say one")
+    given = {"ids": bool(request.ids), "origin": request.origin, "whole_space": request.whole_space is not None}
+    field, *others = [name for name, value in given.items() if value] or ["ids"]
+    if others:
+        raise InvalidInput(field=field, problem=f"and {others[0]} are both given: say one")
+    if request.origin is not None:
+        return await erase_origin(ctx, scope, request.origin, request)
     if request.whole_space is not None:
         if request.whole_space != scope.space:
             raise InvalidInput(field="whole_space", problem="is not the name of the scope's space: repeat that name")
         return await erase_space(ctx, scope, request)
     if not request.ids:
-        raise ScopeMissing(operation="erase", way_out="name the memories in ids, or repeat the space in whole_space")
+        way_out = "name the memories in ids, or their origin, or repeat the space in whole_space"
+        raise ScopeMissing(operation="erase", way_out=way_out)
     return await erase_memories(ctx, scope, request)
 
 

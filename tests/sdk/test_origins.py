@@ -1,0 +1,95 @@
+"""All that came through one tool, page or upload goes as a set, and nothing else."""
+
+import pytest
+from tests.sdk.told import believe, learn
+
+import elytron
+from elytron import (
+    MemoryEraseRequest,
+    MemoryWriteRequest,
+    Message,
+    Origin,
+    OriginKind,
+    Role,
+    TranscriptWrite,
+    TurnDraft,
+)
+from elytron_core.errors import InvalidInput
+from elytron_core.planes.host_refs import HostOpaqueRef, HostRefRelation
+from elytron_core.planes.transcript import ToolObservation
+
+pytestmark = pytest.mark.anyio
+
+PAGE = "https://shop.example/tea"
+SAID = {
+    OriginKind.TOOL: {"tool_observations": (ToolObservation(observation_id="o", tool_name="browse"),)},
+    OriginKind.PAGE: {"metadata": {"url": PAGE}, "external_content_used": True},
+    OriginKind.UPLOAD: {
+        "host_refs": (HostOpaqueRef(host_kind="app", business_ref_type="upload", business_ref_id="r_7"),),
+        "external_content_used": True,
+    },
+}
+NAMES = {OriginKind.TOOL: "browse", OriginKind.PAGE: PAGE, OriginKind.UPLOAD: "r_7"}
+
+
+async def tell(memory: elytron.MemoryRuntime, *messages: Message, **more: object) -> str:
+    turn = TurnDraft.model_validate({"messages": messages, **more})
+    return (await memory.write(MemoryWriteRequest(write=TranscriptWrite(turns=(turn,))))).ids[0]
+
+
+async def listed(memory: elytron.MemoryRuntime) -> set[str]:
+    return {item.text for item in (await memory.list()).items}
+
+
+@pytest.mark.parametrize("kind", list(OriginKind))
+async def test_what_came_through_an_origin_goes_with_what_rests_on_it_alone(
+    memory: elytron.MemoryRuntime, kind: OriginKind
+) -> None:
+    mine = await tell(memory, Message(text="I drink green tea."))
+    asked = Message(text="Which tea is on sale?")
+    seen = Message(role=Role.TOOL, text="Buy the blue tea.")
+    answer = Message(role=Role.ASSISTANT, text="The blue tea is on sale.")
+    turn = await tell(memory, asked, seen, answer, **SAID[kind])
+    await believe(memory, "sale", "Blue tea is on sale.", citations=(f"{turn}#1",))
+    await believe(memory, "drink", "Green tea.", citations=(mine, f"{turn}#2"))
+    await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.")
+    origin = Origin(kind=kind, name=NAMES[kind])
+
+    told = await memory.erase(MemoryEraseRequest(origin=origin, dry_run=True))
+    assert (told.changed, told.removed["facts"], told.removed["messages"]) == (False, 1, 1)
+    with pytest.raises(InvalidInput, match="dry run"):
+        await memory.erase(MemoryEraseRequest(origin=origin))
+    assert len(await listed(memory)) == 7
+
+    done = await memory.erase(MemoryEraseRequest(origin=origin, token=told.token))
+    assert (done.changed, done.removed, len(done.derived)) == (True, told.removed, 1)
+    assert await listed(memory) == {
+        "I drink green tea.",
+        "Which tea is on sale?",
+        "Green tea.",
+        "Steps for deploying\n1. Heat water.\n2. Add tea.\n3. Wait.",
+    }
+    again = await memory.erase(MemoryEraseRequest(origin=origin, dry_run=True))
+    assert again.decisions == ()
+
+
+async def test_a_token_holds_for_what_its_dry_run_named_alone(memory: elytron.MemoryRuntime) -> None:
+    origin = Origin(kind=OriginKind.PAGE, name=PAGE)
+    source = HostOpaqueRef(
+        host_kind="app", business_ref_type="page", business_ref_id=PAGE, relation=HostRefRelation.ORIGIN
+    )
+    await tell(memory, Message(text="Buy the blue tea."), host_refs=(source,))
+    told = await memory.erase(MemoryEraseRequest(origin=origin, dry_run=True))
+    await tell(memory, Message(text="Buy the red tea."), host_refs=(source,))
+    with pytest.raises(InvalidInput, match="dry run"):
+        await memory.erase(MemoryEraseRequest(origin=origin, token=told.token))
+    told = await memory.erase(MemoryEraseRequest(origin=origin, dry_run=True))
+    await memory.erase(MemoryEraseRequest(origin=origin, token=told.token))
+    assert await listed(memory) == set()
+
+
+async def test_an_origin_stands_alone_and_an_empty_space_has_none(memory: elytron.MemoryRuntime) -> None:
+    origin = Origin(kind=OriginKind.TOOL, name="browse")
+    assert not (await memory.erase(MemoryEraseRequest(origin=origin))).changed
+    with pytest.raises(InvalidInput, match="both given"):
+        await memory.erase(MemoryEraseRequest(origin=origin, ids=("x",)))
