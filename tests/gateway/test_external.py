@@ -1,7 +1,9 @@
 """What lies elsewhere is read from the hosts and folders that an operator names, and from nowhere else."""
 
 import asyncio
+import gzip
 import socket
+import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from threading import Thread
@@ -22,6 +24,7 @@ from elytron_gateway.wire import AddRequest, SearchRequest, UserRequest
 
 pytestmark = pytest.mark.anyio
 
+BOMB = gzip.compress(bytes(64 * 1024 * 1024))
 HERE = Allowed(hosts=frozenset({"127.0.0.1"}))
 
 
@@ -35,6 +38,15 @@ async def page(request: Request) -> Response:
             return RedirectResponse("/round")
         case "on":
             return RedirectResponse("/terms.txt")
+        case "packed":
+            headers = {"Content-Encoding": "gzip"}
+            return Response(gzip.compress(b"Payment in thirty days."), headers=headers, media_type="text/plain")
+        case "bomb":
+            return Response(BOMB, headers={"Content-Encoding": "gzip"}, media_type="text/plain")
+        case "nested":
+            return Response(gzip.compress(BOMB), headers={"Content-Encoding": "gzip, gzip"}, media_type="text/plain")
+        case "unpacked":
+            return Response(b"plain", headers={"Content-Encoding": "gzip"}, media_type="text/plain")
         case _:
             return Response(status_code=404)
 
@@ -52,6 +64,20 @@ def url() -> Iterator[str]:
     thread.join(timeout=100)
     assert not thread.is_alive()
     listening.close()
+
+
+async def test_what_is_packed_is_counted_unpacked_and_nested_packing_is_refused(url: str) -> None:
+    assert (await read(f"{url}/packed", HERE, max_bytes=1_000)).data == b"Payment in thirty days."
+    tracemalloc.start()
+    try:
+        with pytest.raises(PayloadTooLarge):
+            await read(f"{url}/bomb", HERE, max_bytes=1_000_000)
+        for name in ("nested", "unpacked"):
+            with pytest.raises(Unreachable, match="packed"):
+                await read(f"{url}/{name}", HERE, max_bytes=1_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 16 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
 
 
 async def test_an_allowed_host_is_read_and_followed_within_what_is_allowed(url: str) -> None:

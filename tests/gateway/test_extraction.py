@@ -1,5 +1,7 @@
 """Text comes out of files that nobody vouches for, with where it stands, or a reason; never harm."""
 
+import asyncio
+import codecs
 import io
 import json
 import sys
@@ -9,7 +11,8 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.errors import UnsupportedMedia
-from elytron_gateway.extraction import Chunk, Unreadable, child, media_type, read_chunks
+from elytron_gateway.extraction import Chunk, Extraction, Unreadable, child, media_type, read_chunks
+from elytron_gateway.extraction.encodings import CHARSETS
 from elytron_gateway.extraction.sniffing import DOCX
 
 pytestmark = pytest.mark.anyio
@@ -158,6 +161,9 @@ def test_a_page_is_read_in_the_encoding_that_it_says(capsys: pytest.CaptureFixtu
         "灯台の管理人は田中さんです。".encode("shift_jis"),
         b'<meta charset="nonsense">\xff\xfa',
         b'<meta charset="hex">\xff\xfa',
+        b'<meta charset="punycode">\xff\xfa',
+        b'<meta charset="idna">\xff\xfa',
+        b'<meta charset="unicode_escape">\xff\xfa',
         b"\xff\xfe\x00",
         b"\xef\xbb\xbf\xff",
     ],
@@ -239,6 +245,30 @@ async def test_a_file_is_read_in_a_process_of_its_own() -> None:
     ):
         with pytest.raises(Unreadable, match=problem):
             await read_chunks(data, kind)
+
+
+@pytest.mark.parametrize("encoding", sorted(set(CHARSETS.values())))
+def test_each_charset_that_a_page_may_say_is_known_and_linear(encoding: str) -> None:
+    assert codecs.lookup(encoding).name not in {"punycode", "idna", "unicode_escape", "utf-7"}
+    name = next(name for name, known in CHARSETS.items() if known == encoding)
+    assert media_type(f'<meta charset="{name}">'.encode() + b"a" * 100, name="a.html") == "text/html"
+
+
+def test_a_long_file_is_told_by_its_beginning_even_where_that_ends_within_a_character() -> None:
+    assert media_type(b"a" + "灯".encode() * 100_000, name="a.txt") == "text/plain"
+    with pytest.raises(UnsupportedMedia):
+        media_type(b"\xff" * 100_000, name="a.txt")
+
+
+async def test_so_many_files_are_read_at_once_and_the_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    extraction = Extraction(most=1)
+    first, second = await asyncio.gather(
+        extraction.chunks(b"Thirty days.", "text/plain"), extraction.chunks(b"Forty days.", "text/plain")
+    )
+    assert (first[0].text, second[0].text) == ("Thirty days.", "Forty days.")
+    monkeypatch.setattr(limits, "EXTRACTION_WAIT_S", 0.01)
+    with pytest.raises(Unreadable, match="turn"):
+        await Extraction(most=0).chunks(b"Thirty days.", "text/plain")
 
 
 async def test_a_bomb_ends_at_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:

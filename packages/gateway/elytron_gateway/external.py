@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import socket
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 REDIRECTS = 3
 WAIT_S = 30.0
+_ENCODINGS = frozenset({"identity", "", "gzip", "x-gzip"})
+_GZIP_BITS = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ async def _web(uri: str, allowed: Allowed, max_bytes: int) -> Given:
     async with httpx.AsyncClient(timeout=WAIT_S, follow_redirects=False, trust_env=False) as client:
         for _ in range(REDIRECTS + 1):
             url, host = await _checked(address, allowed)
-            headers = {"Host": host}
+            headers = {"Host": host, "Accept-Encoding": "gzip"}
             try:
                 request = client.build_request("GET", url, headers=headers, extensions={"sni_hostname": host})
                 response = await client.send(request, stream=True)
@@ -88,11 +91,19 @@ async def _web(uri: str, allowed: Allowed, max_bytes: int) -> Given:
 
 
 async def _body(response: "httpx.Response", uri: str, max_bytes: int) -> Given:
+    """Return the body, its inflated bytes counted as they come. Raises PayloadTooLarge, Unreachable."""
+    packed = response.headers.get("content-encoding", "identity").strip().lower()
+    if packed not in _ENCODINGS:
+        raise Unreachable("what lies at this address is packed in another way than gzip, once")
+    inflater = zlib.decompressobj(_GZIP_BITS) if "gzip" in packed else None
     data = bytearray()
-    async for piece in response.aiter_bytes():
-        data += piece
-        if len(data) > max_bytes:
-            raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
+    try:
+        async for piece in response.aiter_raw():
+            data += inflater.decompress(piece, max_bytes + 1 - len(data)) if inflater is not None else piece
+            if len(data) > max_bytes:
+                raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
+    except zlib.error:
+        raise Unreachable("what lies at this address is damaged: it is said to be packed and is not") from None
     name = urlsplit(uri).path.rpartition("/")[2][: limits.NAME_CHARS]
     return Given(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
 

@@ -15,7 +15,7 @@ from elytron_core.planes.gateway import ATTACHMENTS, Attachment, MessageItem
 from elytron_core.planes.transcript import Message, Role
 from elytron_gateway import blobs
 from elytron_gateway.external import Allowed, read
-from elytron_gateway.extraction import Unreadable, media_type, read_chunks
+from elytron_gateway.extraction import Extraction, Unreadable, media_type
 from elytron_gateway.names import Owner
 from elytron_gateway.shelves import Shelf, commit, record_of
 from elytron_gateway.upstream import Item, Told
@@ -61,6 +61,7 @@ class _Reach:
 
     uploads: Mapping[str, Upload]
     allowed: Allowed
+    extraction: Extraction
     left: int
 
 
@@ -70,6 +71,7 @@ async def parse(
     *,
     uploads: Mapping[str, Upload],
     allowed: Allowed,
+    extraction: Extraction,
     key: str | None = None,
 ) -> tuple[Parsed, ...]:
     """Return the messages for the upstream, each under a part of `key` where there is one.
@@ -78,7 +80,7 @@ async def parse(
     `file:` address where the server reads no folder; PermissionRefused for one in none of its folders, and
     PayloadTooLarge where such files are too much together.
     """
-    reach = _Reach(uploads, allowed, limits.RESOURCE_BYTES)
+    reach = _Reach(uploads, allowed, extraction, limits.RESOURCE_BYTES)
     parsed = [await _parse(number, message, reach) for number, message in enumerate(messages)]
     named = {file.item.upload_id for one in parsed for file in one.files}
     unnamed = uploads.keys() - named
@@ -177,7 +179,7 @@ async def _parse(number: int, message: WireMessage, reach: _Reach) -> Parsed:
             continue
         file = await _file(item, reach, field=f"messages.{number}.content.{place}")
         parts.append(file)
-        texts.append(await _text_of(file))
+        texts.append(await _text_of(file, reach.extraction))
     calls = [call.model_dump(mode="json") for call in message.tool_calls or ()]
     if calls:
         texts.append(json.dumps(calls, ensure_ascii=False))
@@ -218,7 +220,7 @@ async def _file(item: ContentItem, reach: _Reach, *, field: str) -> File:
     return File(item, given.data, name=given.file_name[: limits.NAME_CHARS])
 
 
-async def _text_of(file: File) -> str:
+async def _text_of(file: File, extraction: Extraction) -> str:
     """Return what stands in the message for a file: its text where it can be read, else that it was there."""
     told = _named(file)
     name = file.item.name or file.name
@@ -226,7 +228,7 @@ async def _text_of(file: File) -> str:
         return told
     try:
         kind = media_type(file.data, name=name or f"file.{file.item.ext or ''}", declared=file.mime)
-        chunks = await read_chunks(file.data, kind)
+        chunks = await extraction.chunks(file.data, kind)
     except (Unreadable, UnsupportedMedia):
         return told
     return "\n".join((told, *(chunk.text for chunk in chunks)))

@@ -22,7 +22,7 @@ from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import blobs, names
 from elytron_gateway.counting import Counting, Planned, Room
 from elytron_gateway.editing import RESOURCE_TAG, Edits
-from elytron_gateway.extraction import Chunk, Unreadable, media_type, read_chunks
+from elytron_gateway.extraction import Chunk, Extraction, Unreadable, media_type
 from elytron_gateway.names import Owner
 from elytron_gateway.sessions import Sessions
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
@@ -54,6 +54,7 @@ class Resources:
         /,
         *,
         counting: Counting,
+        extraction: Extraction,
         max_bytes: int = limits.RESOURCE_BYTES,
     ) -> None:
         self._ctx = ctx
@@ -62,6 +63,7 @@ class Resources:
         self._sessions = sessions
         self._edits = edits
         self._counting = counting
+        self._extraction = extraction
         self._shelf = Shelf(ctx, RESOURCES, Resource)
         self._twins = Shelf(ctx, TWINS, Twin)
         self.max_bytes = max_bytes
@@ -191,7 +193,7 @@ class Resources:
         await blobs.keep(self._ctx, owner.space, kept.key, data)
         session = names.resource(owner.user, kept.value.resource_id)
         try:
-            chunks = await read_chunks(data, kept.value.mime)
+            chunks = await self._extraction.chunks(data, kept.value.mime)
             await self._clear(owner, kept.value.resource_id)
             told = [_told(kept.value, owner, number, chunk) for number, chunk in enumerate(chunks)]
             await self._upstream.add(owner, session, told)

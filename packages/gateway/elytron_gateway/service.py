@@ -19,6 +19,7 @@ from elytron_gateway import messages, names, wire
 from elytron_gateway.backlog import Backlog
 from elytron_gateway.counting import Counting
 from elytron_gateway.editing import Edits
+from elytron_gateway.extraction import Extraction
 from elytron_gateway.external import Allowed, read
 from elytron_gateway.messages import Upload
 from elytron_gateway.names import Owner
@@ -80,6 +81,7 @@ class Gateway:
         self._counting = Counting(ctx)
         self._upstream: Upstream = upstream or local
         self._backlog = Backlog(ctx, upstream, self._counting) if upstream is not None else None
+        self._extraction = Extraction()
         self._sessions = Sessions(ctx, self._counting)
         self._edits = Edits(ctx, self._upstream, local, self._sessions, self._counting)
         self._resources = Resources(
@@ -89,6 +91,7 @@ class Gateway:
             self._sessions,
             self._edits,
             counting=self._counting,
+            extraction=self._extraction,
             max_bytes=self._options.resource_bytes,
         )
         self._searching = Searching(ctx, self._upstream, local, self._edits, self._resources, counting=self._counting)
@@ -149,7 +152,11 @@ class Gateway:
         owner = await self._enter(request)
         names.owned(request.session_id, owner)
         parsed = await messages.parse(
-            request.messages, uploads=uploads or {}, allowed=self._options.allowed, key=idempotency_key
+            request.messages,
+            uploads=uploads or {},
+            allowed=self._options.allowed,
+            extraction=self._extraction,
+            key=idempotency_key,
         )
         room = self._quotas.room(owner, Quantity.MESSAGES)
         await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=room, key=idempotency_key)

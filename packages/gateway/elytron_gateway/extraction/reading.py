@@ -27,8 +27,30 @@ class Unreadable(Exception):
         self.problem = problem
 
 
+class Extraction:
+    """Reads files, at most so many at once, whoever gave them: each may take `limits.EXTRACTION_MEMORY_BYTES`."""
+
+    def __init__(self, *, most: int = limits.EXTRACTIONS) -> None:
+        self._places = asyncio.Semaphore(most)
+
+    async def chunks(self, data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
+        """Return the text of a file in chunks of at most `limits.RESOURCE_CHUNK_CHARS`.
+
+        Raises Unreadable, also for a file that has waited too long for its turn, and MissingExtra.
+        """
+        try:
+            async with asyncio.timeout(limits.EXTRACTION_WAIT_S):
+                await self._places.acquire()
+        except TimeoutError:
+            raise Unreadable("waited too long for its turn to be read: try it again") from None
+        try:
+            return await read_chunks(data, media_type)
+        finally:
+            self._places.release()
+
+
 async def read_chunks(data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
-    """Return the text of a file in chunks of at most `limits.RESOURCE_CHUNK_CHARS`. Raises Unreadable, MissingExtra."""
+    """Return the text of a file in chunks, as `Extraction` does, at once."""
     _require_extra()
     bounds = (
         limits.RESOURCE_CHUNK_CHARS,

@@ -37,7 +37,8 @@ def media_type(data: bytes, /, *, name: str = "", declared: str = "") -> str:
     The bytes decide. A text is what its name's ending says, else what was declared, where that is a kind of text; an
     SVG, and what was declared to be a picture or a sound, is none.
     """
-    text = text_of(data)
+    # Its beginning tells what it is; the rest is decoded where it is read, in a process of its own.
+    text = text_of(data[:_HEAD], is_whole=len(data) <= _HEAD)
     if text is not None and not data.startswith(_SIGNATURES):
         ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
         said = declared.partition(";")[0].strip().lower()
