@@ -19,8 +19,8 @@ from elytron_gateway import messages, names, wire
 from elytron_gateway.backlog import Backlog
 from elytron_gateway.counting import Counting
 from elytron_gateway.editing import Edits
-from elytron_gateway.extraction import Extraction
 from elytron_gateway.external import Allowed, read
+from elytron_gateway.extraction import Extraction
 from elytron_gateway.messages import Upload
 from elytron_gateway.names import Owner
 from elytron_gateway.quotas import Quotas

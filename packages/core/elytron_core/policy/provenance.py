@@ -6,6 +6,9 @@ may write such a line himself, so it is kept as evidence, and only not read as h
 """
 
 import re
+from bisect import bisect_left, bisect_right
+from functools import cached_property
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 from elytron_core.policy.projection import POLICY
@@ -15,6 +18,9 @@ NOTE_HEADING: Final = "From the transcript of"
 
 _NOTE: Final = re.compile(NOTE_HEADING + r" \d{4}-\d{2}-\d{2}: [^\n]*(?:\n> [^\n]*)*")
 _OPENING: Final = re.compile(r"<memory-([0-9a-f]{8,64})>")
+_CLOSING: Final = re.compile(r"</memory-([0-9a-f]{8,64})>")
+_POLICY: Final = re.compile(re.escape(POLICY))
+_BLANKS: Final = re.compile(r"\s*+")
 
 
 class Stripped(NamedTuple):
@@ -35,16 +41,16 @@ def strip_own_output(text: str, /) -> Stripped:
     A block begins with the policy text, or where that is missing with the fence, and ends with the fence's closing tag;
     without one, with the last line of memory.
     """
-    blocks = 0
-    kept: list[str] = []
-    rest = text
-    while (begun := _beginning(rest)) is not None:
-        kept.append(rest[:begun])
-        rest = rest[_ending(rest, begun) :]
-        blocks += 1
-    if not blocks:
+    if not is_own_output(text):
         return Stripped(text, 0)
-    return Stripped("".join((*kept, rest)).strip(), blocks)
+    marks = _Marks(text)
+    blocks = end = 0
+    kept: list[str] = []
+    while (begun := marks.beginning(end)) is not None:
+        kept.append(text[end:begun])
+        end = marks.ending(begun)
+        blocks += 1
+    return Stripped("".join((*kept, text[end:])).strip(), blocks)
 
 
 def own_words(text: str, /) -> str:
@@ -58,25 +64,63 @@ def is_drawn(note: str, /) -> bool:
     return _NOTE.fullmatch(note) is not None
 
 
-def _beginning(text: str) -> int | None:
-    opening = _OPENING.search(text)
-    places = [place for place in (text.find(POLICY), opening.start() if opening else -1) if place >= 0]
-    return min(places, default=None)
+class _Marks:
+    """Where blocks of memory may begin and end in a text: each place is looked for once, however many blocks it has."""
 
+    def __init__(self, text: str, /) -> None:
+        self._text = text
+        self._policies = [found.start() for found in _POLICY.finditer(text)]
+        self._openings = [(found.start(), found.end(), found[1]) for found in _OPENING.finditer(text)]
+        self._closings: dict[str, list[int]] = {}
+        for found in _CLOSING.finditer(text):
+            self._closings.setdefault(found[1], []).append(found.start())
 
-def _ending(text: str, begun: int) -> int:
-    opening = _OPENING.search(text, begun)
-    if opening is not None:
-        closing = f"</memory-{opening[1]}>"
-        place = text.find(closing, opening.end())
-        if place >= 0:
-            return place + len(closing)
-    end = begun + len(POLICY) if text.startswith(POLICY, begun) else begun
-    # Memory's lines are headings, which end with a colon, and items, which begin with a dash.
-    for number, line in enumerate(text[end:].splitlines(keepends=True)):
-        told = line.strip()
-        is_memory = told.startswith(("- ", "<memory-")) or told.endswith(":")
-        if not is_memory and (told or number):  # the first one is only the end of the policy text's line
-            break
-        end += len(line)
-    return end
+    @cached_property
+    def _lines(self) -> list[int]:
+        """Where each line ends."""
+        return list(accumulate(len(line) for line in self._text.splitlines(keepends=True)))
+
+    @cached_property
+    def _colons(self) -> dict[int, bool]:
+        """Whether the line that ends at a place ends with a colon, as far as that was asked."""
+        return {}
+
+    def beginning(self, start: int, /) -> int | None:
+        """Return where the next block begins."""
+        policy = bisect_left(self._policies, start)
+        opening = bisect_left(self._openings, (start,))
+        places = (*self._policies[policy : policy + 1], *(one[0] for one in self._openings[opening : opening + 1]))
+        return min(places, default=None)
+
+    def ending(self, begun: int, /) -> int:
+        """Return where the block that begins there ends."""
+        opening = next(iter(self._openings[(place := bisect_left(self._openings, (begun,))) : place + 1]), None)
+        if opening is not None:
+            closings = self._closings.get(opening[2], [])
+            closing = next(iter(closings[(place := bisect_left(closings, opening[1])) : place + 1]), None)
+            if closing is not None:
+                return closing + len(f"</memory-{opening[2]}>")
+        end = begun + len(POLICY) if self._text.startswith(POLICY, begun) else begun
+        return self._behind_memory(end)
+
+    def _behind_memory(self, end: int) -> int:
+        """Return where memory's lines end, which are headings with a colon at the end, and items with a dash before."""
+        is_first = True
+        for line in islice(self._lines, bisect_right(self._lines, end), None):
+            told = _BLANKS.match(self._text, end, line)
+            assert told is not None
+            is_blank = told.end() == line
+            is_item = self._text.startswith(("- ", "<memory-"), told.end(), line)
+            is_memory = is_item or (not is_blank and self._is_heading(line))
+            if not is_memory and (
+                not is_blank or not is_first
+            ):  # the first one is only the end of the policy text's line
+                break
+            is_first, end = False, line
+        return end
+
+    def _is_heading(self, line: int) -> bool:
+        if line not in self._colons:
+            start = self._lines[place - 1] if (place := bisect_left(self._lines, line)) else 0
+            self._colons[line] = self._text[start:line].rstrip().endswith(":")
+        return self._colons[line]

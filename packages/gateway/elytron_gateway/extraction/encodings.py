@@ -26,7 +26,7 @@ CHARSETS: Final = MappingProxyType(
     | {f"cp125{number}": f"cp125{number}" for number in range(9)}
     | {"windows-874": "cp874", "tis-620": "cp874", "cp932": "cp932", "ibm866": "cp866", "cp866": "cp866"}
 )
-"""The charsets that a page may say, by what decodes them. Each takes time linear in the text, as not every codec does."""
+"""The charsets that a page may say, by what decodes them: each in linear time, as not every codec does."""
 _SAID_WITHIN = 4 * 1024
 _SEEN = 64 * 1024
 _COMMON = 0.9
