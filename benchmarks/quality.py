@@ -1,7 +1,7 @@
 """How well recall finds what answers: recall as shipped, plain baselines beside it, each signal off in turn.
 
     python -m benchmarks.quality [--long] [--unseen] [--small] [--ordinary] [--data FILE] [--half HALF]
-                                 [--only NAME ...] [--embedder FOLDER] [--ablation]
+                                 [--only NAME ...] [--embedder NAME] [--ablation]
 
 Without more the made sets of `benchmarks/quality_data` are asked; with --long the long conversations with an assistant,
 with --unseen those that were written before recall was asked about them, with --small and --ordinary the small spaces
@@ -12,8 +12,7 @@ docs, "fit" for all that is chosen by looking.
 recall@10 is the share of a question's evidence among the first ten, nDCG@10 counts its places; "first" and "three" are
 the shares of questions with some of it in the first place and in the first three. "shown" is the share of answered
 questions that anything was found for, "false" that of questions that nothing answers. "AUROC" is the chance that the
-best hit of a question with an answer scores above that of one without. With the folder of an encoder, rows with vectors
-are added.
+best hit of a question with an answer scores above that of one without. With an embedder, rows with vectors are added.
 """
 
 import argparse
@@ -24,7 +23,6 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from benchmarks.quality_asked import add_sets, groups
 from benchmarks.quality_sets import APART, NOTHING, Told
@@ -161,14 +159,14 @@ def _percent(values: Sequence[float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_sets(parser)
-    parser.add_argument("--embedder", type=Path, help="the folder of a local encoder")
+    parser.add_argument("--embedder", metavar="NAME", help="an embedder by its name, folder or server")
     parser.add_argument("--ablation", action="store_true", help="each signal off in turn")
     arguments = parser.parse_args()
     embedder: Embedder | None = None
     if arguments.embedder is not None:
-        from elytron.embedding.local import LocalEmbedder
+        from elytron.embedding.naming import embedder_of
 
-        embedder = LocalEmbedder(arguments.embedder)
+        embedder = embedder_of(arguments.embedder)
     for sets in groups(arguments):
         asyncio.run(run(sets, systems(embedder, ablation=arguments.ablation)))
 

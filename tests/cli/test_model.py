@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import CommandLine
 from tests.sdk.encoders import tiny_model
+from tests.sdk.test_model2vec import folder_of
 
 from elytron.embedding import adding
 from elytron_core import limits
@@ -45,6 +46,19 @@ def test_a_model_is_added_used_switched_and_removed(elytron: CommandLine, publis
     assert elytron.json("inspect")["compared_model"] == "o"
     assert "removed tiny" in elytron("model", "remove", "tiny", "--no-json").stdout
     assert elytron.error("model", "remove", "tiny", expect=3)["key"] == "not_found"
+
+
+def test_a_model2vec_folder_is_used_by_its_path_and_kept_by_a_name(elytron: CommandLine, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "table")
+    elytron("add", "the boat is blue")
+    assert elytron.json("model", "embed", "--embedder", str(folder))["outcome"] == "complete"
+    kept = elytron.json("model", "add", "words", "--from", str(folder))
+    assert (kept["name"], kept["dimensions"]) == ("words", 24)
+    assert elytron.json("recall", "boats", "--embedder", "words")["vectors"] == "compared"
+    (folder / "tokenizer.json").unlink()
+    assert "'tokenizer.json'" in elytron.error("recall", "boats", "--embedder", str(folder), expect=6)["reason"]
+    assert elytron.error("model", "add", "other", "--from", str(folder), expect=6)["key"] == "unreadable_file"
+    assert elytron.error("model", "add", "unknown", "--yes", expect=3)["key"] == "not_found"
 
 
 def test_a_servers_key_is_masked(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

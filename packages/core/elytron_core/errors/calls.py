@@ -171,8 +171,11 @@ class MissingExtra(Unsupported):
     key = "missing_extra"
     told = ("extra",)
 
-    def __init__(self, *, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the extra {extra!r}: pip install 'elytron[{extra}]'")
+    def __init__(self, *, extra: str, purpose: str, packages: tuple[str, ...] = ()) -> None:
+        """Name the extra, or the `packages` of it alone that are missing."""
+        whole = f"the extra {extra!r}: pip install 'elytron[{extra}]'"
+        named = f"{' and '.join(packages)}: pip install {' '.join(packages)}, or 'elytron[{extra}]'"
+        super().__init__(f"{purpose} needs {named if packages else whole}")
         self.extra = extra
 
 

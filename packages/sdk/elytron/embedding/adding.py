@@ -12,13 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from elytron.embedding.converting import convert, read_safetensors, shape_of
-from elytron.embedding.shelf import MANIFEST, MODEL, TOKENIZER, KeptModel, ModelManifest, kept_models, models_folder
+from elytron.embedding.converting import convert, shape_of
+from elytron.embedding.model2vec import CONFIG, PARTS, Model2VecEmbedder, manifest_of
+from elytron.embedding.shelf import (
+    MANIFEST,
+    MODEL,
+    TOKENIZER,
+    KeptModel,
+    ModelManifest,
+    checked_name,
+    kept_models,
+    models_folder,
+)
+from elytron.embedding.tensors import WEIGHTS, read_safetensors
 from elytron_core import limits
 from elytron_core.errors import ModelUnavailable, NotFound, UnreadableFile
 
-WEIGHTS = "model.safetensors"
-CONFIG = "config.json"
 FETCH_WAIT_S = 1_800
 
 
@@ -66,7 +75,9 @@ def known_model(name: str, /) -> Known:
     """Return the model that can be added as `name`. Raises NotFound."""
     known = KNOWN.get(name)
     if known is None:
-        raise NotFound(what="model to add", name=name, way_out=f"there are {', '.join(KNOWN)}")
+        raise NotFound(
+            what="model to add", name=name, way_out=f"there are {', '.join(KNOWN)}, and any with --from FOLDER"
+        )
     return known
 
 
@@ -101,11 +112,34 @@ def add_model(known: Known, /, *, source: Path | None = None, models: Path | Non
             licence=known.licence,
         )
         (made / MANIFEST).write_bytes(manifest.to_bytes())
-        place = home / known.name
-        if place.exists():
-            shutil.rmtree(place)
-        made.replace(place)
-    return next(kept for kept in kept_models(models=home) if kept.name == known.name)
+        return _kept(made, home / known.name)
+
+
+def add_model2vec(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
+    """Keep the Model2Vec `folder` as `name`, after it gave a vector.
+
+    Raises InvalidInput for the name, UnreadableFile where a file is missing or damaged, MissingExtra without
+    `tokenizers`.
+    """
+    home = models or models_folder()
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{checked_name(name)}.", dir=home) as work:
+        made = Path(work) / "made"
+        made.mkdir()
+        manifest = manifest_of(folder)
+        for part in PARTS:
+            shutil.copyfile(folder / part, made / part)
+        (made / MANIFEST).write_bytes(manifest.to_bytes())
+        Model2VecEmbedder(made).load()
+        return _kept(made, home / name)
+
+
+def _kept(made: Path, place: Path) -> KeptModel:
+    """Put a folder that was made in its place on the shelf."""
+    if place.exists():
+        shutil.rmtree(place)
+    made.replace(place)
+    return next(kept for kept in kept_models(models=place.parent) if kept.name == place.name)
 
 
 def fetch(requirement: str, folder: Path, /) -> Path:

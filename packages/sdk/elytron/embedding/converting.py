@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron.embedding.tensors import WEIGHTS, Tensors
 from elytron_core.errors import MissingExtra, UnreadableFile
 from elytron_core.model import Value
 
 OPSET = 20
 IR_VERSION = 9
-_HEADER_BYTES = 1024 * 1024
 _MASKED = -1e9
 
 Weights = dict[str, NDArray[np.float32]]
@@ -42,26 +42,7 @@ def shape_of(config: bytes, /) -> Shape:
         raise UnreadableFile(name="config.json", problem="does not tell a model's shape") from None
 
 
-def read_safetensors(data: bytes, /) -> Weights:
-    """Return the float32 tensors in `data` by name. Raises UnreadableFile."""
-    bad = UnreadableFile(name="model.safetensors", problem="is no safetensors file of float32 weights")
-    size = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or size > min(_HEADER_BYTES, len(data) - 8):
-        raise bad
-    body = memoryview(data)[8 + size :]
-    found: Weights = {}
-    try:
-        for name, told in json.loads(data[8 : 8 + size]).items():
-            if name == "__metadata__" or told["dtype"] != "F32":
-                continue
-            start, end = told["data_offsets"]
-            found[name] = np.frombuffer(body[start:end], "<f4").reshape(told["shape"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise bad from None
-    return found
-
-
-def convert(weights: Weights, shape: Shape, target: Path, /) -> None:
+def convert(tensors: Tensors, shape: Shape, target: Path, /) -> None:
     """Write the encoder as an ONNX graph with int8 weights: token ids and mask in, the mean of its last layer out.
 
     Raises MissingExtra without the tools, UnreadableFile where a weight is missing.
@@ -72,10 +53,11 @@ def convert(weights: Weights, shape: Shape, target: Path, /) -> None:
     except ImportError:
         raise MissingExtra(extra="convert", purpose="making a local model") from None
     try:
+        weights = {name: tensor for name, tensor in tensors.items() if tensor.dtype == np.float32}
         model = _Graph(weights, shape).model()
     except KeyError as error:
-        problem = f"lacks the weight {error.args[0]!r}"
-        raise UnreadableFile(name="model.safetensors", problem=problem) from None
+        problem = f"lacks the weight {error.args[0]!r}, or has it not as float32"
+        raise UnreadableFile(name=WEIGHTS, problem=problem) from None
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole.onnx"
         onnx.save(model, str(whole))

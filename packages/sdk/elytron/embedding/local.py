@@ -1,7 +1,6 @@
 """A local encoder: an ONNX model in a folder, run by onnxruntime on the processor, without a network."""
 
 import asyncio
-import hashlib
 from collections.abc import Sequence
 from importlib import import_module
 from os import PathLike
@@ -9,9 +8,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from elytron.embedding.shelf import MANIFEST, MODEL, TOKENIZER, ModelManifest, read_manifest
+from elytron.embedding.shelf import MODEL, TOKENIZER, ModelManifest, read_manifest, read_part, require_packages
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, MissingExtra, UnreadableFile
+from elytron_core.errors import InvalidInput
 from elytron_core.ports.models import EmbedderInfo
 
 PASSAGES: Final = 8
@@ -22,13 +21,15 @@ class LocalEmbedder:
     """Turns texts into vectors by the model in `folder`. Needs the extra `local`.
 
     The folder holds `model.onnx`, `tokenizer.json` and `embedder.json`, which says what they are: `elytron model add`
-    makes one. The model is loaded at first use. Each text is encoded by itself, so that its vector depends on it alone;
-    on one processor that is as fast as batches. `threads` bounds the processor's threads of one text.
+    makes one. Packages that are missing are named at once, the model is loaded at first use. Each text is encoded by
+    itself, so that its vector depends on it alone; on one processor that is as fast as batches. `threads` bounds the
+    processor's threads of one text.
     """
 
     def __init__(self, folder: str | PathLike[str], /, *, threads: int = 1) -> None:
         if not 1 <= threads <= limits.EMBED_THREADS:
             raise InvalidInput(field="threads", problem=f"is not 1 to {limits.EMBED_THREADS}")
+        require_packages("onnxruntime", "tokenizers", purpose="a local encoder")
         self._folder = Path(folder)
         self._manifest = read_manifest(self._folder)
         self._threads = threads
@@ -43,11 +44,11 @@ class LocalEmbedder:
         return EmbedderInfo(self._manifest.model, self._manifest.dimensions, passages=PASSAGES)
 
     async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
-        """Return one vector per text, in order. Raises MissingExtra, UnreadableFile."""
+        """Return one vector per text, in order. Raises UnreadableFile."""
         return await asyncio.to_thread(self._encode, texts)
 
     async def embed_query(self, text: str, /) -> Sequence[float]:
-        """Return the vector of a query. Raises MissingExtra, UnreadableFile."""
+        """Return the vector of a query. Raises UnreadableFile."""
         (found,) = await asyncio.to_thread(self._encode, (text,))
         return found
 
@@ -70,12 +71,9 @@ class LocalEmbedder:
 
 
 def _opened(folder: Path, manifest: ModelManifest, threads: int) -> tuple[Any, Any]:
-    try:
-        onnxruntime: Any = import_module("onnxruntime")
-        tokenizers: Any = import_module("tokenizers")
-    except ImportError:
-        raise MissingExtra(extra="local", purpose="a local encoder") from None
-    files = {name: _read(folder, name, manifest) for name in (MODEL, TOKENIZER)}
+    onnxruntime: Any = import_module("onnxruntime")
+    tokenizers: Any = import_module("tokenizers")
+    files = {name: read_part(folder, name, manifest) for name in (MODEL, TOKENIZER)}
     tokenizer = tokenizers.Tokenizer.from_buffer(files[TOKENIZER])
     tokenizer.enable_truncation(manifest.max_tokens)
     tokenizer.no_padding()
@@ -85,14 +83,3 @@ def _opened(folder: Path, manifest: ModelManifest, threads: int) -> tuple[Any, A
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(files[MODEL], options, providers=["CPUExecutionProvider"])
     return tokenizer, session
-
-
-def _read(folder: Path, name: str, manifest: ModelManifest) -> bytes:
-    """Return a file of the folder. Raises UnreadableFile where it is not the one that the manifest names."""
-    try:
-        data = (folder / name).read_bytes()
-    except OSError:
-        raise UnreadableFile(name=name, problem="cannot be read") from None
-    if hashlib.sha256(data).hexdigest() != manifest.files.get(name):
-        raise UnreadableFile(name=name, problem=f"is not the file that {MANIFEST} names: add the model again")
-    return data

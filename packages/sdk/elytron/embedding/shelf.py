@@ -1,14 +1,16 @@
 """The models kept on this machine: a folder each, under the user's own data, with a manifest of what it holds."""
 
+import hashlib
 import re
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, NotFound, UnreadableFile
+from elytron_core.errors import InvalidInput, MissingExtra, NotFound, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.planes.embedding import Dimensions, ModelId
 
@@ -54,12 +56,30 @@ def read_manifest(folder: Path, /) -> ModelManifest:
     try:
         data = (folder / MANIFEST).read_bytes()
     except OSError:
-        problem = "is not in this folder: it holds no model; `elytron model add` makes one"
+        problem = "is not in this folder: it holds no model, by Model2Vec neither; `elytron model add` makes one"
         raise UnreadableFile(name=MANIFEST, problem=problem) from None
     try:
         return ModelManifest.from_bytes(data)
     except InvalidInput as error:
         raise UnreadableFile(name=MANIFEST, problem=f"is no manifest of a model: {error.message}") from None
+
+
+def read_part(folder: Path, name: str, manifest: ModelManifest, /) -> bytes:
+    """Return a file of the folder. Raises UnreadableFile where it is not the one that the manifest names."""
+    try:
+        data = (folder / name).read_bytes()
+    except OSError:
+        raise UnreadableFile(name=name, problem="cannot be read") from None
+    if hashlib.sha256(data).hexdigest() != manifest.files.get(name):
+        raise UnreadableFile(name=name, problem=f"is not the file that {MANIFEST} names: add the model again")
+    return data
+
+
+def require_packages(*packages: str, purpose: str) -> None:
+    """Raise MissingExtra, which names them, where `packages` of the extra `local` are not installed."""
+    missing = tuple(package for package in packages if find_spec(package) is None)
+    if missing:
+        raise MissingExtra(extra="local", purpose=purpose, packages=missing)
 
 
 def model_folder(name: str, /, *, models: Path | None = None) -> Path:

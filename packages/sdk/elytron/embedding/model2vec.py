@@ -1,0 +1,203 @@
+"""A Model2Vec folder as an embedder: a table of token vectors, whose mean is a text's vector, by NumPy alone."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import Annotated, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError
+
+from elytron.embedding.shelf import MANIFEST, TOKENIZER, ModelManifest, read_manifest, read_part, require_packages
+from elytron.embedding.tensors import WEIGHTS, Tensors, read_safetensors
+from elytron_core import limits
+from elytron_core.errors import ModelRefused, UnreadableFile
+from elytron_core.model import Value
+from elytron_core.ports.models import EmbedderInfo
+
+CONFIG: Final = "config.json"
+PARTS: Final = (WEIGHTS, TOKENIZER, CONFIG)
+
+_TABLE: Final = "embeddings"
+_MAX_TOKENS: Final = 512
+
+Floats = NDArray[np.float32]
+
+
+class Config(Value):
+    """What of a folder's `config.json` changes vectors."""
+
+    normalize: bool = False
+    max_length: Annotated[int, Field(ge=1)] | None = _MAX_TOKENS
+
+
+class Model2VecEmbedder:
+    """Turns texts into vectors by the table of token vectors in `folder`. Needs `tokenizers` of the extra `local`.
+
+    The folder holds `model.safetensors`, `tokenizer.json` and `config.json`, as Model2Vec writes them. Its model's id
+    follows from these files, so the same files give comparable vectors wherever they stand. The table is read at first
+    use. A text without a token that the table knows gets one vector for all such texts; such a query is refused.
+    """
+
+    def __init__(self, folder: str | PathLike[str], /) -> None:
+        require_packages("tokenizers", purpose="a Model2Vec folder")
+        self._folder = Path(folder)
+        self._manifest = manifest_of(self._folder)
+        self._loading = Lock()
+        self._loaded: TokenTable | None = None
+
+    def __repr__(self) -> str:
+        return f"Model2VecEmbedder({self._manifest.model!r})"
+
+    @property
+    def info(self) -> EmbedderInfo:
+        return EmbedderInfo(self._manifest.model, self._manifest.dimensions)
+
+    async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
+        """Return one vector per text, in order. Raises UnreadableFile."""
+        return await asyncio.to_thread(self._encode, texts)
+
+    async def embed_query(self, text: str, /) -> Sequence[float]:
+        """Return the vector of a query. Raises UnreadableFile, ModelRefused where it holds no token of the table."""
+        (found,) = await asyncio.to_thread(lambda: [self.load().vector(text)])
+        if not found.any():
+            raise ModelRefused(f"{self._manifest.model!r} knows no token of the query")
+        return found.tolist()
+
+    def _encode(self, texts: Sequence[str]) -> list[list[float]]:
+        table = self.load()
+        # A vector of length 0 cannot be compared, and a text that is refused would hold back its whole document.
+        unknown = np.full(self._manifest.dimensions, self._manifest.dimensions**-0.5, np.float32)
+        vectors = (table.vector(text) for text in texts)
+        return [(vector if vector.any() else unknown).tolist() for vector in vectors]
+
+    def load(self) -> "TokenTable":
+        """Read the table, unless it is read. Raises UnreadableFile."""
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = _table(*(read_part(self._folder, name, self._manifest) for name in PARTS))
+            return self._loaded
+
+
+def is_model2vec(folder: Path, /) -> bool:
+    """Tell by its files whether a folder is to hold token vectors. Raises UnreadableFile for a damaged manifest."""
+    if (folder / MANIFEST).is_file():
+        return WEIGHTS in read_manifest(folder).files
+    return (folder / WEIGHTS).is_file()
+
+
+def manifest_of(folder: Path, /) -> ModelManifest:
+    """Return what the token vectors in `folder` are: by the manifest, or by the files of another's folder.
+
+    Raises UnreadableFile, which names the file that is missing or damaged.
+    """
+    if (folder / MANIFEST).is_file():
+        return read_manifest(folder)
+    data = [_bytes(folder, name) for name in PARTS]
+    files = {name: hashlib.sha256(part).hexdigest() for name, part in zip(PARTS, data, strict=True)}
+    whole = hashlib.sha256("".join(files.values()).encode()).hexdigest()
+    tokens = _config(data[2]).max_length or limits.EMBED_TEXT_CHARS
+    return ModelManifest(
+        model=f"model2vec-{whole[:16]}",
+        dimensions=_rows(read_safetensors(data[0])).shape[1],
+        max_tokens=min(tokens, limits.EMBED_TEXT_CHARS),
+        files=files,
+        made_from="a Model2Vec folder",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTable:
+    """Vectors of tokens, and how a text's is made of them: as Model2Vec's own StaticModel does, text by text."""
+
+    tokenizer: Any
+    rows: NDArray[Any]
+    weights: NDArray[Any] | None
+    mapping: NDArray[Any] | None
+    unknown: int | None
+    chars: int | None
+    is_normal: bool
+
+    def vector(self, text: str) -> Floats:
+        """Return the mean vector of a text's known tokens; all 0 where it has none."""
+        encoded = self.tokenizer.encode(text[: self.chars], add_special_tokens=False)
+        ids = np.array([token for token in encoded.ids if token != self.unknown], np.intp)
+        if not len(ids):
+            return np.zeros(self.rows.shape[1:], np.float32)
+        found = self.rows[ids if self.mapping is None else self.mapping[ids]]
+        if self.weights is not None:
+            found = found * self.weights[ids][:, None]
+        mean = np.asarray(np.add.reduce(found, axis=0, dtype=np.float64) / len(ids), np.float64)
+        length = float(np.linalg.norm(mean)) if self.is_normal else 1.0
+        return (mean / (length or 1.0)).astype(np.float32)
+
+
+def _table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
+    """Return the table that the three files make together. Raises UnreadableFile."""
+    tokenizers: Any = import_module("tokenizers")
+    tensors, told = read_safetensors(weights), _config(config)
+    try:
+        tokenizer = tokenizers.Tokenizer.from_buffer(tokens)
+        unknown = _unknown(tokenizer, tokens)
+    except (ValueError, KeyError):
+        raise UnreadableFile(name=TOKENIZER, problem="is no tokenizer") from None
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    rows, many = _rows(tensors), max(vocabulary.values(), default=-1) + 1
+    mapping, worths = tensors.get("mapping"), tensors.get("weights")
+    if mapping is not None and (
+        mapping.shape != (many,) or mapping.dtype.kind != "i" or not ((mapping >= 0) & (mapping < len(rows))).all()
+    ):
+        raise UnreadableFile(name=WEIGHTS, problem="maps tokens to rows that its table does not have")
+    if (mapping is None and len(rows) != many) or (worths is not None and worths.shape != (many,)):
+        raise UnreadableFile(name=WEIGHTS, problem=f"is of another vocabulary than the {many} tokens of {TOKENIZER}")
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    chars = None
+    if told.max_length is not None:
+        tokenizer.enable_truncation(told.max_length)
+        chars = told.max_length * int(np.median([len(token) for token in vocabulary]))
+    return TokenTable(tokenizer, rows, worths, mapping, unknown, chars, told.normalize)
+
+
+def _unknown(tokenizer: Any, tokens: bytes) -> int | None:
+    """Return the id of the token that stands for all others; a Unigram model tells it in its file alone."""
+    if not hasattr(tokenizer.model, "unk_token"):
+        found: int | None = json.loads(tokens)["model"].get("unk_id")
+        return found
+    token = tokenizer.model.unk_token
+    return tokenizer.token_to_id(token) if token is not None else None
+
+
+def _rows(tensors: Tensors) -> NDArray[Any]:
+    rows = tensors.get(_TABLE)
+    if rows is None or rows.ndim != 2 or not 1 <= rows.shape[1] <= limits.VECTOR_DIMENSIONS:
+        raise UnreadableFile(
+            name=WEIGHTS, problem=f"has no table of token vectors, called {_TABLE!r}, that NumPy reads"
+        )
+    return rows
+
+
+def _config(data: bytes) -> Config:
+    try:
+        told = json.loads(data)
+        return Config(**{name: told[name] for name in Config.model_fields if name in told})
+    except (ValueError, TypeError, RecursionError, ValidationError):
+        raise UnreadableFile(name=CONFIG, problem="does not tell how a text's vector is made") from None
+
+
+def _bytes(folder: Path, name: str) -> bytes:
+    """Return a file of a folder without a manifest. Raises UnreadableFile."""
+    try:
+        if (folder / name).stat().st_size > limits.MODEL_PACKAGE_BYTES:
+            raise UnreadableFile(name=name, problem=f"is larger than {limits.MODEL_PACKAGE_BYTES} bytes")
+        return (folder / name).read_bytes()
+    except OSError:
+        way_out = f"a Model2Vec folder holds {', '.join(PARTS)}"
+        raise UnreadableFile(name=name, problem=f"cannot be read in this folder: {way_out}") from None
