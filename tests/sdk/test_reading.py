@@ -1,13 +1,23 @@
 """What reading promises: any memory by its id, lists that page without loss, ledgers in order."""
 
+from pathlib import Path
+
 import pytest
 from tests.sdk.told import believe, learn, talk
 
 import elytron
+from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.transcript import Role
 
 pytestmark = pytest.mark.anyio
+
+SKILLS = {
+    "sail": "1. Rig the boat.\n2. Watch the wind.\n3. Cast off.",
+    "bake": "1. Knead the dough.\n2. Let it rise.\n3. Put it into the oven.",
+    "paint": "1. Sand the wall.\n2. Prime the plaster.\n3. Roll twice.",
+    "file": "1. Sort the letters.\n2. Punch holes.\n3. Label the folder.",
+}
 
 
 async def test_every_plane_is_read_by_id(memory: elytron.MemoryRuntime) -> None:
@@ -23,6 +33,25 @@ async def test_every_plane_is_read_by_id(memory: elytron.MemoryRuntime) -> None:
         await memory.history("nothing")
     with pytest.raises(NotFound):
         await memory.get(turn, user_id="bob")
+
+
+@pytest.mark.parametrize("url", ["memory:", "store.db", "store/"])
+async def test_a_list_follows_storing_order_whatever_the_store(url: str, tmp_path: Path) -> None:
+    place = url if url == "memory:" else f"{tmp_path}/{url}"
+    clock = FrozenClock(step_ms=1)
+    async with elytron.open(place, space="ada", clock=clock) as memory:
+        for number in range(12):
+            await memory.add(f"said {number}", conversation=f"talk {number % 5}")
+        for name, steps in SKILLS.items():
+            await learn(memory, name, steps, topic=name)
+        items: list[elytron.RecallHit] = []
+        page = await memory.list(limit=5)
+        while page.next_cursor is not None:
+            items += page.items
+            page = await memory.list(limit=5, cursor=page.next_cursor)
+        items += page.items
+    assert [item.text for item in items[:12]] == [f"said {number}" for number in range(12)]
+    assert [item.title for item in items[12:]] == [f"How to do {name}" for name in SKILLS]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])

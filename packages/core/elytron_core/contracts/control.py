@@ -33,13 +33,13 @@ class ListOrder(StrEnum):
     """In which order a list gives memories."""
 
     STORED = "stored"
-    """Each conversation's messages in their order, then facts, then skills."""
+    """Messages as they were stored, then facts, then skills, then what conversations keep: alike on every store."""
     LATEST = "latest"
     """What was stored last comes first, of every plane. There is one page."""
 
 
 class MemoryListRequest(ScopedRequest):
-    """Read memories a page at a time: each conversation's messages in their order, then facts, then skills."""
+    """Read memories a page at a time, in storing order: messages, then facts, then skills."""
 
     limit: PageLimit = 100
     cursor: Cursor | None = None

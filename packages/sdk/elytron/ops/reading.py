@@ -1,5 +1,6 @@
 """Reading memories by id, as a list, and through time."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import assert_never
 
@@ -20,6 +21,7 @@ from elytron.hits import fact_hit, skill_hit, turn_hit
 from elytron.keeping import KeptMemory, at_of, forgotten_at, kept, text_of
 from elytron.latest import latest_memories
 from elytron.memories import FactMemory, SkillMemory, TurnMemory, must_find, plane_of
+from elytron.stored_order import Mark, documents_as_stored
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import (
@@ -60,7 +62,8 @@ _ORDER = (
     (Plane.SUMMARY, summaries.SUMMARIES),
     (Plane.ARCHIVE, notes.NOTES),
 )
-_PAGE = 256
+_NO_CURSOR = "is not one that a list report gave"
+_CURSOR_NUMBER = re.compile(r"[0-9]{1,16}")
 
 
 async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
@@ -140,40 +143,33 @@ async def _walk(
     for place, (plane, collection) in enumerate(_ORDER):
         if place < started or not wants(filters, plane):
             continue
-        key, parts = (after, part_after) if place == started else ("", -1)
-        if parts >= 0:
-            (document,) = await ctx.store.get(space, (Ref(collection, key),))
+        mark, parts = (after, part_after) if place == started else (None, -1)
+        if mark is not None:
+            (document,) = await ctx.store.get(space, (Ref(collection, mark.key),))
             for part, hit in hits(document, plane) if document is not None else ():
                 if part > parts:
-                    yield f"{place}.{part}.{key}", hit
-        async for document in _documents(ctx, space, collection, after=key, most_often=request.limit + 1):
+                    yield _cursor(place, part, mark), hit
+        async for found, document in documents_as_stored(
+            ctx, space, collection, after=mark, most_often=request.limit + 1
+        ):
             for part, hit in hits(document, plane):
-                yield f"{place}.{part}.{document.ref.key}", hit
+                yield _cursor(place, part, found), hit
 
 
-async def _documents(
-    ctx: OperationContext, space: SpaceId, collection: str, *, after: str, most_often: int
-) -> AsyncIterator[Document]:
-    """Yield the documents behind `after`. The first page is of what is `most_often` all that is looked at."""
-    size = min(most_often, _PAGE)
-    while documents := await ctx.store.scan(space, collection, after=after, limit=size):
-        for document in documents:
-            yield document
-        if len(documents) < size:
-            return
-        after, size = documents[-1].ref.key, _PAGE
+def _cursor(place: int, part: int, mark: Mark) -> str:
+    return f"{place}.{part}.{mark.number}.{mark.key}"
 
 
-def _parse_cursor(cursor: str | None) -> tuple[int, str, int]:
+def _parse_cursor(cursor: str | None) -> tuple[int, Mark | None, int]:
     if cursor is None:
-        return 0, "", -1
-    place, _, rest = cursor.partition(".")
-    part, _, key = rest.partition(".")
-    if not (place.isascii() and place.isdigit() and part.isascii() and part.isdigit() and key):
-        raise InvalidInput(field="cursor", problem="is not one that a list report gave")
-    if int(place) >= len(_ORDER) or int(part) >= limits.MESSAGES_PER_TURN:
-        raise InvalidInput(field="cursor", problem="is not one that a list report gave")
-    return int(place), key, int(part)
+        return 0, None, -1
+    *numbers, key = cursor.split(".", 3)
+    if len(numbers) != 3 or not key or not all(_CURSOR_NUMBER.fullmatch(number) for number in numbers):
+        raise InvalidInput(field="cursor", problem=_NO_CURSOR)
+    place, part, number = map(int, numbers)
+    if place >= len(_ORDER) or part >= limits.MESSAGES_PER_TURN or number > limits.LATEST_MS:
+        raise InvalidInput(field="cursor", problem=_NO_CURSOR)
+    return place, Mark(number, key), part
 
 
 def _shown(document: Document, plane: Plane, filters: RecallFilters, now: Instant) -> list[tuple[int, RecallHit]]:
