@@ -1,6 +1,7 @@
 """Importing a transcript file: judged whole, committed in batches, each message once."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 import elytron
 from elytron import MemoryRuntime, MemoryWriteReport, MemoryWriteRequest, Scope, import_transcript
 from elytron.flows import importing
-from elytron.transcripts import Format
+from elytron.transcripts import Format, Omission
 from elytron_core.errors import ScopeMissing, StoreUnavailable, UnreadableFile
 from elytron_core.ids import SpaceId
+from elytron_core.planes.transcript import Role
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +41,7 @@ async def test_a_year_of_conversation_comes_in_and_a_second_time_changes_nothing
         assert first == importing.TranscriptImportReport(
             space="ada",
             file="harbour.jsonl",
-            format=Format.JSONL,
+            formats=(Format.JSONL,),
             conversations=12,
             messages=486,
             stored=486,
@@ -137,12 +139,14 @@ async def test_nothing_is_stored_from_a_file_that_goes_wrong_at_its_end(
         assert not (await memory.inspect()).exists
 
 
-async def test_messages_go_to_the_scopes_conversation_else_to_one_named_like_the_file(tmp_path: Path) -> None:
+async def test_messages_go_to_the_scopes_conversation_else_to_one_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "my\nchat .jsonl"
     file.write_text('{"role": "user", "content": "hi"}')
     async with elytron.open("memory:", space="ada") as memory:
         await import_transcript(memory, file)
-        assert await texts(memory, "my chat") == ["hi"]
+        (found,) = (await memory.inspect()).conversations
+        assert (found.title, found.conversation.startswith("my chat-")) == ("my chat", True)
+        assert await texts(memory, found.conversation) == ["hi"]
         scope = Scope(space=SpaceId("ada"), channel="phone", chat="home")
         await import_transcript(memory, file, scope=scope)
         report = await memory.replay(elytron.MemoryReplayRequest(scope=scope))
@@ -154,7 +158,7 @@ async def test_titles_of_conversations_are_kept(tmp_path: Path) -> None:
     said = {"uuid": "m", "sender": "human", "text": "When is high water?"}
     file.write_text(json.dumps([{"uuid": "c", "name": "Tides", "chat_messages": [said]}]))
     async with elytron.open("memory:", space="ada") as memory:
-        assert (await import_transcript(memory, file)).format is Format.CLAUDE
+        assert (await import_transcript(memory, file)).formats == (Format.CLAUDE,)
         (conversation,) = (await memory.inspect()).conversations
         assert (conversation.channel, conversation.conversation, conversation.title) == ("claude", "c", "Tides")
 
@@ -169,3 +173,59 @@ def test_a_synchronous_runtime_imports_too() -> None:
     with elytron.open("memory:", space="ada") as memory:
         report = memory.run(import_transcript(memory.runtime, HARBOUR, dry_run=True))
         assert (report.messages, report.stored, report.dry_run) == (486, 0, True)
+
+
+async def test_system_and_tool_texts_are_left_out_unless_asked_for_and_counted(tmp_path: Path) -> None:
+    file = tmp_path / "chat.json"
+    roles = ("system", "user", "assistant", "tool")
+    file.write_text(json.dumps([{"role": role, "content": f"by {role}"} for role in roles] + [{"role": "user"}]))
+    async with elytron.open("memory:", space="ada") as memory:
+        report = await import_transcript(memory, file)
+        assert (report.stored, report.left_out) == (2, {Omission.SYSTEM: 1, Omission.TOOL: 1, Omission.NO_WORDS: 1})
+        more = await import_transcript(memory, file, include=[Role.TOOL])
+        assert (more.stored, more.duplicates, more.left_out) == (1, 2, {Omission.SYSTEM: 1, Omission.NO_WORDS: 1})
+
+
+async def test_two_files_of_one_name_share_no_conversation(tmp_path: Path) -> None:
+    files = [tmp_path / place / "chat.jsonl" for place in ("lisbon", "oslo")]
+    async with elytron.open("memory:", space="ada") as memory:
+        for file in files:
+            file.parent.mkdir()
+            file.write_text(json.dumps({"role": "user", "content": f"We met in {file.parent.name}."}))
+            for stored in (1, 0):
+                assert (await import_transcript(memory, file)).stored == stored
+        found = (await memory.inspect()).conversations
+        assert [(place.title, place.turns) for place in found] == [("chat", 1), ("chat", 1)]
+
+
+async def test_a_folder_and_its_zip_file_come_in_alike(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "chat.jsonl").write_text(json.dumps({"role": "user", "content": "hi", "conversation": "c"}))
+    (folder / "notes" / "boat.md").write_text("# Boat\n\nThe key is under the oar.")
+    (folder / "users.json").write_text("[]")
+    (folder / "photo.jpg").write_bytes(b"\xff\xd8")
+    packed = tmp_path / "mine.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in sorted(folder.rglob("*.*")):
+            archive.write(file, file.relative_to(folder))
+    for place in (folder, packed):
+        async with elytron.open("memory:", space="ada") as memory:
+            report = await import_transcript(memory, place)
+            assert (report.files, report.formats) == (2, (Format.JSONL, Format.MARKDOWN))
+            assert (report.stored, report.left_out) == (2, {Omission.OTHER_FILE: 2})
+            assert (await import_transcript(memory, place)).stored == 0
+
+
+async def test_an_unpacked_export_comes_in_as_its_zip_file_does(tmp_path: Path) -> None:
+    said = {"uuid": "m", "sender": "human", "text": "When is high water?"}
+    exported = json.dumps([{"uuid": "c", "name": "Tides", "chat_messages": [said]}])
+    folder = tmp_path / "export"
+    folder.mkdir()
+    (folder / "conversations.json").write_text(exported)
+    (folder / "users.json").write_text("[]")
+    with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
+        archive.writestr("conversations.json", exported)
+    async with elytron.open("memory:", space="ada") as memory:
+        assert (await import_transcript(memory, folder)).stored == 1
+        assert (await import_transcript(memory, tmp_path / "export.zip")).duplicates == 1

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sdk.opened_transcripts import opened
 
-from elytron.transcripts import Format, Said, open_transcript
+from elytron.transcripts import Format, Said, open_transcripts
 from elytron_core import limits
 from elytron_core.clock import instant
 from elytron_core.errors import UnreadableFile
@@ -28,15 +29,17 @@ def row(said: Said) -> Row:
 
 
 def rows(path: Path) -> list[Row]:
-    with open_transcript(path) as transcript:
-        found = [row(said) for said in transcript.messages(HOME)]
-        assert [row(said) for said in transcript.messages(HOME)] == found, "a transcript can be read again"
+    with opened(path) as transcript:
+        found = [row(said) for said in transcript.messages(HOME, include=Role)]
+        assert [row(said) for said in transcript.messages(HOME, include=Role)] == found, (
+            "a transcript can be read again"
+        )
         return found
 
 
 def host_ids(path: Path) -> list[str | None]:
-    with open_transcript(path) as transcript:
-        return [said.turn.host_id for said in transcript.messages(HOME)]
+    with opened(path) as transcript:
+        return [said.turn.host_id for said in transcript.messages(HOME, include=Role)]
 
 
 def written(folder: Path, content: Any, *, name: str = "file.json") -> Path:
@@ -62,7 +65,7 @@ class TestJsonLines:
         ]
 
     def test_the_format_is_told_by_content_and_not_by_name(self, tmp_path: Path) -> None:
-        with open_transcript(written(tmp_path, lines(MINA), name="notes.txt")) as transcript:
+        with opened(written(tmp_path, lines(MINA), name="notes.txt")) as transcript:
             assert (transcript.format, transcript.name) == (Format.JSONL, "notes.txt")
 
     def test_a_last_line_without_line_end_and_blank_lines_are_fine(self, tmp_path: Path) -> None:
@@ -94,17 +97,17 @@ class TestJsonLines:
 
     def test_progress_is_counted_in_bytes_of_the_file(self, tmp_path: Path) -> None:
         path = written(tmp_path, lines(MINA, TOMAS))
-        with open_transcript(path) as transcript:
-            done = [said.done_bytes for said in transcript.messages(HOME)]
+        with opened(path) as transcript:
+            done = [said.done_bytes for said in transcript.messages(HOME, include=Role)]
         assert done == [len(lines(MINA)), path.stat().st_size]
         assert done[-1] == transcript.size_bytes
 
     def test_what_is_appended_after_opening_is_not_read(self, tmp_path: Path) -> None:
         path = written(tmp_path, lines(MINA))
-        with open_transcript(path) as transcript:
+        with opened(path) as transcript:
             with path.open("ab") as more:
                 more.write(b'{"role": "us')
-            assert [row(said)[3] for said in transcript.messages(HOME)] == ["The ferry"]
+            assert [row(said)[3] for said in transcript.messages(HOME, include=Role)] == ["The ferry"]
 
     def test_the_mark_that_some_programs_put_first_is_no_part_of_it(self, tmp_path: Path) -> None:
         marked = codecs.BOM_UTF8 + lines(MINA, TOMAS)
@@ -175,7 +178,7 @@ class TestOpenAiMessages:
     def test_a_list_of_messages_is_read_also_inside_a_request(self, tmp_path: Path, *, wrapped: bool) -> None:
         path = written(tmp_path, {"model": "m", "messages": self.MESSAGES} if wrapped else self.MESSAGES)
         assert rows(path) == self.EXPECTED
-        with open_transcript(path) as transcript:
+        with opened(path) as transcript:
             assert transcript.format is Format.OPENAI_MESSAGES
 
     def test_a_wrong_message_is_named_by_its_place(self, tmp_path: Path) -> None:
@@ -222,8 +225,8 @@ class TestChatGpt:
             ("c-1", Role.USER, None, "This one?", at),
         ]
         assert host_ids(path) == ["m-ask", "m-new", "m-see"]
-        with open_transcript(path) as transcript:
-            assert {(said.conversation.channel, said.title) for said in transcript.messages(HOME)} == {
+        with opened(path) as transcript:
+            assert {(said.conversation.channel, said.title) for said in transcript.messages(HOME, include=Role)} == {
                 ("chatgpt", "The ferry")
             }
 
@@ -323,8 +326,8 @@ class TestClaude:
         at = instant("2025-02-01T10:00:01.250Z")
         assert rows(path) == [("u-1", Role.USER, None, "When?", at), ("u-1", Role.ASSISTANT, None, "At six.", at)]
         assert host_ids(path) == ["a", "b"]
-        with open_transcript(path) as transcript:
-            assert {(said.conversation.channel, said.title) for said in transcript.messages(HOME)} == {
+        with opened(path) as transcript:
+            assert {(said.conversation.channel, said.title) for said in transcript.messages(HOME, include=Role)} == {
                 ("claude", "Tides")
             }
 
@@ -340,7 +343,7 @@ class TestClaude:
 UNKNOWN = {
     "nothing": (b"", "is empty"),
     "white space": (b" \n\t\n", "is empty"),
-    "prose": (b"Dear diary", "neither JSON nor JSON Lines"),
+    "prose": (b"Dear diary", "is none of the transcripts that can be read: JSON Lines"),
     "a cut zip": (b"PK\x03\x04rest", "cannot be unpacked"),
     "something packed": (b"\x1f\x8brest", "is packed"),
     "UTF-16": ('{"role": "user"}'.encode("utf-16"), "UTF-16"),
@@ -349,7 +352,7 @@ UNKNOWN = {
     "a list of numbers": (b"[1]", "none of the transcripts"),
     "a cut list": (b'[{"role": "user"', "cannot be parsed at line 1"),
     "another object over several lines": (b'{\n"s3cret": 1}', "none of the transcripts"),
-    "a number": (b"7", "neither JSON nor JSON Lines"),
+    "a number": (b"7", "is none of the transcripts that can be read: JSON Lines"),
 }
 
 
@@ -368,12 +371,12 @@ def test_a_missing_file_a_folder_and_a_pipe_are_refused_at_once(tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     for name, problem in (
         ("missing", "is not there"),
-        (".", "is not a file"),
+        (".", "holds none of the transcripts"),
         ("pipe", "is not a file"),
         ("a\0b", "cannot be opened"),
     ):
         with pytest.raises(UnreadableFile, match=problem):
-            open_transcript(tmp_path / name)
+            open_transcripts(tmp_path / name)
 
 
 def test_a_document_larger_than_its_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sdk.opened_transcripts import opened
 from tests.sdk.test_transcripts import CANARY, rows, written
 
-from elytron.transcripts import Format, open_transcript
+from elytron.transcripts import Format
 from elytron_core import limits
 from elytron_core.errors import UnreadableFile
 
@@ -32,7 +33,7 @@ CLAUDE = {"uuid": "u-1", "name": "Tides", "chat_messages": [{"uuid": "a", "sende
 def test_an_export_is_read_as_it_was_handed_out(tmp_path: Path) -> None:
     path = zipped(tmp_path, user={"id": 1}, conversations=[CLAUDE])
     assert rows(path) == rows(written(tmp_path, [CLAUDE]))
-    with open_transcript(path) as transcript:
+    with opened(path) as transcript:
         assert (transcript.format, transcript.name) == (Format.CLAUDE, "export.zip")
 
 
@@ -45,10 +46,10 @@ def test_numbered_parts_are_read_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
-        ({"users": [{"name": CANARY}]}, "holds no conversations.json"),
+        ({"users": [{"name": CANARY}]}, "holds none of the transcripts"),
         ({"conversations": {"s3cret": 1}}, "conversations.json is not a list"),
         ({"conversations": [1]}, "none of the transcripts"),
-        ({"conversations": []}, "holds no conversations.json"),
+        ({"conversations": []}, "holds no messages"),
     ],
 )
 def test_another_zip_is_refused(tmp_path: Path, members: dict[str, Any], problem: str) -> None:

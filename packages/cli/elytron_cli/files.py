@@ -16,7 +16,7 @@ from elytron_core.model import Value
 
 ValueT = TypeVar("ValueT", bound=Value)
 
-_DASH = Path("-")
+STANDARD_INPUT = Path("-")
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def as_file(path: Path, /) -> Generator[Path]:
 
     Raises UnreadableFile.
     """
-    if path != _DASH:
+    if path != STANDARD_INPUT:
         yield path
         return
     with TemporaryDirectory(prefix="elytron-") as folder:

@@ -164,6 +164,7 @@ async def bootstrap(
     _survey(reader)
     imported: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
+    deleted: Counter[str] = Counter()
     sequence = 0
     known = await _known_turns(ctx, scope, reader) | await _erased_here(ctx, scope, reader)
     skipped.update(ref.collection for ref in known)
@@ -171,16 +172,19 @@ async def bootstrap(
         write = as_claims(told) if word is ArchiveWord.CLAIMED else told
         request = MemoryWriteRequest(scope=target, write=write, dry_run=dry_run)
         report = await _commit(ctx, target, request, write)
-        stored = sum(1 for decision in report.decisions if decision.outcome in _KEPT)
+        stored = sum(decision.outcome in _KEPT for decision in report.decisions)
+        ended = report.count(Outcome.DELETED)
         imported[plane] += stored
-        skipped[plane] += len(report.decisions) - stored
+        deleted[plane] += ended
+        skipped[plane] += len(report.decisions) - stored - ended
         sequence = max(sequence, report.sequence)
     return MemoryImportReport(
         space=scope.space,
         mode=ImportMode.BOOTSTRAP,
         imported={name: count for name, count in imported.items() if count},
         skipped={name: count for name, count in skipped.items() if count},
-        changed=bool(imported.total()) and not dry_run,
+        deleted={name: count for name, count in deleted.items() if count},
+        changed=bool(imported.total() + deleted.total()) and not dry_run,
         dry_run=dry_run,
         sequence=sequence,
     )

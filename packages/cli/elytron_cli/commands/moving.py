@@ -1,15 +1,16 @@
 """Bringing files in and taking the space out."""
 
+import hashlib
 import os
 from pathlib import Path
 
 import click
 
-from elytron.flows.importing import TranscriptImportReport, import_transcript
+from elytron.flows.importing import PLACE_DIGITS, TranscriptImportReport, import_transcript
 from elytron.transcripts import packed
 from elytron_cli import tables
 from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.files import as_file, require_free
+from elytron_cli.files import STANDARD_INPUT, as_file, require_free
 from elytron_cli.options import command, common, overwriting
 from elytron_cli.output import Output
 from elytron_cli.progress import Bar
@@ -24,6 +25,7 @@ from elytron_core.contracts.moving import (
     MemorySpaceExportReport,
     MemorySpaceExportRequest,
 )
+from elytron_core.planes.transcript import Role
 
 
 @command("import")
@@ -36,10 +38,20 @@ from elytron_core.contracts.moving import (
     show_default=True,
     help="For archives: exactly into an empty space, or what is new into any.",
 )
+@click.option(
+    "--include",
+    multiple=True,
+    type=click.Choice([Role.SYSTEM.value, Role.TOOL.value]),
+    help="Also what a system or a tool said; may be repeated.",
+)
 @click.option("--dry-run", is_flag=True, help="Only read and judge the file.")
 @common
-def import_file(*, file: Path, conversation: str | None, mode: str, dry_run: bool) -> int | None:
-    """Read FILE into the space: a transcript (JSON Lines, OpenAI messages, ChatGPT or Claude export) or an archive.
+def import_file(
+    *, file: Path, conversation: str | None, mode: str, include: tuple[str, ...], dry_run: bool
+) -> int | None:
+    """Read FILE into the space: a transcript, notes, an export, a folder or ZIP file of these, or an archive.
+
+    Known are JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram, Markdown and text.
 
     What FILE is, is told by its content ("-" reads standard input). A transcript can be imported again, also when it
     has grown: what is there already is left alone. From a file with anything wrong in it, nothing is stored.
@@ -52,9 +64,13 @@ def import_file(*, file: Path, conversation: str | None, mode: str, dry_run: boo
                 restored = await session.call(request, MemoryImportReport)
                 out.report(restored, lambda console: tables.pairs(console, _told(restored)))
                 return
-            scope = conversation_scope(session, conversation)
+            named = conversation or (_of_stream(read) if file == STANDARD_INPUT else None)
+            scope = conversation_scope(session, named)
+            roles = [Role(name) for name in include]
             with Bar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar:
-                report = await import_transcript(session, read, scope=scope, progress=bar.at, dry_run=dry_run)
+                report = await import_transcript(
+                    session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=roles
+                )
             out.report(report, lambda console: tables.pairs(console, _read(report)))
 
         return run(work, when_missing=storing(dry_run=dry_run))
@@ -105,6 +121,12 @@ def _is_archive(file: Path) -> bool:
         return False  # the reader of transcripts says what is wrong with it
 
 
+def _of_stream(read: Path) -> str:
+    """Return the conversation of what standard input gave, which no other input shares."""
+    with read.open("rb") as file:
+        return f"stdin-{hashlib.file_digest(file, 'sha256').hexdigest()[:PLACE_DIGITS]}"
+
+
 def _told(report: MemoryImportReport) -> list[tuple[str, str]]:
     imported = ", ".join(f"{count} {name}" for name, count in report.imported.items()) or "nothing"
     skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
@@ -112,11 +134,14 @@ def _told(report: MemoryImportReport) -> list[tuple[str, str]]:
 
 
 def _read(report: TranscriptImportReport) -> list[tuple[str, str]]:
-    found = f"{report.messages} messages in {report.conversations} conversations ({report.format.value})"
+    formats = ", ".join(form.value for form in report.formats)
+    found = f"{report.messages} messages in {report.conversations} conversations ({formats})"
+    left_out = ", ".join(f"{count} {reason.value.replace('_', ' ')}" for reason, count in report.left_out.items())
     span = f"{tables.when(report.first_at)} to {tables.when(report.last_at)}" if report.first_at is not None else ""
     return [
         ("found", found),
         ("said", span),
         ("stored", "nothing, this was a dry run" if report.dry_run else str(report.stored)),
         ("there already", str(report.duplicates) if report.duplicates else ""),
+        ("left out", left_out),
     ]

@@ -136,6 +136,8 @@ class MemoryImportReport(Value):
     mode: ImportMode
     imported: dict[str, int]
     skipped: dict[str, int]
+    deleted: dict[str, int] = {}
+    """What the archive's word ended here."""
     blobs: int = 0
     """How many files came back with their bytes; a full restore brings all, bootstrap none."""
     changed: bool

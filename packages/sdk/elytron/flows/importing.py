@@ -1,21 +1,24 @@
-"""Import of a transcript file: read once to be sure of it, then committed in batches, each message once for ever."""
+"""Import of transcripts: read once to be sure of them, then committed in batches, each message once for ever."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Protocol
 
-from elytron.transcripts import Format, Said, open_transcript
+from elytron.transcripts import Format, Omission, Said, Transcript, Transcripts, open_transcripts, shape
+from elytron_core import canonical
 from elytron_core.clock import Instant
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, Outcome, TranscriptWrite
 from elytron_core.errors import ScopeMissing, UnreadableFile
 from elytron_core.model import Value
-from elytron_core.planes.transcript import Origin
+from elytron_core.planes.transcript import Origin, Role
 from elytron_core.scope import ConversationKey, Scope
 
+PLACE_DIGITS = 12
+STEM_CHARS = 80
 BATCH_TURNS = 400
 BATCH_CHARS = 4_000_000
 HELD_TURNS = 4_000
@@ -40,15 +43,21 @@ class Writes(Protocol):
 
 
 class TranscriptImportReport(Value):
-    """What an import found in the file and what of it was new. `changed` is false where all was there before."""
+    """What an import found at a place and what of it was new. `changed` is false where all was there before.
+
+    `left_out` counts by reason what is not stored; `deleted` is the part of it that its writers had deleted.
+    """
 
     space: str
     file: str
-    format: Format
+    formats: tuple[Format, ...]
+    files: int = 1
     conversations: int
     messages: int
     stored: int
     duplicates: int
+    left_out: dict[Omission, int] = {}
+    deleted: int = 0
     first_at: Instant | None = None
     last_at: Instant | None = None
     changed: bool
@@ -96,43 +105,49 @@ async def import_transcript(
     scope: Scope | None = None,
     progress: Progress | None = None,
     dry_run: bool = False,
+    include: Collection[Role] = (),
 ) -> TranscriptImportReport:
-    """Commit the messages of the transcript at `path` as evidence, in order and with their own times.
+    """Commit the messages of the file, folder or ZIP file at `path` as evidence, in order and with their own times.
 
-    The whole file is read and judged before its first message is stored. A message that is there already is left
-    alone, so a file can be imported again, also when it has grown or an import was broken off. Messages that name no
-    conversation go to the scope's, else to one named like the file. Raises UnreadableFile, and ScopeMissing.
+    Everything is read and judged before the first message is stored. A message that is there already is left alone, so
+    a file can be imported again, also when it has grown or an import was broken off. Messages that name no conversation
+    go to the scope's, else to one named after the file and its place. What a system or a tool said is left out unless
+    `include` names the role. Raises UnreadableFile, and ScopeMissing.
     """
     scope = scope or memory.scope
     if scope is None:
         raise ScopeMissing(operation="import_transcript", way_out="give scope=, or open the runtime with space=")
     file = Path(path)
-    transcript = await asyncio.to_thread(open_transcript, file)
-    with transcript:
-        home = _home(scope, file)
+    source = await asyncio.to_thread(open_transcripts, file)
+    with source:
+        reading = _Reading(source, scope, frozenset(include))
         seen = _Seen()
-        judged = _batches(seen.count(transcript.messages(home)))
+        judged = _batches(seen.count(reading.messages()))
         while (batch := await asyncio.to_thread(next, judged, None)) is not None:
             await memory.write(_request(scope, batch, dry_run=True))
+        left_out = reading.left_out()
         if not seen.messages:
-            raise UnreadableFile(name=transcript.name, problem="holds no messages")
+            raise UnreadableFile(name=source.name, problem=_nothing(left_out))
         stored = duplicates = sequence = 0
-        batches = _batches(transcript.messages(home)) if not dry_run else iter(())
+        batches = _batches(reading.messages()) if not dry_run else iter(())
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             report = await memory.write(_request(scope, batch))
             stored += report.count(Outcome.STORED)
             duplicates += report.count(Outcome.DUPLICATE)
             sequence = max(sequence, report.sequence)
             if progress is not None:
-                progress(batch.turns[-1].done_bytes, transcript.size_bytes)
+                progress(batch.turns[-1].done_bytes, source.size_bytes)
     return TranscriptImportReport(
         space=scope.space,
-        file=transcript.name,
-        format=transcript.format,
+        file=source.name,
+        formats=tuple(dict.fromkeys(transcript.format for transcript in source.found)),
+        files=len(source.found),
         conversations=len(seen.conversations),
         messages=seen.messages,
         stored=stored,
         duplicates=duplicates,
+        left_out=left_out,
+        deleted=left_out.get(Omission.DELETED, 0),
         first_at=seen.first_at,
         last_at=seen.last_at,
         changed=stored > 0,
@@ -141,11 +156,48 @@ async def import_transcript(
     )
 
 
-def _home(scope: Scope, file: Path) -> ConversationKey:
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """All transcripts of a place, one after the other."""
+
+    source: Transcripts
+    scope: Scope
+    include: frozenset[Role]
+
+    def messages(self) -> Iterator[Said]:
+        """Yield what was said in each, with how far all of them have been read."""
+        before = 0
+        for transcript in self.source.found:
+            home = _home(self.scope, transcript)
+            for said in transcript.messages(home, include=self.include):
+                title = said.title or (_stem(transcript.name) if said.conversation == home else None)
+                yield replace(said, title=title, done_bytes=before + said.done_bytes)
+            before += transcript.size_bytes
+
+    def left_out(self) -> dict[Omission, int]:
+        """Return what the last reading left out, by reason."""
+        counts: Counter[Omission] = Counter({Omission.OTHER_FILE: self.source.other_files})
+        for transcript in self.source.found:
+            counts.update(transcript.left_out)
+        return {reason: counts[reason] for reason in Omission if counts[reason]}
+
+
+def _nothing(left_out: dict[Omission, int]) -> str:
+    told = ", ".join(f"{count} {reason.value}" for reason, count in left_out.items())
+    return f"holds no messages to store; left out: {told}" if told else "holds no messages"
+
+
+def _home(scope: Scope, transcript: Transcript) -> ConversationKey:
+    """Return the conversation of messages that name none: the scope's, else one of this very place."""
     if scope.conversation is not None or scope.chat is not None:
         return scope.conversation_key
-    stem = " ".join("".join(char if char.isprintable() else " " for char in file.stem).split())
-    return ConversationKey(scope.channel, stem[:100] or scope.conversation_key.conversation)
+    place = canonical.digest(transcript.place.encode("utf-8", "surrogateescape"))[:PLACE_DIGITS]
+    return ConversationKey(scope.channel, f"{_stem(transcript.name) or 'file'}-{place}")
+
+
+def _stem(name: str) -> str | None:
+    """Return a file's name without its suffix, printable and on one line."""
+    return shape.title(Path(name).stem[:STEM_CHARS])
 
 
 def _batches(messages: Iterator[Said]) -> Iterator[_Batch]:

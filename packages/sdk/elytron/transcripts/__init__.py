@@ -1,6 +1,6 @@
-"""Readers of transcripts that other programs wrote: JSON Lines, OpenAI messages, ChatGPT and Claude exports."""
+"""Readers of transcripts that other programs wrote, and of notes: chats, exports, Markdown, plain text."""
 
-from elytron.transcripts.detect import Format, Transcript, open_transcript
-from elytron.transcripts.shape import Said
+from elytron.transcripts.detect import Format, Transcript, Transcripts, open_transcripts
+from elytron.transcripts.shape import LeftOut, Omission, Said
 
-__all__ = ["Format", "Said", "Transcript", "open_transcript"]
+__all__ = ["Format", "LeftOut", "Omission", "Said", "Transcript", "Transcripts", "open_transcripts"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from elytron.transcripts import shape
 from elytron.transcripts.document import Place
-from elytron.transcripts.shape import Said
+from elytron.transcripts.shape import LeftOut, Omission, Said
 from elytron_core.errors import InvalidInput
 from elytron_core.planes.transcript import Role
 from elytron_core.policy import wording
@@ -19,7 +19,7 @@ _SPOKEN = {"text", "multimodal_text"}
 _SPEAKERS = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
-def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Said]:
+def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Said | LeftOut]:
     """Yield what user and assistant said on each conversation's current path; hidden, system and tool parts are not."""
     conversations = shape.items(document, what="conversations")
     for number, value in enumerate(conversations, start=1):
@@ -32,11 +32,16 @@ def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Sa
         key = ConversationKey(CHANNEL, known_by)
         title = shape.title(conversation.get("title"))
         at = shape.moment(conversation.get("create_time"), what="create_time")
-        for position, message in enumerate(_path(conversation)):
+        path = _path(conversation)
+        left = sum(_is_said(message) for message in _all(conversation)) - sum(map(_is_said, path))
+        if left:
+            yield LeftOut(Omission.BRANCH, left)
+        for position, message in enumerate(path):
             at = shape.moment(message.get("create_time"), what="create_time") or at
             role = _speaker(message)
             words = _words(message) if role is not None else ""
             if role is None or wording.is_blank(words):
+                yield LeftOut(_omission(message))
                 continue
             own_id = shape.name(message.get("id"), what="message id")
             draft = shape.turn(key, position=position, role=role, text=words, at=at, own_id=own_id)
@@ -82,6 +87,25 @@ def _speaker(message: dict[str, Json]) -> Role | None:
     hidden = shape.members(message.get("metadata") or {}, what="metadata").get("is_visually_hidden_from_conversation")
     to_all = (message.get("recipient") or "all") == "all"
     return _SPEAKERS.get(author) if isinstance(author, str) and to_all and not hidden else None
+
+
+def _all(conversation: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    for node in shape.members(conversation.get("mapping"), what="mapping").values():
+        yield _message(shape.members(node, what="node"))
+
+
+def _is_said(message: dict[str, Json]) -> bool:
+    return _speaker(message) is not None and not wording.is_blank(_words(message))
+
+
+def _omission(message: dict[str, Json]) -> Omission:
+    """Return why a message of the path is not stored."""
+    author = shape.members(message.get("author") or {}, what="author").get("role")
+    if author == Role.SYSTEM:
+        return Omission.SYSTEM
+    if author == Role.TOOL or (message.get("recipient") or "all") != "all":
+        return Omission.TOOL
+    return Omission.NO_WORDS if _speaker(message) is not None else Omission.HIDDEN
 
 
 def _words(message: dict[str, Json]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from elytron.transcripts import shape
 from elytron.transcripts.document import Place
-from elytron.transcripts.shape import Said
+from elytron.transcripts.shape import LeftOut, Omission, Said
 from elytron_core.errors import InvalidInput
 from elytron_core.policy import wording
 from elytron_core.scope import ConversationKey
@@ -13,7 +13,7 @@ from elytron_core.strict_json import Json
 CHANNEL = "claude"
 
 
-def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Said]:
+def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Said | LeftOut]:
     """Yield what was said in each conversation, in order; blocks without words (calls, thoughts) are not."""
     conversations = shape.items(document, what="conversations")
     for number, value in enumerate(conversations, start=1):
@@ -31,6 +31,7 @@ def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Sa
             role = shape.role(message.get("sender"), what="sender")
             words = _words(message)
             if wording.is_blank(words):
+                yield LeftOut(Omission.NO_WORDS)
                 continue
             own_id = shape.name(message.get("uuid"), what="message uuid")
             draft = shape.turn(key, position=position, role=role, text=words, at=at, own_id=own_id)

@@ -1,24 +1,40 @@
-"""Which transcript a file holds, told by its content and not by its name."""
+"""Which transcript a file holds, told by its content; prose is told by its name."""
 
 import os
 import stat
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import IO, Self
+from zipfile import ZipFile
 
-from elytron.transcripts import chatgpt, claude, openai_messages, packed, shape
+from elytron.transcripts import (
+    chatgpt,
+    claude,
+    markdown,
+    openai_messages,
+    packed,
+    plain_text,
+    shape,
+    telegram,
+    whatsapp,
+)
 from elytron.transcripts.document import Document, DocumentFormat
 from elytron.transcripts.jsonl import JsonLines
-from elytron.transcripts.shape import Reader, Said
+from elytron.transcripts.shape import LeftOut, Omission, Reader, Said
 from elytron_core import limits
 from elytron_core.errors import InvalidJson, PayloadTooLarge, UnreadableFile
+from elytron_core.planes.transcript import Role
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, parse
 
 _HEAD_BYTES = 64 * 1024
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
+_ASKED_FOR = {Role.SYSTEM: Omission.SYSTEM, Role.TOOL: Omission.TOOL}
+"""Roles whose messages are stored only where the caller asks for them."""
 
 
 class Format(StrEnum):
@@ -28,32 +44,77 @@ class Format(StrEnum):
     OPENAI_MESSAGES = "openai_messages"
     CHATGPT = "chatgpt"
     CLAUDE = "claude"
+    WHATSAPP = "whatsapp"
+    TELEGRAM = "telegram"
+    MARKDOWN = "markdown"
+    TEXT = "text"
 
 
+KNOWN = (
+    "JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram (JSON), Markdown (.md), plain"
+    " text (.txt); or a folder or ZIP file of these"
+)
+"""What can be read, in words."""
 _READS: dict[Format, DocumentFormat] = {
     Format.OPENAI_MESSAGES: openai_messages.read,
     Format.CHATGPT: chatgpt.read,
     Format.CLAUDE: claude.read,
+    Format.WHATSAPP: whatsapp.read,
+    Format.TELEGRAM: telegram.read,
+    Format.MARKDOWN: markdown.read,
+    Format.TEXT: plain_text.read,
+}
+_PROSE = {
+    "": Format.TEXT,
+    ".txt": Format.TEXT,
+    ".text": Format.TEXT,
+    ".md": Format.MARKDOWN,
+    ".markdown": Format.MARKDOWN,
 }
 
 
 class Transcript:
-    """A recognised transcript file, open until closed; its messages can be read any number of times."""
+    """A recognised transcript, whose messages can be read any number of times. `place` tells it from all others."""
 
-    def __init__(self, file: BinaryIO, reader: Reader, /, *, name: str, form: Format, size_bytes: int) -> None:
-        self._file = file
+    def __init__(self, reader: Reader, /, *, name: str, place: str, form: Format, size_bytes: int) -> None:
         self._reader = reader
         self.name = name
+        self.place = place
         self.format = form
         self.size_bytes = size_bytes
+        self.left_out: Counter[Omission] = Counter()
+        """What the last reading left out."""
 
-    def messages(self, home: ConversationKey, /) -> Iterator[Said]:
-        """Yield what was said, in order; `home` takes what names no conversation. Raises UnreadableFile."""
-        return self._reader.messages(home)
+    def messages(self, home: ConversationKey, /, *, include: Collection[Role] = ()) -> Iterator[Said]:
+        """Yield what was said, in order; `home` takes what names no conversation. Raises UnreadableFile.
+
+        What a system or a tool said is left out, unless `include` names the role.
+        """
+        self.left_out.clear()
+        for found in self._reader.messages(home):
+            left = found if isinstance(found, LeftOut) else _unasked(found, include)
+            if left is not None:
+                self.left_out[left.reason] += left.count
+            elif isinstance(found, Said):
+                yield found
+
+
+class Transcripts:
+    """The transcripts of a file, folder or ZIP file, open until closed."""
+
+    def __init__(self, stack: ExitStack, found: tuple[Transcript, ...], /, *, name: str, other_files: int) -> None:
+        self._stack = stack
+        self.found = found
+        self.name = name
+        self.other_files = other_files
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(transcript.size_bytes for transcript in self.found)
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
+        """Let go of the files."""
+        self._stack.close()
 
     def __enter__(self) -> Self:
         return self
@@ -64,19 +125,63 @@ class Transcript:
         self.close()
 
 
-def open_transcript(path: Path, /) -> Transcript:
-    """Return the transcript in the file at `path`, to be closed by the caller. Raises UnreadableFile."""
-    file = _opened(path)
-    try:
-        size = os.fstat(file.fileno()).st_size
-        reader, form = _recognised(file, name=path.name, size=size)
-    except BaseException:
-        file.close()
-        raise
-    return Transcript(file, reader, name=path.name, form=form, size_bytes=size)
+def open_transcripts(path: Path, /) -> Transcripts:
+    """Return the transcripts at `path`, to be closed by the caller. Raises UnreadableFile."""
+    with ExitStack() as stack:
+        name = path.name or path.resolve().name
+        if path.is_dir():
+            found, others = _contained(path, path, name=name, stack=stack)
+        else:
+            file = stack.enter_context(_opened(path))
+            if file.read(len(packed.MAGIC)) == packed.MAGIC:
+                archive = stack.enter_context(packed.opened_zip(file, name=name))
+                found, others = _contained(path, archive, name=name, stack=stack)
+            else:
+                size = os.fstat(file.fileno()).st_size
+                found, others = (_transcript(file, name=name, place=os.path.realpath(path), size=size),), 0
+        return Transcripts(stack.pop_all(), found, name=name, other_files=others)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _contained(
+    path: Path, source: Path | ZipFile, /, *, name: str, stack: ExitStack
+) -> tuple[tuple[Transcript, ...], int]:
+    """Return the transcripts of a folder or ZIP file, and how many files of it are none."""
+    files = packed.members(source)
+    whole = os.path.realpath(path)
+    exported = packed.parts(files)
+    if exported:
+        document = packed.conversations(exported, name=name)
+        reader, form = _document(document, name=name, size=path.stat().st_size)
+        made = Transcript(reader, name=name, place=whole, form=form, size_bytes=path.stat().st_size)
+        return (made,), len(files) - len(exported)
+    found: list[Transcript] = []
+    for member in packed.transcripts(files):
+        file, size = packed.unpacked(member)
+        stack.enter_context(file)
+        own = PurePosixPath(member.name).name
+        try:
+            found.append(_transcript(file, name=own, place=f"{whole}\n{member.name}", size=size))
+        except _NoTranscript:
+            continue
+    if not found:
+        raise UnreadableFile(name=name, problem=f"holds none of the transcripts that can be read: {KNOWN}")
+    return tuple(found), len(files) - len(found)
+
+
+class _NoTranscript(UnreadableFile):
+    """A file in none of the formats, or an empty one; in a folder it is passed over."""
+
+
+def _unknown(name: str) -> _NoTranscript:
+    return _NoTranscript(name=name, problem=f"is none of the transcripts that can be read: {KNOWN}")
+
+
+def _unasked(said: Said, include: Collection[Role]) -> LeftOut | None:
+    role = said.turn.messages[0].role
+    return LeftOut(_ASKED_FOR[role]) if role in _ASKED_FOR and role not in include else None
+
+
+def _opened(path: Path) -> IO[bytes]:
     try:
         # Asked before opening: a pipe or a device would block, or never end.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -87,17 +192,24 @@ def _opened(path: Path) -> BinaryIO:
         raise UnreadableFile(name=path.name, problem=problem) from None
 
 
-def _recognised(file: BinaryIO, *, name: str, size: int) -> tuple[Reader, Format]:
+def _transcript(file: IO[bytes], *, name: str, place: str, size: int) -> Transcript:
+    reader, form = _recognised(file, name=name, size=size)
+    return Transcript(reader, name=name, place=place, form=form, size_bytes=size)
+
+
+def _recognised(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, Format]:
+    file.seek(0)
     head = shape.unmarked(file.read(_HEAD_BYTES))
-    if head.startswith(packed.MAGIC):
-        return _document(packed.conversations(file, name=name), name=name, size=size)
     if head.startswith(_PACKED):
-        raise UnreadableFile(name=name, problem="is packed: unpack it and give the JSON file inside")
+        raise UnreadableFile(name=name, problem="is packed: unpack it and give the file inside")
     if b"\0" in head[:4]:
         raise UnreadableFile(name=name, problem="is not UTF-8, but looks like UTF-16: save it as UTF-8")
+    if not head.strip():
+        raise _NoTranscript(name=name, problem="is empty")
+    first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
+    if whatsapp.begins(first):
+        return _prose(file, Format.WHATSAPP, name=name, size=size)
     match head.lstrip()[:1]:
-        case b"":
-            raise UnreadableFile(name=name, problem="is empty")
         case b"[":
             return _document(_whole(file, name=name, size=size), name=name, size=size)
         case b"{":
@@ -106,10 +218,28 @@ def _recognised(file: BinaryIO, *, name: str, size: int) -> tuple[Reader, Format
                 return JsonLines(file, name=name, size=size), Format.JSONL
             return _document(document, name=name, size=size)
         case _:
-            raise UnreadableFile(name=name, problem="is neither JSON nor JSON Lines", line=1)
+            form = _PROSE.get(PurePosixPath(name).suffix.lower())
+            if form is None or b"\0" in head:
+                raise _unknown(name)
+            return _prose(file, form, name=name, size=size)
 
 
-def _starts_with_a_message(file: BinaryIO) -> bool:
+_LINE_BYTES = 1_000
+"""More than the beginning of an exported chat's line, up to its first word, ever needs."""
+
+
+def _prose(file: IO[bytes], form: Format, *, name: str, size: int) -> tuple[Reader, Format]:
+    if size > limits.TRANSCRIPT_JSON_BYTES:
+        raise UnreadableFile(name=name, problem=f"is larger than {limits.TRANSCRIPT_JSON_BYTES} bytes: split it")
+    file.seek(0)
+    try:
+        text = shape.unmarked(file.read(size)).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UnreadableFile(name=name, problem="is not UTF-8: save it as UTF-8") from None
+    return Document(text, _READS[form], name=name, size=size), form
+
+
+def _starts_with_a_message(file: IO[bytes]) -> bool:
     file.seek(0)
     try:
         line = parse(shape.unmarked(file.readline(limits.IMPORT_LINE_BYTES)))
@@ -118,7 +248,7 @@ def _starts_with_a_message(file: BinaryIO) -> bool:
     return isinstance(line, dict) and "content" in line
 
 
-def _whole_or_none(file: BinaryIO, *, size: int) -> Json:
+def _whole_or_none(file: IO[bytes], *, size: int) -> Json:
     """Return the file as one JSON document; None where it is none, and so must be lines."""
     if size > limits.TRANSCRIPT_JSON_BYTES:
         return None
@@ -129,7 +259,7 @@ def _whole_or_none(file: BinaryIO, *, size: int) -> Json:
         return None
 
 
-def _whole(file: BinaryIO, *, name: str, size: int) -> Json:
+def _whole(file: IO[bytes], *, name: str, size: int) -> Json:
     file.seek(0)
     try:
         data = file.read(limits.TRANSCRIPT_JSON_BYTES + 1)[:size]
@@ -139,9 +269,12 @@ def _whole(file: BinaryIO, *, name: str, size: int) -> Json:
 
 
 def _document(document: Json, *, name: str, size: int) -> tuple[Reader, Format]:
+    entries: Json
     match document:
         case []:
-            raise UnreadableFile(name=name, problem="holds no messages")
+            raise _NoTranscript(name=name, problem="holds no messages")
+        case {"chats": {"list": list()}} | {"messages": [{"type": str(), "id": int()}, *_], "id": int()}:
+            entries, form = document, Format.TELEGRAM
         case {"messages": list() as inner}:
             entries, form = inner, Format.OPENAI_MESSAGES
         case {"mapping": _} | [{"mapping": _}, *_]:
@@ -151,7 +284,7 @@ def _document(document: Json, *, name: str, size: int) -> tuple[Reader, Format]:
         case [{"role": _}, *_]:
             entries, form = _as_list(document), Format.OPENAI_MESSAGES
         case _:
-            raise UnreadableFile(name=name, problem="is JSON, but none of the transcripts that can be read")
+            raise _unknown(name)
     return Document(entries, _READS[form], name=name, size=size), form
 
 

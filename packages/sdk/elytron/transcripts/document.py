@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from elytron.transcripts.shape import Said
+from elytron.transcripts.shape import LeftOut, Said
 from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
@@ -22,7 +22,7 @@ class Place:
         self.done_bytes = round(self._size * share)
 
 
-DocumentFormat = Callable[[Json, ConversationKey, Place], Iterator[Said]]
+DocumentFormat = Callable[[Json, ConversationKey, Place], Iterator[Said | LeftOut]]
 
 
 class Document:
@@ -34,7 +34,7 @@ class Document:
         self._name = name
         self._size = size
 
-    def messages(self, home: ConversationKey, /) -> Iterator[Said]:
+    def messages(self, home: ConversationKey, /) -> Iterator[Said | LeftOut]:
         place = Place(self._size)
         try:
             yield from self._form(self._document, home, place)

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import IO
 
 from elytron.transcripts import shape
-from elytron.transcripts.shape import Said
+from elytron.transcripts.shape import LeftOut, Omission, Said
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
 from elytron_core.policy import wording
@@ -16,20 +16,19 @@ from elytron_core.strict_json import parse
 class JsonLines:
     """Reads the first `size` bytes of `file`, a line at a time; a line that others are appending is not waited for."""
 
-    def __init__(self, file: BinaryIO, /, *, name: str, size: int) -> None:
+    def __init__(self, file: IO[bytes], /, *, name: str, size: int) -> None:
         self._file = file
         self._name = name
         self._size = size
 
-    def messages(self, home: ConversationKey, /) -> Iterator[Said]:
+    def messages(self, home: ConversationKey, /) -> Iterator[Said | LeftOut]:
         places: Counter[ConversationKey] = Counter()
         for number, line, done in self._lines():
             try:
                 said = _said(line, home, places, done)
             except (InvalidInput, LimitExceeded) as error:
                 raise UnreadableFile(name=self._name, problem=error.message, line=number) from None
-            if said is not None:
-                yield said
+            yield said if said is not None else LeftOut(Omission.NO_WORDS)
 
     def _lines(self) -> Iterator[tuple[int, bytes, int]]:
         self._file.seek(0)

@@ -3,6 +3,7 @@
 import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from pydantic import ValidationError
@@ -41,11 +42,46 @@ class Said:
     done_bytes: int
 
 
+class Omission(StrEnum):
+    """Why something of a transcript is not stored."""
+
+    SYSTEM = "system"
+    """A system's message; the caller may ask for it."""
+    TOOL = "tool"
+    """A tool's call or result; the caller may ask for results."""
+    HIDDEN = "hidden"
+    """Not shown to its user."""
+    BRANCH = "branch"
+    """On a path of the conversation that its user left."""
+    SERVICE = "service"
+    """A notice of the program, such as that a person joined."""
+    MEDIA = "media"
+    """A picture, sound or file without words."""
+    DELETED = "deleted"
+    """Deleted by its writer."""
+    METADATA = "metadata"
+    """About the file, not said in it."""
+    NO_WORDS = "no_words"
+    OTHER_FILE = "other_file"
+    """A file of the folder or ZIP that is no transcript."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something of a transcript that is not stored."""
+
+    reason: Omission
+    count: int = 1
+
+
 class Reader(Protocol):
     """Reads one transcript, from the beginning at each call."""
 
-    def messages(self, home: ConversationKey, /) -> Iterator[Said]:
-        """Yield what was said, in order; `home` takes what names no conversation. Raises UnreadableFile."""
+    def messages(self, home: ConversationKey, /) -> Iterator[Said | LeftOut]:
+        """Yield what was said and what is left out, in order; `home` takes what names no conversation.
+
+        Raises UnreadableFile.
+        """
         ...
 
 
@@ -58,6 +94,13 @@ def members(value: Json, /, *, what: str) -> dict[str, Json]:
     """Return `value`, which must be an object."""
     if not isinstance(value, dict):
         raise InvalidInput(field=what, problem="is not an object")
+    return value
+
+
+def words(value: Json, /) -> str:
+    """Return `value`, which must be the text of a whole file."""
+    if not isinstance(value, str):
+        raise InvalidInput(field="file", problem="is not a text")
     return value
 
 

@@ -1,0 +1,15 @@
+"""One transcript of a place, opened for a test."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from elytron.transcripts import Transcript, open_transcripts
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Transcript]:
+    """Yield the only transcript at `path`."""
+    with open_transcripts(path) as source:
+        (transcript,) = source.found
+        yield transcript
