@@ -58,8 +58,7 @@ def erase(*, memories: tuple[str, ...], everything: bool, yes: bool, reason: str
         raise click.UsageError("name the memories to erase, or --all")
     space = settings().space.value
     if not everything:
-        what = f"{len(memories)} memories" if len(memories) > 1 else f"the memory {memories[0]!r}"
-        confirm(f"Erase {what} from the space {space!r}, with no way back?", yes=yes or dry_run)
+        confirm(f"Erase {', '.join(memories)} from the space {space!r}, with no way back?", yes=yes or dry_run)
         return _run(MemoryEraseRequest(ids=memories, reason=reason, dry_run=dry_run))
     if not yes and not dry_run and not at_terminal():
         raise click.UsageError("--all erases the whole space: say --yes")
