@@ -21,7 +21,7 @@ async def main(folder: Path) -> None:
 
     async with elytron.open(folder / "memory.db", space="family") as memory:
         told = await elytron.import_transcript(memory, chat)
-        print(f"{told.format}: {told.stored} of {told.messages} messages stored")
+        print(f"{told.formats[0]}: {told.stored} of {told.messages} messages stored")
 
         again = await elytron.import_transcript(memory, chat)
         print(f"once more: {again.stored} stored, {again.duplicates} were there")

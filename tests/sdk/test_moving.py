@@ -220,7 +220,7 @@ async def test_an_export_needs_a_space_and_a_folder(memory: elytron.MemoryRuntim
         await memory.export(tmp_path / "missing" / "a.elytron")
     (tmp_path / "folder").mkdir()
     with pytest.raises(StoreUnavailable, match="cannot write"):
-        await memory.export(tmp_path / "folder")
+        await memory.export(tmp_path / "folder", overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder"]
 
 

@@ -151,9 +151,8 @@ JSON_KEYS, JSON_VALUES = 10_000, 500_000
 """Keys of one object, and values of a document; where more than `JSON_BYTES` are allowed, one for each 16 of them."""
 CREDENTIAL_BYTES, DECODED_AT_ONCE_BYTES = 64 * 1024, 128 * 1024
 """So much of a body is read before its sender is known; and a longer one than this is decoded in a thread."""
-IMPORT_LINE_BYTES = 8 * 1024 * 1024
+IMPORT_LINE_BYTES, IMPORT_FILES = 8 * 1024 * 1024, 400
 TRANSCRIPT_JSON_BYTES = 256 * 1024 * 1024
-IMPORT_FILES = 400
 """A transcript that is one JSON document and so is read as a whole; JSON Lines have no bound but the line's."""
 HTTP_BODY_BYTES = 1024 * 1024
 HTTP_HEADER_BYTES = 32 * 1024
