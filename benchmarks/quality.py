@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.quality_asked import add_sets, groups
 from benchmarks.quality_sets import APART, NOTHING, Told
-from benchmarks.quality_sums import FIFTH, HALF, Likeness, Share, Sum
+from benchmarks.quality_sums import FIFTH, HALF, Likeness, Meaning, Share, Sum
 from benchmarks.quality_systems import Found, Fts5, Fused, Plain, Shipped, System
 from elytron_core.ports.models import Embedder
 
@@ -125,13 +125,19 @@ def systems(embedder: Embedder | None, *, ablation: bool) -> dict[str, System]:
             "as shipped": Shipped(embedder),
             **{f"without {name}": Shipped(embedder, **{name: WITHOUT.get(name, 0.0)}) for name in signals},
         }
-    words = Share()
-    rows: dict[str, System] = {"as shipped": Shipped(), "SQLite FTS5, Porter": Fts5(), "BM25 alone": Plain()}
+    words, meaning = Share(), Meaning()
+    rows: dict[str, System] = {
+        "as shipped": Shipped(),
+        "SQLite FTS5, Porter": Fts5(),
+        "BM25 alone": Plain(),
+        "text vectors alone": Sum((1.0, meaning)),
+        "sum": Sum((1.0, meaning), (HALF, words), around=FIFTH),
+    }
     if embedder is not None:
         likeness = Likeness(embedder)
         rows["with the encoder"] = Shipped(embedder)
         rows["encoder's cosine alone"] = Sum((1.0, likeness))
-        rows["sum with the encoder"] = Sum((1.0, likeness), (HALF, words), around=FIFTH)
+        rows["sum with the encoder"] = Sum((1.0, likeness), (HALF, meaning), (HALF, words), around=FIFTH)
         rows["both, by rank fusion"] = Fused(Plain(), Sum((1.0, likeness)))
     return rows
 

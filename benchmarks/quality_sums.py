@@ -13,6 +13,7 @@ from benchmarks.quality_sets import Told
 from benchmarks.quality_systems import Found
 from elytron_core.ports.models import Embedder
 from elytron_core.text.analyser import Analyser
+from elytron_index.text_vectors import TextVectors, cosines, encode
 
 Floats = NDArray[np.float64]
 
@@ -50,6 +51,21 @@ class Likeness:
     async def numbers(self, told: Told, text: str, /) -> Floats:
         asked = _unit(np.array([await self._embedder.embed_query(text)], np.float64))
         return self._vectors[told.name] @ asked[0]
+
+
+class Meaning:
+    """The cosine of a text's text vector to the question's."""
+
+    def __init__(self) -> None:
+        self._table = TextVectors.load()
+        self._vectors: dict[str, NDArray[np.int8]] = {}
+
+    async def tell(self, told: Told, /) -> None:
+        if told.name not in self._vectors:
+            self._vectors[told.name] = encode(self._table.vectors([turn.text for turn in told.turns]))
+
+    async def numbers(self, told: Told, text: str, /) -> Floats:
+        return cosines(encode(self._table.vector(text)), self._vectors[told.name])
 
 
 class Share:

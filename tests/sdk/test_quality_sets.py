@@ -7,7 +7,7 @@ import pytest
 from benchmarks.quality import Measured, measure
 from benchmarks.quality_ordinary import Half, ordinary, small
 from benchmarks.quality_sets import NOTHING, Question, Told, Turn
-from benchmarks.quality_sums import Likeness, Share, Sum
+from benchmarks.quality_sums import Likeness, Meaning, Share, Sum
 from benchmarks.quality_systems import Found
 
 from elytron_core.ports.models import EmbedderInfo
@@ -68,6 +68,14 @@ async def test_a_neighbour_lends_a_share_of_what_it_has() -> None:
     await system.tell(TOLD)
     found = await system.ask(TOLD, "where to?", 3)
     assert [(each.id, round(each.score, 6)) for each in found] == [("t2", 0.8), ("t1", 0.7), ("t0", 0.6)]
+
+
+async def test_text_vectors_find_what_shares_no_word() -> None:
+    system = Sum((1.0, Meaning()))
+    await system.tell(TOLD)
+    found = await system.ask(TOLD, "When does the journey to Portugal begin?", 3)
+    assert found[0].id == "t2"
+    assert 0.0 < found[0].score < 1.0
 
 
 async def test_a_share_of_bm25_stays_below_one_and_counts_words_that_nothing_has() -> None:
