@@ -26,6 +26,7 @@ from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Duplicated, Response, Source, SourceKind, Transport
 from elytron_adapter.failures import rejection
+from elytron_adapter.policy import word_of
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core.contracts.moving import MemoryImportRequest
 from elytron_core.contracts.platform import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
@@ -37,7 +38,7 @@ from elytron_core.contracts.writing import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.errors import ElytronError, LimitExceeded, PermissionRefused
+from elytron_core.errors import ElytronError, LimitExceeded
 from elytron_core.model import Value
 from elytron_core.planes.long_term import Authority
 from elytron_core.planes.procedural import SkillSource
@@ -125,14 +126,15 @@ class Bridge:
         return Accepted(request_id=request_id, report=report)
 
     async def _migrated(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
-        if principal.kind is PrincipalKind.DEVICE:
-            raise PermissionRefused("a device does not import archives: use the user's own key")
         chunk = codec.decode_as(MigrationChunk, _encoded(payload))
+        word = word_of(principal.kind, chunk.mode)
         archive = await self._uploads.take(principal.id, chunk)
         if archive is None:
             received = self._uploads.received(principal.id, chunk.upload)
             return Accepted(request_id=request_id, report=MigrationProgress(received=received, count=chunk.count))
-        request = MemoryImportRequest(path=str(archive), mode=chunk.mode, dry_run=chunk.dry_run, scope=chunk.scope)
+        request = MemoryImportRequest(
+            path=str(archive), mode=chunk.mode, word=word, dry_run=chunk.dry_run, scope=chunk.scope
+        )
         try:
             # In his space alone, and with an operator's right to the server's own file.
             return await self._call(replace(principal, kind=PrincipalKind.OPERATOR), "import", request, request_id)

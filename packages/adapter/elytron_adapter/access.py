@@ -6,7 +6,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Collection
 from functools import cache
-from typing import Annotated, Final, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -20,30 +20,15 @@ from elytron_core.contracts.scoped import Cursor, PageLimit
 from elytron_core.errors import Conflict, ElytronError, InvalidInput, NotFound, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.model import Request, Value
+from elytron_core.planes.access import ACCESS_KEYS, AccessKey
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_core.scope import Name, Space
 
-ACCESS_KEYS: Final = "access_keys"
 KEY_ID = re.compile(r"[0-9a-f]{16}")
 _KEY = re.compile(r"ely_(operator|user|device)_([0-9a-f]{16})_([0-9a-f]{64})")
 _SECRET_BYTES = 32
 _NOBODY = "0" * 64
-
-
-class AccessKey(Value):
-    """A key as it is kept: whose it is and the keyed digest of its secret, which tells nothing of it."""
-
-    id: str
-    kind: PrincipalKind
-    space: Space | None = None
-    label: Name
-    digest: str
-    created_at: Instant
-    rotations: int = 0
-    rotated_at: Instant | None = None
-    revoked_at: Instant | None = None
-    last_used_at: Instant | None = None
 
 
 class AccessKeyReport(Value):

@@ -9,6 +9,7 @@ from elytron_adapter.envelope import LOCAL, Auth, Envelope
 from elytron_adapter.principals import PrincipalKind
 from elytron_core import limits
 from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.moving import ArchiveWord, ImportMode
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import PermissionRefused, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
@@ -42,6 +43,24 @@ def by_role(envelope: Envelope, operation: AnyOperation, request: Value, /) -> s
             return _beyond_members(operation, request)
         case _:
             assert_never(envelope.auth.role)
+
+
+def word_of(kind: PrincipalKind, mode: ImportMode, /) -> ArchiveWord:
+    """Return how far the archive that such a caller sends is believed.
+
+    Raises PermissionRefused for a device, and for a member's full restore, which no admission judges.
+    """
+    match kind:
+        case PrincipalKind.OPERATOR | PrincipalKind.DEVELOPER:
+            return ArchiveWord.KEPT
+        case PrincipalKind.USER if mode is ImportMode.BOOTSTRAP:
+            return ArchiveWord.CLAIMED
+        case PrincipalKind.USER:
+            raise PermissionRefused("a full restore is an operator's: take mode=bootstrap, which judges what it adds")
+        case PrincipalKind.DEVICE:
+            raise PermissionRefused("a device does not send an archive: use the user's own key")
+        case _:
+            assert_never(kind)
 
 
 def within(auth: Auth, request: Value, /) -> Value:

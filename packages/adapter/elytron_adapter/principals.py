@@ -1,24 +1,11 @@
 """Who calls, as a credential proves it, and what his kind may do."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
-
-
-class PrincipalKind(StrEnum):
-    """What a principal is."""
-
-    OPERATOR = "operator"
-    """Runs the server: every space, every operation, users and keys."""
-    USER = "user"
-    """Has one space, and every member's operation in it."""
-    DEVICE = "device"
-    """Acts for a user: his space, member's operations, no erasure of the whole space."""
-    DEVELOPER = "developer"
-    """Whoever reaches a server in loopback development mode: an operator without a credential."""
+from elytron_core.planes.access import PrincipalKind
 
 
 @dataclass(frozen=True, slots=True)

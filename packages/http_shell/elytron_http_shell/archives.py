@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import assert_never
 
 import anyio
 from pydantic import ValidationError
@@ -17,10 +16,10 @@ from starlette.responses import Response, StreamingResponse
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Transport
 from elytron_adapter.envelope import Response as Answer
+from elytron_adapter.policy import word_of
 from elytron_adapter.principals import PrincipalKind
 from elytron_core import limits
 from elytron_core.contracts.moving import (
-    ArchiveWord,
     ImportMode,
     MemoryExportReport,
     MemoryExportRequest,
@@ -28,7 +27,7 @@ from elytron_core.contracts.moving import (
     MemoryImportRequest,
 )
 from elytron_core.contracts.scoped import ScopedRequest
-from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused, PreconditionFailed
+from elytron_core.errors import InvalidInput, LimitExceeded, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid
 from elytron_core.scope import Scope
@@ -93,9 +92,8 @@ class _Archives:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
             raise HTTPException(415, headers={"Accept": MEDIA_TYPE})
         require_length(request.scope, limit=self._archive_bytes)
-        mode, word = _mode(request), _word(principal_of(request.scope).kind)
-        if word is ArchiveWord.CLAIMED and mode is ImportMode.FULL_RESTORE:
-            raise PermissionRefused("a full restore is an operator's: take mode=bootstrap, which judges what it adds")
+        mode = _mode(request)
+        word = word_of(principal_of(request.scope).kind, mode)
         async with _folder() as folder:
             await self._require_match(request, folder)
             path = folder / "sent.zip"
@@ -137,19 +135,6 @@ class _Archives:
 def _etag(report: Value) -> str:
     assert isinstance(report, MemoryExportReport)
     return f'"{report.state_fingerprint}"'
-
-
-def _word(kind: PrincipalKind) -> ArchiveWord:
-    """Return how far the archive of such a caller is believed. Raises PermissionRefused for a device."""
-    match kind:
-        case PrincipalKind.OPERATOR | PrincipalKind.DEVELOPER:
-            return ArchiveWord.KEPT
-        case PrincipalKind.USER:
-            return ArchiveWord.CLAIMED
-        case PrincipalKind.DEVICE:
-            raise PermissionRefused("a device does not replace its user's space: use the user's own key")
-        case _:
-            assert_never(kind)
 
 
 def _scope(request: Request) -> Scope | None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 
 from elytron.context import OperationContext
+from elytron.ended_keys import end_again, gather_ended
 from elytron.erasing import erase_many, erase_space
 from elytron.erasures import Erased, Erasures, SpaceErasures
 from elytron.fingerprints import entries
@@ -15,7 +16,7 @@ from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.erasures import ErasuresOutcome, MemoryErasuresApplyReport
 from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import NotFound
-from elytron_core.ids import SpaceId, TurnId
+from elytron_core.ids import SYSTEM_SPACE, SpaceId, TurnId
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, JournalEntry, Ref
@@ -33,6 +34,9 @@ async def gather_erasures(ctx: OperationContext, scope: Scope, kept: Erasures, /
     if record is None:
         return None
     told = kept.of(scope.space, _identity(record))
+    if scope.space == SYSTEM_SPACE:
+        await gather_ended(ctx, told)
+        return told
     cut: dict[Ref, Instant] = {}
     kept_since: set[Ref] = set()
     async for entry in entries(ctx.store, scope.space):
@@ -59,8 +63,11 @@ async def erase_again(
     """Erase in the space what `kept` tells of it. Killed in between, the same call finishes the work."""
     record = await ctx.spaces.find(scope.space)
     told = kept.find(scope.space, _identity(record)) if record is not None else None
-    if told is None:
+    if record is None or told is None:
         return _report(scope, ErasuresOutcome.NOTHING, {}, dry_run=dry_run)
+    if scope.space == SYSTEM_SPACE:
+        has_ended = await end_again(ctx, record, told, dry_run=dry_run)
+        return _report(scope, ErasuresOutcome.APPLIED if has_ended else ErasuresOutcome.NOTHING, {}, dry_run=dry_run)
     journal = _Journal()
     async for entry in entries(ctx.store, scope.space):
         journal.add(entry)

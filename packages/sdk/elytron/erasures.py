@@ -16,7 +16,12 @@ from elytron_core.contracts.erasures import ErasedMemory, ErasedSpace, ErasuresH
 from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import InvalidInput, LimitExceeded, StoreUnavailable, UnreadableFile
 from elytron_core.ids import SpaceId
+from elytron_core.planes.access import ACCESS_KEYS
+from elytron_core.planes.gateway import KEYS, USERS
 from elytron_core.ports.store import Ref
+
+_TOLD = frozenset({*PLANES, USERS, KEYS, ACCESS_KEYS})
+"""The collections that a file tells of: memories, and the keys and users of the system space."""
 
 
 class Erased(NamedTuple):
@@ -43,7 +48,7 @@ class SpaceErasures:
         counted = (
             erased.ref for erased in self.memories if erased.part is None or Erased(erased.ref) not in self.memories
         )
-        return dict(Counter(PLANES[ref.collection] for ref in counted))
+        return dict(Counter(PLANES[ref.collection] for ref in counted if ref.collection in PLANES))
 
 
 class Erasures:
@@ -135,6 +140,6 @@ def _read(name: str, file: IO[bytes]) -> Erasures:
 
 
 def _tell(space: SpaceErasures | None, line: ErasedMemory) -> None:
-    if space is None or line.collection not in PLANES:
+    if space is None or line.collection not in _TOLD:
         raise ValueError("a line that belongs to no space or plane")
     space.add(Erased(Ref(line.collection, line.key), line.part), line.at)

@@ -1,0 +1,38 @@
+"""The access keys of a store, as they are kept in its system space."""
+
+from enum import StrEnum
+from typing import Final
+
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.scope import Name, Space
+
+ACCESS_KEYS: Final = "access_keys"
+
+
+class PrincipalKind(StrEnum):
+    """What a principal is."""
+
+    OPERATOR = "operator"
+    """Runs the server: every space, every operation, users and keys."""
+    USER = "user"
+    """Has one space, and every member's operation in it."""
+    DEVICE = "device"
+    """Acts for a user: the user's space, member's operations, no erasure of the whole space."""
+    DEVELOPER = "developer"
+    """Whoever reaches a server in loopback development mode: an operator without a credential."""
+
+
+class AccessKey(Value):
+    """A key as it is kept: whose it is and the keyed digest of its secret, which tells nothing of it."""
+
+    id: str
+    kind: PrincipalKind
+    space: Space | None = None
+    label: Name
+    digest: str
+    created_at: Instant
+    rotations: int = 0
+    rotated_at: Instant | None = None
+    revoked_at: Instant | None = None
+    last_used_at: Instant | None = None
