@@ -62,9 +62,10 @@ async def test_ones_own_space_may_be_named_and_narrowed(entrance: Entrance) -> N
     assert isinstance(answer, Accepted)
 
 
+@pytest.mark.parametrize("name", [SYSTEM_SPACE, "elytron:other", "Elytron:System"])
 @pytest.mark.parametrize("who", [OPERATOR, DEVELOPER], ids=lambda who: who.kind)
-async def test_the_servers_own_space_is_nobodys(entrance: Entrance, who: Principal) -> None:
-    payload = b'{"scope": {"space": "%b"}}' % SYSTEM_SPACE.encode()
+async def test_the_servers_own_space_is_nobodys(entrance: Entrance, who: Principal, name: str) -> None:
+    payload = b'{"scope": {"space": "%b"}}' % name.encode()
     assert key_of(await call(entrance, who, "list", payload)) == "permission_refused"
     assert isinstance(await call(entrance, who, "inspect", b'{"check": true}'), Accepted)
 

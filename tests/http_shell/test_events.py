@@ -9,11 +9,15 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.datastructures import Headers
 from tests.http_shell.test_websocket import TEA, Doormen
 from tests.transports.live import Live
 
+from elytron import MemoryRuntime
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
 from elytron_core import limits
-from elytron_http_shell.events import COOKIE
+from elytron_http_shell.events import COOKIE, Sessions
 from elytron_http_shell.subscriptions import StreamBounds
 
 pytestmark = pytest.mark.anyio
@@ -204,6 +208,30 @@ class TestSessions:
         await client.post("/v1/events/session")
         async with httpx.AsyncClient(base_url=live.url, cookies={COOKIE: first}, trust_env=False, timeout=60) as page:
             assert (await page.get("/v1/events")).status_code == 401
+
+    async def test_a_holder_has_so_many_and_pushes_out_no_one_elses(
+        self, live: Live, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(limits, "EVENT_SESSIONS_EACH", 1)
+        bob = {"Authorization": "Bearer bob"}
+        async with httpx.AsyncClient(base_url=live.url, headers=bob, trust_env=False, timeout=60) as other:
+            kept = (await other.post("/v1/events/session")).cookies[COOKIE]
+        first, second = [(await client.post("/v1/events/session")).cookies[COOKIE] for _ in range(2)]
+        statuses: list[int] = []
+        for token in (kept, first, second):
+            async with (
+                httpx.AsyncClient(base_url=live.url, cookies={COOKIE: token}, trust_env=False, timeout=60) as page,
+                page.stream("GET", "/v1/events") as stream,
+            ):
+                statuses.append(stream.status_code)
+        assert statuses == [200, 401, 200]
+
+    async def test_no_key_is_kept(self, runtime: MemoryRuntime) -> None:
+        sessions = Sessions(Entrance(Dispatcher(runtime), authenticator=Doormen()))
+        token = sessions.open("ada", "Bearer s3cret")
+        assert sessions.credential(Headers({"cookie": f"{COOKIE}={token}"})) == "Bearer s3cret"
+        assert "s3cret" not in repr(vars(sessions))
+        assert token not in repr(vars(sessions))
 
     async def test_where_no_key_is_asked_for_none_is_made(self) -> None:
         with Live() as open_server:

@@ -17,6 +17,7 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Envelope, Queued
 from elytron_adapter.failures import FAILURES, rejection
 from elytron_adapter.principals import Development
+from elytron_cli.protocols import a2a_surfaces
 from elytron_core import limits
 from elytron_core.contracts.maintaining import MemoryMaintenanceReport
 from elytron_core.errors import MissingExtra, StoreBusy
@@ -214,6 +215,45 @@ class TestHosts:
     async def test_a_web_page_of_another_origin_is_refused(self, client: httpx.AsyncClient, origin: str) -> None:
         response = await client.post("/v1/recall", json={"query": "x"}, headers={"Origin": origin})
         assert told(response) == (403, "permission_refused")
+
+    @pytest.mark.parametrize(
+        ("origin", "status"),
+        [
+            ("http://localhost:8080", 200),
+            ("http://localhost:3000", 403),
+            ("http://localhost", 403),
+            ("https://localhost:8080", 403),
+            ("http://127.0.0.1:8080", 403),
+        ],
+    )
+    async def test_a_page_of_another_port_or_scheme_is_refused_in_development(
+        self, client: httpx.AsyncClient, origin: str, status: int
+    ) -> None:
+        for path, body in (("/v1/recall", {"query": "x"}), ("/v1/erase", {"whole_space": "ada"})):
+            assert (await client.post(path, json=body, headers={"Origin": origin})).status_code == status
+
+    async def test_what_a_browser_says_was_asked_across_sites_changes_nothing_in_development(
+        self, client: httpx.AsyncClient
+    ) -> None:
+        for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+            answer = await client.post("/v1/recall", json={"query": "x"}, headers={"Sec-Fetch-Site": site})
+            assert answer.status_code == status
+
+    @pytest.mark.parametrize("name", ["Host", "Origin"])
+    async def test_a_second_host_or_origin_is_refused(self, server: httpx.AsyncClient, name: str) -> None:
+        twice = [("Host", "localhost"), ("Origin", "http://localhost"), (name, "http://localhost")]
+        assert told(await server.get("/livez", headers=twice[1:] if name == "Host" else twice)) == (
+            403,
+            "permission_refused",
+        )
+
+    @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+    async def test_what_a_page_can_send_unasked_is_no_request(self, runtime: MemoryRuntime, kind: str) -> None:
+        app = create_app(runtime, authenticator=Development(), further=(a2a_surfaces(None),))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            for path in ("/v1/write", "/memory/write", "/a2a", "/a2a/message", "/webhook/report"):
+                answer = await client.post(path, content=b"{}", headers={"Content-Type": kind})
+                assert answer.status_code == 415, path
 
     async def test_hosts_are_the_operators_to_name(self, runtime: MemoryRuntime) -> None:
         for hosts, expected in ((frozenset({"memory.example"}), 403), (frozenset({"*"}), 200)):

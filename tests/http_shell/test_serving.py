@@ -37,6 +37,24 @@ async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
     assert len((await runtime.list()).items) == 1, "the runtime is its opener's, and still open"
 
 
+@pytest.mark.parametrize(("proxies", "is_secure"), [(["127.0.0.0/8"], True), ([""], False), (["192.0.2.1"], False)])
+async def test_the_event_cookie_is_secure_behind_a_proxy_that_is_trusted(
+    runtime: MemoryRuntime, proxies: list[str], is_secure: bool
+) -> None:
+    serving = Serving(port=0, operator_key=True, trusted_proxies=frozenset(filter(None, proxies)))
+    async with served(runtime, serving) as started:
+        headers = bearer(started.operator_key or "") | {"X-Forwarded-Proto": "https"}
+        async with httpx.AsyncClient(base_url=started.address, headers=headers, timeout=60) as client:
+            cookie = (await client.post("/v1/events/session")).headers["set-cookie"]
+    assert ("Secure" in cookie) is is_secure
+
+
+async def test_what_is_no_address_is_no_proxy(runtime: MemoryRuntime) -> None:
+    with pytest.raises(InvalidInput, match="trusted_proxies"):
+        async with served(runtime, Serving(port=0, development=True, trusted_proxies=frozenset({"proxy.local"}))):
+            pass
+
+
 @pytest.mark.parametrize(("most", "told"), [(1, [401, 429]), (0, [401, 401])])
 async def test_wrong_credentials_are_bounded_as_its_operator_says(
     runtime: MemoryRuntime, most: int, told: list[int]

@@ -12,6 +12,7 @@ from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError
 from google.protobuf.json_format import ParseDict, ParseError
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,6 +35,7 @@ _METHODS: dict[str, Any] = JsonRpcDispatcher.METHOD_TO_MODEL
 _FIELDS = frozenset({"jsonrpc", "id", "method", "params"})
 _ID = re.compile(rf"[ -~]{{0,{limits.NAME_CHARS}}}")
 """What an id may be, which the SDK logs."""
+_JSON_TYPES = frozenset({"application/json", "application/a2a+json"})
 _OLDER_MESSAGES = frozenset({"message/send", "message/stream"})
 
 
@@ -62,6 +64,7 @@ def rpc_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int, rpc_path: str) -> A
     answering = routes[0].app
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        _require_json(scope)
         data = await _body(receive, limit=body_bytes)
         refusal = _refusal(strict_json.parse(data, limit=body_bytes))
         if refusal is not None:
@@ -76,6 +79,7 @@ def message_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int) -> ASGIApp:
     """Return the application that answers one message in plain JSON; a refused one raises what refused it."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        _require_json(scope)
         message = codec.decode_as(PeerMessage, await _body(receive, limit=body_bytes), limit=body_bytes)
         principal = scope["state"]["principal"]
         assert isinstance(principal, Principal)
@@ -90,6 +94,13 @@ def message_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int) -> ASGIApp:
         await Response(codec.encode(answer), media_type="application/json")(scope, receive, send)
 
     return app
+
+
+def _require_json(scope: Scope) -> None:
+    """Raise HTTPException unless the body is said to be JSON: other types a web page may send to any address."""
+    kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _JSON_TYPES:
+        raise HTTPException(415, headers={"Accept": "application/json"})
 
 
 def _refusal(body: strict_json.Json) -> Response | None:

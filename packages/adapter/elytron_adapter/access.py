@@ -18,7 +18,7 @@ from elytron_core import canonical, limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.scoped import Cursor, PageLimit
 from elytron_core.errors import Conflict, ElytronError, InvalidInput, NotFound, Unauthorized
-from elytron_core.ids import SYSTEM_SPACE, SpaceId
+from elytron_core.ids import SYSTEM_SPACE, SpaceId, is_reserved
 from elytron_core.model import Request, Value
 from elytron_core.planes.access import ACCESS_KEYS, AccessKey
 from elytron_core.planes.space import SpaceRecord
@@ -79,7 +79,7 @@ class AccessAddRequest(Request):
                 if self.space is not None:
                     raise ValueError("an operator's key is for no single space")
             case PrincipalKind.USER | PrincipalKind.DEVICE:
-                if self.space is None or self.space == SYSTEM_SPACE:
+                if self.space is None or is_reserved(self.space):
                     raise ValueError("a user's or device's key needs a space of theirs")
         return self
 

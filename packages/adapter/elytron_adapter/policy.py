@@ -12,7 +12,7 @@ from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.moving import ArchiveWord, ImportMode
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import PermissionRefused, Unauthorized
-from elytron_core.ids import SYSTEM_SPACE, SpaceId
+from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
 from elytron_core.policy.vouching import borrowed_words
 from elytron_core.scope import Scope
@@ -71,7 +71,7 @@ def within(auth: Auth, request: Value, /) -> Value:
     if not isinstance(request, ScopedRequest):
         return request
     asked = request.scope
-    if asked is not None and asked.space == SYSTEM_SPACE:
+    if asked is not None and is_reserved(asked.space):
         raise PermissionRefused(_FOREIGN if auth.space is not None else "this space is the server's own")
     if auth.space is None or (asked is not None and asked.space == auth.space):
         return request

@@ -10,8 +10,16 @@ from elytron_core.clock import Clock
 SpaceId = NewType("SpaceId", str)
 """A memory space: the wall of tenancy, key, index and erasure."""
 
-SYSTEM_SPACE = SpaceId("elytron:system")
+RESERVED = "elytron:"
+"""How the names begin that the system keeps for itself, in letters of any case."""
+SYSTEM_SPACE = SpaceId(f"{RESERVED}system")
 """Where a server keeps what belongs to no user: its access keys. No request reaches it."""
+
+
+def is_reserved(name: str, /) -> bool:
+    """Tell whether the system keeps a space's name for itself."""
+    return name.casefold().startswith(RESERVED)
+
 
 TurnId = NewType("TurnId", str)
 MessageId = NewType("MessageId", str)

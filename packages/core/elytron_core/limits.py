@@ -302,7 +302,7 @@ LOG_LINES_ALIKE = 60
 IDEMPOTENCY_WAIT_S = 5.0
 """How long a repeat waits for the first call under its key before it is told that this one still runs."""
 ACCESS_KEYS_CACHED = 10_000
-ACCESS_CACHE_MS = 2_000
+ACCESS_CACHE_MS = 1_000
 """How long a key that was looked up is trusted: a revoked one is refused after this at the latest."""
 ACCESS_USED_EVERY_MS = 60 * 60 * 1000
 """How exactly it is known when a key was last used."""
@@ -376,7 +376,7 @@ FRAME_SEND_S = 20.0
 SUBSCRIPTIONS = 64
 """Subscriptions of one WebSocket, where no profile says otherwise."""
 STREAMS_PER_PRINCIPAL = 64
-STREAM_RECHECK_S = 5.0
+STREAM_RECHECK_S = 0.9
 """How often a stream's credential is looked at again, so that a revoked one ends it."""
 EVENTS_POLL_S = 1.0
 """How often the journal is looked at for what other processes committed; this one's commits are told at once."""
@@ -387,7 +387,7 @@ EVENTS_HEARTBEAT_S = 15.0
 EVENTS_RETRY_MS = 2_000
 EVENT_ID_CHARS = 40
 EVENT_SESSION_S = 3_600.0
-EVENT_SESSIONS = 1_000
+EVENT_SESSIONS, EVENT_SESSIONS_EACH = 1_000, 16
 
 # Agents that speak to agents (A2A)
 A2A_CHUNK_BYTES = 512 * 1024

@@ -54,21 +54,33 @@ _EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    authorization: str
+    holder: str
+    masked: bytes
+    """The holder's credential under a mask that only the cookie gives."""
     until: float
 
 
 class Sessions:
-    """The cookies that were given out, by digest: whoever reads this process's memory finds no cookie in it."""
+    """The cookies that were given out, by digest: whoever reads this process's memory finds no cookie and no key in it.
+
+    Each holder has so many at most, so that one cannot push out those of others.
+    """
 
     def __init__(self, entrance: Entrance, /) -> None:
         self._ids = entrance.dispatcher.runtime.context.ids
         self._open: OrderedDict[str, _Session] = OrderedDict()
 
-    def open(self, authorization: str, /) -> str:
-        """Return a new cookie for the holder of `authorization`; the oldest makes room."""
+    def open(self, holder: str, authorization: str, /) -> str:
+        """Return a new cookie for the holder of `authorization`; the holder's oldest makes room."""
+        now = time.monotonic()
+        for digest in [digest for digest, session in self._open.items() if session.until <= now]:
+            del self._open[digest]
+        own = [digest for digest, session in self._open.items() if session.holder == holder]
+        for digest in own[: max(0, len(own) + 1 - limits.EVENT_SESSIONS_EACH)]:
+            del self._open[digest]
         token = self._ids.secret(32).hex()
-        self._open[_digest(token)] = _Session(authorization, time.monotonic() + limits.EVENT_SESSION_S)
+        masked = _masked(token, authorization.encode("latin-1", "replace"))
+        self._open[_digest(token)] = _Session(holder, masked, now + limits.EVENT_SESSION_S)
         while len(self._open) > limits.EVENT_SESSIONS:
             self._open.popitem(last=False)
         return token
@@ -80,7 +92,9 @@ class Sessions:
         if given is not None or token is None:
             return given
         session = self._open.get(_digest(token))
-        return session.authorization if session is not None and session.until > time.monotonic() else None
+        if session is None or session.until <= time.monotonic():
+            return None
+        return _masked(token, session.masked).decode("latin-1")
 
 
 def surfaces(streams: Streams, /) -> tuple[Surface, ...]:
@@ -93,7 +107,7 @@ def surfaces(streams: Streams, /) -> tuple[Surface, ...]:
         if authorization is not None:
             answer.set_cookie(
                 COOKIE,
-                sessions.open(authorization),
+                sessions.open(principal_of(request.scope).id, authorization),
                 max_age=int(limits.EVENT_SESSION_S),
                 path=PATH,
                 secure=request.url.scheme == "https",
@@ -228,6 +242,12 @@ def _cookie(header: str) -> str | None:
         if name == COOKIE:
             return value
     return None
+
+
+def _masked(token: str, data: bytes) -> bytes:
+    """Return `data` under the mask of a cookie, or without it. A cookie masks one credential alone."""
+    mask = hashlib.shake_256(b"events" + token.encode()).digest(len(data))
+    return bytes(one ^ other for one, other in zip(data, mask, strict=True))
 
 
 def _digest(token: str) -> str:

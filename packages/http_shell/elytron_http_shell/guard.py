@@ -23,16 +23,22 @@ _STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
 _PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _REQUEST_ID = REQUEST_ID.lower().encode()
 _STANDING = [(name.lower().encode(), value.encode()) for name, value in _PRIVATE.items()]
+_SINGLE = (b"host", b"origin")
+_OWN_SITES = frozenset({"none", "same-origin"})
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_SCHEMES = {"ws": "http", "wss": "https"}
+_PORTS = {"http": 80, "https": 443}
 _OURS = frozenset({_REQUEST_ID, *(name for name, _ in _STANDING)})
 
 
 class Guard:
     """Lets a request on where its host and origin are ours, under an id that the answer bears too."""
 
-    def __init__(self, app: ASGIApp, /, *, hosts: frozenset[str], ids: Ids) -> None:
+    def __init__(self, app: ASGIApp, /, *, hosts: frozenset[str], ids: Ids, is_development: bool = False) -> None:
         self._app = app
         self._hosts = hosts
         self._ids = ids
+        self._is_development = is_development
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -49,16 +55,25 @@ class Guard:
                 message["headers"] = [*others, (_REQUEST_ID, request_id.encode()), *_STANDING]
             await send(message)
 
-        refusal = self._refusal(headers, request_id)
+        refusal = self._refusal(scope, headers, request_id)
         if refusal is not None:
             await turn_away(refusal, scope, receive, answer)
             return
         await self._app(scope, receive, answer)
 
-    def _refusal(self, headers: Headers, request_id: str) -> Rejected | None:
+    def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> Rejected | None:
         if sum([len(name) + len(value) for name, value in headers.raw]) > limits.HTTP_HEADER_BYTES:
             reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
             return Rejected(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
+        if _is_told_twice(headers):
+            refused = PermissionRefused("two `Host` or two `Origin` headers mean two things: send one")
+            return rejection(refused, request_id=request_id)
+        if self._is_development and not _is_own_page(scope, headers):
+            refused = PermissionRefused(
+                "in development mode nobody is asked for a key, so that pages of other origins are refused:"
+                " open the page at the server's own scheme, host and port"
+            )
+            return rejection(refused, request_id=request_id)
         if not self._is_ours(headers):
             refused = PermissionRefused("this host or origin is not served here: others need --allow-host")
             return rejection(refused, request_id=request_id)
@@ -72,6 +87,22 @@ class Guard:
         return is_host_ours and (origin is None or _host(origin) in self._hosts)
 
 
+def _is_told_twice(headers: Headers) -> bool:
+    return any(sum(1 for key, _ in headers.raw if key.lower() == name) > 1 for name in _SINGLE)
+
+
+def _is_own_page(scope: Scope, headers: Headers) -> bool:
+    """Tell whether no web page asks, or one that this server gave, by its scheme, host and port."""
+    if headers.get("sec-fetch-site", "none") not in _OWN_SITES and scope.get("method", "GET") not in _SAFE:
+        return False
+    origin = headers.get("origin")
+    scheme = _SCHEMES.get(told := scope.get("scheme", "http"), told)
+    if origin is None:
+        return True
+    place = _place(origin)
+    return place is not None and place == _place(f"{scheme}://{headers.get('host', '')}")
+
+
 def standing(request_id: str, /) -> dict[str, str]:
     """Return the headers of every answer: its id, and that nobody keeps or guesses at it."""
     return {REQUEST_ID: request_id, **_PRIVATE}
@@ -79,6 +110,17 @@ def standing(request_id: str, /) -> dict[str, str]:
 
 def _others(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in headers if name.lower() not in _OURS]
+
+
+@lru_cache(64)
+def _place(address: str) -> tuple[str, str, int] | None:
+    """Return the scheme, host and port of an address; None where it has none."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return None
+    return (parts.scheme, parts.hostname, port) if parts.hostname and port else None
 
 
 @lru_cache(64)

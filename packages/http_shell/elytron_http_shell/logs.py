@@ -21,6 +21,8 @@ _DISCREET = ("a2a", "mcp", "sse_starlette", "httpx", "httpcore", _SERVER)
 on."""
 _TOLD_ALREADY = "ASGI callable returned without completing handshake."
 """What the server's library says of every handshake that was refused, which is a request like others."""
+_WRONG_TEXT = "Invalid UTF-8 sequence received from client."
+"""What it says, with a traceback, of a frame that is no text: the socket ends by the code for that."""
 _MINUTE_S = 60.0
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 """What a record has of its own; the rest is what was said beside the message. uvicorn says some things twice."""
@@ -69,6 +71,8 @@ class Sparing(logging.Filter):
             return True
         if record.msg == _TOLD_ALREADY:
             return False
+        if record.msg == _WRONG_TEXT:
+            record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
         now = self._now()
         began, count = self._seen.get(record.msg, (now, 0))
         if now - began >= _MINUTE_S:

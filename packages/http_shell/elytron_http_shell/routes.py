@@ -22,6 +22,7 @@ from elytron_adapter.failures import (
     failure,
     rejection,
 )
+from elytron_adapter.principals import Development
 from elytron_core.errors import ElytronError
 from elytron_http_shell.archives import archives
 from elytron_http_shell.describing import describing, watching
@@ -96,7 +97,12 @@ def application(
     app = Starlette(
         middleware=[
             Middleware(Watch, metrics=metrics, spans=spans),
-            Middleware(Guard, hosts=hosts, ids=entrance.dispatcher.runtime.context.ids),
+            Middleware(
+                Guard,
+                hosts=hosts,
+                ids=entrance.dispatcher.runtime.context.ids,
+                is_development=isinstance(entrance.authenticator, Development),
+            ),
         ],
         exception_handlers=HANDLERS,
     )

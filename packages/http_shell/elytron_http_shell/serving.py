@@ -43,6 +43,8 @@ class Serving:
     bounds: Bounds = field(default_factory=Bounds)
     body_bytes: int | None = None
     """Where bodies are cut off; without, what the memory's profile takes."""
+    trusted_proxies: frozenset[str] = frozenset()
+    """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
     spans: bool = False
     operator_key: bool = False
     """Make a first operator's key where there is none yet, and tell it once."""
@@ -97,7 +99,7 @@ async def serve(
         def told(end: Callable[[], None]) -> None:
             started(Started(address=address, mode=mode, end=end, operator_key=made))
 
-        server = server_of(app, entrance, told, signals=signals)
+        server = server_of(app, entrance, told, signals=signals, trusted=_networks(serving.trusted_proxies))
         # Who was interrupted until here ends here: within its start, a server tells of that as its own failure.
         await asyncio.sleep(0)
         taking_up = asyncio.create_task(take_up(listening, places))
@@ -201,6 +203,7 @@ def server_of(
     /,
     *,
     signals: Iterable[signal.Signals] = _SIGNALS,
+    trusted: Iterable[str] = (),
 ) -> Any:
     """Return a server of `app` that tells how to end it once it listens; `signals` end it too. Raises MissingExtra."""
     try:
@@ -243,10 +246,18 @@ def server_of(
             self.should_exit = True
             entrance.closing.set()
 
-    return Server(_config(app))
+    return Server(_config(app, trusted=list(trusted)))
 
 
-def _config(app: Any) -> Any:
+def _networks(proxies: Iterable[str]) -> list[str]:
+    """Return the addresses and networks of proxies. Raises InvalidInput for what is none."""
+    try:
+        return sorted(str(ipaddress.ip_network(proxy, strict=False)) for proxy in proxies)
+    except ValueError:
+        raise InvalidInput(field="trusted_proxies", problem="has one that is no address or network") from None
+
+
+def _config(app: Any, *, trusted: list[str]) -> Any:
     import uvicorn
 
     return uvicorn.Config(
@@ -254,7 +265,8 @@ def _config(app: Any) -> Any:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(trusted),
+        forwarded_allow_ips=trusted,
         lifespan="on",
         # More than a frame may have, so that the socket itself tells what is too big.
         ws_max_size=limits.FRAME_BYTES * 2,

@@ -16,7 +16,7 @@ from elytron_adapter.failures import rejection
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidJson, PermissionRefused
-from elytron_core.ids import SYSTEM_SPACE, SpaceId
+from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.ports.store import Store
 from elytron_http_shell.bodies import body, pieces, require_json
 from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of, shown
@@ -113,7 +113,7 @@ async def _journal(store: Store, principal: Principal, call: wire.JournalCall) -
 async def _spaces(store: Store, principal: Principal, call: wire.SpacesCall) -> Wire:
     if principal.space is None:
         found = await store.spaces(after=call.after, limit=call.limit)
-        return wire.SpacesAnswer(spaces=tuple(space for space in found if space != SYSTEM_SPACE))
+        return wire.SpacesAnswer(spaces=tuple(space for space in found if not is_reserved(space)))
     holds = call.after == "" and bool(await store.journal(principal.space, after=0, limit=1))
     return wire.SpacesAnswer(spaces=(principal.space,) if holds else ())
 
@@ -134,7 +134,7 @@ async def _repair(store: Store, _principal: Principal, _call: wire.HealthCall) -
 def _own(principal: Principal, space: str) -> SpaceId:
     """Return `space`. Raises PermissionRefused unless the principal may use it, alike for every reason."""
     may = principal.kind in _OPERATORS or (principal.kind is PrincipalKind.USER and principal.space == space)
-    if not may or space == SYSTEM_SPACE:
+    if not may or is_reserved(space):
         raise PermissionRefused("this key opens another space")
     return SpaceId(space)
 

@@ -34,7 +34,7 @@ from elytron_core.contracts.streaming import (
     Problem,
     StreamKind,
 )
-from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unsupported
+from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
 from elytron_core.model import invalid
 from elytron_http_shell.doors import Access, Kind, Surface, principal_of, request_id_of
 from elytron_http_shell.subscriptions import Streams, entries, operation_of, reports, space_of
@@ -70,6 +70,8 @@ class Connection:
         self._places = asyncio.Semaphore(streams.bounds.at_once)
         self._commands: set[asyncio.Task[None]] = set()
         self._subscriptions: dict[str, asyncio.Task[None]] = {}
+        self._credential = socket.headers.get("authorization")
+        self._revoked = asyncio.Event()
         self._out = _Outbox(waiting=streams.bounds.waiting, waiting_bytes=streams.bounds.waiting_bytes)
 
     async def run(self) -> None:
@@ -82,6 +84,9 @@ class Connection:
         code = _code(next(iter(done)))
         for task in (ends[0], ends[2], *self._subscriptions.values()):
             task.cancel()
+        if code is CloseCode.UNAUTHORIZED:
+            for command in self._commands:
+                command.cancel()
         if code in {None, CloseCode.SLOW_READER}:
             # Nobody reads the answers; what was begun is finished all the same.
             await self._out.abandon()
@@ -101,8 +106,16 @@ class Connection:
 
     async def _watch(self) -> CloseCode:
         """Return why the server ends the connection."""
-        ended = await self._streams.ended(self._socket.headers.get("authorization"))
-        return CloseCode.GOING_AWAY if ended is None else CloseCode.UNAUTHORIZED
+        ends = {
+            asyncio.create_task(self._streams.ended(self._credential)),
+            asyncio.create_task(self._revoked.wait()),
+        }
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in ends:
+                task.cancel()
+        return CloseCode.GOING_AWAY if next(iter(done)).result() is None else CloseCode.UNAUTHORIZED
 
     async def _write(self) -> CloseCode | None:
         """Send what is to be sent, in its order, until there is no more to come."""
@@ -155,6 +168,14 @@ class Connection:
         return asyncio.create_task(work)
 
     async def _command(self, frame: InFrame, operation: str) -> None:
+        """Do what a frame asks for, if its sender is still let in: a key may end at any time."""
+        try:
+            await self._streams.entrance.authenticate(self._credential)
+        except ElytronError as error:
+            await self._say(_error(frame.id, rejection(error, request_id=frame.id)))
+            if isinstance(error, Unauthorized):
+                self._revoked.set()
+            return
         answer = await self._streams.entrance.call(
             self._principal,
             transport=Transport.WSS,

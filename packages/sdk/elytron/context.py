@@ -15,8 +15,8 @@ from elytron.tool_shelf import ToolShelves
 from elytron_core.clock import Clock
 from elytron_core.contracts.platform import CapabilityPolicy
 from elytron_core.contracts.scoped import ScopedRequest
-from elytron_core.errors import ScopeMissing
-from elytron_core.ids import Ids, SpaceId
+from elytron_core.errors import PermissionRefused, ScopeMissing
+from elytron_core.ids import RESERVED, Ids, SpaceId, is_reserved
 from elytron_core.planes.profiles import Profile
 from elytron_core.policy.profiles import default_profile
 from elytron_core.policy.spending import Budget
@@ -76,10 +76,15 @@ class OperationContext:
     """Why the runtime was closed; empty while it is open."""
 
     def scope_of(self, request: ScopedRequest, /) -> Scope:
-        """Return the scope of `request`, else the runtime's own. Raises ScopeMissing where there is neither."""
+        """Return the scope of `request`, else the runtime's own.
+
+        Raises ScopeMissing where there is neither, PermissionRefused for a space that the system keeps for itself.
+        """
         scope = request.scope or self.default_scope
         if scope is None:
             raise ScopeMissing(
                 operation=type(request).__name__, way_out="name a user_id or a scope, or open the runtime with space="
             )
+        if is_reserved(scope.space):
+            raise PermissionRefused(f"names of spaces that begin with {RESERVED!r} are the system's own: take another")
         return scope

@@ -148,6 +148,13 @@ def _bounding(body: Callable[..., int | None]) -> Callable[..., int | None]:
 @click.option("--development", is_flag=True, help="Ask nobody for a key. On this machine alone.")
 @click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
 @click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that the server is reached by.")
+@click.option(
+    "--trusted-proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A proxy, or network of them, whose X-Forwarded-For and -Proto are believed.",
+)
 @click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal.")
 @click.option(
     "--log-level",
@@ -167,6 +174,7 @@ def serve(
     development: bool,
     operator_key: bool,
     names: tuple[str, ...],
+    proxies: tuple[str, ...],
     style: str | None,
     log_level: str,
     otel: bool,
@@ -188,6 +196,7 @@ def serve(
         port=port,
         development=development,
         names=frozenset(names),
+        trusted_proxies=frozenset(proxies),
         bounds=bounds,
         spans=otel,
         operator_key=operator_key,

@@ -1,0 +1,19 @@
+"""Names of spaces that the system keeps for itself are for no memory, in process as over a wire."""
+
+import pytest
+
+import elytron
+from elytron_core.errors import PermissionRefused
+from elytron_core.ids import SYSTEM_SPACE
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("name", [SYSTEM_SPACE, "elytron:anything", "ELYTRON:x"])
+async def test_no_memory_has_a_name_of_the_systems(name: str) -> None:
+    async with elytron.open("memory:", space=None) as memory:
+        with pytest.raises(PermissionRefused, match="system"):
+            await memory.add("Ada likes tea.", user_id=name)
+        with pytest.raises(PermissionRefused, match="system"):
+            await memory.recall("tea", user_id=name)
+        assert list(await memory.context.store.spaces(limit=10)) == []
