@@ -1,0 +1,49 @@
+"""How a socket ends: with its key, before anything more is done, and by the code that says why."""
+
+import logging
+import sys
+
+import pytest
+from tests.http_shell.test_websocket import TEA, Doormen, answer, ask, ended, opened, told
+from tests.transports.live import Live
+from websockets.exceptions import ConnectionClosed
+
+from elytron_core import limits
+from elytron_core.contracts.streaming import CloseCode
+from elytron_http_shell.logs import Sparing
+from elytron_http_shell.subscriptions import StreamBounds
+
+pytestmark = pytest.mark.anyio
+
+
+def test_a_revoked_key_is_met_within_two_seconds() -> None:
+    assert limits.STREAM_RECHECK_S * 1000 + limits.ACCESS_CACHE_MS < 2_000
+
+
+async def test_a_revoked_key_does_nothing_more_even_before_it_is_looked_at_again() -> None:
+    keys = Doormen()
+    with Live(authenticator=keys, bounds=StreamBounds(recheck_s=3_600)) as live:
+        async with opened(live) as socket:
+            assert (await answer(socket, "command.write", TEA))["type"] == "event.report"
+            keys.revoked.add("ada")
+            await ask(socket, "command.write", TEA | {"id": "2"})
+            assert (await told(socket))["error"]["code"] == "unauthorized"
+            assert await ended(socket) == CloseCode.UNAUTHORIZED
+            keys.revoked.clear()
+        async with opened(live) as socket:
+            listed = await answer(socket, "command.list")
+            assert len(listed["report"]["items"]) == 1
+
+
+async def test_a_frame_that_is_no_utf8_ends_its_socket_by_the_code_for_that() -> None:
+    with Live(authenticator=Doormen()) as live:
+        async with opened(live) as socket:
+            await socket.send(b"\xff\xfe", text=True)
+            with pytest.raises(ConnectionClosed):
+                await told(socket)
+        assert socket.close_code == 1007
+    record = logging.LogRecord(
+        "uvicorn.error", logging.ERROR, "", 0, "Invalid UTF-8 sequence received from client.", (), sys.exc_info()
+    )
+    assert Sparing().filter(record)
+    assert (record.levelname, record.exc_info) == ("WARNING", None)
