@@ -24,6 +24,7 @@ from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
     from elytron_adapter.shedding import Bounds
+    from elytron_http_shell.serving import Started
 
 
 class ServeReport(Value):
@@ -203,15 +204,7 @@ def serve(
     )
 
     def started(told: Started, protocols: tuple[str, ...]) -> None:
-        report = ServeReport(
-            address=told.address,
-            mode=told.mode,
-            store=_shown(found.store.value),
-            pid=os.getpid(),
-            protocols=protocols,
-            operator_key=told.operator_key,
-        )
-        _ready(out, report, wants_key=operator_key)
+        _ready(out, _report(told, _shown(found.store.value), protocols), wants_key=operator_key)
 
     async def work() -> None:
         async with (
@@ -229,6 +222,17 @@ def serve(
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(work())
     return None
+
+
+def _report(told: "Started", store: str, protocols: tuple[str, ...]) -> ServeReport:
+    return ServeReport(
+        address=told.address,
+        mode=told.mode,
+        store=store,
+        pid=os.getpid(),
+        protocols=protocols,
+        operator_key=told.operator_key,
+    )
 
 
 def _log(style: str | None, level: str) -> None:
