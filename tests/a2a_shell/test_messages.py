@@ -114,6 +114,16 @@ async def test_what_a_peer_proposes_is_judged_recalled_and_projected(server: Ser
         assert asked["payload"]["report"]["hits"][0]["text"] == "The boiler code is 4417."
 
 
+async def test_a_peer_is_shown_nothing_private(server: Served) -> None:
+    async with peer(server) as agent:
+        for name, payload in (
+            ("memory_recall_request", {"query": "boiler code", "limit": 2, "include_private": True}),
+            ("memory_projection_request", {"user_query": "boiler code", "private_context": "allowed"}),
+        ):
+            answer = await agent.send(name, payload)
+            assert (answer["kind"], answer["error_key"]) == ("rejected", "permission_refused")
+
+
 async def test_a_peer_proposes_a_procedure(server: Served) -> None:
     moor = {"name": "moor", "topic": "mooring", "title": "Moor", "summary": "How to moor", "content": "1. Stop."}
     async with peer(server) as agent:

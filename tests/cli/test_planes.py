@@ -22,11 +22,12 @@ def test_what_waits_is_listed_and_decided_on(elytron: CommandLine, store: str, m
     drafts = [{"proposal": proposal, "authority": "user_asserted"} for proposal in (FACT, SKILL, DIARY)]
     file = left(elytron, "c.json", {"candidates": drafts})
     assert elytron("candidates", "propose", file, "--no-json").stdout.count("deferred") == 3
-    page = elytron.json("candidates", "list", "--limit", "2")
-    assert f"more: --cursor {page['next_cursor']}" in elytron("candidates", "list", "--limit", "2", "--no-json").stdout
-    waiting = elytron.json("candidates", "list")["items"]
+    page = elytron.json("candidates", "list", "--limit", "1")
+    assert f"more: --cursor {page['next_cursor']}" in elytron("candidates", "list", "--limit", "1", "--no-json").stdout
+    assert "1 private: --private" in elytron("candidates", "list", "--no-json").stdout
+    waiting = elytron.json("candidates", "list", "--private")["items"]
     ids = {item["draft"]["proposal"]["target"]: item["id"] for item in waiting}
-    told = elytron("candidates", "list", "--no-json").stdout
+    told = elytron("candidates", "list", "--private", "--no-json").stdout
     assert all(word in told for word in ("Brew tea", "monday"))
     assert elytron.json("candidates", "accept", ids["long_term"], "--dry-run")["changed"] is False
     assert "became" in elytron("candidates", "accept", ids["long_term"], "--no-json").stdout

@@ -234,3 +234,33 @@ async def test_the_reference_servers_nine_tools_keep_a_graph(memory: elytron.Mem
         assert (await called(client, "delete_relations", relations=[sails]))["count"] == 1
         assert (await called(client, "delete_entities", entityNames=["Seagull"]))["count"] == 2
         assert [one["name"] for one in (await called(client, "read_graph"))["entities"]] == ["Ada"]
+
+
+async def test_a_model_is_shown_private_memories_only_where_its_host_wants_that(memory: elytron.MemoryRuntime) -> None:
+    draft = elytron.FactDraft.model_validate(
+        {"topic": "scar", "content": "from the kiln", "privacy": "private", "authority": "user_asserted"}
+    )
+    write = elytron.LongTermExtraction(facts=(draft,))
+    (fact,) = (await memory.write(elytron.MemoryWriteRequest(write=write))).ids
+    every = frozenset({ToolSet.ALL})
+    asking: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("memory_recall", {"query": "kiln", "include_private": True}),
+        ("memory_list", {"include_private": True}),
+        ("memory_get", {"id": fact, "include_private": True}),
+        ("memory_history", {"id": fact, "include_private": True}),
+        ("memory_list_candidates", {"include_private": True}),
+        ("memory_project", {"user_query": "kiln", "private_context": "allowed"}),
+        ("memory_read_garden", {"audience": "owner"}),
+        ("memory_replay_transcript", {"view": "raw_owner_only"}),
+    )
+    async with Client(mcp_server(memory, sets=every)) as client:
+        assert (await called(client, "memory_recall", query="kiln"))["hits"] == []
+        for name, arguments in asking:
+            result = await client.call_tool(name, arguments)
+            assert result.is_error, name
+            assert (result.meta or {})[ERROR]["key"] == "permission_refused"
+    async with Client(mcp_server(memory, sets=every, is_private=True)) as client:
+        for name, arguments in asking:
+            await called(client, name, **arguments)
+        found = await called(client, "memory_recall", query="kiln", include_private=True)
+        assert [hit["id"] for hit in found["hits"]] == [fact]

@@ -115,7 +115,11 @@ async def test_private_documents_wait_and_souls_are_handed_over(memory: elytron.
     assert [item.state for item in listed.items] == [CandidateState.HANDED_OFF]
     taken = await resolve(memory, listed.items[0].id)
     assert (taken.changed, taken.became) == (True, None)
-    (kept,) = (await memory.list_candidates(elytron.CandidateListRequest(targets=(Target.PRIVATE_GARDEN,)))).items
+    (kept,) = (
+        await memory.list_candidates(
+            elytron.CandidateListRequest(targets=(Target.PRIVATE_GARDEN,), include_private=True)
+        )
+    ).items
     planted = await resolve(memory, kept.id)
     assert planted.became is not None
     garden = await memory.read_garden(elytron.GardenRequest(audience=elytron.GardenAudience.OWNER))

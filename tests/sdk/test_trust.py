@@ -19,6 +19,7 @@ from elytron import (
     TurnDraft,
 )
 from elytron_core import limits
+from elytron_core.contracts.control import Hidden
 from elytron_core.contracts.governing import CandidatesWrite
 from elytron_core.contracts.projecting import SectionName
 from elytron_core.contracts.writing import FactDraft, Outcome
@@ -59,7 +60,7 @@ async def test_a_hit_says_how_far_it_may_be_relied_on(memory: MemoryRuntime) -> 
     await tell(memory, Message(role=Role.TOOL, text="The harbour is open.", authority=observed))
     page = Message(role=Role.TOOL, text="The harbour is shut, says a page.", authority=observed)
     await tell(memory, page, external_content_used=True)
-    found = {item.text: item.trust for item in (await memory.list(MemoryListRequest())).items}
+    found = {item.text: item.trust for item in (await memory.list(MemoryListRequest(hidden=Hidden.LISTED))).items}
     assert found == {
         "The harbour opens at six.": Trust.VOUCHED,
         "The harbour may open at seven.": Trust.DRAWN,

@@ -109,6 +109,7 @@ class Bridge:
             payload=payload,
             idempotency_key=key,
             source=_PEER,
+            may_disclose=False,
         )
 
     async def _capable(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:

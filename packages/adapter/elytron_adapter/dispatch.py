@@ -18,6 +18,8 @@ from elytron_core.model import Value
 
 logger = logging.getLogger(__name__)
 
+_PRIVATE = "private memories are not shown to models here: the server's operator allows it with --mcp-private"
+
 
 class Dispatcher:
     """Answers envelopes from one runtime, which its opener closes. Many calls may run at once."""
@@ -55,6 +57,8 @@ class Dispatcher:
     async def _answer(self, envelope: Envelope) -> Response:
         operation = by_name(envelope.operation)
         request = within(envelope.auth, await _request(operation, envelope.payload))
+        if not envelope.may_disclose and operation.asks_private(request):
+            raise PermissionRefused(_PRIVATE)
         refusal = self._policy(envelope, operation, request)
         if refusal is not None:
             raise PermissionRefused(refusal)

@@ -62,6 +62,7 @@ class Entrance:
         versions: tuple[str, ...] = (),
         source: Source | None = None,
         kind: AuthKind = AuthKind.BEARER,
+        may_disclose: bool = True,
     ) -> Response:
         """Return the answer to one call of `principal`; whatever went wrong comes back as Rejected."""
         try:
@@ -74,6 +75,7 @@ class Entrance:
                 idempotency_key=idempotency_key,
                 audit_id=audit_id,
                 versions=versions,
+                may_disclose=may_disclose,
                 payload=payload,
             )
             async with self.shedding.place(principal):

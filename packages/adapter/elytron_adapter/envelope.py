@@ -81,6 +81,8 @@ class Envelope(Request):
     audit_id: Name | None = None
     versions: tuple[str, ...] = ()
     """One of these must be the version of what is changed; "*": any. None: that is not asked."""
+    may_disclose: bool = True
+    """Whether private memories are shown; not to a model, unless its host wants that."""
     payload: bytes | Value = b"{}"
 
 

@@ -28,6 +28,8 @@ class Wanted:
     quota_messages: int | None = None
     quota_bytes: int | None = None
     tools: frozenset[ToolSet] = DEFAULT_SETS
+    mcp_private: bool = False
+    """Whether what calls over MCP may ask for private memories."""
     public_url: str | None = None
     work: bool = False
 
@@ -97,6 +99,10 @@ class _Spoken:
 
 
 def _spoken(wanted: Wanted) -> tuple[_Spoken, ...]:
-    mcp = (_Spoken("mcp", "mcp_server", mcp_surfaces(wanted.tools)),) if speaks_mcp() else ()
+    mcp = (
+        (_Spoken("mcp", "mcp_server", mcp_surfaces(wanted.tools, is_private=wanted.mcp_private)),)
+        if speaks_mcp()
+        else ()
+    )
     a2a = (_Spoken("a2a", "a2a_bridge", a2a_surfaces(wanted.public_url)),) if speaks_a2a() else ()
     return (*mcp, *a2a)

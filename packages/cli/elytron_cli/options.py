@@ -103,6 +103,11 @@ def asking(body: Body) -> Body:
     return click.option("--yes", is_flag=True, help="Do not ask at a terminal.")(body)
 
 
+def disclosing(body: Body) -> Body:
+    """Give a command that reads memories `--private`."""
+    return click.option("--private", "include_private", is_flag=True, help="Also private memories.")(body)
+
+
 def in_conversation(body: Body) -> Body:
     """Give a command the options that name a conversation."""
     body = click.option("--channel", metavar="NAME", help="The channel of the conversation.")(body)

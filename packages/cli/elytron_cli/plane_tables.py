@@ -21,6 +21,8 @@ def candidates_listed(console: "Console", report: CandidateListReport, /) -> Non
     rows = [(_candidate(one), one.id) for one in report.items]
     table = known_by_id(console, ("state", "for", "on whose word", "what"), rows)
     console.print(table if rows else "no candidates")
+    if report.withheld:
+        console.print(f"{report.withheld} private: --private")
     if report.next_cursor is not None:
         console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
 

@@ -46,13 +46,13 @@ def speaks_a2a() -> bool:
     return find_spec("a2a") is not None
 
 
-def mcp_surfaces(sets: frozenset[ToolSet], /) -> "Family":
+def mcp_surfaces(sets: frozenset[ToolSet], /, *, is_private: bool = False) -> "Family":
     """Return the family that speaks MCP over streamable HTTP, with the tools of `sets`."""
     from elytron_http_shell.bodies import strictly
     from elytron_http_shell.doors import Access, Surface, Told
 
     def family(entrance: "Entrance") -> "Iterable[Surface]":
-        served = mcp_app(entrance, sets=sets)
+        served = mcp_app(entrance, sets=sets, is_private=is_private)
         limit = entrance.dispatcher.runtime.context.profile.budget.http_body_bytes
         app = strictly(served.app, limit=limit, require=require_message)
         told = Told(

@@ -22,9 +22,16 @@ if TYPE_CHECKING:
 
 
 def mcp_server(
-    memory: MemoryRuntime, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_operator: bool = False
+    memory: MemoryRuntime,
+    /,
+    *,
+    sets: frozenset[ToolSet] = DEFAULT_SETS,
+    is_operator: bool = False,
+    is_private: bool = False,
 ) -> "Server[Any]":
     """Return the SDK's server over `memory` for one local user: his space, and with `is_operator` the machine's too.
+
+    With `is_private`, the model may ask for private memories.
 
     Raises MissingExtra without the extra "mcp".
     """
@@ -32,14 +39,19 @@ def mcp_server(
     space = memory.scope.space if memory.scope is not None and not is_operator else None
     local = Principal("local", kind, space)
     entrance = Entrance(Dispatcher(memory), authenticator=Development())
-    return _shell(entrance, sets=sets, who=_always(local), kind=AuthKind.LOCAL).server()
+    return _shell(entrance, sets=sets, who=_always(local), kind=AuthKind.LOCAL, is_private=is_private).server()
 
 
 async def serve_stdio(
-    memory: MemoryRuntime, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_operator: bool = False
+    memory: MemoryRuntime,
+    /,
+    *,
+    sets: frozenset[ToolSet] = DEFAULT_SETS,
+    is_operator: bool = False,
+    is_private: bool = False,
 ) -> None:
     """Answer on stdin and stdout until the host hangs up or a signal ends it; only the protocol is printed."""
-    server = mcp_server(memory, sets=sets, is_operator=is_operator)
+    server = mcp_server(memory, sets=sets, is_operator=is_operator, is_private=is_private)
     from mcp.server.stdio import stdio_server
     from mcp.shared.message import SessionMessage
 
@@ -61,13 +73,13 @@ class McpApp:
     running: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def mcp_app(entrance: Entrance, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS) -> McpApp:
+def mcp_app(entrance: Entrance, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_private: bool = False) -> McpApp:
     """Return the application that answers from `entrance`, each caller as the principal in the scope's state.
 
     Host and origin are for the server around it to judge. No session is kept: each call proves who makes it. Raises
     MissingExtra without the extra "mcp".
     """
-    shell = _shell(entrance, sets=sets, who=_principal, kind=AuthKind.BEARER)
+    shell = _shell(entrance, sets=sets, who=_principal, kind=AuthKind.BEARER, is_private=is_private)
     from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 
     manager = StreamableHTTPSessionManager(app=shell.server(), stateless=True, json_response=True)
@@ -90,12 +102,12 @@ def require_message(sent: Json, /) -> None:
         raise InvalidInput(field="body", problem="is no JSON-RPC message") from None
 
 
-def _shell(entrance: Entrance, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind) -> Any:
+def _shell(entrance: Entrance, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind, is_private: bool) -> Any:
     try:
         from elytron_mcp_shell.serving import Shell
     except ImportError as error:
         raise MissingExtra(extra="mcp", purpose="the MCP server") from error
-    return Shell(entrance, sets=sets, who=who, kind=kind)
+    return Shell(entrance, sets=sets, who=who, kind=kind, is_private=is_private)
 
 
 def _always(principal: Principal) -> Callable[[Any], Principal]:

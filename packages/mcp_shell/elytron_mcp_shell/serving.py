@@ -43,13 +43,19 @@ ERROR = "elytron/error"
 
 
 class Shell:
-    """Answers MCP requests from an entrance. `who` says whose a request is."""
+    """Answers MCP requests from an entrance.
 
-    def __init__(self, entrance: Entrance, /, *, sets: frozenset[ToolSet], who: Who, kind: AuthKind) -> None:
+    `who` says whose a request is, `is_private` whether it may ask for private memories.
+    """
+
+    def __init__(
+        self, entrance: Entrance, /, *, sets: frozenset[ToolSet], who: Who, kind: AuthKind, is_private: bool = False
+    ) -> None:
         self._entrance = entrance
         self._sets = sets
         self._who = who
         self._kind = kind
+        self._is_private = is_private
         plain = [
             *(everyday_tools() if {ToolSet.CORE, ToolSet.ALL} & sets else ()),
             *(mem0_tools() if ToolSet.MEM0 in sets else ()),
@@ -137,6 +143,7 @@ class Shell:
             idempotency_key=_key(context),
             source=Source(kind=SourceKind.AGENT),
             kind=self._kind,
+            may_disclose=self._is_private,
         )
         match answer:
             case Accepted(report=report) | Duplicated(report=report) | Queued(report=report):

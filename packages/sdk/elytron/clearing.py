@@ -29,7 +29,13 @@ async def delete_all(
     derived: list[str] = []
     sequence = 0
     while True:
-        listing = MemoryListRequest(scope=scope, limit=limits.WRITES_PER_REQUEST, filters=filters, hidden=Hidden.LISTED)
+        listing = MemoryListRequest(
+            scope=scope,
+            limit=limits.WRITES_PER_REQUEST,
+            filters=filters,
+            hidden=Hidden.LISTED,
+            include_private=True,
+        )
         page = await memory.operate(listing, MemoryListReport)
         if not page.items:
             break

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from elytron.aliases import meant
 from elytron.context import OperationContext
+from elytron.disclosure import is_private
 from elytron.filtering import fact_passes, kept_passes, message_passes, skill_passes
 from elytron.gathering import Placed
 from elytron.keeping import KeptMemory
@@ -21,6 +22,7 @@ async def absences(
     /,
     *,
     filters: RecallFilters,
+    include_private: bool,
     order: Sequence[Placed],
     page: Sequence[RecallHit],
     shown: Sequence[RecallHit],
@@ -33,7 +35,7 @@ async def absences(
     for memory_id in ids:
         place, item = places.get(memory_id, (None, None))
         if place is None or item is None:
-            absence = await _unplaced(ctx, scope, memory_id, filters)
+            absence = await _unplaced(ctx, scope, memory_id, filters, include_private=include_private)
             found.append(WhyNot(id=memory_id, absence=absence))
             continue
         if memory_id in on_show:
@@ -47,9 +49,13 @@ async def absences(
     return tuple(found)
 
 
-async def _unplaced(ctx: OperationContext, scope: Scope, memory_id: str, filters: RecallFilters) -> Absence:
+async def _unplaced(
+    ctx: OperationContext, scope: Scope, memory_id: str, filters: RecallFilters, *, include_private: bool
+) -> Absence:
     memory = await find(ctx, scope, memory_id)
     if memory is None or (isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)):
+        return Absence.UNKNOWN
+    if is_private(memory) and not include_private:
         return Absence.UNKNOWN
     now = ctx.clock.now()
     if isinstance(memory, FactMemory) and not memory.fact.counts_in((await meant(ctx, scope)).key):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from elytron.aliases import meant
 from elytron.closer import CLOSER, looked_closer
 from elytron.context import OperationContext
+from elytron.disclosure import SHOWN
 from elytron.embedding.passing import nudge
 from elytron.hits import fact_hit, skill_hit, with_newer
 from elytron.judging import UNJUDGED, Judged, judged, nearest_of
@@ -80,6 +81,7 @@ async def gather(
     limit: int,
     diversity: Diversity = Diversity.AUTO,
     depth: int = 0,
+    include_private: bool = False,
 ) -> Gathered:
     """Return the best `limit` hits for `query`, fewer where fewer answer; with `depth`, the order of so many too."""
     record = await ctx.spaces.find(scope.space)
@@ -93,14 +95,13 @@ async def gather(
     key = conversation.key if conversation.is_trusted else None
     question = _anchored(index, query_types.read(query, now), filters, now, key)
     use, vector = await ctx.encoders.asked(record, index, question.text)
-    if unembedded := index.unembedded(index.compared) if use is not VectorUse.NONE else 0:
-        nudge(ctx, scope.space)
+    unembedded = _unembedded(ctx, scope, index, use)
     searches = {
         plane: asked_of_index(
             question,
             vector,
             limit=_wanted(plane, max(limit, depth)),
-            filters=index_filters(filters, plane, now, key),
+            filters=index_filters(filters, plane, now, key, include_private=include_private),
             diversity=diversity,
             now=now,
         )
@@ -130,6 +131,14 @@ async def gather(
         unembedded=unembedded,
         judged=judged(index, query, found, has_hits=bool(hits)),
     )
+
+
+def _unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, use: VectorUse) -> int:
+    """Return how many units have no vector yet, and have those made."""
+    count = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
+    if count:
+        nudge(ctx, scope.space)
+    return count
 
 
 def _planes(index: SpaceIndex, filters: RecallFilters, key: ConversationKey | None) -> list[Plane]:
@@ -203,7 +212,9 @@ def _order(item: Ranked) -> tuple[float, int, str, int]:
     return -score, -at, key, part
 
 
-def index_filters(filters: RecallFilters, plane: Plane, now: Instant, key: ConversationKey | None, /) -> Filters:
+def index_filters(
+    filters: RecallFilters, plane: Plane, now: Instant, key: ConversationKey | None, /, *, include_private: bool = False
+) -> Filters:
     """Return what the index is to let through: `filters` for one plane, else what holds and is believed now.
 
     `key` is the conversation that it is for, None where it cannot be trusted.
@@ -221,6 +232,7 @@ def index_filters(filters: RecallFilters, plane: Plane, now: Instant, key: Conve
         ("authority", filters.authorities),
         ("confidence", filters.confidences),
         ("home", homes if plane is Plane.LONG_TERM else ()),
+        ("privacy", SHOWN if plane is Plane.LONG_TERM and not include_private else ()),
     )
     return Filters(
         planes=(plane,),

@@ -12,7 +12,7 @@ from elytron_core.rounding import six
 
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
 _TURN_HITS = Vouched(RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata")
-_FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach", "trust")
+_FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach", "trust", "privacy")
 
 
 def turn_hit(
@@ -61,6 +61,7 @@ def fact_hit(fact: long_term.Fact, /, *, score: float = 0.0, signals: Mapping[st
         kind=fact.kind,
         reach=fact.reach,
         trust=fact.trust,
+        privacy=fact.privacy,
         citations=fact.citations,
         signals={name: float(value) for name, value in (signals or {}).items()},
     )

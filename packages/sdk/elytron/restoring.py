@@ -299,7 +299,7 @@ def _draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
     messages = tuple(
         message.model_copy(update={"at": transcript.said_at(turn, message)})
         for part, message in enumerate(turn.messages)
-        if turn.is_recallable(part)
+        if turn.is_kept(part)
     )
     if not messages:
         return None

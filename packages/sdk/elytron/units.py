@@ -141,6 +141,7 @@ def _fact_unit(
             ("kind", fact.kind),
             ("authority", fact.authority),
             ("confidence", fact.confidence),
+            ("privacy", fact.privacy),
             ("home", home_of(fact.home)),
         ),
         valid_from=fact.valid_from or 0,

@@ -8,7 +8,7 @@ from rich_click import RichCommand, RichGroup
 from elytron_cli import plane_tables
 from elytron_cli.commands.writing import conversation_scope
 from elytron_cli.files import read_value
-from elytron_cli.options import common, in_conversation, limited
+from elytron_cli.options import common, disclosing, in_conversation, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -43,11 +43,21 @@ def candidates() -> None:
 @click.option("--target", "targets", multiple=True, type=_TARGETS, help="Only for that plane; may be repeated.")
 @limited("How many.")
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+@disclosing
 @common
-def list_candidates(*, states: tuple[str, ...], targets: tuple[str, ...], limit: int, cursor: str | None) -> int | None:
+def list_candidates(
+    *, states: tuple[str, ...], targets: tuple[str, ...], limit: int, cursor: str | None, include_private: bool
+) -> int | None:
     """List candidates, oldest first."""
     wanted = {"states": tuple(map(CandidateState, states))} if states else {}
-    request = valid(CandidateListRequest, targets=tuple(map(Target, targets)), limit=limit, cursor=cursor, **wanted)
+    request = valid(
+        CandidateListRequest,
+        targets=tuple(map(Target, targets)),
+        limit=limit,
+        cursor=cursor,
+        include_private=include_private,
+        **wanted,
+    )
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, CandidateListReport)

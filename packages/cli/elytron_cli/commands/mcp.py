@@ -29,9 +29,10 @@ _tools = click.option(
 @click.group("mcp", cls=RichGroup, invoke_without_command=True)
 @_tools
 @click.option("--operator", is_flag=True, help="Show an operator's tools too, over every space of the store.")
+@click.option("--mcp-private", is_flag=True, help="Let the host's model ask for private memories.")
 @common
 @click.pass_context
-def mcp(context: click.Context, *, sets: tuple[str, ...], operator: bool) -> None:
+def mcp(context: click.Context, *, sets: tuple[str, ...], operator: bool, mcp_private: bool) -> None:
     """Serve the space to an MCP host on stdin and stdout, until the host hangs up.
 
     Hosts start this themselves: `elytron mcp config --host NAME` prints what to paste into one.
@@ -44,7 +45,8 @@ def mcp(context: click.Context, *, sets: tuple[str, ...], operator: bool) -> Non
         async with opened(found, when_missing=WhenMissing.MAKE) as session:
             require_entry(session.runtime.context, "mcp_server")
             session.runtime.context.entries.add("mcp_server")
-            await serve_stdio(session.runtime, sets=frozenset(map(ToolSet, sets)), is_operator=operator)
+            shown = frozenset(map(ToolSet, sets))
+            await serve_stdio(session.runtime, sets=shown, is_operator=operator, is_private=mcp_private)
 
     asyncio.run(work())
 

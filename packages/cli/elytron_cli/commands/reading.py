@@ -4,7 +4,7 @@ import click
 
 from elytron_cli import tables
 from elytron_cli.filters import filtered
-from elytron_cli.options import command, common, limited
+from elytron_cli.options import command, common, disclosing, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -22,10 +22,11 @@ from elytron_core.contracts.recalling import RecallFilters, RecallHit
 
 @command("get")
 @click.argument("memory")
+@disclosing
 @common
-def get(*, memory: str) -> int | None:
+def get(*, memory: str, include_private: bool) -> int | None:
     """Show the memory with the id MEMORY."""
-    request = MemoryGetRequest(id=memory)
+    request = MemoryGetRequest(id=memory, include_private=include_private)
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, RecallHit)
@@ -39,6 +40,7 @@ def get(*, memory: str) -> int | None:
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
 @click.option("--hidden", is_flag=True, help="Also what was forgotten, put away, replaced or retired.")
 @click.option("--latest", is_flag=True, help="What was stored last comes first; one page.")
+@disclosing
 @filtered
 @common
 def list_memories(
@@ -47,12 +49,15 @@ def list_memories(
     cursor: str | None,
     hidden: bool,
     latest: bool,
+    include_private: bool,
     filters: RecallFilters,
 ) -> int | None:
     """List memories in the order in which they were stored."""
     which = Hidden.LISTED if hidden else Hidden.LEFT_OUT
     order = ListOrder.LATEST if latest else ListOrder.STORED
-    request = MemoryListRequest(limit=limit, cursor=cursor, filters=filters, hidden=which, order=order)
+    request = MemoryListRequest(
+        limit=limit, cursor=cursor, filters=filters, hidden=which, order=order, include_private=include_private
+    )
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemoryListReport)
@@ -63,10 +68,11 @@ def list_memories(
 
 @command("history")
 @click.argument("memory")
+@disclosing
 @common
-def history(*, memory: str) -> int | None:
+def history(*, memory: str, include_private: bool) -> int | None:
     """Show what happened to the memory with the id MEMORY, oldest first."""
-    request = MemoryHistoryRequest(id=memory)
+    request = MemoryHistoryRequest(id=memory, include_private=include_private)
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemoryHistoryReport)

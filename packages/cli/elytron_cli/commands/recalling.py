@@ -8,12 +8,12 @@ import click
 from elytron.conditions import where_from
 from elytron_cli import recall_tables, tables
 from elytron_cli.filters import filtered
-from elytron_cli.options import command, common, limited
+from elytron_cli.options import command, common, disclosing, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
 from elytron_core import limits, strict_json
-from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, Pressure
+from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, Pressure, PrivateContext
 from elytron_core.contracts.recalling import Diversity, MemoryRecallReport, MemoryRecallRequest, RecallFilters
 from elytron_core.errors import InvalidInput
 
@@ -40,6 +40,7 @@ from elytron_core.errors import InvalidInput
 )
 @click.option("--where", metavar="JSON", help='Conditions on metadata, such as {"team": "red", "size": {"gte": 3}}.')
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+@disclosing
 @filtered
 @common
 def recall(
@@ -53,6 +54,7 @@ def recall(
     diversity: str,
     where: str | None,
     cursor: str | None,
+    include_private: bool,
     filters: RecallFilters,
 ) -> int | None:
     """Find what answers QUERY, best first."""
@@ -67,6 +69,7 @@ def recall(
         diversity=Diversity(diversity),
         neighbours=neighbours,
         why_not=why_not,
+        include_private=include_private,
     )
 
     async def work(session: Session, out: Output) -> None:
@@ -92,6 +95,7 @@ def recall(
     show_default=True,
     help="How short the host is of room.",
 )
+@disclosing
 @filtered
 @common
 def project(
@@ -99,11 +103,16 @@ def project(
     query: str,
     max_chars: int,
     pressure: str,
+    include_private: bool,
     filters: RecallFilters,
 ) -> int | None:
     """Show the block that a model would see for QUERY, and how its budget was used."""
     request = MemoryProjectionRequest(
-        user_query=query, system_max_len=max_chars, pressure=Pressure(pressure), filters=filters
+        user_query=query,
+        system_max_len=max_chars,
+        pressure=Pressure(pressure),
+        filters=filters,
+        private_context=PrivateContext.ALLOWED if include_private else PrivateContext.WITHHELD,
     )
 
     async def work(session: Session, out: Output) -> None:

@@ -63,6 +63,7 @@ _BESIDE = (
         show_default=True,
         help="Which tools MCP shows; may be repeated.",
     ),
+    click.option("--mcp-private", is_flag=True, help="Let what calls over MCP ask for private memories."),
     click.option(
         "--public-url", metavar="URL", help="Where others reach the server, for its A2A card; behind a proxy."
     ),
@@ -85,6 +86,7 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
         hosts: tuple[str, ...],
         folders: tuple[Path, ...],
         tools: tuple[str, ...],
+        mcp_private: bool,
         public_url: str | None,
         quota_messages: int | None,
         quota_bytes: int | None,
@@ -100,6 +102,7 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
             quota_messages=quota_messages,
             quota_bytes=quota_bytes,
             tools=frozenset(map(ToolSet, tools)),
+            mcp_private=mcp_private,
             public_url=public_url,
             work=work,
         )

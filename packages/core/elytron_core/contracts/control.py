@@ -19,6 +19,8 @@ class MemoryGetRequest(ScopedRequest):
     """Read one memory by its id."""
 
     id: MemoryId
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
 
 
 class Hidden(StrEnum):
@@ -45,6 +47,8 @@ class MemoryListRequest(ScopedRequest):
     cursor: Cursor | None = None
     filters: RecallFilters = RecallFilters()
     hidden: Hidden = Hidden.LEFT_OUT
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
     order: ListOrder = ListOrder.STORED
 
 
@@ -89,6 +93,8 @@ class MemoryHistoryRequest(ScopedRequest):
     """Read what happened to one memory, oldest first; for a fact, the whole history of its slot."""
 
     id: MemoryId
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
 
 
 class MemoryHistoryReport(Value):

@@ -30,6 +30,8 @@ class CandidateListRequest(ScopedRequest):
         candidates.CandidateState.HANDED_OFF,
     )
     targets: Annotated[tuple[candidates.Target, ...], Field(max_length=limits.TAGS)] = ()
+    include_private: bool = False
+    """Also private ones, and private documents. A model is never given it, unless the server was started so."""
     limit: PageLimit = 100
     cursor: Cursor | None = None
 
@@ -39,6 +41,8 @@ class CandidateListReport(Value):
 
     space: str
     items: tuple[candidates.Candidate, ...]
+    withheld: int = 0
+    """Private ones that were left out of this page."""
     next_cursor: str | None = None
     has_more: bool = False
 

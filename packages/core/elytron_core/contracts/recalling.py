@@ -94,6 +94,8 @@ class MemoryRecallRequest(ScopedRequest):
     """Ids of memories of which the report is to say why they are not among the hits."""
     tool_registry_refs: RegistryRefs = ()
     """The host's tool registries that hints are asked for; without any, all that the space knows."""
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
 
 
 class RecallOutcome(StrEnum):
@@ -196,6 +198,8 @@ class RecallHit(Value):
     """Where a fact counts; None for what is no fact."""
     trust: Trust | None = None
     """How far it may be relied on, by where it came from; None for what nobody asks that of."""
+    privacy: long_term.Privacy | None = None
+    """Who may be shown it; None for what is no fact."""
     tags: tuple[str, ...] = ()
     metadata: transcript.Metadata = {}
     citations: tuple[str, ...] = ()

@@ -152,7 +152,11 @@ class Turn(Value):
     """What the write that brought the turn called its conversation, where the head did not say so yet."""
 
     def is_recallable(self, part: int, /) -> bool:
-        """Tell whether a message may be recalled: neither hidden, nor gone, nor restricted, nor in a turn put away."""
+        """Tell whether a message may be recalled: it is kept, and no instruction of the system."""
+        return self.messages[part].role is not Role.SYSTEM and self.is_kept(part)
+
+    def is_kept(self, part: int, /) -> bool:
+        """Tell whether a message stands: neither hidden, nor gone, nor restricted, nor in a turn put away."""
         return (
             self.lifecycle is Lifecycle.ACTIVE
             and part not in self.forgotten

@@ -7,6 +7,7 @@ from elytron.faces.embedding import EmbeddingFace
 from elytron.faces.everyday import EverydayFace
 from elytron.faces.governing import GoverningFace
 from elytron.faces.maintaining import MaintainingFace
+from elytron.faces.mem0 import Mem0Face
 from elytron.faces.platform import PlatformFace
 from elytron.faces.skills import SkillsFace
 from elytron.faces.tools import ToolsFace
@@ -14,7 +15,7 @@ from elytron.faces.transcript import TranscriptFace
 
 
 class MemoryFace(
-    EverydayFace, GoverningFace, EmbeddingFace, TranscriptFace, PlatformFace, SkillsFace, ToolsFace, MaintainingFace
+    Mem0Face, GoverningFace, EmbeddingFace, TranscriptFace, PlatformFace, SkillsFace, ToolsFace, MaintainingFace
 ):
     """Every call of a memory, wherever it runs. Leaving the block closes it."""
 
@@ -32,6 +33,7 @@ __all__ = [
     "EverydayFace",
     "GoverningFace",
     "MaintainingFace",
+    "Mem0Face",
     "MemoryFace",
     "PlatformFace",
     "SkillsFace",

@@ -1,11 +1,10 @@
-"""The everyday calls: the typed request, or plain values, and the names that mem0's users know."""
+"""The everyday calls: the typed request, or plain values."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
 from elytron import given, plain
-from elytron.clearing import delete_all
 from elytron.faces.face import Face
 from elytron_core import limits
 from elytron_core.contracts import control, erasures, inspecting, moving, projecting, recalling, writing
@@ -49,6 +48,7 @@ class EverydayFace(Face):
         diversity: recalling.Diversity = recalling.Diversity.AUTO,
         neighbours: int = 0,
         why_not: Sequence[str] = (),
+        include_private: bool = False,
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
@@ -69,6 +69,7 @@ class EverydayFace(Face):
                 diversity=diversity,
                 neighbours=neighbours,
                 why_not=given.texts(why_not, field="why_not"),
+                include_private=include_private,
             )
         return await self.operate(query, recalling.MemoryRecallReport)
 
@@ -97,11 +98,12 @@ class EverydayFace(Face):
         return await self.operate(query, projecting.MemoryProjectionReport)
 
     async def get(
-        self, memory_id: str | control.MemoryGetRequest, *, user_id: str | None = None
+        self, memory_id: str | control.MemoryGetRequest, *, include_private: bool = False, user_id: str | None = None
     ) -> recalling.RecallHit:
         """Read one memory by its id. Raises NotFound."""
         if isinstance(memory_id, str):
-            memory_id = control.MemoryGetRequest(scope=plain.scope_of(self.scope, user_id=user_id), id=memory_id)
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            memory_id = control.MemoryGetRequest(scope=scope, id=memory_id, include_private=include_private)
         return await self.operate(memory_id, recalling.RecallHit)
 
     async def list(
@@ -113,6 +115,7 @@ class EverydayFace(Face):
         cursor: str | None = None,
         filters: recalling.RecallFilters | Mapping[str, Any] | None = None,
         hidden: control.Hidden = control.Hidden.LEFT_OUT,
+        include_private: bool = False,
         user_id: str | None = None,
     ) -> control.MemoryListReport:
         """Read memories a page at a time."""
@@ -125,31 +128,21 @@ class EverydayFace(Face):
                 cursor=cursor,
                 filters=narrowed,
                 hidden=given.word(control.Hidden, hidden, field="hidden"),
+                include_private=include_private,
             )
         return await self.operate(request, control.MemoryListReport)
 
-    async def get_all(
-        self,
-        *,
-        limit: int = 100,
-        top_k: int | None = None,
-        cursor: str | None = None,
-        filters: recalling.RecallFilters | Mapping[str, Any] | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-    ) -> control.MemoryListReport:
-        """Read memories a page at a time, by mem0's name."""
-        user_id, narrowed = plain.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-        most = limit if top_k is None else top_k
-        return await self.list(limit=most, cursor=cursor, filters=narrowed, user_id=user_id)
-
     async def history(
-        self, memory_id: str | control.MemoryHistoryRequest, *, user_id: str | None = None
+        self,
+        memory_id: str | control.MemoryHistoryRequest,
+        *,
+        include_private: bool = False,
+        user_id: str | None = None,
     ) -> control.MemoryHistoryReport:
         """Read what happened to a memory, oldest first. Raises NotFound."""
         if isinstance(memory_id, str):
-            memory_id = control.MemoryHistoryRequest(scope=plain.scope_of(self.scope, user_id=user_id), id=memory_id)
+            scope = plain.scope_of(self.scope, user_id=user_id)
+            memory_id = control.MemoryHistoryRequest(scope=scope, id=memory_id, include_private=include_private)
         return await self.operate(memory_id, control.MemoryHistoryReport)
 
     async def forget(
@@ -201,17 +194,6 @@ class EverydayFace(Face):
             ids = given.ids(memories)
             memories = control.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
         return await self.operate(memories, control.MemoryControlReport)
-
-    async def delete(self, memory_id: str, *, user_id: str | None = None) -> control.MemoryControlReport:
-        """Erase one memory, by mem0's name. Raises NotFound."""
-        await self.get(memory_id, user_id=user_id)
-        return await self.erase(memory_id, user_id=user_id)
-
-    async def delete_all(
-        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> control.MemoryControlReport:
-        """Erase a user's space, or an agent's or run's part of it, by mem0's name. Raises ScopeMissing without any."""
-        return await delete_all(self, user_id=user_id, agent_id=agent_id, run_id=run_id)
 
     async def inspect(
         self,

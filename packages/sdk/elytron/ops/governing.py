@@ -2,6 +2,7 @@
 
 from elytron.context import OperationContext
 from elytron.deriving import Resting, link_written, unlink_left
+from elytron.disclosure import is_private_candidate
 from elytron.keeping import place_of
 from elytron.records import Changes
 from elytron.text_admission import admitting
@@ -41,6 +42,7 @@ async def list_candidates(ctx: OperationContext, request: CandidateListRequest, 
     if request.cursor is not None and not _is_key(request.cursor):
         raise InvalidInput(field="cursor", problem="is not one that a list report gave")
     items: list[Candidate] = []
+    withheld = 0
     after, last = request.cursor or "", ""
     while documents := await ctx.store.scan(scope.space, candidates.CANDIDATES, after=after, limit=limits.PAGE_MAX):
         for document in documents:
@@ -50,11 +52,16 @@ async def list_candidates(ctx: OperationContext, request: CandidateListRequest, 
                 continue
             if request.targets and candidate.draft.proposal.target not in request.targets:
                 continue
+            if not request.include_private and is_private_candidate(candidate):
+                withheld += 1
+                continue
             if len(items) == request.limit:
-                return CandidateListReport(space=scope.space, items=tuple(items), next_cursor=last, has_more=True)
+                return CandidateListReport(
+                    space=scope.space, items=tuple(items), withheld=withheld, next_cursor=last, has_more=True
+                )
             items.append(candidate)
             last = after
-    return CandidateListReport(space=scope.space, items=tuple(items))
+    return CandidateListReport(space=scope.space, items=tuple(items), withheld=withheld)
 
 
 @admitting

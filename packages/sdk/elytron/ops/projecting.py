@@ -51,7 +51,7 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
     max_len, by_bound = _bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting(max_len)
     limit = _gathered(wanted, request.recent_messages_limit + len(facts))
-    gathered = await gather(ctx, scope, request.user_query, request.filters, limit=limit)
+    gathered = await gather(ctx, scope, request.user_query, request.filters, limit=limit, include_private=True)
     within = conversation.within(scope)
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)

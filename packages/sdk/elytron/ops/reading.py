@@ -6,6 +6,7 @@ from typing import assert_never
 
 from elytron.audit import trails, with_trail
 from elytron.context import OperationContext
+from elytron.disclosure import may_disclose, require_disclosed
 from elytron.filtering import (
     fact_is_meant,
     fact_passes,
@@ -67,10 +68,9 @@ _CURSOR_NUMBER = re.compile(r"[0-9]{1,16}")
 
 
 async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
-    """Return the memory with this id, whatever its state. Raises NotFound, InvalidInput for a private document."""
+    """Return the memory with this id, whatever its state. Raises NotFound, InvalidInput for a private memory."""
     memory = await must_find(ctx, ctx.scope_of(request), request.id)
-    if plane_of(memory) is Plane.PRIVATE_GARDEN:
-        raise InvalidInput(field="id", problem="names a private document: read_garden reads those")
+    require_disclosed(memory, plane_of(memory), include_private=request.include_private)
     return memory.hit
 
 
@@ -90,9 +90,14 @@ async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) ->
 
 
 async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
-    """Return what happened to a memory, oldest first. Raises NotFound."""
+    """Return what happened to a memory, oldest first. Raises NotFound, InvalidInput for a private memory.
+
+    A private document's text is never told.
+    """
     scope = ctx.scope_of(request)
     memory = await must_find(ctx, scope, request.id)
+    if plane_of(memory) is not Plane.PRIVATE_GARDEN:
+        require_disclosed(memory, plane_of(memory), include_private=request.include_private)
     match memory:
         case TurnMemory(turn=turn, part=part):
             items = with_trail(
@@ -101,7 +106,7 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
         case SkillMemory(skill=skill):
             items = with_trail(_of_skill(request.id, skill), await _trail(ctx, scope, memory.ref), memory=request.id)
         case FactMemory(fact=fact):
-            items = await _of_slot(ctx, scope, fact)
+            items = await _of_slot(ctx, scope, fact, include_private=request.include_private)
         case KeptMemory():
             items = with_trail(_of_kept(request.id, memory), await _trail(ctx, scope, memory.ref), memory=request.id)
         case _:
@@ -126,11 +131,17 @@ def _hits(request: MemoryListRequest, now: Instant) -> Callable[[Document, Plane
     """Return what gives the memories of a document that `request` asks for, each with its part."""
     match request.hidden:
         case Hidden.LEFT_OUT:
-            return lambda document, plane: _shown(document, plane, request.filters, now)
+            return lambda document, plane: _disclosed(_shown(document, plane, request.filters, now), request)
         case Hidden.LISTED:
-            return lambda document, plane: _kept(document, plane, request.filters)
+            return lambda document, plane: _disclosed(_kept(document, plane, request.filters), request)
         case _:
             assert_never(request.hidden)
+
+
+def _disclosed(found: list[tuple[int, RecallHit]], request: MemoryListRequest) -> list[tuple[int, RecallHit]]:
+    if request.include_private:
+        return found
+    return [(part, hit) for part, hit in found if hit.privacy is not long_term.Privacy.PRIVATE]
 
 
 async def _walk(
@@ -251,13 +262,22 @@ async def _trail(ctx: OperationContext, scope: Scope, ref: Ref) -> AuditTrail | 
     return (await trails(ctx, scope.space, record, (ref,))).get(ref)
 
 
-async def _of_slot(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -> list[HistoryItem]:
-    """Return what happened to every version of the fact's slot."""
+async def _of_slot(
+    ctx: OperationContext, scope: Scope, fact: long_term.Fact, *, include_private: bool
+) -> list[HistoryItem]:
+    """Return what happened to every version of the fact's slot, without the texts of those that may not be shown."""
     versions = await _versions(ctx, scope, fact)
     record = await ctx.spaces.find(scope.space)
     refs = {version.id: Ref(long_term.FACTS, version.id) for version in versions}
     known = await trails(ctx, scope.space, record, refs.values())
-    told = [with_trail(_of_fact(one), known.get(refs[one.id]), memory=one.id) for one in versions]
+    told = [
+        with_trail(
+            _of_fact(one, is_shown=may_disclose(one, include_private=include_private)),
+            known.get(refs[one.id]),
+            memory=one.id,
+        )
+        for one in versions
+    ]
     return [item for items in told for item in items]
 
 
@@ -283,8 +303,9 @@ _CLOSED = {
 }
 
 
-def _of_fact(fact: long_term.Fact) -> list[HistoryItem]:
-    items = [HistoryItem(id=fact.id, event=HistoryEvent.ADDED, at=fact.recorded_at, text=fact.content)]
+def _of_fact(fact: long_term.Fact, *, is_shown: bool) -> list[HistoryItem]:
+    text = fact.content if is_shown else None
+    items = [HistoryItem(id=fact.id, event=HistoryEvent.ADDED, at=fact.recorded_at, text=text)]
     if fact.evidence_count > 1:
         items.append(HistoryItem(id=fact.id, event=HistoryEvent.CONFIRMED, at=fact.confirmed_at))
     if fact.closed_at is not None and fact.state in _CLOSED:

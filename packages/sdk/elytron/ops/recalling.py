@@ -33,6 +33,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         limit=max(end, limits.RERANK_HITS if ctx.models.reranker is not None else 0),
         diversity=request.diversity,
         depth=limits.RECALL_MAX if request.why_not else 0,
+        include_private=request.include_private,
     )
     rerank, ordered = RerankUse.NONE, gathered.hits
     if ctx.models.reranker is not None:
@@ -64,6 +65,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
             scope,
             request.why_not,
             filters=request.filters,
+            include_private=request.include_private,
             order=gathered.order,
             page=page,
             shown=hits,

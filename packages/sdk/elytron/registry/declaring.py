@@ -46,8 +46,8 @@ class Operation(Generic[RequestT, ReportT]):
     """One operation: what it takes, what it gives, the function that performs it, and what may be said of it.
 
     `operator_fields` are fields of the request that only an operator may set, `operator_values` values of a field that
-    only he may ask for. What is `grave` a model is not to do unasked: each call, or where there are `grave_values` one
-    whose field has such a value.
+    only he may ask for; `private_values` are those that ask for what is private. What is `grave` a model is not to do
+    unasked: each call, or where there are `grave_values` one whose field has such a value.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Operation(Generic[RequestT, ReportT]):
     repeat: Repeat = Repeat.HARMLESS
     operator_fields: frozenset[str] = frozenset()
     operator_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    private_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     grave: Grave | None = None
     grave_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
@@ -72,6 +73,12 @@ class Operation(Generic[RequestT, ReportT]):
             if getattr(request, name) in his
         ]
         return tuple(sorted((*fields, *values)))
+
+    def asks_private(self, request: RequestT, /) -> bool:
+        """Return whether `request` asks for what a model is shown only if its host wants that."""
+        asked = {"private_context": frozenset({"allowed"}), **self.private_values}
+        by_value = any(getattr(request, name, None) in values for name, values in asked.items())
+        return by_value or getattr(request, "include_private", False) is True
 
     def is_grave(self, asked: Mapping[str, object], /) -> bool:
         """Return whether the request `asked`, in JSON, is not to be made unasked."""

@@ -24,5 +24,5 @@ GOVERNING: tuple[AnyOperation, ...] = (
     Operation("read_subjects", subjects.SubjectsRequest, subjects.SubjectsReport, ops.read_subjects,
               "Say who takes part in a space.", operator_values={"audience": frozenset({"audit"})}),
     Operation("read_garden", subjects.GardenRequest, subjects.GardenReport, ops.read_garden,
-              "Read a conversation's private documents."),
+              "Read a conversation's private documents.", private_values={"audience": frozenset({"owner", "model"})}),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat
 from elytron_core.contracts import transcript
 
 _DELETING = {"transition": frozenset({transcript.TranscriptLifecycleTransition.DELETE_RAW.value})}
+_RAW = {"view": frozenset({transcript.TranscriptReplayView.RAW_OWNER_ONLY.value})}
 _AUDIT = {"view": frozenset({transcript.TranscriptReplayView.OPERATOR_AUDIT.value})}
 
 TRANSCRIPT: tuple[AnyOperation, ...] = (
@@ -12,7 +13,8 @@ TRANSCRIPT: tuple[AnyOperation, ...] = (
               ops.commit_transcript, "Commit a finished turn as governed evidence.", mutates=True,
               repeat=Repeat.RECEIPT),
     Operation("replay_transcript", transcript.MemoryTranscriptReplayRequest, transcript.MemoryTranscriptReplayReport,
-              ops.replay_transcript, "Read a conversation as one audience may see it.", operator_values=_AUDIT),
+              ops.replay_transcript, "Read a conversation as one audience may see it.", operator_values=_AUDIT,
+              private_values=_RAW),
     Operation("export_transcript", transcript.MemoryTranscriptExportRequest, transcript.MemoryTranscriptExportReport,
               ops.export_transcript, "Read a conversation as it may leave the house."),
     Operation("request_transcript_lifecycle", transcript.MemoryTranscriptLifecycleRequest,

@@ -309,5 +309,5 @@ async def _cited(ctx: OperationContext, scope: Scope, drafts: Sequence[Candidate
         turn = transcript.Turn.from_bytes(document.body) if document is not None else None
         if turn is not None and (part or 0) < len(turn.messages):
             said = part or 0
-            cited[name] = judging.Cited(turn.messages[said].role, turn.is_recallable(said), turn.trust_of(said))
+            cited[name] = judging.Cited(turn.messages[said].role, turn.is_kept(said), turn.trust_of(said))
     return cited
