@@ -1,5 +1,6 @@
 """Models from the command line: added on the user's word, listed, used, switched, removed."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,3 +69,29 @@ def test_a_servers_key_is_masked(elytron: CommandLine, monkeypatch: pytest.Monke
     assert "k3y" not in elytron("doctor", expect=0).stdout
     elytron("add", "the boat is blue")
     assert elytron.json("recall", "boat")["vectors"] == "not_yet"
+
+
+def test_a_model_is_not_asked_about_where_it_could_not_be_converted(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    error = elytron.error("model", "add", "minilm", expect=8)
+    assert (error["key"], error["details"]["extra"]) == ("missing_extra", "convert")
+
+
+@pytest.mark.parametrize(
+    "named",
+    [("--embedder", "http://127.0.0.1:9/v1#m@3"), ("--language-model", "m", "--language-model-url", "http://x")],
+)
+def test_a_missing_extra_is_said_when_the_store_is_opened(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
+) -> None:
+    elytron("add", "tea")
+    monkeypatch.setitem(sys.modules, "openai", None)
+    error = elytron.error("recall", "tea", *named, expect=8)
+    assert (error["key"], error["details"]["extra"]) == ("missing_extra", "llm")
+
+
+def test_a_language_model_without_server_and_key_is_refused(elytron: CommandLine) -> None:
+    elytron("add", "tea")
+    assert "--language-model-url" in elytron.error("maintain", "--language-model", "m", expect=2)["reason"]

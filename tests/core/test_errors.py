@@ -136,7 +136,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     (errors.Unsupported("no such operation"), "no such operation", {}),
     (
         errors.MissingExtra(extra="mcp", purpose="the MCP server"),
-        "the MCP server needs the extra 'mcp': pip install 'elytron[mcp]'",
+        "the MCP server needs the extra 'mcp': in a checkout `uv sync --extra mcp` or `pip install '.[mcp]'`",
         {"extra": "mcp"},
     ),
     (

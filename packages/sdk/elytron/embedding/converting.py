@@ -5,6 +5,7 @@ import logging
 import math
 import tempfile
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,20 @@ def shape_of(config: bytes, /) -> Shape:
         raise UnreadableFile(name="config.json", problem="does not tell a model's shape") from None
 
 
+def require_tools() -> None:
+    """Raise MissingExtra without what a model is converted with."""
+    if find_spec("onnx") is None or find_spec("onnxruntime") is None:
+        raise MissingExtra(extra="convert", purpose="making a local model")
+
+
 def convert(tensors: Tensors, shape: Shape, target: Path, /) -> None:
     """Write the encoder as an ONNX graph with int8 weights: token ids and mask in, the mean of its last layer out.
 
     Raises MissingExtra without the tools, UnreadableFile where a weight is missing.
     """
-    try:
-        onnx: Any = import_module("onnx")
-        tools: Any = import_module("onnxruntime.quantization")
-    except ImportError:
-        raise MissingExtra(extra="convert", purpose="making a local model") from None
+    require_tools()
+    onnx: Any = import_module("onnx")
+    tools: Any = import_module("onnxruntime.quantization")
     try:
         weights = {name: tensor for name, tensor in tensors.items() if tensor.dtype == np.float32}
         model = _Graph(weights, shape).model()

@@ -79,7 +79,7 @@ class OpenAIEmbedder:
         estimate = sum(map(estimate_tokens, texts))
         if self._tokens_left is not None and self._tokens_left < estimate:
             raise ModelUnavailable(f"the token budget of the embedder {self._model!r} is used up: give it a larger one")
-        client = self._service.client(purpose="an embedder behind OpenAI's protocol")
+        client = self._service.client()
         told = self._service.told
         check = "check the model's name and the texts' length"
         with self._service.asking(check=check, wanted="embeddings", closed=_CLOSED):

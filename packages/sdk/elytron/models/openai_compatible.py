@@ -61,7 +61,7 @@ class OpenAIModel:
 
     async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
         """Return what the model writes. Raises ModelUnavailable, ModelRefused, MissingExtra."""
-        completions: Any = self._service.client(purpose="a model behind OpenAI's protocol").chat.completions
+        completions: Any = self._service.client().chat.completions
         check = "check the model's name, the key, and `structuring`"
         with self._service.asking(check=check, wanted="chat completion"):
             answer = await completions.create(**self._request(prompt, schema, max_tokens))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -27,6 +28,8 @@ class OpenAIService:
             raise InvalidInput(field="attempts", problem=f"is not 1 to {limits.MODEL_ATTEMPTS * 3}")
         if not 0 < timeout_s <= limits.MODEL_TIMEOUT_S * 10:
             raise InvalidInput(field="timeout_s", problem=f"is not above 0 and up to {limits.MODEL_TIMEOUT_S * 10:.0f}")
+        if find_spec("openai") is None:
+            raise MissingExtra(extra="llm", purpose=f"{told} behind OpenAI's protocol")
         self.told = told
         self.base_url = base_url or OFFICIAL
         self._api_key = api_key
@@ -35,15 +38,13 @@ class OpenAIService:
         self._client: AsyncOpenAI | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def client(self, *, purpose: str) -> "AsyncOpenAI":
-        """Return the client, opened where there is none for this loop. Raises MissingExtra."""
+    def client(self) -> "AsyncOpenAI":
+        """Return the client, opened where there is none for this loop."""
         loop = asyncio.get_running_loop()
         if self._client is not None and self._loop is loop:
             return self._client
-        try:
-            from openai import AsyncOpenAI, DefaultAsyncHttpxClient
-        except ImportError:
-            raise MissingExtra(extra="llm", purpose=purpose) from None
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
         self._client = AsyncOpenAI(
             base_url=self.base_url,
             api_key=self._api_key or "none",

@@ -1,0 +1,51 @@
+"""What is depended on is used, and the extra `all` brings every other."""
+
+import ast
+import re
+import tomllib
+from functools import cache
+
+from tests.gates.tree import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+MODULES = {
+    "pystemmer": "Stemmer", "a2a-sdk": "a2a", "opentelemetry-sdk": "opentelemetry", "rich-click": "rich_click",
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
+    "prometheus-client": "prometheus_client", "json-repair": "json_repair",
+    "semantic-text-splitter": "semantic_text_splitter",
+}  # fmt: skip
+"""Distributions whose module has another name."""
+OF_A_LIBRARY = {"uvloop", "httptools", "python-multipart"}
+"""Imported by uvicorn and starlette themselves."""
+
+
+def distributions(requirements: list[str]) -> set[str]:
+    return {re.split(r"[\[>=<; ]", requirement)[0].lower() for requirement in requirements}
+
+
+@cache
+def imported() -> frozenset[str]:
+    found: set[str] = set()
+    for path in (ROOT / "packages").rglob("*.py"):
+        source = path.read_text("utf-8")
+        found |= {word.partition(".")[0] for word in re.findall(r'(?:import_module|find_spec)\("([\w.]+)', source)}
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add((node.module or "").partition(".")[0])
+    return frozenset(found)
+
+
+def test_every_dependency_is_imported_somewhere() -> None:
+    extras = [
+        requirement for name, of in PROJECT["optional-dependencies"].items() if name != "all" for requirement in of
+    ]
+    wanted = distributions([*PROJECT["dependencies"], *extras]) - OF_A_LIBRARY
+    assert {name for name in wanted if MODULES.get(name, name) not in imported()} == set()
+
+
+def test_the_extra_all_brings_every_other_extra() -> None:
+    extras = dict(PROJECT["optional-dependencies"])
+    (whole,) = extras.pop("all")
+    assert set(whole.removeprefix("elytron[").removesuffix("]").split(",")) == set(extras)
