@@ -87,7 +87,7 @@ async def fuzzed(
     """Ask the server for everything but the operations `without`; return what the fuzzer found wrong, if anything."""
     options = [option for name in without for option in ("--exclude-operation-id", name)]
     process = await asyncio.create_subprocess_exec(
-        *_FUZZER, "run", f"{server.url}/openapi.json", "--header", f"Authorization: Bearer {key}", *options,
+        *_FUZZER, "run", f"{server.url}/openapi/all.json", "--header", f"Authorization: Bearer {key}", *options,
         "--checks", ",".join(_CHECKS), "--max-time", str(int(seconds)), "--max-examples", str(examples),
         "--seed", str(seed), "--no-shrink", "--request-timeout", "30", "--generation-database", ":memory:",
         "--suppress-health-check", "all", "--no-color", "--continue-on-failure", "--warnings", "off",
@@ -106,7 +106,7 @@ async def run(folder: Path, /, *, seconds: float, examples: int, seed: int) -> l
     async with running(folder) as server:
         shares = (("a user", server.user, _BESIDE, 0.6), ("an operator", server.operator, (*_BESIDE, *_FILES), 0.4))
         async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=_WAIT_S) as client:
-            await client.get("/openapi.json")  # made at the first time, which may take longer than the fuzzer waits
+            await client.get("/openapi/all.json")  # made at the first time, which may take longer than the fuzzer waits
         for who, key, without, share in shares:
             found = await fuzzed(
                 server, key, without=without, seconds=seconds * share, examples=examples, seed=seed, folder=folder

@@ -65,7 +65,8 @@ async def test_no_request_that_openapi_allows_is_a_servers_fault() -> None:
             for path, body in calls:
                 response = await client.post(path, json=body, headers=headers)
                 assert response.status_code < 500 or response.json()["code"] == "missing_extra", (path, body)
-                assert str(response.status_code) in document["paths"][path]["post"]["responses"]
+                told = document["paths"][path]["post"]["responses"]
+                assert str(response.status_code) in told or (response.is_error and "default" in told)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -30,20 +30,21 @@ class TestOpenApi:
     async def test_it_is_valid(self, client: httpx.AsyncClient) -> None:
         from jsonschema_rs import Draft202012Validator
 
-        document = (await client.get("/openapi.json")).json()
+        document = (await client.get("/openapi/all.json")).json()
         for schema in document["components"]["schemas"].values():
             Draft202012Validator(schema | {"components": document["components"]})
         for path, item in document["paths"].items():
             for method in item.values():
-                told = {parameter["name"] for parameter in method["parameters"] if parameter["in"] == "path"}
+                told = {one["name"] for one in method.get("parameters", ()) if one.get("in") == "path"}
                 assert told == set(re.findall(r"\{(\w+)\}", path))
-                assert {"200", "204"} & set(method["responses"])
-                assert set(method["responses"]) > {"401", "403", "404", "413", "422", "429", "500", "503"}
+                assert {"200", "204", "307"} & set(method["responses"])
+                assert "default" in method["responses"]
 
     async def test_each_way_in_says_what_it_asks_for(self, client: httpx.AsyncClient) -> None:
-        document = (await client.get("/openapi.json")).json()
+        document = (await client.get("/openapi/all.json")).json()
         assert document["paths"]["/livez"]["get"]["security"] == []
-        assert document["paths"]["/v1/recall"]["post"]["security"] == [{"bearer": []}]
+        assert document["security"] == [{"bearer": []}]
+        assert "security" not in document["paths"]["/v1/recall"]["post"]
         assert document["paths"]["/webhook/report"]["post"]["security"] == [{"signature": []}]
         assert set(document["components"]["securitySchemes"]) == {"bearer", "signature"}
 
@@ -53,7 +54,7 @@ class TestOpenApi:
         assert (again.status_code, again.content) == (304, b"")
 
     async def test_the_routes_known_to_hosts_are_there(self, client: httpx.AsyncClient) -> None:
-        paths = (await client.get("/openapi.json")).json()["paths"]
+        paths = (await client.get("/openapi/all.json")).json()["paths"]
         posted = {"write", "recall", "project", "inspect", "recover", "replay", "export", "import"}
         assert {f"/memory/{name}" for name in posted} <= set(paths)
 
@@ -64,11 +65,11 @@ class TestPage:
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert "default-src 'none'" in page.headers["content-security-policy"]
         parts = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-        assert set(parts) == {"/docs/docs.css", "/docs/docs.js", "/docs/icon.svg", "/openapi.json"}
+        assert set(parts) == {"/docs/docs.css", "/docs/docs.js", "/docs/icon.svg", "/openapi.json", "/openapi/all.json"}
         for part in parts:
             found = await client.get(part)
             assert found.status_code == 200
-            if part != "/openapi.json":
+            if not part.endswith(".json"):
                 assert "//" not in re.sub(r"//.*", "", found.text).replace("://", "//")
 
     async def test_its_script_never_makes_markup_of_text(self, client: httpx.AsyncClient) -> None:

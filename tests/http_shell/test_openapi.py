@@ -1,14 +1,18 @@
 """The OpenAPI document says what the routes do."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
 from elytron.registry import OPERATIONS, Repeat
 from elytron_adapter.failures import FAILURES
 from elytron_core.contracts.maintaining import PUTTING_OFF
+from elytron_http_shell import limits
 
 pytestmark = pytest.mark.anyio
 
@@ -33,6 +37,11 @@ async def document(client: httpx.AsyncClient) -> dict[str, Any]:
     return (await client.get("/openapi.json")).json()
 
 
+@pytest.fixture
+async def whole(client: httpx.AsyncClient) -> dict[str, Any]:
+    return (await client.get("/openapi/all.json")).json()
+
+
 async def test_it_is_openapi_3_1_with_every_operation_once(document: dict[str, Any]) -> None:
     assert document["openapi"] == "3.1.0"
     posts = {path: item["post"]["operationId"] for path, item in document["paths"].items() if "post" in item}
@@ -41,19 +50,62 @@ async def test_it_is_openapi_3_1_with_every_operation_once(document: dict[str, A
     assert len(names) == len(set(names))
 
 
-async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
-    found = set(refs(document["paths"])) | set(refs(document["components"]))
-    schemas = document["components"]["schemas"]
-    assert found <= {f"#/components/schemas/{name}" for name in schemas}
-    assert "Problem" in schemas
+async def test_every_reference_leads_somewhere(whole: dict[str, Any]) -> None:
+    for ref in {*refs(whole["paths"]), *refs(whole["components"])}:
+        place: Any = whole
+        for step in ref.removeprefix("#/").split("/"):
+            place = place[step]
+    assert "Problem" in whole["components"]["schemas"]
 
 
 async def test_every_operation_tells_of_its_request_report_and_problems(document: dict[str, Any]) -> None:
-    statuses = {str(row.status) for row in FAILURES.values()} - {"405"}
     for operation in OPERATIONS:
         post = document["paths"][f"/v1/{operation.name}"]["post"]
         later = {"202"} if operation.report in PUTTING_OFF else set[str]()
-        assert set(post["responses"]) == {"200"} | later | statuses
+        assert set(post["responses"]) == {"200", "default"} | later
         assert post["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith(operation.request.__name__)
-        takes_a_key = "Idempotency-Key" in {header["name"] for header in post["parameters"]}
+        takes_a_key = "#/components/parameters/IdempotencyKey" in set(refs(post.get("parameters", [])))
         assert takes_a_key == (operation.repeat is not Repeat.HARMLESS)
+
+
+async def test_the_answer_to_what_went_wrong_is_told_once_with_every_key(document: dict[str, Any]) -> None:
+    shared = document["components"]["responses"]["Problem"]
+    assert all(f"{row.status}: " in shared["description"] for row in FAILURES.values())
+    assert all(key in shared["description"] for key in FAILURES)
+    media = shared["content"]["application/problem+json"]
+    assert set(media["example"]) <= set(document["components"]["schemas"]["Problem"]["properties"])
+
+
+async def test_it_is_small_and_valid_for_a_strict_reader(client: httpx.AsyncClient) -> None:
+    for path, most in (("/openapi.json", limits.OPENAPI_BYTES), ("/openapi/all.json", 2 * limits.OPENAPI_BYTES)):
+        answer = await client.get(path)
+        assert len(answer.content) < most
+        validate(answer.json(), cls=OpenAPIV31SpecValidator)
+
+
+async def test_nothing_that_has_a_default_is_asked_for(document: dict[str, Any]) -> None:
+    asked = document["components"]["schemas"]["MemoryRecallRequest"]
+    assert asked["required"] == ["query"]
+    assert asked["properties"]["limit"]["x-default"] == 8
+    text = json.dumps(document["components"]["schemas"])
+    assert '"default":' not in text
+    assert '"null"' not in text
+
+
+async def test_every_example_is_taken_as_it_stands(
+    client: httpx.AsyncClient, document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "skills").mkdir()
+    refused: dict[str, Any] = {}
+    for path, item in document["paths"].items():
+        for method, told in item.items():
+            media = told.get("requestBody", {}).get("content", {}).get("application/json")
+            if media is None or path == "/v1/close":
+                continue
+            schema = document["components"]["schemas"][media["schema"]["$ref"].rpartition("/")[2]]
+            assert "example" in media or not schema.get("required"), path
+            answer = await client.request(method, path, json=media.get("example", {}))
+            if answer.status_code not in {200, 201, 404}:
+                refused[path] = answer.json()["detail"]
+    assert refused == {}

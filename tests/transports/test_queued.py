@@ -60,7 +60,7 @@ def test_a_frame_says_that_it_is_queued(live: Live) -> None:
 
 
 def test_the_description_tells_of_it_where_it_can_be(live: Live) -> None:
-    paths = httpx.get(f"{live.url}/openapi.json", trust_env=False, timeout=60).json()["paths"]
+    paths = httpx.get(f"{live.url}/openapi/all.json", trust_env=False, timeout=60).json()["paths"]
     told = {path for path, item in paths.items() if "202" in item.get("post", {}).get("responses", {})}
     assert told >= {"/v1/maintain", "/memory/maintain", "/v1/finalize_turn_and_maintain"}
     assert "/v1/write" not in told

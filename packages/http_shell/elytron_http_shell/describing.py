@@ -2,10 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -14,7 +15,7 @@ from elytron.registry import OPERATIONS
 from elytron_adapter.entry import Entrance
 from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
 from elytron_http_shell.metrics import Metrics
-from elytron_http_shell.openapi import document
+from elytron_http_shell.openapi import client_document, document
 from elytron_http_shell.performing import path_of
 from elytron_http_shell.responses import refused
 
@@ -22,6 +23,7 @@ _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'"
 )
+_PAGES_GROUP = "pages"
 _PAGES = {
     "/docs": ("docs.html", "text/html; charset=utf-8"),
     "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
@@ -59,27 +61,35 @@ def describing(surfaces: Sequence[Surface], /) -> tuple[Surface, ...]:
     here = [
         shown(path, _page(name, media_type), access=Access.PUBLIC, methods=("GET",),
               told=Told(name.replace(".", "_"), "The page on which operations are read and tried.", None,
-                        media_type.partition(";")[0], ("If-None-Match",), answer="The page."))
+                        media_type.partition(";")[0], ("If-None-Match",), answer="The page.", group=_PAGES_GROUP))
         for path, (name, media_type) in _PAGES.items()
     ]  # fmt: skip
 
     @cache
-    def body() -> bytes:
+    def body(make: Callable[[Iterable[Surface]], dict[str, Any]]) -> bytes:
         # Made when it is first asked for: it takes longer than everything else that a server does to start.
-        return json.dumps(document([*surfaces, *here, own, home]), separators=(",", ":")).encode()
+        return json.dumps(make([*surfaces, *here, *own, home]), separators=(",", ":"), ensure_ascii=False).encode()
 
-    async def openapi(request: Request) -> Response:
-        return _unless_known(request, await asyncio.to_thread(body), "application/json")
+    async def for_clients(request: Request) -> Response:
+        return _unless_known(request, await asyncio.to_thread(body, client_document), "application/json")
 
-    own = shown(
-        "/openapi.json", openapi, access=Access.PUBLIC, methods=("GET",),
-        told=Told("openapi", "Give this document.", headers=("If-None-Match",), answer="The document."),
+    async def whole(request: Request) -> Response:
+        return _unless_known(request, await asyncio.to_thread(body, document), "application/json")
+
+    own = (
+        shown("/openapi.json", for_clients, access=Access.PUBLIC, methods=("GET",),
+              told=Told("openapi", "Give the description that clients are generated from.", headers=("If-None-Match",),
+                        answer="The document.", group=_PAGES_GROUP)),
+        shown("/openapi/all.json", whole, access=Access.PUBLIC, methods=("GET",),
+              told=Told("openapi_all", "Describe every path, those of other protocols too.", headers=("If-None-Match",),
+                        answer="The document.", group=_PAGES_GROUP)),
     )  # fmt: skip
     home = shown(
         "/", _home, access=Access.PUBLIC, methods=("GET",),
-        told=Told("home", "Lead to the page of the operations.", status=307, answer="It is there."),
+        told=Told("home", "Lead to the page of the operations.", status=307, answer="It is there.",
+                  group=_PAGES_GROUP),
     )  # fmt: skip
-    return (*here, own, home)
+    return (*here, *own, home)
 
 
 async def _home(_request: Request) -> Response:

@@ -1,4 +1,8 @@
-"""The OpenAPI 3.1 document, derived from the surfaces and so from the registry."""
+"""The OpenAPI 3.1 documents, derived from the surfaces and so from the registry.
+
+One is for generators of clients: the operations, the flat calls, keys and health, in as few words as may be. The other
+tells of everything.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,25 +13,30 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from elytron.versions import READS
-from elytron_adapter.failures import FAILURES, METHOD_NOT_ALLOWED
+from elytron_adapter.failures import FAILURES
 from elytron_core import limits
 from elytron_core.contracts.maintaining import PUTTING_OFF
 from elytron_http_shell.doors import Access, Kind, Surface, Told
+from elytron_http_shell.examples import ANSWERS, PROBLEM, REQUESTS
 from elytron_http_shell.problems import MEDIA_TYPE, Problem
+from elytron_http_shell.schemas import REF, brief
 
 Json = dict[str, Any]
 Refs = Mapping[tuple[Any, JsonSchemaMode], Json]
 
-_NO_CONTENT = 204
-_REFS = "#/components/schemas/{model}"
+_NO_CONTENT = frozenset({204, 307})
+_REFS = f"{REF}{{model}}"
+_BESIDE = frozenset({"gateway", "pages", "paths that hosts know", "protocols", "webhooks"})
+"""Groups that speak what others have laid down, or say once more what operations do: no client is generated of them."""
 _IN_PATH = re.compile(r"\{(\w+)(?::\w+)?\}")
 _ID = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS}
+_SUMMARY = "Governed memory for AI agents."
+_ABOUT = (
+    "Every request may bear the headers `X-Request-ID` (letters, digits and ._:-; sent back and logged, else one is"
+    " made) and `X-Audit-ID` (an id of the caller's own records)."
+)
+_EVERYWHERE = frozenset({"X-Audit-ID"})
 _HEADERS: dict[str, Json] = {
-    "X-Request-ID": {
-        "description": "An id for this request: letters, digits and ._:-. Sent back and logged; else one is made.",
-        "schema": {"type": "string"},
-    },
-    "X-Audit-ID": {"description": "An id of the caller's own records.", "schema": _ID},
     "Idempotency-Key": {
         "description": "The same key with the same body is answered alike and done once; with another it is refused.",
         "schema": {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
@@ -49,17 +58,24 @@ _SECURITY: Json = {
         "description": "HMAC-SHA256 of id, timestamp and body, under the webhook secret of an access key.",
     },
 }
+_BEARER: list[Json] = [{"bearer": []}]
 _NEEDS: dict[Access, list[Json]] = {
     Access.PUBLIC: [],
     Access.SIGNED: [{"signature": []}],
     Access.CREDENTIALS: [{}, {"bearer": []}],
-    Access.MEMBER: [{"bearer": []}],
-    Access.OPERATOR: [{"bearer": []}],
+    Access.MEMBER: _BEARER,
+    Access.OPERATOR: _BEARER,
 }
+_PROBLEM = "Problem"
+
+
+def client_document(surfaces: Iterable[Surface], /) -> Json:
+    """Return the document that clients are generated from."""
+    return document(surface for surface in surfaces if surface.told is None or surface.told.group not in _BESIDE)
 
 
 def document(surfaces: Iterable[Surface], /) -> Json:
-    """Return the whole document of the HTTP surfaces."""
+    """Return the document of all the HTTP surfaces."""
     described = [(surface, surface.told or _untold(surface)) for surface in surfaces if surface.kind is Kind.HTTP]
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(Problem, "serialization")]
     for _, told in described:
@@ -72,11 +88,25 @@ def document(surfaces: Iterable[Surface], /) -> Json:
     for surface, told in described:
         for method in surface.methods:
             paths.setdefault(_IN_PATH.sub(r"{\1}", surface.path), {})[method.lower()] = _described(surface, told, refs)
+    requests = [ref for (_, mode), ref in refs.items() if mode == "validation"]
+    reports = [ref for (_, mode), ref in refs.items() if mode == "serialization"]
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Elytron", "version": version("elytron"), "summary": "Governed memory for AI agents."},
+        "info": {
+            "title": "Elytron",
+            "version": version("elytron"),
+            "summary": _SUMMARY,
+            "description": _ABOUT,
+        },
+        "servers": [{"url": "/", "description": "Where this document was read."}],
+        "security": _BEARER,
         "paths": paths,
-        "components": {"schemas": schemas["$defs"], "securitySchemes": _SECURITY},
+        "components": {
+            "schemas": brief(schemas["$defs"], requests=requests, reports=reports),
+            "parameters": {_reusable(name): {"name": name, "in": "header", **told} for name, told in _HEADERS.items()},
+            "responses": {_PROBLEM: _problem(refs)},
+            "securitySchemes": _SECURITY,
+        },
     }
 
 
@@ -91,31 +121,41 @@ def _described(surface: Surface, told: Told, refs: Refs) -> Json:
         "operationId": told.name,
         "summary": told.summary,
         "tags": [told.group],
-        "x-access": surface.access,
-        "security": _NEEDS[surface.access],
-        "parameters": _parameters(surface.path, told),
         "responses": _responses(told, refs),
     }
+    if parameters := _parameters(surface.path, told):
+        found["parameters"] = parameters
+    if surface.access is not Access.MEMBER:
+        found["x-access"] = surface.access
+    if _NEEDS[surface.access] is not _BEARER:
+        found["security"] = _NEEDS[surface.access]
     match told.taken:
         case None:
             pass
         case str():
             found["requestBody"] = {"required": True, "content": {told.taken: {}}}
         case _:
-            content = {"application/json": {"schema": refs[told.taken, "validation"]}}
-            found["requestBody"] = {"required": True, "content": content}
+            content: Json = {"schema": refs[told.taken, "validation"]}
+            if (example := REQUESTS.get(told.taken.__name__)) is not None:
+                content["example"] = example
+            found["requestBody"] = {"required": True, "content": {"application/json": content}}
     return found
 
 
 def _parameters(path: str, told: Told) -> list[Json]:
     in_path = [{"name": name, "in": "path", "required": True, "schema": _ID} for name in _IN_PATH.findall(path)]
     in_query = [{"name": name, "in": "query", "schema": _ID} for name in told.query]
-    in_header = [{"name": name, "in": "header", **_HEADERS[name]} for name in ("X-Request-ID", *told.headers)]
+    own = [name for name in told.headers if name not in _EVERYWHERE]
+    in_header = [{"$ref": f"#/components/parameters/{_reusable(name)}"} for name in own]
     return [*in_path, *in_query, *in_header]
 
 
+def _reusable(header: str) -> str:
+    return header.replace("-", "")
+
+
 def _answer(told: Told, refs: Refs) -> Json:
-    if told.status == _NO_CONTENT:
+    if told.status in _NO_CONTENT:
         return {"description": told.answer}
     match told.given:
         case None:
@@ -123,11 +163,14 @@ def _answer(told: Told, refs: Refs) -> Json:
         case str():
             return {"description": told.answer, "content": {told.given: {}}}
         case _:
-            return _response(told.answer, refs[told.given, "serialization"])
+            found = _response(told.answer, refs[told.given, "serialization"])
+            if (example := ANSWERS.get(told.given.__name__)) is not None:
+                found["content"]["application/json"]["example"] = example
+            return found
 
 
 def _responses(told: Told, refs: Refs) -> Json:
-    found = {str(told.status): _answer(told, refs), **_problems(refs)}
+    found: Json = {str(told.status): _answer(told, refs), "default": {"$ref": f"#/components/responses/{_PROBLEM}"}}
     if told.taken in READS or "If-None-Match" in told.headers:
         found[str(told.status)]["headers"] = {"ETag": _ETAG}
     if "If-None-Match" in told.headers:
@@ -137,22 +180,18 @@ def _responses(told: Told, refs: Refs) -> Json:
             "What was done, and in it the job that does the rest.", refs[told.given, "serialization"]
         )
     for status in told.beside:
-        own = found.setdefault(str(status), {"description": "The protocol's own answer.", "content": {}})
-        own["content"]["application/json"] = {}
+        found[str(status)] = {"description": "The protocol's own answer.", "content": {"application/json": {}}}
     return found
 
 
-def _problems(refs: Refs) -> Json:
-    """Return the answers that every surface may give: whatever went wrong is a problem document."""
-    statuses = sorted({row.status for key, row in FAILURES.items() if key != METHOD_NOT_ALLOWED})
-    return {
-        str(status): _response(
-            ", ".join(key for key, row in FAILURES.items() if row.status == status),
-            refs[Problem, "serialization"],
-            media_type=MEDIA_TYPE,
-        )
-        for status in statuses
-    }
+def _problem(refs: Refs) -> Json:
+    """Return the answer that every surface may give: whatever went wrong is a problem document."""
+    statuses = sorted({row.status for row in FAILURES.values()})
+    keys = {status: [key for key, row in FAILURES.items() if row.status == status] for status in statuses}
+    told = "; ".join(f"{status}: {', '.join(names)}" for status, names in keys.items())
+    found = _response(f"Why nothing was done. {told}.", refs[Problem, "serialization"], media_type=MEDIA_TYPE)
+    found["content"][MEDIA_TYPE]["example"] = PROBLEM
+    return found
 
 
 def _response(description: str, schema: Any, *, media_type: str = "application/json") -> Json:

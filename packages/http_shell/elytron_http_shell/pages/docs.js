@@ -1,5 +1,5 @@
 "use strict";
-// Lists what /openapi.json describes and lets it be tried. Text goes in as text: nothing that is shown becomes markup.
+// Lists what /openapi/all.json describes and lets it be tried. Text goes in as text: nothing that is shown becomes markup.
 
 const root = document.getElementById("operations");
 const key = document.getElementById("key");
@@ -24,7 +24,7 @@ function resolved(schema, all) {
 function example(given, all, depth) {
   const schema = resolved(given, all);
   if (depth > 6) return null;
-  if ("default" in schema) return schema.default;
+  if ("x-default" in schema) return schema["x-default"];
   if ("const" in schema) return schema.const;
   if (schema.enum) return schema.enum[0];
   const forms = schema.anyOf || schema.oneOf || schema.allOf;
@@ -103,7 +103,7 @@ function within(given, all) {
 
 function bounds(schema) {
   const found = [];
-  if ("default" in schema && schema.default !== null && typeof schema.default !== "object") found.push(`else ${JSON.stringify(schema.default)}`);
+  if ("x-default" in schema) found.push(`else ${JSON.stringify(schema["x-default"])}`);
   if ("minimum" in schema) found.push(`at least ${schema.minimum}`);
   if ("maximum" in schema) found.push(`at most ${schema.maximum}`);
   if ("maxLength" in schema) found.push(`at most ${schema.maxLength} characters`);
@@ -160,7 +160,7 @@ function form(method, path, operation, all) {
   let body = null;
   if (type === "application/json") {
     body = made("textarea", { spellcheck: "false", "aria-label": "request" });
-    body.value = content.schema ? JSON.stringify(example(content.schema, all, 0), null, 2) : "{}";
+    body.value = content.schema ? JSON.stringify("example" in content ? content.example : example(content.schema, all, 0), null, 2) : "{}";
     body.rows = Math.min(body.value.split("\n").length + 1, 16);
     box.append(body);
     if (content.schema) box.append(shown("Request", content.schema, all));
@@ -204,7 +204,7 @@ function section(name, rows) {
 }
 
 async function start() {
-  const description = await (await fetch("/openapi.json")).json();
+  const description = await (await fetch("/openapi/all.json")).json();
   const all = description.components.schemas;
   document.getElementById("about").textContent = `${description.info.summary} Version ${description.info.version}.`;
   const groups = new Map();
