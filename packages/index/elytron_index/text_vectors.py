@@ -40,7 +40,7 @@ class Vocabulary:
 
     def __init__(self, tokens: Sequence[str], /) -> None:
         self.tokens: Final = tokens
-        self.places: Final[Mapping[str, int]] = {token: place for place, token in enumerate(tokens)}
+        self.places: Final[Mapping[str, int]] = dict(zip(tokens, range(len(tokens)), strict=True))
         self._pieces = lru_cache(maxsize=16_384)(self._cut)
 
     def rows(self, text: str, /) -> list[int]:
@@ -78,12 +78,12 @@ class TextVectors:
     """A table of token vectors, and the vectors of texts by it."""
 
     def __init__(self, data: bytes, /) -> None:
-        head, _, body = data.partition(b"\n")
-        told = json.loads(head)
-        size: int = told["vocabulary_bytes"]
+        start = data.index(b"\n") + 1
+        told = json.loads(data[:start])
+        end = start + told["vocabulary_bytes"]
         self.version: Final[str] = told["version"]
-        self.vocabulary: Final = Vocabulary(body[:size].decode("ascii").split("\n"))
-        self.matrix: Final[NDArray[np.int8]] = np.frombuffer(body, np.int8, offset=size).reshape(-1, DIMENSIONS)
+        self.vocabulary: Final = Vocabulary(data[start:end].decode("ascii").split("\n"))
+        self.matrix: Final[NDArray[np.int8]] = np.frombuffer(data, np.int8, offset=end).reshape(-1, DIMENSIONS)
         assert len(self.vocabulary.tokens) == len(self.matrix)
 
     @staticmethod
