@@ -1,5 +1,6 @@
 """What reading promises: any memory by its id, lists that page without loss, ledgers in order."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.transcript import Role
+from elytron_store.sqlite.driver import library
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +54,19 @@ async def test_a_list_follows_storing_order_whatever_the_store(url: str, tmp_pat
         items += page.items
     assert [item.text for item in items[:12]] == [f"said {number}" for number in range(12)]
     assert [item.title for item in items[12:]] == [f"How to do {name}" for name in SKILLS]
+
+
+async def test_a_list_tells_of_turns_that_damage_took_and_of_no_erased_ones(tmp_path: Path) -> None:
+    place = tmp_path / "store.db"
+    async with elytron.open(str(place), space="ada") as memory:
+        ids = (await memory.add(["one", "two", "three", "four"])).ids
+        await memory.erase(ids[0])
+    with closing(library().connect(str(place), wait_s=5.0)) as raw:
+        raw.execute("DELETE FROM documents WHERE key = ?", (ids[1],))
+    async with elytron.open(str(place), space="ada") as memory:
+        assert [(item.text) for item in (await memory.list()).items] == ["three", "four"]
+        assert (await memory.list()).lost == 1
+        assert (await memory.list(limit=1)).lost == 1
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])

@@ -12,7 +12,7 @@ from elytron.keeping import at_of, kept, title_of
 from elytron_core import limits
 from elytron_core.ids import SpaceId
 from elytron_core.planes import long_term, procedural, transcript
-from elytron_core.ports.store import Action, Document
+from elytron_core.ports.store import Action, Document, JournalEntry
 
 _PAGE = 256
 
@@ -27,8 +27,12 @@ class Mark(NamedTuple):
 
 async def documents_as_stored(
     ctx: OperationContext, space: SpaceId, collection: str, /, *, after: Mark | None, most_often: int
-) -> AsyncIterator[tuple[Mark, Document]]:
-    """Yield the documents behind `after`. The first page is of what is `most_often` all that is looked at."""
+) -> AsyncIterator[tuple[Mark, Document | None]]:
+    """Yield the documents behind `after`, and None for each lost turn: the journal knows it, the store does not.
+
+    The first page is of what is `most_often` all that is looked at.
+    """
+    found: AsyncIterator[tuple[Mark, Document | None]]
     match collection:
         case transcript.TURNS:
             found = _by_journal(ctx, space, after.number if after is not None else 0, most_often)
@@ -42,18 +46,28 @@ async def documents_as_stored(
 
 async def _by_journal(
     ctx: OperationContext, space: SpaceId, after: int, most_often: int
-) -> AsyncIterator[tuple[Mark, Document]]:
+) -> AsyncIterator[tuple[Mark, Document | None]]:
     size = min(most_often, _PAGE)
     while entries := await ctx.store.journal(space, after=after, limit=size):
-        stored = {
-            entry.ref: entry.sequence
-            for entry in entries
-            if entry.action is Action.WRITE and entry.ref.collection == transcript.TURNS
-        }
-        for document in await ctx.store.get(space, tuple(stored)) if stored else ():
+        stored = [
+            entry for entry in entries if entry.action is Action.WRITE and entry.ref.collection == transcript.TURNS
+        ]
+        documents = await ctx.store.get(space, [entry.ref for entry in stored]) if stored else ()
+        for entry, document in zip(stored, documents, strict=True):
             if document is not None:
-                yield Mark(stored[document.ref], document.ref.key), document
+                yield Mark(entry.sequence, document.ref.key), document
+            elif await _is_missing(ctx, space, entry):
+                yield Mark(entry.sequence, entry.ref.key), None
         after, size = entries[-1].sequence, _PAGE
+
+
+async def _is_missing(ctx: OperationContext, space: SpaceId, entry: JournalEntry) -> bool:
+    """Tell whether the journal still knows a turn that the store no longer finds; an erasure takes the digest."""
+    if not entry.digest:
+        return False
+    again = await ctx.store.journal(space, after=entry.sequence - 1, limit=1)
+    (document,) = await ctx.store.get(space, (entry.ref,))
+    return document is None and bool(again) and again[0] == entry
 
 
 async def _by_key(

@@ -59,6 +59,8 @@ class MemoryListReport(Value):
     items: tuple[RecallHit, ...]
     next_cursor: str | None = None
     has_more: bool = False
+    lost: int = 0
+    """How many turns the journal knows here that damage took from the store: `inspect` with `check` says more."""
 
 
 class HistoryEvent(StrEnum):

@@ -81,12 +81,18 @@ async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) ->
         return await _latest(ctx, scope.space, request)
     items: list[RecallHit] = []
     cursors: list[str] = []
+    lost = lost_before = 0
     async for cursor, hit in _walk(ctx, scope.space, request):
+        if hit is None:
+            lost += 1
+            continue
         if len(items) == request.limit:
-            return MemoryListReport(space=scope.space, items=tuple(items), next_cursor=cursors[-1], has_more=True)
+            told = MemoryListReport(space=scope.space, items=tuple(items), lost=lost_before)
+            return told.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
         items.append(hit)
         cursors.append(cursor)
-    return MemoryListReport(space=scope.space, items=tuple(items))
+        lost_before = lost
+    return MemoryListReport(space=scope.space, items=tuple(items), lost=lost)
 
 
 async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
@@ -146,8 +152,8 @@ def _disclosed(found: list[tuple[int, RecallHit]], request: MemoryListRequest) -
 
 async def _walk(
     ctx: OperationContext, space: SpaceId, request: MemoryListRequest
-) -> AsyncIterator[tuple[str, RecallHit]]:
-    """Yield each memory that passes, with the cursor that continues behind it."""
+) -> AsyncIterator[tuple[str, RecallHit | None]]:
+    """Yield each memory that passes, with the cursor that continues behind it; None stands for a lost one."""
     filters = request.filters
     started, after, part_after = _parse_cursor(request.cursor)
     hits = _hits(request, ctx.clock.now())
@@ -163,6 +169,9 @@ async def _walk(
         async for found, document in documents_as_stored(
             ctx, space, collection, after=mark, most_often=request.limit + 1
         ):
+            if document is None:
+                yield _cursor(place, 0, found), None
+                continue
             for part, hit in hits(document, plane):
                 yield _cursor(place, part, found), hit
 

@@ -136,8 +136,11 @@ def _bundled() -> ModuleType | None:
     return None
 
 
-ERRORS: tuple[type[Exception], ...] = tuple({module.Error for module in (sqlite3, _bundled()) if module is not None})
-"""What either driver raises."""
+ERRORS: tuple[type[Exception], ...] = (
+    *{module.Error for module in (sqlite3, _bundled()) if module is not None},
+    UnicodeDecodeError,
+)
+"""What either driver raises; the last where SQLite's own message quotes a damaged schema."""
 
 
 @cache

@@ -5,9 +5,11 @@ from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
+from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, JournalEntry, Ref
 from elytron_store.sqlite import rows
+from elytron_store.sqlite.connection import snapshot
 from elytron_store.sqlite.driver import Raw
 from elytron_store.sqlite.rows import Row
 
@@ -24,6 +26,7 @@ _JOURNAL = (
     'SELECT sequence, at, action, collection, key, digest, "check" FROM journal '
     "WHERE space = ? AND sequence > ? ORDER BY sequence LIMIT ?"
 )
+_HEAD = "SELECT sequence FROM heads WHERE space = ?"
 _SPACES = "SELECT space FROM heads WHERE space > ? ORDER BY space LIMIT ?"
 
 
@@ -102,7 +105,24 @@ def _scanned(raw: Raw, select: str, within: tuple[str | int, ...], page: Page) -
 def journal(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
     """Return a page of the journal, as `Store.journal` tells."""
     found = raw.execute(_JOURNAL, (space, after, limit)).fetchall()
+    if len(found) < limit:
+        _require_end(raw, space, found[-1][0] if found else after)
     return rows.entries(space, found, after=after) if found else []
+
+
+def _require_end(raw: Raw, space: SpaceId, end: int) -> None:
+    """Raise StoreCorrupt where the journal goes on behind `end`, says its head, and nothing of that is found."""
+    if not _is_cut(raw, space, end):
+        return
+    # Another process may have written, or erased the space, between two looks: only one state of both tells.
+    with snapshot(raw):
+        if _is_cut(raw, space, end) and not raw.execute(_JOURNAL, (space, end, 1)).fetchall():
+            raise StoreCorrupt(what=f"journal entry {end + 1}")
+
+
+def _is_cut(raw: Raw, space: SpaceId, end: int) -> bool:
+    head = raw.execute(_HEAD, (space,)).fetchone()
+    return head is not None and head[0] > end
 
 
 def spaces(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
-from elytron_core.errors import StoreForeign, StoreNewer
-from elytron_store.sqlite.driver import Library, Raw
+from elytron_core.errors import StoreCorrupt, StoreForeign, StoreNewer
+from elytron_store.sqlite.driver import Library, Raw, library
 
 APPLICATION_ID = 0x456C7974
 """`Elyt`, in the file's header."""
@@ -117,7 +118,24 @@ def recognise(raw: Raw, /, *, known: int) -> int:
         raise StoreForeign("this SQLite file belongs to another program: name another file")
     if version > known:
         raise StoreNewer(found=version, known=known)
+    if version == known == len(STEPS) and _told(raw) != _expected():
+        raise StoreCorrupt(what="the schema of the sqlite file")
     return version
+
+
+def _told(raw: Raw) -> frozenset[tuple[str, str, str, str]]:
+    """Return what the schema of the file says, without the quotes that a renamed table has."""
+    rows = raw.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema").fetchall()
+    return frozenset(
+        (kind, name, table, sql.replace(f'TABLE "{name}"', f"TABLE {name}")) for kind, name, table, sql in rows
+    )
+
+
+@cache
+def _expected() -> frozenset[tuple[str, str, str, str]]:
+    with closing(library().connect(":memory:", wait_s=0.0)) as raw:
+        create(raw)
+        return _told(raw)
 
 
 def migrate(raw: Raw, path: Path, /, *, library: Library, steps: Sequence[Step] = STEPS) -> Path | None:
