@@ -51,7 +51,7 @@ def raising(error: BaseException) -> Callable[[], object]:
 
 ENDINGS: dict[str, tuple[BaseException, int, str]] = {
     "a refusal": (Refused(Rejected(request_id="r", error_key="conflict", reason="no")), 4, "no"),
-    "an error of ours": (NotFound(what="memory", name="x"), 3, "no memory 'x' in this scope"),
+    "an error of ours": (NotFound(what="memory", name="x"), 3, "no memory of this name in this scope"),
     "a usage error": (click.UsageError("no such option"), 2, "no such option"),
     "anything else": (
         ValueError("s3cret"),

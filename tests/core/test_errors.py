@@ -74,8 +74,12 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         "file 'talk.jsonl' is empty",
         {"field": "file 'talk.jsonl'", "problem": "is empty"},
     ),
-    (errors.NotFound(what="fact", name="f1"), "no fact 'f1' in this scope", {"what": "fact"}),
-    (errors.NotFound(what="model", name="m", way_out="there are a"), "no model 'm': there are a", {"what": "model"}),
+    (errors.NotFound(what="fact", name="f1"), "no fact of this name in this scope", {"what": "fact"}),
+    (
+        errors.NotFound(what="model", name="m", way_out="there are a"),
+        "no model of this name: there are a",
+        {"what": "model"},
+    ),
     (
         errors.Conflict(what="the fact", expected=1, found=2),
         "the fact is at revision 2, not 1: read it again and retry",

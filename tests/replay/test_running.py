@@ -111,7 +111,7 @@ async def test_a_refusal_that_is_demanded_is_no_problem_and_says_its_details() -
     assert outcome.ok
     assert outcome.steps[0].report == {
         "error": "not_found",
-        "message": "no memory 'nobody' in this scope",
+        "message": "no memory of this name in this scope",
         "what": "memory",
     }
 

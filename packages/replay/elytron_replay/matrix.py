@@ -150,7 +150,7 @@ def _require(stores: Sequence[Engine]) -> None:
 def _load(path: Path) -> Fixture:
     fixture = load(path)
     if fixture.profile != DEFAULT_PROFILE:
-        problem = f"profile: is {fixture.profile!r}, and stores are opened for {DEFAULT_PROFILE!r} here"
+        problem = f"profile: is {fixture.profile!r}, and stores are opened for '{DEFAULT_PROFILE}' here"
         raise UnreadableFile(name=path.name, problem=problem)
     known = operations.names()
     for number, step in enumerate(fixture.steps, 1):

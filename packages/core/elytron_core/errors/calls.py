@@ -47,8 +47,9 @@ class NotFound(ElytronError):
     key = "not_found"
     told = ("what",)
 
-    def __init__(self, *, what: str, name: str, way_out: str | None = None) -> None:
-        super().__init__(f"no {what} {name!r}{f': {way_out}' if way_out is not None else ' in this scope'}")
+    def __init__(self, *, what: str, name: str, way_out: str | None = None) -> None:  # noqa: ARG002 - for readers of code
+        # Not the name: a secret may have been put in its place, and messages go over wires and into logs.
+        super().__init__(f"no {what} of this name{f': {way_out}' if way_out is not None else ' in this scope'}")
         self.what = what
 
 
