@@ -36,6 +36,10 @@ KEYWORDS = 16
 CITATIONS = 32
 AUDIT_EVENTS = 64
 """Control calls on one document that its audit trail keeps: the newest."""
+LEARNING_RULES = 256
+"""Topics of one space that are paused or suppressed."""
+TOMBSTONE_SENTENCES = 64
+"""Sentences of one message that are compared with what was forgotten."""
 FACT_CITATIONS = 6
 """Citations that a fact keeps: the newest."""
 TOOL_OBSERVATIONS = 64

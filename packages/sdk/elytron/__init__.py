@@ -60,6 +60,22 @@ if TYPE_CHECKING:
         MemoryErasuresKeepReport,
         MemoryErasuresKeepRequest,
     )
+    from elytron_core.contracts.facts import (
+        FactAction,
+        FactChangeReport,
+        FactChangeRequest,
+        FactDetailReport,
+        FactDetailRequest,
+        FactEntry,
+        FactForgetReport,
+        FactForgetRequest,
+        FactListReport,
+        FactListRequest,
+        FreshnessHint,
+        FreshnessState,
+        LearningReport,
+        LearningRequest,
+    )
     from elytron_core.contracts.governing import (
         CandidateListReport,
         CandidateListRequest,
@@ -200,7 +216,8 @@ if TYPE_CHECKING:
     from elytron_core.planes.derived_refs import DerivedMemoryRef, TranscriptEvidenceRef
     from elytron_core.planes.evidence import EvidenceAuthority, Trust
     from elytron_core.planes.host_refs import HostOpaqueRef, HostRefRelation, HostRefVisibility
-    from elytron_core.planes.long_term import Authority, Kind, Reach
+    from elytron_core.planes.learning import LearningAction
+    from elytron_core.planes.long_term import Authority, Kind, Privacy, Reach
     from elytron_core.planes.procedural import ReuseOutcome
     from elytron_core.planes.profiles import ProfileName
     from elytron_core.planes.roles import Role
@@ -223,11 +240,13 @@ __all__ = [
     "ContinuityExportReport", "ContinuityExportRequest", "ContinuityImportReport", "ContinuityImportRequest",
     "ContinuityReport", "ContinuityRequest", "ContinuitySnapshot", "Delivery", "DerivedMemoryRef", "DiagnosticProposal",
     "Diversity", "Doubt", "Durability", "EdgeDraft", "ElytronError", "EmbeddingOutcome", "EvidenceAuthority",
-    "ExecutionDraft", "ExecutionWrite", "Extraction", "FactDraft", "FactProposal", "FileKeys", "GardenAudience",
-    "GardenDraft", "GardenProposal", "GardenReport", "GardenRequest", "GardenWrite", "Hidden", "HostOpaqueRef",
-    "HostRefRelation", "HostRefVisibility", "ImportMode", "JobCancelRequest", "JobListReport", "JobListRequest",
-    "JobReport", "JobRetryRequest", "JobRunReport", "JobRunRequest", "Judgement", "Kind", "ListOrder",
-    "LongTermExtraction",
+    "ExecutionDraft", "ExecutionWrite", "Extraction", "FactAction", "FactChangeReport", "FactChangeRequest",
+    "FactDetailReport", "FactDetailRequest", "FactDraft", "FactEntry", "FactForgetReport", "FactForgetRequest",
+    "FactListReport", "FactListRequest", "FactProposal", "FileKeys", "FreshnessHint", "FreshnessState",
+    "GardenAudience", "GardenDraft", "GardenProposal", "GardenReport", "GardenRequest", "GardenWrite", "Hidden",
+    "HostOpaqueRef", "HostRefRelation", "HostRefVisibility", "ImportMode", "JobCancelRequest", "JobListReport",
+    "JobListRequest", "JobReport", "JobRetryRequest", "JobRunReport", "JobRunRequest", "Judgement", "Kind",
+    "LearningAction", "LearningReport", "LearningRequest", "ListOrder", "LongTermExtraction",
     "MemoryCapabilitiesRequest", "MemoryCapabilityCatalog", "MemoryCloseRequest", "MemoryControlReport",
     "MemoryCorrectRequest", "MemoryEmbedReport", "MemoryEmbedRequest", "MemoryEraseRequest",
     "MemoryErasuresApplyReport", "MemoryErasuresApplyRequest", "MemoryErasuresKeepReport", "MemoryErasuresKeepRequest",
@@ -238,22 +257,20 @@ __all__ = [
     "MemoryMergeRequest", "MemoryProjectionReport", "MemoryProjectionRequest", "MemoryRecallReport",
     "MemoryRecallRequest", "MemoryRecoverRequest", "MemoryReplayReport", "MemoryReplayRequest", "MemoryRuntime",
     "MemorySpaceExportReport", "MemorySpaceExportRequest", "MemorySpacesReport", "MemorySpacesRequest",
-    "MemoryTranscriptCommitReport",
-    "MemoryTranscriptCommitRequest", "MemoryTranscriptExportReport", "MemoryTranscriptExportRequest",
-    "MemoryTranscriptLifecycleReport", "MemoryTranscriptLifecycleRequest", "MemoryTranscriptRepairReport",
-    "MemoryTranscriptRepairRequest", "MemoryTranscriptReplayReport", "MemoryTranscriptReplayRequest",
-    "MemoryWriteReport", "MemoryWriteRequest", "Message", "ModelSwitchRequest", "NoteDraft", "NotesWrite", "Opening",
-    "Origin", "OriginKind",
-    "OriginTag", "Plane", "Pressure", "Procedural", "ProfileName", "Reach", "RecallFilters", "RecallHit",
-    "RecallOutcome", "RedactedTranscriptSlice", "RemoteMemory", "Resolution", "ReuseOutcome", "Role",
-    "RuntimeSkillDeleteRequest", "RuntimeSkillDetailRequest", "RuntimeSkillEditRequest", "RuntimeSkillGovernRequest",
-    "RuntimeSkillListRequest", "RuntimeSkillReuseRequest", "RuntimeSkillSetEnabledRequest", "RuntimeSkillWrite",
-    "Scope", "SkillProposal", "SkillReuse", "SnapshotMode", "SoulBinding", "SoulProposal", "SpaceSummary",
-    "SubjectAudience",
-    "SubjectDraft", "SubjectMount", "SubjectsReport", "SubjectsRequest", "SubjectsWrite", "SummaryDraft",
-    "SummaryWrite", "SyncMemoryRuntime", "SyncRemoteMemory", "Target", "ToolOutcome", "TranscriptEvidenceRef",
-    "TranscriptImportReport", "TranscriptLifecycleTransition", "TranscriptReplayView", "TranscriptWrite", "Trust",
-    "TurnDraft", "Verdict", "WhenMissing", "connect", "import_transcript", "instant", "open", "with_fingerprints",
+    "MemoryTranscriptCommitReport", "MemoryTranscriptCommitRequest", "MemoryTranscriptExportReport",
+    "MemoryTranscriptExportRequest", "MemoryTranscriptLifecycleReport", "MemoryTranscriptLifecycleRequest",
+    "MemoryTranscriptRepairReport", "MemoryTranscriptRepairRequest", "MemoryTranscriptReplayReport",
+    "MemoryTranscriptReplayRequest", "MemoryWriteReport", "MemoryWriteRequest", "Message", "ModelSwitchRequest",
+    "NoteDraft", "NotesWrite", "Opening", "Origin", "OriginKind", "OriginTag", "Plane", "Pressure", "Privacy",
+    "Procedural", "ProfileName", "Reach", "RecallFilters", "RecallHit", "RecallOutcome", "RedactedTranscriptSlice",
+    "RemoteMemory", "Resolution", "ReuseOutcome", "Role", "RuntimeSkillDeleteRequest", "RuntimeSkillDetailRequest",
+    "RuntimeSkillEditRequest", "RuntimeSkillGovernRequest", "RuntimeSkillListRequest", "RuntimeSkillReuseRequest",
+    "RuntimeSkillSetEnabledRequest", "RuntimeSkillWrite", "Scope", "SkillProposal", "SkillReuse", "SnapshotMode",
+    "SoulBinding", "SoulProposal", "SpaceSummary", "SubjectAudience", "SubjectDraft", "SubjectMount", "SubjectsReport",
+    "SubjectsRequest", "SubjectsWrite", "SummaryDraft", "SummaryWrite", "SyncMemoryRuntime", "SyncRemoteMemory",
+    "Target", "ToolOutcome", "TranscriptEvidenceRef", "TranscriptImportReport", "TranscriptLifecycleTransition",
+    "TranscriptReplayView", "TranscriptWrite", "Trust", "TurnDraft", "Verdict", "WhenMissing", "connect",
+    "import_transcript", "instant", "open", "with_fingerprints",
 ]  # fmt: skip
 
 

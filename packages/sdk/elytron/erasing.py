@@ -15,6 +15,7 @@ from elytron.prefixes import documents_under
 from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
+from elytron.tombstones import stones_of
 from elytron_core import limits
 from elytron_core.contracts.control import (
     ControlDecision,
@@ -196,6 +197,8 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
             plan.refs[memory.ref] = memory.revision
             slot_ref = Ref(long_term.SLOTS, plan.record.slot_tag(fact.kind, fact.topic, fact.home))
             await _leave_slot(ctx, scope, slot_ref, fact, plan)
+            stones = await stones_of(ctx, scope.space, plan.record, (fact,))
+            plan.refs |= {ref: document.revision for ref, document in stones.items()}
         case TurnMemory(turn=turn, part=part):
             plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
             pending, _ = plan.changes.get(memory.ref, (turn, 0))

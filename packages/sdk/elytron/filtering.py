@@ -63,12 +63,12 @@ def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -
         return False
     known_at = filters.known_at
     if known_at is None:
-        believed = fact.state in {long_term.State.ACTIVE, long_term.State.SUPERSEDED}
+        believed = fact.state is long_term.State.ACTIVE or fact.state in long_term.HELD
         valid_to = fact.valid_to
     else:
         closed = fact.closed_at is not None and fact.closed_at <= known_at
-        believed = fact.recorded_at <= known_at and (not closed or fact.state is long_term.State.SUPERSEDED)
-        valid_to = fact.valid_to if closed or fact.state is not long_term.State.SUPERSEDED else None
+        believed = fact.recorded_at <= known_at and (not closed or fact.state in long_term.HELD)
+        valid_to = fact.valid_to if closed or fact.state not in long_term.HELD else None
     as_of = filters.as_of if filters.as_of is not None else now
     return believed and (fact.valid_from or as_of) <= as_of and (valid_to is None or as_of < valid_to)
 

@@ -14,6 +14,11 @@ HOMES: Final = MappingProxyType(
         "elytron_core.contracts.erasures": (
             "MemoryErasuresApplyReport MemoryErasuresApplyRequest MemoryErasuresKeepReport MemoryErasuresKeepRequest"
         ),
+        "elytron_core.contracts.facts": (
+            "FactAction FactChangeReport FactChangeRequest FactDetailReport FactDetailRequest FactEntry "
+            "FactForgetReport FactForgetRequest FactListReport FactListRequest FreshnessHint FreshnessState "
+            "LearningReport LearningRequest"
+        ),
         "elytron_core.contracts.governing": (
             "CandidateListReport CandidateListRequest CandidateResolveReport CandidateResolveRequest "
             "CandidatesWrite MemoryMergeReport MemoryMergeRequest Resolution"
@@ -74,7 +79,8 @@ HOMES: Final = MappingProxyType(
         "elytron_core.planes.procedural": "ReuseOutcome",
         "elytron_core.planes.tools": "AgentToolDescriptor AgentToolRegistryRef AgentToolRegistrySnapshot",
         "elytron_core.clock": "instant",
-        "elytron_core.planes.long_term": "Authority Kind Reach",
+        "elytron_core.planes.learning": "LearningAction",
+        "elytron_core.planes.long_term": "Authority Kind Privacy Reach",
         "elytron_core.planes.roles": "Role",
         "elytron_core.planes.transcript": "Delivery Message",
         "elytron_store": "Durability WhenMissing",

@@ -109,7 +109,7 @@ def _fact(ref: Ref, fact: long_term.Fact) -> tuple[Unit, ...]:
     if fact.state is long_term.State.FORGOTTEN:
         return ()
     held = _fact_unit(ref, fact, part=0, valid_to=None, recorded_at=fact.recorded_at, closed_at=fact.closed_at)
-    if fact.state is not long_term.State.SUPERSEDED:
+    if fact.state not in long_term.HELD:
         bounded = _fact_unit(
             ref, fact, part=0, valid_to=fact.valid_to, recorded_at=fact.recorded_at, closed_at=fact.closed_at
         )

@@ -11,6 +11,7 @@ from elytron_core.contracts.control import (
     MemoryForgetRequest,
     MemoryGetRequest,
 )
+from elytron_core.contracts.facts import FactChangeRequest, FactDetailRequest
 from elytron_core.contracts.governing import CandidateResolveRequest
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.contracts.skills import (
@@ -33,12 +34,18 @@ from elytron_core.planes.tools import REGISTRIES
 from elytron_core.ports.store import Batch, Committed, Erased, Erasure, Ref, Require, Store
 from elytron_store.passing import PassingStore
 
-READS: tuple[type[Value], ...] = (MemoryGetRequest, RuntimeSkillDetailRequest, AgentToolRegistryGetRequest)
+READS: tuple[type[Value], ...] = (
+    MemoryGetRequest,
+    FactDetailRequest,
+    RuntimeSkillDetailRequest,
+    AgentToolRegistryGetRequest,
+)
 """Requests that read one thing, whose version may be told beside it."""
 CHANGES: tuple[type[Value], ...] = (
     MemoryForgetRequest,
     MemoryCorrectRequest,
     MemoryEraseRequest,
+    FactChangeRequest,
     CandidateResolveRequest,
     RuntimeSkillEditRequest,
     RuntimeSkillSetEnabledRequest,
@@ -71,8 +78,12 @@ async def version_of(ctx: OperationContext, request: Value, /) -> Version | None
         return None
     (document,) = await ctx.store.get(space, (ref,))
     revision = document.revision if document is not None else 0
-    tag = canonical.tag(bytes.fromhex(record.secret), "version", ref.collection, ref.key, str(revision), size=32)
-    return Version(space, ref, revision, tag)
+    return Version(space, ref, revision, tag_of(record, ref, revision))
+
+
+def tag_of(record: SpaceRecord, ref: Ref, revision: int, /) -> str:
+    """Return what stands for a document at a revision, and tells nothing else of it."""
+    return canonical.tag(bytes.fromhex(record.secret), "version", ref.collection, ref.key, str(revision), size=32)
 
 
 async def demanding(ctx: OperationContext, request: Value, tags: tuple[str, ...], /) -> OperationContext:
@@ -132,6 +143,8 @@ def _named(record: SpaceRecord, request: ScopedRequest) -> Ref | None:
         case (
             MemoryGetRequest(id=memory_id)
             | MemoryCorrectRequest(id=memory_id)
+            | FactDetailRequest(id=memory_id)
+            | FactChangeRequest(id=memory_id)
             | CandidateResolveRequest(id=memory_id)
             | MemoryForgetRequest(ids=(memory_id,))
             | MemoryEraseRequest(ids=(memory_id,))

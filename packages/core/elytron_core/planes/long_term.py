@@ -87,12 +87,18 @@ class State(StrEnum):
     ACTIVE = "active"
     SUPERSEDED = "superseded"
     """The world changed: it held until `valid_to`, and is still believed to have held."""
+    INVALIDATED = "invalidated"
+    """It held until `valid_to`, and nothing took its place."""
     CORRECTED = "corrected"
     """It was wrong: believed until `closed_at`, and no longer."""
     FORGOTTEN = "forgotten"
     DELETED = "deleted"
     MERGED = "merged"
     """Another fact says nearly the same and took its evidence in; it can be brought back."""
+
+
+HELD = frozenset({State.SUPERSEDED, State.INVALIDATED})
+"""States of facts that are still believed to have held until `valid_to`."""
 
 
 class Fact(Value):
@@ -117,6 +123,8 @@ class Fact(Value):
     confirmed_at: Instant
     valid_from: Instant | None = None
     valid_to: Instant | None = None
+    stale_at: Instant | None = None
+    """Since when it counts as stale by a control call; the next confirmation ends that."""
     closed_at: Instant | None = None
     closed_because: str | None = None
     state: State = State.ACTIVE
@@ -176,7 +184,7 @@ def close(fact: Fact, *, at: Instant, because: str, state: State, by: FactId | N
     """Return `fact` closed at `at`; a closed fact stays as it is."""
     if not fact.is_current:
         return fact
-    valid_to = fact.valid_to if fact.valid_to is not None or state is not State.SUPERSEDED else at
+    valid_to = fact.valid_to if fact.valid_to is not None or state not in HELD else at
     return fact.model_copy(
         update={"state": state, "closed_at": at, "closed_because": because, "superseded_by": by, "valid_to": valid_to}
     )

@@ -18,6 +18,7 @@ from elytron_core.planes import (
     garden,
     gateway,
     jobs,
+    learning,
     long_term,
     notes,
     procedural,
@@ -40,6 +41,8 @@ COLLECTIONS = (
     audit.AUDIT,
     long_term.FACTS,
     long_term.SLOTS,
+    learning.TOMBSTONES,
+    learning.LEARNING,
     procedural.SKILLS,
     tools.REGISTRIES,
     tools.EXPERIENCES,
@@ -67,6 +70,7 @@ BESIDE = frozenset(
         derived_refs.DERIVED_REFS,
         audit.AUDIT,
         long_term.SLOTS,
+        learning.TOMBSTONES,
         jobs.QUEUE,
     }
 )

@@ -30,7 +30,7 @@ SELF_CLAIM: Final = "assistant self-claims are evidence, not facts"
 EMPTY_TOPIC: Final = "the topic is empty"
 EMPTY_CONTENT: Final = "the content is empty"
 VALIDITY_BACKWARDS: Final = "its validity ends before it begins"
-PRIVACY_TRANSITION: Final = "a write never changes the privacy of a fact: use the control operations"
+PRIVACY_TRANSITION: Final = "a write never changes the privacy of a fact: use change_fact with change_privacy"
 OLDER_OBSERVATION: Final = "it was observed before the current fact"
 LESS_SURE: Final = "it is less sure than the current fact"
 NOTHING_TO_DELETE: Final = "there is no current fact to delete"
@@ -60,9 +60,9 @@ def judge_fact(draft: writing.FactDraft, current: long_term.Fact | None, *, at: 
     A draft without a time of observation was observed at `at`.
     """
     if draft.authority is long_term.Authority.ASSISTANT_SELF_CLAIM:
-        return _rejected(SELF_CLAIM)
+        return rejected(SELF_CLAIM)
     if wording.is_blank(draft.topic):
-        return _rejected(EMPTY_TOPIC)
+        return rejected(EMPTY_TOPIC)
     known = current if current is not None and current.is_current else None
     match draft.operation:
         case writing.FactOperation.DELETE:
@@ -86,22 +86,22 @@ def _judge_delete(draft: writing.FactDraft, known: long_term.Fact | None, *, at:
     if known is None:
         return _accepted(writing.Outcome.SKIPPED, NOTHING_TO_DELETE)
     refusal = _overwrite_refusal(draft, known, at=at)
-    return _rejected(refusal) if refusal else _accepted(writing.Outcome.DELETED)
+    return rejected(refusal) if refusal else _accepted(writing.Outcome.DELETED)
 
 
 def _judge_upsert(draft: writing.FactDraft, known: long_term.Fact | None, *, at: Instant) -> FactJudgement:
     if wording.is_blank(draft.content):
-        return _rejected(EMPTY_CONTENT)
+        return rejected(EMPTY_CONTENT)
     if draft.valid_from is not None and draft.valid_to is not None and draft.valid_to < draft.valid_from:
-        return _rejected(VALIDITY_BACKWARDS)
+        return rejected(VALIDITY_BACKWARDS)
     if known is None:
         return _accepted(writing.Outcome.STORED)
     if draft.privacy is not known.privacy:
-        return _rejected(PRIVACY_TRANSITION)
+        return rejected(PRIVACY_TRANSITION)
     if says_the_same(draft.content, known.content):
         return _accepted(writing.Outcome.CONFIRMED)
     refusal = _overwrite_refusal(draft, known, at=at)
-    return _rejected(refusal) if refusal else _accepted(writing.Outcome.UPDATED)
+    return rejected(refusal) if refusal else _accepted(writing.Outcome.UPDATED)
 
 
 def says_the_same(one: str, other: str, /) -> bool:
@@ -126,5 +126,6 @@ def _accepted(outcome: writing.Outcome, reason: str = "") -> FactJudgement:
     return FactJudgement(verdict=writing.Verdict.ACCEPT, outcome=outcome, reason=reason)
 
 
-def _rejected(reason: str) -> FactJudgement:
+def rejected(reason: str, /) -> FactJudgement:
+    """Return a no with its reason."""
     return FactJudgement(verdict=writing.Verdict.REJECT, outcome=writing.Outcome.REJECTED, reason=reason)

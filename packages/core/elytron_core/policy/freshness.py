@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from elytron_core.clock import DAY_MS, Instant
+from elytron_core.contracts.facts import FreshnessHint, FreshnessState
 from elytron_core.model import Value
 from elytron_core.planes import long_term
 
@@ -37,39 +38,25 @@ PACES: Final = {
 AGES: Final = {Pace.STABLE: Ages(90, 365), Pace.DYNAMIC: Ages(14, 90), Pace.VOLATILE: Ages(3, 21)}
 
 
-class FreshnessState(StrEnum):
-    """How fresh a fact is."""
-
-    FRESH = "fresh"
-    AGING = "aging"
-    STALE = "stale"
-
-
-class Hint(StrEnum):
-    """What a reader of the fact should do first."""
-
-    NONE = "none"
-    REVIEW = "review"
-    VERIFY = "verify"
-
-
 class Freshness(Value):
     """How fresh a fact is, and what to do about it."""
 
     state: FreshnessState
-    hint: Hint
+    hint: FreshnessHint
 
 
-FRESH: Final = Freshness(state=FreshnessState.FRESH, hint=Hint.NONE)
-AGING: Final = Freshness(state=FreshnessState.AGING, hint=Hint.REVIEW)
-STALE: Final = Freshness(state=FreshnessState.STALE, hint=Hint.VERIFY)
+FRESH: Final = Freshness(state=FreshnessState.FRESH, hint=FreshnessHint.NONE)
+AGING: Final = Freshness(state=FreshnessState.AGING, hint=FreshnessHint.REVIEW)
+STALE: Final = Freshness(state=FreshnessState.STALE, hint=FreshnessHint.VERIFY)
 
 
 def freshness(fact: long_term.Fact, now: Instant) -> Freshness:
     """Return how fresh `fact` is by its kind and the days since it was last observed or confirmed.
 
-    A fact whose validity has ended is stale at once.
+    A fact whose validity has ended, or that was marked stale, is stale at once.
     """
+    if fact.stale_at is not None:
+        return STALE
     if fact.valid_to is not None and fact.valid_to <= now:
         return STALE
     ages = AGES[PACES[fact.kind]]

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from elytron import given, plain
 from elytron.faces.face import Face
-from elytron_core.contracts import continuity, governing, subjects, writing
+from elytron_core.contracts import continuity, facts, governing, subjects, writing
+from elytron_core.planes.learning import LearningAction
 from elytron_core.planes.long_term import Authority, Kind
 
 
@@ -52,6 +53,42 @@ class GoverningFace(Face):
     ) -> governing.CandidateResolveReport:
         """Accept or reject a proposed belief. Raises NotFound."""
         return await self.operate(request, governing.CandidateResolveReport)
+
+    async def list_facts(
+        self, request: facts.FactListRequest | None = None, /, *, query: str = "", include_private: bool = False
+    ) -> facts.FactListReport:
+        """Read facts in full a page at a time; without a request, those that stand and hold the words of `query`."""
+        request = request or facts.FactListRequest(query=query, include_private=include_private)
+        return await self.operate(request, facts.FactListReport)
+
+    async def get_fact(
+        self, fact: str | facts.FactDetailRequest, /, *, include_private: bool = False
+    ) -> facts.FactDetailReport:
+        """Read one fact in full, whatever its state. Raises NotFound."""
+        if isinstance(fact, str):
+            fact = facts.FactDetailRequest(id=fact, include_private=include_private)
+        return await self.operate(fact, facts.FactDetailReport)
+
+    async def change_fact(self, request: facts.FactChangeRequest, /) -> facts.FactChangeReport:
+        """Change one fact that stands. Raises NotFound, InvalidInput, PreconditionFailed."""
+        return await self.operate(request, facts.FactChangeReport)
+
+    async def forget_facts(
+        self, query: str | facts.FactForgetRequest, /, *, token: str | None = None, reason: str = ""
+    ) -> facts.FactForgetReport:
+        """Forget the facts that hold every word of `query`. Without the `token` of such a call, only name them."""
+        if isinstance(query, str):
+            query = facts.FactForgetRequest(query=query, dry_run=token is None, token=token, reason=reason)
+        return await self.operate(query, facts.FactForgetReport)
+
+    async def set_learning(
+        self, action: LearningAction | facts.LearningRequest, /, topic: str | None = None, *, reason: str = ""
+    ) -> facts.LearningReport:
+        """Pause or resume learning, of everything or of `topic`; suppress or allow a topic."""
+        if not isinstance(action, facts.LearningRequest):
+            word = given.word(LearningAction, action, field="action")
+            action = facts.LearningRequest(action=word, topic=topic, reason=reason)
+        return await self.operate(action, facts.LearningReport)
 
     async def merge_facts(self, request: governing.MemoryMergeRequest | None = None, /) -> governing.MemoryMergeReport:
         """Fold facts that say nearly the same; `undo` brings them back."""

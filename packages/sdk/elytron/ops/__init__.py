@@ -4,6 +4,7 @@ from elytron.ops.continuity import export_continuity, import_continuity, read_co
 from elytron.ops.control import correct, erase, forget
 from elytron.ops.embedding import embed, switch_model
 from elytron.ops.erasures import apply_erasures, keep_erasures
+from elytron.ops.facts import change_fact, forget_facts, get_fact, list_facts, set_learning
 from elytron.ops.governing import list_candidates, merge_facts, resolve_candidate
 from elytron.ops.inspecting import inspect, replay
 from elytron.ops.living import close, recover
@@ -45,6 +46,7 @@ __all__ = [
     "apply_erasures",
     "cancel_job",
     "capabilities",
+    "change_fact",
     "close",
     "commit_transcript",
     "correct",
@@ -58,8 +60,10 @@ __all__ = [
     "export_space",
     "export_transcript",
     "forget",
+    "forget_facts",
     "get",
     "get_agent_tool_registry",
+    "get_fact",
     "get_runtime_skill",
     "govern_runtime_skills",
     "history",
@@ -69,6 +73,7 @@ __all__ = [
     "keep_erasures",
     "list_agent_tool_registries",
     "list_candidates",
+    "list_facts",
     "list_jobs",
     "list_memories",
     "list_runtime_skills",
@@ -87,6 +92,7 @@ __all__ = [
     "request_transcript_lifecycle",
     "resolve_candidate",
     "retry_job",
+    "set_learning",
     "set_runtime_skill_enabled",
     "switch_model",
     "upsert_agent_tool_registry",

@@ -1,19 +1,22 @@
 """The verbs that change or remove: forget (reversible), correct (history kept), erase (physically gone)."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import assert_never
 
 from elytron.audit import event_of, note
 from elytron.context import OperationContext
-from elytron.deriving import Resting, link, unlink_left
 from elytron.erasing import erase_memories, erase_space
 from elytron.keeping import KeptMemory, hidden, touched
-from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find_all, must_find, plane_of
+from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find_all, plane_of, stored_at
 from elytron.origins import erase_origin
 from elytron.racing import Race
 from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron.text_admission import admitting
+from elytron.tombstones import bury, exhume
+from elytron.writes.fact_changes import plan_change
+from elytron.writes.settling import settle
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import (
     ControlDecision,
@@ -23,22 +26,35 @@ from elytron_core.contracts.control import (
     MemoryEraseRequest,
     MemoryForgetRequest,
 )
+from elytron_core.contracts.facts import FactAction, FactChangeRequest
 from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import Conflict, InvalidInput, ScopeMissing
-from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.audit import AuditAction, AuditEvent
-from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import wording
-from elytron_core.ports.store import Action, Batch, Document, Ref
+from elytron_core.policy.fact_control import require_fields
+from elytron_core.ports.store import Action, Batch, Ref
 from elytron_core.scope import Scope
+
+SLOT_TAKEN = "its slot has another value by now"
 
 
 @admitting
 async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
-    """Hide memories from recall, or with `undo` show them again; all in one batch."""
+    """Hide memories from recall, or with `undo` show them again; all in one batch.
+
+    A forgotten fact is not learned again until its topic is allowed.
+    """
+    return await _forget(ctx, request, buries=True)
+
+
+async def retire(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
+    """Hide memories that have had their time; they may be learned again."""
+    return await _forget(ctx, request, buries=False)
+
+
+async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries: bool) -> MemoryControlReport:
     scope = ctx.scope_of(request)
     race = Race()
     while True:
@@ -46,13 +62,24 @@ async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> Memo
         record = await ctx.spaces.find(scope.space)
         now = ctx.clock.now()
         changed: dict[Ref, tuple[Value, int]] = {}
-        decisions = [_hide(memory_id, memory, request, changed, now) for memory_id, memory in found.items()]
+        taken = await _taken(ctx, scope, record, found.values()) if request.undo else frozenset[Ref]()
+        decisions = [
+            _hide(memory_id, memory, request, changed, now)
+            if memory is None or memory.ref not in taken
+            else _unchanged(memory_id, memory, SLOT_TAKEN)
+            for memory_id, memory in found.items()
+        ]
         if record is None or request.dry_run or not changed:
             return _report(scope, decisions, dry_run=request.dry_run)
         changes = Changes(record)
         action = Action.OPERATOR if request.undo else Action.DELETE
         for ref, (value, revision) in changed.items():
             changes.put(ref, value, expects=revision, action=action)
+        facts = [memory.fact for memory in found.values() if isinstance(memory, FactMemory) and memory.ref in changed]
+        if request.undo:
+            await exhume(ctx, scope.space, record, changes, facts)
+        elif buries:
+            await bury(ctx, scope.space, record, changes, facts, at=now)
         await note(ctx, scope.space, record, changes, _events(ctx, request, decisions, found, now))
         try:
             return _report(scope, decisions, sequence=await _commit(ctx, scope, record, changes))
@@ -69,59 +96,18 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
     for a blank content.
     """
     scope = ctx.scope_of(request)
-    if wording.is_blank(request.content):
-        raise InvalidInput(field="content", problem="is blank: forget or erase the fact instead")
-    race = Race()
-    while True:
-        memory = await must_find(ctx, scope, request.id)
-        record = await ctx.spaces.find(scope.space)
-        if not isinstance(memory, FactMemory):
-            raise InvalidInput(field="id", problem="names no fact: evidence stays as it was said; write a fact instead")
-        if not memory.fact.is_current:
-            raise InvalidInput(field="id", problem="names a closed fact: correct the current one of its slot")
-        if memory.fact.content == request.content.strip():
-            same = ControlDecision(id=request.id, outcome=ControlOutcome.UNCHANGED, plane=Plane.LONG_TERM)
-            return _report(scope, [same], dry_run=request.dry_run)
-        slot = await _slot_of(ctx, scope, record, memory.fact)
-        if record is None or slot is None:
-            # Erased since it was found: it is looked for again, and missed.
-            await race.lost(Conflict(what=f"fact {request.id!r}", expected=memory.revision, found=0))
-            continue
-        now = ctx.clock.now()
-        new, old = _corrected(memory.fact, request, FactId(ctx.ids.new()), now)
-        known = long_term.Slot.from_bytes(slot.body)
-        changes = Changes(record)
-        changes.put(memory.ref, old, expects=memory.revision, action=Action.WRITE)
-        changes.put(Ref(long_term.FACTS, new.id), new, expects=0, action=Action.WRITE)
-        held = known.model_copy(update={"facts": (*known.facts, new.id)})
-        changes.put(slot.ref, held, expects=slot.revision, action=None)
-        done = event_of(ctx, AuditAction.CORRECTED, at=now, reason=request.reason)
-        await note(ctx, scope.space, record, changes, {memory.ref: (done,)})
-        await _move_links(ctx, scope, record, changes, old=old, new=new)
-        decision = ControlDecision(
-            id=request.id,
-            outcome=ControlOutcome.CHANGED,
-            plane=Plane.LONG_TERM,
-            new_id=None if request.dry_run else new.id,
-        )
-        if request.dry_run:
-            return _report(scope, [decision], dry_run=True)
-        try:
-            return _report(scope, [decision], sequence=await _commit(ctx, scope, record, changes))
-        except Conflict as conflict:
-            ctx.spaces.forget(scope.space)
-            await race.lost(conflict)
-
-
-async def _slot_of(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord | None, fact: long_term.Fact
-) -> Document | None:
-    """Return the slot that holds `fact`; None where it, or the whole space, is gone."""
-    if record is None:
-        return None
-    ref = Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic, fact.home))
-    (slot,) = await ctx.store.get(scope.space, (ref,))
-    return slot
+    asked = FactChangeRequest(
+        id=request.id,
+        action=FactAction.CORRECT,
+        content=request.content,
+        reason=request.reason,
+        dry_run=request.dry_run,
+    )
+    require_fields(asked)
+    plan = partial(plan_change, ctx, scope, scope.conversation_key, asked)
+    change, sequence = await settle(ctx, scope.space, plan)
+    decision = ControlDecision(id=request.id, outcome=change.outcome, plane=Plane.LONG_TERM, new_id=change.new_id)
+    return _report(scope, [decision], sequence=sequence, dry_run=request.dry_run)
 
 
 @admitting
@@ -162,21 +148,6 @@ def _events(
     return events
 
 
-async def _move_links(
-    ctx: OperationContext,
-    scope: Scope,
-    record: SpaceRecord,
-    changes: Changes,
-    *,
-    old: long_term.Fact,
-    new: long_term.Fact,
-) -> None:
-    """Add to a batch that the fact which stands now rests on what the old one rested on."""
-    plane = DerivedMemoryPlane.SHARED_FACT
-    await link(ctx, scope.space, record, changes, [Resting(plane, new.id, new.citations)])
-    await unlink_left(ctx, scope.space, record, changes, Resting(plane, old.id, old.citations), after=())
-
-
 def _hide(
     memory_id: str,
     memory: Memory | None,
@@ -188,9 +159,38 @@ def _hide(
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
     value = _shown(memory, changed) if request.undo else _hidden(memory, request, changed, now)
     if value is None:
-        return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=plane_of(memory))
+        return _unchanged(memory_id, memory)
     changed[memory.ref] = (value, memory.revision)
     return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=plane_of(memory))
+
+
+def _unchanged(memory_id: str, memory: Memory, reason: str = "") -> ControlDecision:
+    return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=plane_of(memory), reason=reason)
+
+
+async def _taken(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord | None, memories: Iterable[Memory | None]
+) -> frozenset[Ref]:
+    """Return the forgotten facts among `memories` whose slot has another value by now."""
+    forgotten = [memory for memory in memories if isinstance(memory, FactMemory) and not memory.fact.is_current]
+    if record is None or not forgotten:
+        return frozenset()
+    places = {
+        memory.ref: Ref(long_term.SLOTS, record.slot_tag(memory.fact.kind, memory.fact.topic, memory.fact.home))
+        for memory in forgotten
+    }
+    slots = await ctx.store.get(scope.space, list(places.values()))
+    newest = {
+        ref: Ref(long_term.FACTS, long_term.Slot.from_bytes(slot.body).facts[-1])
+        for ref, slot in zip(places, slots, strict=True)
+        if slot is not None
+    }
+    holders = await stored_at(ctx, scope, dict.fromkeys(newest.values()))
+    return frozenset(
+        ref
+        for ref, last in newest.items()
+        if last != ref and isinstance(held := holders.get(last), FactMemory) and held.fact.is_current
+    )
 
 
 def _hidden(
@@ -238,27 +238,6 @@ def _with_forgotten(memory: TurnMemory, changed: dict[Ref, tuple[Value, int]], f
     if forgotten_at is not None:
         forgotten[memory.part] = forgotten_at
     return pending.model_copy(update={"forgotten": dict(sorted(forgotten.items()))})
-
-
-def _corrected(
-    fact: long_term.Fact, request: MemoryCorrectRequest, new_id: FactId, now: Instant
-) -> tuple[long_term.Fact, long_term.Fact]:
-    """Return the new version and the old one, closed as wrong."""
-    because = request.reason or "corrected"
-    old = long_term.close(fact, at=now, because=because, state=long_term.State.CORRECTED, by=new_id)
-    new = fact.model_copy(
-        update={
-            "id": new_id,
-            "content": request.content.strip(),
-            "authority": long_term.Authority.USER_ASSERTED,
-            "confidence": long_term.Confidence.HIGH,
-            "recorded_at": now,
-            "confirmed_at": now,
-            "evidence_count": 1,
-            "supersedes": fact.id,
-        }
-    )
-    return new, old
 
 
 async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes) -> int:

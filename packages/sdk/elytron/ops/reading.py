@@ -306,6 +306,7 @@ async def _versions(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -
 
 _CLOSED = {
     long_term.State.SUPERSEDED: HistoryEvent.SUPERSEDED,
+    long_term.State.INVALIDATED: HistoryEvent.INVALIDATED,
     long_term.State.CORRECTED: HistoryEvent.CORRECTED,
     long_term.State.FORGOTTEN: HistoryEvent.FORGOTTEN,
     long_term.State.DELETED: HistoryEvent.DELETED,

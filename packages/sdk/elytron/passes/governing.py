@@ -1,6 +1,6 @@
 """Governance without a model: what has outlived its time, how skills served, and the space's upkeep."""
 
-from elytron.ops.control import forget
+from elytron.ops.control import retire
 from elytron.ops.governing import merge_facts
 from elytron.ops.skills import govern_runtime_skills
 from elytron.ops.writing import write
@@ -29,7 +29,7 @@ async def govern(work: Work, /) -> PassOutcome:
     facts = await work.current_facts()
     gone = maintaining.outlived(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
     if gone:
-        await forget(work.ctx, MemoryForgetRequest(scope=work.scope, ids=gone, reason=OUTLIVED))
+        await retire(work.ctx, MemoryForgetRequest(scope=work.scope, ids=gone, reason=OUTLIVED))
     counts = {"outlived": len(gone), **maintaining.over_budget(fact for fact in facts if fact.id not in gone)}
     return ended(Pass.GOVERNANCE, counts, changed=len(gone))
 
@@ -89,7 +89,7 @@ async def _roll_up(work: Work) -> int:
         report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=NotesWrite(notes=(draft,))))
         work.decisions += report.decisions
         ids = tuple(day.id for day in fitting[period])[: limits.WRITES_PER_REQUEST]
-        await forget(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
+        await retire(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
         rolled += len(ids)
     return rolled
 

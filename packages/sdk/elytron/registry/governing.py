@@ -2,8 +2,11 @@
 
 from elytron import ops
 from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat
-from elytron_core.contracts import continuity, governing, subjects
+from elytron_core.contracts import continuity, facts, governing, subjects
+from elytron_core.planes.learning import LearningAction
 
+_DISCLOSING = {"action": frozenset({facts.FactAction.CHANGE_PRIVACY.value})}
+_ALLOWING = {"action": frozenset({LearningAction.RESUME.value, LearningAction.ALLOW.value})}
 _ACCEPTING = {"resolution": frozenset({governing.Resolution.ACCEPT.value})}
 
 GOVERNING: tuple[AnyOperation, ...] = (
@@ -12,6 +15,18 @@ GOVERNING: tuple[AnyOperation, ...] = (
     Operation("resolve_candidate", governing.CandidateResolveRequest, governing.CandidateResolveReport,
               ops.resolve_candidate, "Decide on a proposed belief.", mutates=True, repeat=Repeat.RECEIPT,
               grave=Grave.AGREES, grave_values=_ACCEPTING),
+    Operation("list_facts", facts.FactListRequest, facts.FactListReport, ops.list_facts,
+              "Read facts in full, with what they are worth."),
+    Operation("get_fact", facts.FactDetailRequest, facts.FactDetailReport, ops.get_fact,
+              "Read one fact in full."),
+    Operation("change_fact", facts.FactChangeRequest, facts.FactChangeReport, ops.change_fact,
+              "Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope.",
+              mutates=True, repeat=Repeat.RECEIPT, grave=Grave.AGREES, grave_values=_DISCLOSING),
+    Operation("forget_facts", facts.FactForgetRequest, facts.FactForgetReport, ops.forget_facts,
+              "Forget the facts that a query means; a dry run gives the token.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("set_learning", facts.LearningRequest, facts.LearningReport, ops.set_learning,
+              "Pause or resume learning, suppress or allow a topic.", mutates=True, repeat=Repeat.RECEIPT,
+              grave=Grave.AGREES, grave_values=_ALLOWING),
     Operation("merge_facts", governing.MemoryMergeRequest, governing.MemoryMergeReport, ops.merge_facts,
               "Fold facts that say nearly the same; can be undone.", mutates=True, repeat=Repeat.RECEIPT),
     Operation("read_continuity", continuity.ContinuityRequest, continuity.ContinuityReport, ops.read_continuity,

@@ -5,6 +5,7 @@ from functools import partial
 from elytron.context import OperationContext
 from elytron.deriving import Resting, unlink_left
 from elytron.records import Changes
+from elytron.tombstones import Buried, read_buried, read_learning
 from elytron.writes.committing import Planned, commit
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane
@@ -14,13 +15,15 @@ from elytron_core.contracts.writing import (
     MemoryWriteReport,
     MemoryWriteRequest,
     Outcome,
+    Verdict,
     WriteDecision,
 )
 from elytron_core.ids import FactId
 from elytron_core.planes import long_term
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
+from elytron_core.planes.learning import Learning
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import admission
+from elytron_core.policy import admission, learning
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import ConversationKey, Scope
 
@@ -52,12 +55,23 @@ class _Slots:
         self._slots: dict[str, tuple[long_term.Slot, int]] = {}
         self._facts: dict[FactId, tuple[long_term.Fact, int]] = {}
         self._stored: tuple[long_term.Fact, ...] = ()
+        self._learning = Learning()
+        self._buried = Buried(record, frozenset(), {})
         self.changes = Changes(record)
 
     def tag(self, draft: FactDraft, /) -> str:
         """Return what stands for the slot that a draft of this conversation is for."""
-        home = self._key if draft.reach is long_term.Reach.CHAT else None
-        return self._record.slot_tag(draft.fact_kind, draft.topic, home)
+        return self._record.slot_tag(draft.fact_kind, draft.topic, self._home(draft))
+
+    def refusal(self, draft: FactDraft, /) -> str:
+        """Return why a proposed value is not to be learned; an empty text if it may be."""
+        if draft.operation is long_term.FactOperation.DELETE:
+            return ""
+        is_buried = self._buried.has(draft.fact_kind, draft.content, draft.citations, self._home(draft))
+        return learning.FORGOTTEN_BEFORE if is_buried else learning.refusal(draft, self._learning)
+
+    def _home(self, draft: FactDraft) -> ConversationKey | None:
+        return self._key if draft.reach is long_term.Reach.CHAT else None
 
     async def read(self, ctx: OperationContext, scope: Scope, write: LongTermExtraction, /) -> None:
         tags = list(dict.fromkeys(map(self.tag, write.facts)))
@@ -71,6 +85,9 @@ class _Slots:
             if document is not None:
                 self._facts[fact] = (long_term.Fact.from_bytes(document.body), document.revision)
         self._stored = tuple(fact for fact, _ in self._facts.values())
+        self._learning, _ = await read_learning(ctx, scope.space)
+        proposed = [(draft.fact_kind, draft.content, draft.citations, self._home(draft)) for draft in write.facts]
+        self._buried = await read_buried(ctx, scope.space, self._record, proposed)
 
     async def unlink(self, ctx: OperationContext, scope: Scope, /) -> None:
         """Add that no fact rests any more on what it cited and does not cite now."""
@@ -107,6 +124,8 @@ class _Slots:
 def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, now: Instant) -> WriteDecision:
     current = book.current(draft)
     judgement = admission.judge_fact(draft, current, at=now)
+    if judgement.verdict is Verdict.ACCEPT and (refusal := book.refusal(draft)):
+        judgement = admission.rejected(refusal)
     kept: FactId | None = current.id if current is not None else None
     supersedes: FactId | None = None
     match judgement.outcome:
@@ -176,6 +195,7 @@ def _confirmed(fact: long_term.Fact, draft: FactDraft, now: Instant) -> long_ter
         update={
             "evidence_count": fact.evidence_count + 1,
             "confirmed_at": now,
+            "stale_at": None,
             "citations": long_term.newest_citations((*fact.citations, *draft.citations)),
         }
     )

@@ -1,0 +1,208 @@
+"""Long-term control: facts listed and read in full, changed, forgotten by query; and what is not to be learned."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import ControlOutcome
+from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.model import Value
+from elytron_core.planes import long_term, transcript
+from elytron_core.planes.evidence import Trust
+from elytron_core.planes.learning import Learning, LearningAction
+
+FactKey = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+Query = Annotated[str, Field(max_length=limits.QUERY_CHARS)]
+Token = Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS)]
+
+
+class FreshnessState(StrEnum):
+    """How fresh a fact is."""
+
+    FRESH = "fresh"
+    AGING = "aging"
+    STALE = "stale"
+
+
+class FreshnessHint(StrEnum):
+    """What a reader of the fact should do first."""
+
+    NONE = "none"
+    REVIEW = "review"
+    VERIFY = "verify"
+
+
+class FactEntry(Value):
+    """A fact in full: what it says, what it is worth, on what it rests, and what became of it."""
+
+    id: str
+    kind: long_term.Kind
+    topic: str
+    content: str
+    keywords: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    state: long_term.State
+    confidence: long_term.Confidence
+    authority: long_term.Authority
+    trust: Trust
+    privacy: long_term.Privacy
+    reach: long_term.Reach
+    channel: str | None = None
+    chat: str | None = None
+    """Of a chat's own fact: the conversation that it counts in."""
+    evidence: tuple[str, ...] = ()
+    """Ids of the messages and other references that it rests on."""
+    evidence_count: int
+    observed_at: Instant
+    recorded_at: Instant
+    confirmed_at: Instant
+    valid_from: Instant | None = None
+    valid_to: Instant | None = None
+    freshness: FreshnessState
+    hint: FreshnessHint
+    closed_at: Instant | None = None
+    closed_because: str | None = None
+    supersedes: str | None = None
+    superseded_by: str | None = None
+    version: str
+    """Changes with every change of the fact; a change may expect it."""
+
+
+class FactListRequest(ScopedRequest):
+    """Read facts a page at a time, oldest first; without `states`, those that stand.
+
+    With `query`, only facts that hold each of its words in topic, content, keywords or entities.
+    """
+
+    query: Query = ""
+    states: Annotated[tuple[long_term.State, ...], Field(max_length=limits.TAGS)] = (long_term.State.ACTIVE,)
+    kinds: Annotated[tuple[long_term.Kind, ...], Field(max_length=limits.TAGS)] = ()
+    include_private: bool = False
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class FactListReport(Value):
+    """A page of facts; `next_cursor` continues behind it. `learning` says which topics are not learned."""
+
+    space: str
+    items: tuple[FactEntry, ...]
+    withheld: int = 0
+    """Private facts that were left out of this page."""
+    learning: Learning = Learning()
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class FactDetailRequest(ScopedRequest):
+    """Read one fact in full, whatever its state."""
+
+    id: FactKey
+    include_private: bool = False
+
+
+class FactDetailReport(Value):
+    """One fact."""
+
+    space: str
+    fact: FactEntry
+
+
+class FactAction(StrEnum):
+    """What is done to a fact."""
+
+    CORRECT = "correct"
+    """It was wrong: `content` takes its place, and it is believed for no time."""
+    SUPERSEDE = "supersede"
+    """The world changed at `at`: it held until then, and `content` holds since."""
+    DELETE = "delete"
+    """It goes from recall, and is not learned again until its topic is allowed; history stays."""
+    MARK_STALE = "mark_stale"
+    """It is to be verified before it is used, until somebody confirms it."""
+    INVALIDATE = "invalidate"
+    """It held until `at`, and nothing takes its place."""
+    CHANGE_PRIVACY = "change_privacy"
+    """`privacy` holds from now on; a stricter one for its earlier versions too."""
+    CHANGE_SCOPE = "change_scope"
+    """`reach` holds from now on; `chat` means the conversation of the request's scope."""
+
+
+class FactChangeRequest(ScopedRequest):
+    """Change one fact that stands."""
+
+    id: FactKey
+    action: FactAction
+    content: long_term.Content | None = None
+    privacy: long_term.Privacy | None = None
+    reach: long_term.Reach | None = None
+    at: transcript.At | None = None
+    expected_version: Token | None = None
+    """Change it only if this is its version still."""
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class FactChangeReport(Value):
+    """What became of the fact. `new_id` is the version that took its place."""
+
+    space: str
+    id: str
+    action: FactAction
+    outcome: ControlOutcome
+    new_id: str | None = None
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+    scrubbed: dict[str, int] = {}
+    """How many credentials and payment numbers of each kind were blacked out before storing."""
+
+
+class FactForgetRequest(ScopedRequest):
+    """Forget every standing fact that holds each word of `query`; they are not learned again until allowed.
+
+    A dry run names the facts and returns a token. The real call takes the token, and forgets these facts or none.
+    """
+
+    query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
+    include_private: bool = False
+    dry_run: bool = False
+    token: Token | None = None
+    reason: Reason = ""
+
+
+class FactForgetReport(Value):
+    """The facts that are forgotten, or would be, as they were; at most so many as one call takes."""
+
+    space: str
+    items: tuple[FactEntry, ...]
+    withheld: int = 0
+    """Private facts that match and were left alone."""
+    has_more: bool = False
+    token: str | None = None
+    """Of a dry run: what the real call needs."""
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+
+
+class LearningRequest(ScopedRequest):
+    """Pause or resume learning, of everything or of one topic; suppress or allow one topic."""
+
+    action: LearningAction
+    topic: long_term.Topic | None = None
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class LearningReport(Value):
+    """What is not learned now, and how many tombstones were removed."""
+
+    space: str
+    learning: Learning
+    tombstones: int = 0
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
