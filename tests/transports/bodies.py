@@ -148,6 +148,50 @@ BODIES: dict[str, Body] = {
     "resolve_candidate": [
         {"op": "resolve_candidate", "request": {"id": "nobody", "resolution": "reject"}, "error": "not_found"}
     ],
+    "list_facts": [
+        HOME,
+        {
+            "op": "list_facts",
+            "request": {"query": "lisbon"},
+            "expect": {"items": [{"id": "${fact}", "content": "Lisbon", "hint": "none"}], "has_more": False},
+        },
+    ],
+    "get_fact": [
+        HOME,
+        {
+            "op": "get_fact",
+            "request": {"id": "${fact}"},
+            "expect": {"fact": {"topic": "home city", "authority": "user_asserted", "evidence_count": 1}},
+        },
+    ],
+    "change_fact": [
+        HOME,
+        {
+            "op": "change_fact",
+            "request": {"id": "${fact}", "action": "supersede", "content": "Porto"},
+            "expect": {"changed": True, "outcome": "changed"},
+        },
+        {"op": "list_facts", "expect": {"items": [{"content": "Porto"}]}},
+    ],
+    "forget_facts": [
+        HOME,
+        {
+            "op": "forget_facts",
+            "request": {"query": "lisbon", "dry_run": True},
+            "save": {"token": "token"},
+            "expect": {"items": [{"id": "${fact}"}], "changed": False},
+        },
+        {"op": "forget_facts", "request": {"query": "lisbon", "token": "${token}"}, "expect": {"changed": True}},
+        {"op": "list_facts", "expect": {"items": []}},
+    ],
+    "set_learning": [
+        {
+            "op": "set_learning",
+            "request": {"action": "suppress", "topic": "home city"},
+            "expect": {"changed": True, "learning": {"rules": [{"state": "suppressed", "topic": "home city"}]}},
+        },
+        {"op": "list_facts", "expect": {"items": []}},
+    ],
     "merge_facts": [HOME, {"op": "merge_facts", "expect": {"pairs": [], "changed": False}}],
     "read_continuity": [TEA, {"op": "read_continuity", "expect": {"conversation": "default", "capsules": []}}],
     "export_continuity": [HOME, {"op": "export_continuity", "expect": {"space": "${space}", "private_left": 0}}],

@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "erasures": ("erasures:erasures", "Keep what was erased in a file, and erase it again in an older copy."),
     "evolve": ("evolve:evolve", "Try proposed changes on a copy, and submit them."),
     "export": ("moving:export", "Write the space to an archive file."),
-    "facts": ("facts:facts", "Fold facts that say nearly the same, or bring them back."),
+    "facts": ("facts:facts", "Read and change facts, forget them by query, and say what is not learned."),
     "forget": ("control:forget", "Hide memories from recall; --undo brings them back."),
     "garden": ("notebook:garden", "See and write what a persona keeps to itself."),
     "gateway": ("gateway:gateway", "Call a Memory Gateway: memories, resources, searches."),

@@ -23,7 +23,6 @@ REASON_CHARS = 400
 METADATA_CHARS = 16_384
 LABEL_CHARS = 400
 ATTRIBUTE_CHARS = 4_096
-
 URI_CHARS = 2_048
 
 # Lists
@@ -35,11 +34,8 @@ TAGS = 32
 KEYWORDS = 16
 CITATIONS = 32
 AUDIT_EVENTS = 64
-"""Control calls on one document that its audit trail keeps: the newest."""
 LEARNING_RULES = 256
-"""Topics of one space that are paused or suppressed."""
 TOMBSTONE_SENTENCES = 64
-"""Sentences of one message that are compared with what was forgotten."""
 FACT_CITATIONS = 6
 """Citations that a fact keeps: the newest."""
 TOOL_OBSERVATIONS = 64

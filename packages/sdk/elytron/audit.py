@@ -67,14 +67,16 @@ def with_trail(
 ) -> list[HistoryItem]:
     """Return a history with the control calls on the memory in it, in order of time."""
     told = {(item.event, item.at): item for item in items}
-    for event in trail.events if trail is not None else ():
+    places: dict[tuple[HistoryEvent, Instant], int] = {}
+    for place, event in enumerate(trail.events if trail is not None else (), 1):
         if event.part is not None and event.part != part:
             continue
         kind = HistoryEvent(event.action.value)
         known = told.get((kind, event.at)) or HistoryItem(id=memory, event=kind, at=event.at)
         reason = event.reason or known.reason
+        places[kind, event.at] = place
         told[kind, event.at] = known.model_copy(update={"by": event.by, "reason": reason})
-    return sorted(told.values(), key=lambda item: item.at)
+    return sorted(told.values(), key=lambda item: (item.at, places.get((item.event, item.at), 0)))
 
 
 async def _read(ctx: OperationContext, space: SpaceId, places: Iterable[Ref]) -> dict[Ref, Document]:

@@ -30,6 +30,8 @@ OPAQUE: Final = frozenset(
             "scope",
             "id",
             "ids",
+            "token",
+            "expected_version",
             "undo",
             "path",
             "cursor",

@@ -4,6 +4,7 @@ import click
 from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
+from elytron_cli.commands.fact_control import CONTROL
 from elytron_cli.commands.writing import receipt
 from elytron_cli.options import common, limited
 from elytron_cli.output import Output
@@ -21,7 +22,11 @@ from elytron_store import WhenMissing
 @click.group("facts", cls=RichGroup)
 @common
 def facts() -> None:
-    """State facts, fold those that say nearly the same, or bring them back."""
+    """State facts, read and change them, forget them by query, and say what is not to be learned."""
+
+
+for _command in CONTROL:
+    facts.add_command(_command)
 
 
 @facts.command("add", cls=RichCommand)

@@ -174,7 +174,7 @@ class ControlDecision(Value):
     outcome: ControlOutcome
     plane: Plane | None = None
     new_id: str | None = None
-    reason: str = ""
+    reason: str | None = None
 
 
 class MemoryControlReport(Value):

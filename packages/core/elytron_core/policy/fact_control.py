@@ -21,6 +21,7 @@ AUDITED: Final = {
     FactAction.CHANGE_PRIVACY: AuditAction.PRIVACY_CHANGED,
     FactAction.CHANGE_SCOPE: AuditAction.SCOPE_CHANGED,
 }
+SLOT_TAKEN: Final = "its slot has another value by now"
 STRICTNESS: Final = {Privacy.PUBLIC: 0, Privacy.SHARED: 1, Privacy.PRIVATE: 2}
 
 _FIELDS: Final[dict[FactAction, frozenset[str]]] = {

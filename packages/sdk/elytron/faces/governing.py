@@ -82,7 +82,7 @@ class GoverningFace(Face):
         return await self.operate(query, facts.FactForgetReport)
 
     async def set_learning(
-        self, action: LearningAction | facts.LearningRequest, /, topic: str | None = None, *, reason: str = ""
+        self, action: LearningAction | facts.LearningRequest, topic: str | None = None, /, *, reason: str = ""
     ) -> facts.LearningReport:
         """Pause or resume learning, of everything or of `topic`; suppress or allow a topic."""
         if not isinstance(action, facts.LearningRequest):

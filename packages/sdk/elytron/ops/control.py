@@ -33,11 +33,9 @@ from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.audit import AuditAction, AuditEvent
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.fact_control import require_fields
+from elytron_core.policy.fact_control import SLOT_TAKEN, require_fields
 from elytron_core.ports.store import Action, Batch, Ref
 from elytron_core.scope import Scope
-
-SLOT_TAKEN = "its slot has another value by now"
 
 
 @admitting
@@ -164,7 +162,7 @@ def _hide(
     return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=plane_of(memory))
 
 
-def _unchanged(memory_id: str, memory: Memory, reason: str = "") -> ControlDecision:
+def _unchanged(memory_id: str, memory: Memory, reason: str | None = None) -> ControlDecision:
     return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=plane_of(memory), reason=reason)
 
 

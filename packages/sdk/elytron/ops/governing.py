@@ -27,12 +27,12 @@ from elytron_core.planes.candidates import Candidate, CandidateState
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import near_duplicates
+from elytron_core.policy.fact_control import SLOT_TAKEN
 from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
 
 REFUSED = frozenset({Outcome.REJECTED, Outcome.SKIPPED})
 NOT_FOLDED = "it is not folded into another fact"
-SLOT_TAKEN = "its slot has another value by now"
 GONE = "one of the two facts is not there any more"
 
 

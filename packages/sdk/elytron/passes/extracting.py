@@ -13,6 +13,7 @@ from elytron.passes.working import (
     read_turns,
     skipped,
 )
+from elytron.tombstones import read_learning
 from elytron_core import limits
 from elytron_core.contracts.governing import CandidatesWrite
 from elytron_core.contracts.maintaining import Extraction, PassOutcome, PassStatus
@@ -25,6 +26,7 @@ from elytron_core.planes.jobs import Pass
 from elytron_core.planes.roles import Role
 from elytron_core.policy import extraction, wording
 from elytron_core.policy.extraction import ExtractedItems, Gate
+from elytron_core.policy.learning import is_paused
 
 
 async def extract(work: Work, /) -> PassOutcome:
@@ -37,6 +39,10 @@ async def extract(work: Work, /) -> PassOutcome:
         return skipped(Pass.EXTRACTION, "off")
     if work.extraction is Extraction.MODEL and work.asker is None:
         return skipped(Pass.EXTRACTION, NEEDS_MODEL)
+    learning, _ = await read_learning(work.ctx, work.space)
+    if is_paused(learning):
+        await mark_maintained(work, [turn.turn.sequence for turn in work.turns])
+        return skipped(Pass.EXTRACTION, "learning_paused")
     counts: Counter[str] = Counter()
     known = await read_maintained(work.ctx, work.scope, work.record)
     changed = 0
