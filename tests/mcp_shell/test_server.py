@@ -249,6 +249,8 @@ async def test_a_model_is_shown_private_memories_only_where_its_host_wants_that(
         ("memory_get", {"id": fact, "include_private": True}),
         ("memory_history", {"id": fact, "include_private": True}),
         ("memory_list_candidates", {"include_private": True}),
+        ("memory_list_facts", {"include_private": True}),
+        ("memory_get_fact", {"id": fact, "include_private": True}),
         ("memory_project", {"user_query": "kiln", "private_context": "allowed"}),
         ("memory_read_garden", {"audience": "owner"}),
         ("memory_replay_transcript", {"view": "raw_owner_only"}),

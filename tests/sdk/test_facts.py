@@ -7,7 +7,7 @@ import elytron
 from elytron import FactAction, FactChangeRequest, FactListRequest, LearningAction, Privacy, Reach
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.recalling import RecallFilters
-from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed
+from elytron_core.errors import InvalidInput, PreconditionFailed
 from elytron_core.planes.jobs import Pass
 from elytron_core.planes.long_term import State
 
@@ -71,7 +71,7 @@ async def test_private_facts_are_shown_only_if_asked_for_by_name(memory: elytron
     await change(memory, fact, FactAction.CHANGE_PRIVACY, privacy=Privacy.PRIVATE)
     report = await memory.list_facts()
     assert (report.items, report.withheld) == ((), 1)
-    with pytest.raises(NotFound):
+    with pytest.raises(InvalidInput, match="include_private"):
         await memory.get_fact(fact)
     assert (await memory.get_fact(fact, include_private=True)).fact.privacy == "private"
     assert len((await memory.list_facts(include_private=True)).items) == 1

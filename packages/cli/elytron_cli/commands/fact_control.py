@@ -7,7 +7,7 @@ from rich_click import RichCommand
 
 from elytron_cli import fact_tables
 from elytron_cli.confirmation import at_terminal, confirm
-from elytron_cli.options import asking, common, in_conversation, limited
+from elytron_cli.options import asking, common, disclosing, in_conversation, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -31,7 +31,6 @@ from elytron_core.planes.long_term import Kind, Privacy, Reach, State
 
 _REASON = click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the history.")
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-_PRIVATE = click.option("--private", "include_private", is_flag=True, help="Private facts too.")
 _VERSION = click.option("--expect", metavar="VERSION", help="Only if this is its version still, as `facts show` told.")
 
 
@@ -47,7 +46,7 @@ _VERSION = click.option("--expect", metavar="VERSION", help="Only if this is its
     help="In which state; may be repeated.",
 )
 @click.option("--kind", "kinds", multiple=True, type=click.Choice([kind.value for kind in Kind]), help="Of which kind.")
-@_PRIVATE
+@disclosing
 @limited("How many facts to show at most.")
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
 @common
@@ -64,7 +63,7 @@ def list_facts(**asked: Any) -> int | None:
 
 @click.command("show", cls=RichCommand)
 @click.argument("fact")
-@_PRIVATE
+@disclosing
 @common
 def show(*, fact: str, include_private: bool) -> int | None:
     """Show the fact with the id FACT in full, whatever its state."""
@@ -119,7 +118,7 @@ def change(
 
 @click.command("forget", cls=RichCommand)
 @click.argument("query")
-@_PRIVATE
+@disclosing
 @click.option("--token", metavar="TOKEN", help="Of a dry run: forget what it named, without asking.")
 @asking
 @_REASON

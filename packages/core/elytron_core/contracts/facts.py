@@ -81,6 +81,7 @@ class FactListRequest(ScopedRequest):
     states: Annotated[tuple[long_term.State, ...], Field(max_length=limits.TAGS)] = (long_term.State.ACTIVE,)
     kinds: Annotated[tuple[long_term.Kind, ...], Field(max_length=limits.TAGS)] = ()
     include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
     limit: PageLimit = 100
     cursor: Cursor | None = None
 
@@ -102,6 +103,7 @@ class FactDetailRequest(ScopedRequest):
 
     id: FactKey
     include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
 
 
 class FactDetailReport(Value):
@@ -168,6 +170,7 @@ class FactForgetRequest(ScopedRequest):
 
     query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
     include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
     dry_run: bool = False
     token: Token | None = None
     reason: Reason = ""

@@ -6,6 +6,7 @@ from functools import partial
 from elytron.aliases import meant
 from elytron.audit import event_of, note
 from elytron.context import OperationContext
+from elytron.disclosure import may_disclose, require_disclosed
 from elytron.fact_entries import entry_of
 from elytron.memories import FactMemory, must_find
 from elytron.records import Changes
@@ -27,6 +28,7 @@ from elytron_core.contracts.facts import (
     LearningReport,
     LearningRequest,
 )
+from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PreconditionFailed
 from elytron_core.ids import is_id
 from elytron_core.planes import long_term
@@ -35,7 +37,6 @@ from elytron_core.planes.learning import Learning, LearningAction, LearningEvent
 from elytron_core.planes.long_term import Fact, State
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import fact_control, wording
-from elytron_core.policy.disclosure import may_disclose
 from elytron_core.policy.learning import after, with_event
 from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
@@ -76,13 +77,14 @@ async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> Fact
 
 
 async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> FactDetailReport:
-    """Return one fact in full. Raises NotFound, also for a private one that was not asked for as such."""
+    """Return one fact in full. Raises NotFound, InvalidInput for a private one that was not asked for by name."""
     scope = ctx.scope_of(request)
     memory = await must_find(ctx, scope, request.id)
     record = await ctx.spaces.find(scope.space)
     if not isinstance(memory, FactMemory):
         raise InvalidInput(field="id", problem="names no fact: get reads other memories")
-    if record is None or not may_disclose(memory.fact, include_private=request.include_private):
+    require_disclosed(memory, Plane.LONG_TERM, include_private=request.include_private)
+    if record is None:
         raise NotFound(what="memory", name=request.id)
     entry = entry_of(record, memory.fact, memory.revision, now=ctx.clock.now())
     return FactDetailReport(space=scope.space, fact=entry)

@@ -4,8 +4,10 @@ from elytron import ops
 from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat
 from elytron_core.contracts import continuity, facts, governing, subjects
 from elytron_core.planes.learning import LearningAction
+from elytron_core.planes.long_term import Privacy
 
 _DISCLOSING = {"action": frozenset({facts.FactAction.CHANGE_PRIVACY.value})}
+_OPENED = {"privacy": frozenset({Privacy.PUBLIC.value, Privacy.SHARED.value})}
 _ALLOWING = {"action": frozenset({LearningAction.RESUME.value, LearningAction.ALLOW.value})}
 _ACCEPTING = {"resolution": frozenset({governing.Resolution.ACCEPT.value})}
 
@@ -21,7 +23,7 @@ GOVERNING: tuple[AnyOperation, ...] = (
               "Read one fact in full."),
     Operation("change_fact", facts.FactChangeRequest, facts.FactChangeReport, ops.change_fact,
               "Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope.",
-              mutates=True, repeat=Repeat.RECEIPT, grave=Grave.AGREES, grave_values=_DISCLOSING),
+              mutates=True, repeat=Repeat.RECEIPT, grave=Grave.AGREES, grave_values=_DISCLOSING, private_values=_OPENED),
     Operation("forget_facts", facts.FactForgetRequest, facts.FactForgetReport, ops.forget_facts,
               "Forget the facts that a query means; a dry run gives the token.", mutates=True, repeat=Repeat.RECEIPT),
     Operation("set_learning", facts.LearningRequest, facts.LearningReport, ops.set_learning,
