@@ -48,9 +48,10 @@ async def memory(tmp_path: Path) -> AsyncIterator[elytron.MemoryRuntime]:
 
 async def ids_of(memory: elytron.MemoryRuntime) -> dict[str, dict[str, object]]:
     """Return, by operation, what is there for it to change."""
+    await memory.set_learning(elytron.LearningAction.RESUME, "harbour")
+    await memory.set_learning(elytron.LearningAction.ALLOW, "boat")
     (fact,) = (await memory.add_fact("kiln", "It stands by the harbour")).ids
     (changed,) = (await memory.add_fact("oar", "It leans by the harbour")).ids
-    await memory.set_learning(elytron.LearningAction.ALLOW, "boat")
     (other,) = (await memory.add_fact("boat", "It lies in the harbour")).ids
     (message,) = (await memory.add("We spoke of the harbour")).ids
     skills = tuple(
@@ -69,7 +70,7 @@ async def ids_of(memory: elytron.MemoryRuntime) -> dict[str, dict[str, object]]:
         "change_fact": {"id": changed, "privacy": None, "reach": None, "at": None, "expected_version": None},
         "forget_facts": {"token": None, "dry_run": True},
         "forget": {"ids": (message, other)},
-        "erase": {"ids": (message,)},
+        "erase": {"ids": (message,), "origin": None},
         "resolve_candidate": {"id": waiting[0]},
         "delete_runtime_skill": {"name": OTHER_SKILL},
     }
