@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 import pytest
+from tests.cli.conftest import CommandLine
 
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
@@ -202,3 +203,9 @@ def test_at_a_terminal_errors_and_reports_are_for_people(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "stdout", Terminal())
     assert not Output().is_json
     assert Output(as_json=True).is_json
+
+
+def test_times_are_printed_in_iso_8601_beside_their_milliseconds(elytron: CommandLine) -> None:
+    elytron("add", "tea", "--at", "2025-05-01T10:00:00Z")
+    (item,) = elytron.json("list")["items"]
+    assert (item["at"], item["at_iso"]) == (1_746_093_600_000, "2025-05-01T10:00:00Z")

@@ -4,7 +4,9 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+from elytron_core.clock import Instant, iso
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from elytron_adapter.envelope import Rejected
     from elytron_core.model import Value
 
+_TIMES = frozenset({"at", "since", "until", "as_of", "valid_from", "valid_to"})
+"""Fields that hold an instant, beside those whose name ends in `_at`."""
 _PLAIN = "\n\xa0\u3000\u200c\u200d"
 """Not counted as printable, but harmless: line ends, two kinds of space, and the joiners of emoji and some scripts."""
 
@@ -28,8 +32,30 @@ def line(text: str, /) -> str:
 
 def json_text(value: "Value", /) -> str:
     """Return `value` as JSON that is safe to print."""
-    text = json.dumps(value.model_dump(mode="json", exclude_none=True), ensure_ascii=False, indent=2)
+    return _printed(value.model_dump(mode="json", exclude_none=True))
+
+
+def _printed(data: object) -> str:
+    text = json.dumps(data, ensure_ascii=False, indent=2)
     return "".join(char if _is_plain(char) else _json_escape(char) for char in text)
+
+
+def _with_iso(data: Any) -> Any:
+    """Return `data` with each time, which is in milliseconds, beside itself in ISO 8601 as `<name>_iso`."""
+    if isinstance(data, list):
+        return [_with_iso(item) for item in cast("list[Any]", data)]
+    if not isinstance(data, dict):
+        return data
+    found: dict[str, Any] = {}
+    for name, value in cast("dict[str, Any]", data).items():
+        found[name] = _with_iso(value)
+        if _is_time(name) and isinstance(value, int) and not isinstance(value, bool):
+            found[f"{name}_iso"] = iso(Instant(value))
+    return found
+
+
+def _is_time(name: str) -> bool:
+    return name in _TIMES or name.endswith("_at")
 
 
 def _is_plain(char: str) -> bool:
@@ -58,7 +84,7 @@ class Output:
     def report(self, value: "Value", render: Callable[["Console"], None], /) -> None:
         """Print `value` as JSON, or let `render` show it."""
         if self.is_json:
-            print(json_text(value))
+            print(_printed(_with_iso(value.model_dump(mode="json", exclude_none=True))))
             return
         render(console())
 

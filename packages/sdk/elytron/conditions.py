@@ -11,14 +11,17 @@ from elytron_core.clock import instant
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition, Scalar, Where
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.field_names import nearest
 from elytron_core.model import invalid
 
 _WILDCARD: Final = "*"
 _USER: Final = "user_id"
 _TYPED: Final = {
     "agent_id": "agents", "app_id": "apps", "run_id": "conversations", "actor_id": "speakers", "role": "roles",
-    "categories": "tags_any",
+    "categories": "tags_any", "tags": "tags_any", "speaker": "speakers", "conversation": "conversations",
+    "channel": "channels",
 }  # fmt: skip
+_OWN: Final = frozenset(RecallFilters.model_fields) - {"where"}
 _MOMENTS: Final = frozenset(("created_at", "timestamp"))
 _LISTS: Final = frozenset((Comparison.IN, Comparison.NIN))
 
@@ -54,8 +57,9 @@ def filters_from(nested: Nested, /) -> RecallFilters:
     """Return `nested` as typed filters.
 
     Names that mem0 has for parts of the scope become those filters where they stand at the top or under AND, with a
-    plain value, "in" or a list; `created_at` takes gte and lt. Every other name is one of metadata. Raises
-    InvalidInput, LimitExceeded.
+    plain value, "in" or a list; `created_at` takes gte and lt; names of `RecallFilters` are those filters. Every other
+    name is one of metadata, and so is each under `metadata`. Raises InvalidInput, also for a name that is all but one
+    of a filter, and LimitExceeded.
     """
     typed: dict[str, Any] = {}
     rest = _take_typed(nested, typed)
@@ -89,9 +93,22 @@ def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
             if _TYPED[name] in typed:
                 raise InvalidInput(field=f"filters.{name}", problem="is given twice")
             typed[_TYPED[name]] = _listed(name, value)
+        elif name in _OWN:
+            if name in typed:
+                raise InvalidInput(field=f"filters.{name}", problem="is given twice")
+            typed[name] = value
         else:
+            _require_no_typo(name)
             rest.append({name: value})
     return rest
+
+
+def _require_no_typo(name: str) -> None:
+    """Raise InvalidInput for a name that is all but one of a filter, and not its singular."""
+    meant = nearest(name, (*_OWN, *_TYPED, *_MOMENTS))
+    if meant is not None and name not in {meant, meant.removesuffix("s"), meant.removesuffix("ies") + "y"}:
+        problem = f"is no filter: did you mean {meant!r}? Metadata of that name is asked for by 'metadata'"
+        raise InvalidInput(field=f"filters.{name}", problem=problem)
 
 
 def _take_moment(name: str, value: Any, typed: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Reading one memory, listing them, and the verbs that change or remove: forget, correct, erase."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -61,6 +62,16 @@ class MemoryListReport(Value):
     has_more: bool = False
     lost: int = 0
     """How many turns the journal knows here that damage took from the store: `inspect` with `check` says more."""
+
+    def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Yield the memories, in their order."""
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: int, /) -> RecallHit:
+        return self.items[place]
 
 
 class HistoryEvent(StrEnum):

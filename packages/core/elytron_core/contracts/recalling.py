@@ -1,5 +1,6 @@
 """Recall: what answers a query, best first, and why."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
@@ -248,3 +249,13 @@ class MemoryRecallReport(Value):
     agent_tool_hints: tuple[AgentToolHint, ...] = ()
     """Tools that have served before; not routing and no permission."""
     tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
+
+    def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Yield the hits, best first."""
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, place: int, /) -> RecallHit:
+        return self.hits[place]
