@@ -9,6 +9,7 @@ from typing import Final
 
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.projecting import ProjectionLayer, ProjectionSection, SectionName
+from elytron_core.policy.role_marks import ANGLED, BRACKETED
 
 HEADINGS: Final = MappingProxyType(
     {
@@ -59,23 +60,17 @@ LABEL_CHARS: Final = 48
 
 _ELLIPSIS = "…"
 _JOINERS = "\u200c\u200d"  # kept: emoji and Persian need them
-_TOKENS = (
-    r"s>|bos>|eos>|unk>|pad>|mask>|sop>|eop>|(?:start|end)_of_\w|think>|tool_(?:calls?|responses?)>|fim_\w|extra_id_"
-    r"|unused\d|0x[0-9a-f]{2}>"
-)
-"""Names of the tokens by which models are told where a part begins and ends, beside those between bars."""
 _FETCHING = "(?:img|image|picture|svg|iframe|video|audio|source|embed|object|link|script|style|input|body)"
 _FENCE = re.compile(
     rf"[<\uff1c\ufe64](?=[\s{_JOINERS}]*+[/\uff0f]?[\s{_JOINERS}]*+"
-    rf"(?:memory[{_JOINERS}]*+-|(?<=[/\uff0f\s])memory[\s{_JOINERS}]*+>|[|\uff5c]|{_TOKENS}|{_FETCHING}[\s/>]))",
+    rf"(?:memory[{_JOINERS}]*+-|(?<=[/\uff0f\s])memory[\s{_JOINERS}]*+>|[|\uff5c]|[<\uff1c]?[/\uff0f]?sys>>|{ANGLED}|{_FETCHING}[\s/>]))",
     re.IGNORECASE,
 )
 """What opens a fence of ours, what a tokenizer may read as one of its own marks, and what fetches something."""
-_BRACKETS = re.compile(
-    r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|gMASK|sMASK|MASK|CLS|SEP)\])"
-)
-_LINK = re.compile(r"(?<=[A-Za-z0-9]):(?=//)|(?<=\bmailto):|(?<=\bwww)\.|\](?=\()", re.IGNORECASE)
-"""Where an address begins, or the target of a Markdown link."""
+_BRACKETS = re.compile(rf"\[(?=/?(?:{BRACKETED})\])")
+_LINK = re.compile(r"(?<=[A-Za-z0-9]):(?=//)|(?<=\bmailto):|(?<=\bwww)\.|\](?=\()|<(?=/?a[\s/>])", re.IGNORECASE)
+"""Where an address begins, the target of a Markdown link, or a link of HTML."""
+_UNLINKED = {"]": "] ", "<": "\u2039"}
 _SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _UNSEEN_RUN = re.compile(rf"[{_SELECTORS}]{{2,}}|[{_JOINERS}]{{2,}}")
 """What shows nothing and can spell anything; one such character after a letter may have a meaning."""
@@ -259,7 +254,7 @@ def unlinked(text: str, /) -> str:
 
     A page could otherwise have an answer that repeats it carry something out at a click, or by a preview of the link.
     """
-    return _LINK.sub(lambda found: "] " if found[0] == "]" else f"[{found[0]}]", escape(text))
+    return _LINK.sub(lambda found: _UNLINKED.get(found[0], f"[{found[0]}]"), escape(text))
 
 
 def _shown(text: str, *, is_outside: bool) -> str:

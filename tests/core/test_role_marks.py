@@ -1,0 +1,55 @@
+"""No text in a block holds a mark of a model's own, whatever family the model is of."""
+
+import pytest
+
+from elytron_core.policy.blocks import escape, line_of, unlinked
+
+FAMILIES = {
+    "llama 2": "<s> </s> [INST] [/INST] <<SYS>> <</SYS>> <unk>",
+    "llama 3 and 4": "<|begin_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|> <|python_tag|>",
+    "mistral": "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [AVAILABLE_TOOLS] [TOOL_CALLS] [TOOL_RESULTS] [TOOL_CONTENT] [ARGS] "
+    "[CALL_ID] [IMG] [IMG_BREAK] [IMG_END] [THINK] [/THINK] [PREFIX] [MIDDLE] [SUFFIX] [AUDIO] [BEGIN_AUDIO]",
+    "qwen and chatml": "<|im_start|> <|im_end|> <|endoftext|> <tool_call> </tool_call> <tools> <think>",
+    "gemma": "<bos> <eos> <start_of_turn> <end_of_turn> <start_of_image> <|turn> <turn|> <unused12>",
+    "deepseek": "<｜begin▁of▁sentence｜> <｜User｜> <｜Assistant｜> <｜tool▁calls▁begin｜> </think>",
+    "phi and harmony": "<|system|> <|user|> <|assistant|> <|end|> <|start|> <|channel|> <|message|> <|call|>",
+    "glm": "[gMASK] [sMASK] <sop> <eop> <|observation|> [MASK] [CLS] [SEP]",
+    "command r and granite": "<BOS_TOKEN> <EOS_TOKEN> <|START_OF_TURN_TOKEN|> <|CHATBOT_TOKEN|> <|start_of_role|>",
+    "internlm and baichuan": "<eoh> <eoa> <eosys> <reserved_106> <TOKENS_UNUSED_1> <|User|>",
+    "nemotron and t5": "<extra_id_0> <SPECIAL_10> <pad> <0x0A>",
+    "seed and kimi": "<seed:bos> <seed:think> <|im_system|> <|im_middle|> <|tool_calls_section_begin|>",
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_mark_of_a_family_stays_whole(family: str) -> None:
+    marks = FAMILIES[family].split()
+    for mark in marks:
+        shown = escape(f"before {mark} after")
+        assert mark not in shown, mark
+        assert shown.startswith("before "), "and the words beside it stay"
+        assert shown.endswith(" after")
+        assert line_of("m", (), f"before {mark} after").is_faithful
+    together = escape(FAMILIES[family].replace(" ", ""))
+    assert not [mark for mark in marks if mark in together]
+
+
+@pytest.mark.parametrize(
+    "text", ["2 < 3 and a[0]", "the [IMPORTANT] part", "List<String> names", "an <answering> machine", "[img](x.png)"]
+)
+def test_ordinary_brackets_stay(text: str) -> None:
+    assert escape(text) == text
+
+
+@pytest.mark.parametrize(
+    ("outside", "shown"),
+    [
+        ("<a href='//evil.example'>here</a>", "‹a href='//evil.example'>here‹/a>"),
+        ("[here](javascript:x)", "[here] (javascript:x)"),
+        ("<https://evil.example/?q=1>", "<https[:]//evil.example/?q=1>"),
+        ("mailto:eve@evil.example www.evil.example", "mailto[:]eve@evil.example www[.]evil.example"),
+    ],
+)
+def test_no_link_of_a_text_from_outside_is_live(outside: str, shown: str) -> None:
+    assert unlinked(outside) == shown
+    assert line_of("m", (), outside, is_outside=True).is_faithful
