@@ -20,7 +20,7 @@ from elytron_core.errors import (
 from elytron_core.ids import SeededIds
 from elytron_core.planes.profiles import ProfileName
 from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.store import Document
+from elytron_core.ports.store import Document, Erasure
 from elytron_store import StoreAddress, WhenMissing, open_store, parse_url
 from elytron_store.conformance.examples import fact, one, put
 from elytron_store.sealed.providers import LocalKeys
@@ -261,6 +261,22 @@ class TestRefused:
         store = await open_store(url.format(tmp_path), clock=self.LATER, keys=self.KEYS)
         assert await one(store, fact(1)) == Document(fact(1), 1, b"kept")
         await store.close()
+
+    async def test_a_keyring_that_was_cut_away_makes_no_plain_store(self, tmp_path: Path, url: str) -> None:
+        await self.made(url.format(tmp_path), self.KEYS)
+        sealed = await open_store(url.format(tmp_path), clock=CLOCK, keys=self.KEYS)
+        assert isinstance(sealed, SealedStore)
+        await sealed._inner.erase(Erasure(space=KEYRING, at=CLOCK.now(), whole_space=True))
+        await sealed.close()
+        with pytest.raises(StoreForeign, match="spaces but no keyring"):
+            await open_store(url.format(tmp_path), clock=self.LATER, keys=self.KEYS)
+        with pytest.raises(StoreForeign, match="is sealed"):
+            await open_store(url.format(tmp_path), clock=self.LATER)
+        edit_manifest(tmp_path, sealed=False)
+        before = everything(tmp_path)
+        with pytest.raises(StoreForeign, match="its keyring was cut away"):
+            await open_store(url.format(tmp_path), clock=self.LATER)
+        assert everything(tmp_path) == before
 
     async def test_a_seal_outlives_a_new_key_encryption_key(self, tmp_path: Path, url: str) -> None:
         await self.made(url.format(tmp_path), self.KEYS)

@@ -1,5 +1,6 @@
 """The end of a space's keys, in every handle and every byte; and a keyring that somebody meddled with."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -143,6 +144,24 @@ class TestDestruction:
         await write_blob(second, "aa", b"fifth life")
         assert await blob(store, "aa") == b"fifth life"
         assert (await store.check()).ok
+
+    async def test_a_handle_that_has_not_written_yet_writes_into_no_space_that_ended(self) -> None:
+        inner = MemoryStore()
+        store, second = await seal(inner), await seal(inner)
+        for end in (store.destroy_key, lambda space: store.erase(Erasure(space=space, at=AT, whole_space=True))):
+            await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+            await write_blob(second, "aa", b"keys are open")
+            await end(ADA)
+            told = await asyncio.gather(*(put(second, fact(n)) for n in (1, 2)), return_exceptions=True)
+            if end == store.destroy_key:
+                assert [type(one) for one in told] == [KeyDestroyed, KeyDestroyed]
+                with pytest.raises(KeyDestroyed):
+                    await documents(second)
+                assert list(await inner.spaces(limit=9)) == [KEYRING]
+            else:
+                assert sorted(str(one) for one in told) == [str(Committed(1, 1)), str(Committed(2, 2))]
+                assert len(await documents(store)) == 2
+            assert (await store.check()).ok
 
     @pytest.mark.parametrize("again", [False, True], ids=["gone", "alive again"])
     async def test_a_blob_written_while_the_space_is_erased_is_refused_and_leaves_nothing(self, *, again: bool) -> None:

@@ -2,13 +2,17 @@
 
 import asyncio
 import base64
+import json
 import logging
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.store.sealing import BOTH, KEYS, NEW, NEW_ONLY, OLD, Witness, erasing, inner_space, keyring, plant, raw, seal
 
+from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
     InvalidInput,
     KeyDestroyed,
@@ -41,10 +45,12 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
+from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.cipher import DataKey, key_number, place
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.records import GUARD, KEYRING, NAMES, RECORDS, SEATS
+from elytron_store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
 
@@ -171,6 +177,11 @@ class TestOpening:
         assert repr(KEYS) == "LocalKeys(current='old', ids=['old'])"
 
 
+def wrapped_keys(record: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the wrapped keys of a record of the keyring."""
+    return record["keys"] if "keys" in record else [record["key"]]
+
+
 class TestRotation:
     async def test_a_new_key_encryption_key_replaces_the_old_one_everywhere(self) -> None:
         inner = MemoryStore()
@@ -187,6 +198,21 @@ class TestRotation:
         with pytest.raises(KeyMissing):
             await seal(inner)
         assert await one(store, fact(1), space=BOB) == Document(fact(1), 1, b"bob")
+
+    @pytest.mark.parametrize("engine", ["sqlite", "file"])
+    async def test_no_byte_is_left_of_keys_as_they_were_wrapped_before(self, engine: str, tmp_path: Path) -> None:
+        place = tmp_path / "store"
+        opened = SqliteStore.open if engine == "sqlite" else FileStore.open
+        inner = await opened(place, clock=FrozenClock(), sealed=True)
+        for space in (ADA, BOB):
+            await put(await seal(inner), fact(1), b"kept", space=space)
+        records = await inner.scan(KEYRING, RECORDS, limit=10)
+        old = [key["wrapped"].encode() for record in records for key in wrapped_keys(json.loads(record.body))]
+        assert len(old) == 3
+        assert await (await seal(inner, keys=BOTH)).rotate_key_encryption() == 3
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert [key for key in old for path in files if key in path.read_bytes()] == []
+        await inner.close()
 
     async def test_a_rotation_cut_short_goes_on_where_it_stood(self) -> None:
         inner = Witness()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
+from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import SealBroken, StoreCorrupt, StoreForeign, StoreMissing, StoreUrlInvalid
 from elytron_core.ids import Ids, RandomIds
@@ -175,9 +176,12 @@ async def _sealed(found: _Found, keys: KeyProvider, /, *, ids: Ids | None, clock
 
 
 async def _unsealed(found: _Found, /) -> Store:
-    """Return the store, which nobody sealed as a whole, whatever its manifest says. Raises StoreForeign."""
+    """Return the store, which was not sealed as a whole, whatever its manifest says. Raises StoreForeign.
+
+    Where the keyring was cut away, the guards that sealed spaces have still tell of it.
+    """
     if not found.shared:
-        from elytron_store.sealed.records import KEYRING, NAMES, Covers, NamesRecord, read
+        from elytron_store.sealed.records import GUARD, INNER, KEYRING, NAMES, Covers, NamesRecord, read
 
         with suppress(SealBroken, StoreCorrupt):  # what is damaged there concerns those alone who have keys
             (kept,) = await found.store.get(KEYRING, [NAMES])
@@ -185,6 +189,9 @@ async def _unsealed(found: _Found, /) -> Store:
                 raise StoreForeign(
                     "this store is sealed, and its manifest was altered to say that it is not: restore it from a backup"
                 )
+            for space in await found.store.spaces(limit=limits.SCAN_MAX) if kept is None else ():
+                if INNER.fullmatch(space) and await found.store.get(space, [GUARD]) != [None]:
+                    raise StoreForeign("this store is sealed, and its keyring was cut away: restore it from a backup")
     return found.store
 
 

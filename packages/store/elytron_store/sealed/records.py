@@ -7,6 +7,7 @@ Inner spaces are named `tag.incarnation`: the tag is keyed by the names key, the
 space comes to life, so nothing written under a destroyed key can ever lie beside what lives there now.
 """
 
+import re
 from enum import StrEnum
 from typing import TypeVar
 
@@ -19,6 +20,9 @@ from elytron_core.ports.store import Ref
 
 KEYRING = SpaceId("elytron.keyring")
 """Not the form of an inner space's name, which is hex digits and a dot."""
+
+INNER = re.compile(r"[0-9a-f]+\.[0-9a-f]{32}")
+"""The names of inner spaces."""
 
 RECORDS = "keyring"
 SEATS = "seats"

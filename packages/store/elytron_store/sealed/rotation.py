@@ -3,7 +3,7 @@
 from elytron_core import limits
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Document, Entry, Put
+from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Put
 from elytron_store.sealed.keyring import NAMES_OWNER, Keyring, batch
 from elytron_store.sealed.records import (
     GUARD,
@@ -42,7 +42,9 @@ async def renew_data_key(keyring: Keyring, space: SpaceId, /) -> None:
 async def rewrap(keyring: Keyring, /) -> int:
     """Put every data key under the current key-encryption key; return how many were under another.
 
-    One small batch for each space; cut short, it goes on where it stood when repeated. Raises KeyMissing, SealBroken.
+    One small batch for each space; cut short, it goes on where it stood when repeated. Then no byte is left of the
+    keys as they were wrapped before: not in a log, a write-ahead log or an older generation. Raises KeyMissing,
+    SealBroken, and StoreBusy while a reader holds an older state: repeat it.
     """
     count = 0
     after = ""
@@ -50,6 +52,8 @@ async def rewrap(keyring: Keyring, /) -> int:
         for document in page:
             count += await _rewrap(keyring, document)
         after = page[-1].ref.key
+    # An erasure takes what was replaced before, also where an earlier rotation was cut short of it.
+    await keyring.inner.erase(Erasure(space=KEYRING, at=keyring.clock.now()))
     return count
 
 

@@ -83,6 +83,10 @@ class SealedStore:
             finally:
                 if not (arrived or guard):
                     self._vaults.drop(batch.space, vault)  # it counts on a guard that did not come
+            if not vault.is_proven and not await self._vaults.prove(batch.space, vault):
+                # It was opened before an erasure that knew of no guard: what it wrote lies where nothing lives.
+                await self._inner.erase(Erasure(space=vault.inner, at=batch.at, whole_space=True))
+                continue
             if committed.replayed and not vault.knows([committed.answer]):
                 vault = await self._vaults.newer(batch.space, vault)
             return vault.open_answer(committed, batch.idempotency)
@@ -198,7 +202,7 @@ class SealedStore:
         """Put every data key under the provider's current key; return how many were under another.
 
         One small batch for each space, no document is touched; cut short, repeat it. Afterwards an older
-        key-encryption key opens nothing here, but still the copies that were made before.
+        key-encryption key opens nothing here, in no byte of the store, but still the copies that were made before.
         Raises KeyMissing, SealBroken.
         """
         return await rotation.rewrap(self._keyring)

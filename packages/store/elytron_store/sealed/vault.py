@@ -20,6 +20,8 @@ class Vault:
         self.inner = inner
         self.seat = seat
         self.guard = guard
+        self.is_proven = guard > 0
+        """Whether the space was seen to live with its guard, so that an erasure cannot pass by unseen."""
         self._keys = keys
         self._newest = keys[max(keys)]
         # The oldest key lives as long as the space, so requests are recognised across rotations.

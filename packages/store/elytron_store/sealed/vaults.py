@@ -68,6 +68,11 @@ class Vaults:
         self.drop(space, vault)
         return False
 
+    async def prove(self, space: SpaceId, vault: Vault, /) -> bool:
+        """Tell whether the life of `space` goes on behind the first batch of `vault`; else forget the vault."""
+        vault.is_proven = await self.lives(space, vault)
+        return vault.is_proven
+
     async def stands(self, space: SpaceId, vault: Vault, /, *, guard: int) -> bool:
         """Tell whether that life goes on and its guard is at revision `guard`; else forget the vault."""
         if not await self.lives(space, vault):
