@@ -81,10 +81,11 @@ class Output:
         """Whether reports are printed as JSON."""
         return self.as_json if self.as_json is not None else not sys.stdout.isatty()
 
-    def report(self, value: "Value", render: Callable[["Console"], None], /) -> None:
-        """Print `value` as JSON, or let `render` show it."""
+    def report(self, value: "Value", render: Callable[["Console"], None], /, *, exact: bool = False) -> None:
+        """Print `value` as JSON, or let `render` show it. JSON has times in ISO 8601 too, unless it is to be `exact`."""
         if self.is_json:
-            print(_printed(_with_iso(value.model_dump(mode="json", exclude_none=True))))
+            data = value.model_dump(mode="json", exclude_none=True)
+            print(_printed(data if exact else _with_iso(data)))
             return
         render(console())
 

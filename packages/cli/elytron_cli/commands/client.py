@@ -85,7 +85,7 @@ def _reached(server: _Server, work: Callable[[RemoteMemory, Output], Awaitable[N
 
 
 def _show(out: Output, report: Value) -> None:
-    out.report(report, lambda console: console.print(json_text(report), soft_wrap=True))
+    out.report(report, lambda console: console.print(json_text(report), soft_wrap=True), exact=True)
 
 
 def _generic(operation: AnyOperation, /) -> click.Command:
