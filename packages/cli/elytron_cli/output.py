@@ -82,7 +82,7 @@ class Output:
         return self.as_json if self.as_json is not None else not sys.stdout.isatty()
 
     def report(self, value: "Value", render: Callable[["Console"], None], /, *, exact: bool = False) -> None:
-        """Print `value` as JSON, or let `render` show it. JSON has times in ISO 8601 too, unless it is to be `exact`."""
+        """Print `value` as JSON, with times in ISO 8601 too unless it is to be `exact`; or let `render` show it."""
         if self.is_json:
             data = value.model_dump(mode="json", exclude_none=True)
             print(_printed(data if exact else _with_iso(data)))
