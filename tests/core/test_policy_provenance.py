@@ -62,3 +62,34 @@ def test_a_drawn_note_that_is_pasted_is_nobodys_own_word_and_stays_evidence(note
 def test_who_speaks_of_a_transcript_is_heard() -> None:
     text = "From the transcript of the meeting I take it that I am to move to Lisbon."
     assert own_words(text) == text
+
+
+LISTED = "[2026-01-01 Ada] likes green tea (0123456789abcdef01234567.000000000001)"
+REFERENCE = 'Recalled memory:\n{"id": "m1", "text": "likes green tea", "score": 0.5}\n{"id": "m2", "text": "{tea}"}'
+
+
+@pytest.mark.parametrize("shown", [LISTED, f"{LISTED}\n- {LISTED}", REFERENCE])
+@given(before=st.sampled_from(["", "Hello.\n\n"]), after=st.sampled_from(["", "\n\nWhat now?"]))
+def test_what_was_recalled_or_listed_for_a_model_is_taken_out(shown: str, before: str, after: str) -> None:
+    text = f"{before}{shown}{after}"
+    assert is_own_output(text)
+    told = strip_own_output(text)
+    assert (" ".join(told.text.split()), told.blocks > 0) == (" ".join(f"{before}{after}".split()), True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Recalled memory: what does that mean?",
+        'Recalled memory:\nnothing {"id": 1}',
+        "Please forget (0123456789abcdef01234567.000000000001)",
+        "[2026-01-01 Ada] wrote to the office (by mail)",
+    ],
+)
+def test_talk_about_references_is_no_output(text: str) -> None:
+    assert (is_own_output(text), strip_own_output(text)) == (False, Stripped(text, 0))
+
+
+def test_hostile_lines_are_looked_through_in_time_with_their_length() -> None:
+    for text in ("[2026-01-01 " * 80_000, "Recalled memory:\n" * 60_000, '{"' * 500_000, "(0123456789abcdef" * 60_000):
+        assert strip_own_output(text).blocks == 0

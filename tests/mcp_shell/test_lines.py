@@ -92,3 +92,11 @@ async def test_a_wrong_call_of_a_line_tool_is_refused_with_its_key(memory: elytr
             result = await client.call_tool(name, arguments)
             assert (result.meta or {})[ERROR]["key"] == "invalid_input"
             assert "s3cret" not in str(result)
+
+
+async def test_lines_that_come_back_are_not_stored(memory: elytron.MemoryRuntime) -> None:
+    async with Client(mcp_server(memory)) as client:
+        await answered(client, "add", text="The boiler code is 4417.", speaker="Ada")
+        found = await answered(client, "search", query="boiler code")
+        await answered(client, "add", text=f"{found}\n\nIs that right?", speaker="Ada")
+    assert [item.text for item in (await memory.list()).items] == ["The boiler code is 4417.", "Is that right?"]

@@ -3,6 +3,9 @@
 A projected block is known by its policy text and by its fence, whose mark is fresh each time. What stands between the
 two belongs to memory, not to whoever sent it back. A note that rules drew of a day is known by its heading; somebody
 may write such a line himself, so it is kept as evidence, and only not read as his own word.
+
+What is recalled for a run of the gateway is known by its heading and the lines of JSON below it, what is listed over
+MCP by lines that begin with a day and end with a memory's id.
 """
 
 import re
@@ -17,6 +20,17 @@ NOTE_HEADING: Final = "From the transcript of"
 """How a note begins that is drawn from a day of the transcript; the day, a colon and who spoke follow."""
 
 _NOTE: Final = re.compile(NOTE_HEADING + r" \d{4}-\d{2}-\d{2}: [^\n]*(?:\n> [^\n]*)*")
+REFERENCE_HEADING: Final = "Recalled memory:"
+"""How the reference begins that the gateway's client makes of what was found; one line of JSON a memory follows."""
+_REFERENCE: Final = re.compile(
+    rf"^[ \t]*{REFERENCE_HEADING}[ \t]*(?:\r?\n[ \t]*\{{\"[^\n]*\}}[ \t]*(?=\r?$))+", re.MULTILINE
+)
+_ID: Final = (
+    r"\((?:[0-9a-f]{24}\.[0-9a-f]{12}(?:#[0-9]{1,3})?|[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|[a-z_]{4,20}:[0-9a-f.]{16,128}|runtime_skill__[^\s()]{1,200})\)[ \t]*(?=\r?$)"
+)
+_LISTED_ID: Final = re.compile(_ID, re.MULTILINE)
+_LISTED: Final = re.compile(rf"^(?:[-*] )?\[[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[^\]\n]*\] [^\n]*{_ID}", re.MULTILINE)
 _OPENING: Final = re.compile(r"<memory-([0-9a-f]{8,64})>")
 _CLOSING: Final = re.compile(r"</memory-([0-9a-f]{8,64})>")
 _POLICY: Final = re.compile(re.escape(POLICY))
@@ -32,7 +46,8 @@ class Stripped(NamedTuple):
 
 def is_own_output(text: str, /) -> bool:
     """Tell whether `text` has a block of this memory in it, whole or in part."""
-    return ("<memory-" in text and _OPENING.search(text) is not None) or POLICY in text
+    is_block = ("<memory-" in text and _OPENING.search(text) is not None) or POLICY in text
+    return is_block or _is_reference(text)
 
 
 def strip_own_output(text: str, /) -> Stripped:
@@ -43,8 +58,9 @@ def strip_own_output(text: str, /) -> Stripped:
     """
     if not is_own_output(text):
         return Stripped(text, 0)
+    text, blocks = _without_references(text)
     marks = _Marks(text)
-    blocks = end = 0
+    end = 0
     kept: list[str] = []
     while (begun := marks.beginning(end)) is not None:
         kept.append(text[end:begun])
@@ -62,6 +78,20 @@ def own_words(text: str, /) -> str:
 def is_drawn(note: str, /) -> bool:
     """Tell whether a note's text is one that rules drew from the transcript."""
     return _NOTE.fullmatch(note) is not None
+
+
+def _is_reference(text: str) -> bool:
+    """Tell whether `text` has lines in it that were recalled or listed for a model."""
+    if REFERENCE_HEADING in text and _REFERENCE.search(text) is not None:
+        return True
+    return _LISTED_ID.search(text) is not None and _LISTED.search(text) is not None
+
+
+def _without_references(text: str) -> tuple[str, int]:
+    """Return `text` without such lines, and how many runs and lines there were."""
+    rest, references = _REFERENCE.subn("", text)
+    rest, listed = _LISTED.subn("", rest)
+    return rest, references + listed
 
 
 class _Marks:
