@@ -11,6 +11,7 @@ from elytron.racing import RACES
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, NotFound
 from elytron_core.ids import SeededIds
+from elytron_core.planes.long_term import Authority
 from elytron_core.ports.store import Batch, Committed, Erased, Erasure
 from elytron_store.memory import MemoryStore
 
@@ -114,9 +115,14 @@ async def test_a_message_is_cited_by_its_id_or_its_citation(memory: elytron.Memo
     report = await commit(memory)
     part = report.message_ids[1]
     cited = f"transcript:ada/web/support#turn={report.turn_id}#message={part}"
-    await believe(memory, "a", "one", citations=(part, "elsewhere", "transcript:ada/web/support", f"{part}x"))
-    await believe(memory, "b", "two", citations=(cited, f"{'0' * 24}.{'0' * 12}"))
-    await believe(memory, "b", "two", citations=(cited,))
+    await believe(
+        memory,
+        "a",
+        "one",
+        citations=(part, "elsewhere", "transcript:ada/web/support", f"{part}x"),
+        authority=Authority.PROGRAM,
+    )
+    await believe(memory, "b", "two", citations=(cited,), authority=Authority.PROGRAM)
     refs = (await turn(memory, "review")).derived_memory_refs
     assert {ref.source.citation for ref in refs} == {cited}
     assert {ref.source.authority for ref in refs} == {"assistant_utterance"}
@@ -212,7 +218,7 @@ async def test_a_profiles_budget_clips_the_lists_and_says_so(clock: FrozenClock)
 
 async def test_links_go_with_what_they_link(memory: elytron.MemoryRuntime) -> None:
     report = await commit(memory, attributes=({"key": "host.a", "value": 1, "part": 1}, {"key": "host.b", "value": 1}))
-    (fact,) = (await believe(memory, "a", "one", citations=(report.message_ids[1],))).ids
+    (fact,) = (await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=Authority.PROGRAM)).ids
     (kept,) = (await believe(memory, "b", "two", citations=(str(report.turn_id),))).ids
     await learn(memory, "nothing-cited", STEPS)
     await memory.erase(elytron.MemoryEraseRequest(ids=(report.message_ids[1],)))

@@ -1,5 +1,8 @@
 """A check of a conversation's links finds each of the thirteen ways in which they can be broken, and closes."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from tests.sdk.told import believe
 from tests.sdk.transcripts import SUPPORT, commit
@@ -19,7 +22,7 @@ from elytron_core.planes.derived_refs import (
     derived_key,
 )
 from elytron_core.planes.jobs import Pass
-from elytron_core.planes.long_term import FACTS, Fact
+from elytron_core.planes.long_term import FACTS, Authority, Fact
 from elytron_core.planes.transcript import TURNS, Turn
 from elytron_core.ports.store import Action, Batch, Entry, Erasure, Put, Ref
 
@@ -62,7 +65,7 @@ def derived(turn: str, plane: str = "soul_candidate_handoff", **more: object) ->
 async def test_sound_links_are_reported_so(memory: elytron.MemoryRuntime) -> None:
     assert not (await repair(memory)).fail_closed
     report = await commit(memory, attributes=({"key": "host.a", "value": 1, "part": 1},))
-    await believe(memory, "a", "one", citations=(report.message_ids[1],))
+    await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=Authority.PROGRAM)
     found = await repair(memory)
     assert (found.checked_turns, found.checked_derived_refs, found.checked_attributes) == (1, 1, 1)
     assert (found.issues, found.fail_closed) == ((), False)
@@ -201,3 +204,32 @@ async def test_issues_are_clipped_by_the_profile_and_still_close(clock: FrozenCl
 
 def erasure(ref: Ref) -> Erasure:
     return Erasure(space=SUPPORT.space, at=AT, refs=(ref,))
+
+
+async def test_records_that_the_store_does_not_serve_are_reported(path: str) -> None:
+    async with elytron.open(path, space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
+        turns = [
+            str((await commit(memory, f"t{number}", attributes=({"key": "host.a", "value": 1},))).turn_id)
+            for number in range(5)
+        ]
+        await believe(memory, "a", "one", citations=(turns[1],))
+    with closing(sqlite3.connect(path)) as raw, raw:
+        for collection, place in (
+            (TURNS, turns[1]),
+            (TURNS, turns[4]),
+            (TURN_ATTRIBUTES, turns[2]),
+            (DERIVED_REFS, ""),
+        ):
+            raw.execute(
+                "UPDATE documents SET body = x'7878' WHERE collection = ? AND key LIKE ?", (collection, f"{place}%")
+            )
+    async with elytron.open(path, space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
+        found = await repair(memory)
+    assert [(issue.kind, issue.collection, issue.turn_id) for issue in found.issues] == [
+        (Kind.CORRUPT_RECORD, TURNS, turns[1]),
+        (Kind.CORRUPT_RECORD, TURNS, turns[4]),
+        (Kind.CORRUPT_RECORD, DERIVED_REFS, turns[1]),
+        (Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD, TURN_ATTRIBUTES, turns[2]),
+    ]
+    assert (found.checked_turns, found.checked_derived_refs, found.checked_attributes) == (5, 1, 5)
+    assert found.fail_closed

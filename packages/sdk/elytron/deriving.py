@@ -7,7 +7,7 @@ from elytron.context import OperationContext
 from elytron.records import Changes
 from elytron_core import limits
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import long_term, notes, procedural, transcript
+from elytron_core.planes import continuity, long_term, notes, procedural, transcript
 from elytron_core.planes.derived_refs import (
     DERIVED_REFS,
     DerivedMemoryPlane,
@@ -57,7 +57,7 @@ async def link(
 
 
 async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, /) -> None:
-    """Link the facts, procedures and notes of a batch to the turns that they cite."""
+    """Link the facts, procedures, notes and capsules of a batch to the turns that they cite."""
     resting: list[Resting] = []
     for value in changes.recallable.values():
         match value:
@@ -67,6 +67,8 @@ async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecor
                 resting.append(Resting(DerivedMemoryPlane.PROCEDURAL_SKILL, value.name, value.citations))
             case notes.DailyNote(citations=(_, *_)):
                 resting.append(Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, value.id, value.citations))
+            case continuity.ContinuityCapsule(provenance=(_, *_)):
+                resting.append(Resting(DerivedMemoryPlane.CONTINUITY, value.id, value.provenance))
             case _:
                 pass
     await link(ctx, space, record, changes, resting)
@@ -139,5 +141,7 @@ def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> Ref | None:
             return Ref(procedural.SKILLS, record.skill_tag(ref.store_key))
         case DerivedMemoryPlane.ARCHIVE_EVIDENCE:
             return Ref(notes.NOTES, ref.store_key.removeprefix(f"{notes.ID_WORD}:"))
+        case DerivedMemoryPlane.CONTINUITY:
+            return Ref(continuity.CAPSULES, ref.store_key.removeprefix(f"{continuity.ID_WORD}:"))
         case _:
             return None

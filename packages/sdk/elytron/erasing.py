@@ -26,7 +26,7 @@ from elytron_core.contracts.control import (
 from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import Conflict
 from elytron_core.ids import TurnId
-from elytron_core.planes import long_term, notes, procedural, subjects, transcript
+from elytron_core.planes import continuity, long_term, notes, procedural, subjects, transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
 from elytron_core.planes.audit import AuditTrail
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
@@ -222,6 +222,8 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
             refs = links_of_memory(plan.record, DerivedMemoryPlane.PROCEDURAL_SKILL, skill.name, skill.citations)
         case KeptMemory(value=notes.DailyNote() as note):
             refs = links_of_memory(plan.record, DerivedMemoryPlane.ARCHIVE_EVIDENCE, note.id, note.citations)
+        case KeptMemory(value=continuity.ContinuityCapsule() as capsule):
+            refs = links_of_memory(plan.record, DerivedMemoryPlane.CONTINUITY, capsule.id, capsule.provenance)
         case _:
             return
     for document in await ctx.store.get(scope.space, refs) if refs else ():

@@ -3,8 +3,10 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 from os.path import commonprefix
+from typing import NamedTuple
 
 from elytron_core import limits
+from elytron_core.errors import SealBroken, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, Store
 
@@ -37,3 +39,37 @@ async def documents_under(store: Store, space: SpaceId, collection: str, prefixe
         if place and after.startswith(wanted[place - 1]):
             place -= 1  # more of these may follow
     return found
+
+
+class Sound(NamedTuple):
+    """The documents of a prefix that can be read, and the keys of those that cannot."""
+
+    documents: list[Document]
+    damaged: list[str]
+
+
+async def sound_documents(store: Store, space: SpaceId, collection: str, prefix: str, /) -> Sound:
+    """Return every document of `collection` under `prefix`, in their order, past those that the store does not serve.
+
+    Raises StoreCorrupt and SealBroken for damage that is no document's.
+    """
+    found = Sound([], [])
+    after, limit = "", limits.SCAN_MAX
+    while True:
+        try:
+            page = await store.scan(space, collection, prefix=prefix, after=after, limit=limit)
+        except (StoreCorrupt, SealBroken) as error:
+            place = f"document {collection}/"
+            if not error.what.startswith(place):
+                raise
+            if limit > 1:  # what stands before the damaged one is read in smaller pages
+                limit //= 2
+                continue
+            after = error.what.removeprefix(place)
+            found.damaged.append(after)
+            limit = limits.SCAN_MAX
+            continue
+        found.documents.extend(page)
+        if len(page) < limit:
+            return found
+        after = page[-1].ref.key

@@ -44,7 +44,7 @@ OPAQUE: Final = frozenset(
         *("host_id", "candidate_ids", "request_id", "observation_id", "source_chat_id", "registry_id", "registry_ref"),
         *("namespace", "scope_id", "tool_id", "version", "schema_fingerprint", "descriptor_fingerprint", "fingerprint"),
         *("host_kind", "business_ref_type", "business_ref_id", "speaker_id", "subject_id", "actor_subject_id"),
-        *("mounted_subject_id", "agent_id", "triggered_by"),
+        *("mounted_subject_id", "agent_id", "triggered_by", "token"),
     )
 )
 """Fields of ids, kept as they are given: two that differ must stay different. Keep credentials out of them."""

@@ -46,6 +46,7 @@ class DerivedMemoryPlane(StrEnum):
     PROCEDURAL_SKILL = "procedural_skill"
     TASK_LEARNING = "task_learning"
     ARCHIVE_EVIDENCE = "archive_evidence"
+    CONTINUITY = "continuity"
     PRIVATE_GARDEN = "private_garden"
     SOUL_CANDIDATE_HANDOFF = "soul_candidate_handoff"
 

@@ -56,6 +56,16 @@ class Links:
             self._note(Kind.CORRUPT_RECORD, TURNS, key, turn_id)
         self._sequences.add(turn.sequence)
 
+    def damaged(self, collection: str, key: str, /) -> None:
+        """Note a record that the store does not serve."""
+        turn_id = TurnId(key) if collection == TURNS else _turn_of(key)
+        if collection == TURNS:
+            self._corrupt.add(turn_id)
+        is_attribute = collection == TURN_ATTRIBUTES
+        self._note(
+            Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD if is_attribute else Kind.CORRUPT_RECORD, collection, key, turn_id
+        )
+
     def derived_ref(self, key: str, body: bytes, /) -> None:
         """Check a link from a memory to this conversation; the turns are known by now."""
         turn_id = _turn_of(key)

@@ -4,6 +4,7 @@ from typing import assert_never
 
 from elytron.aliases import home
 from elytron.context import OperationContext
+from elytron.evidence import without_unfounded
 from elytron.text_admission import admitting
 from elytron.writes.candidates import write_candidates
 from elytron.writes.facts import write_facts
@@ -23,31 +24,47 @@ from elytron_core.contracts.planes import (
 from elytron_core.contracts.tools import AgentToolUsageFeedbackWrite
 from elytron_core.contracts.writing import (
     LongTermExtraction,
+    MemoryWrite,
     MemoryWriteReport,
     MemoryWriteRequest,
     Procedural,
     TranscriptWrite,
 )
+from elytron_core.scope import Scope
 
 
 @admitting
 async def write(ctx: OperationContext, request: MemoryWriteRequest, /) -> MemoryWriteReport:
-    """Admit what the request holds and commit it as one batch."""
+    """Admit what the request holds and commit it as one batch; what cites a message that is not there is refused."""
     scope = await home(ctx, ctx.scope_of(request))
-    match request.write:
-        case TranscriptWrite() as write:
+    founded, refused = await without_unfounded(ctx, scope.space, request.write)
+    if founded is not None:
+        report = await _written(ctx, scope, request, founded)
+    else:
+        report = MemoryWriteReport(space=scope.space, decisions=(), sequence=0, changed=False, dry_run=request.dry_run)
+    if not refused:
+        return report
+    decisions = list(report.decisions)
+    for place, decision in refused.items():
+        decisions.insert(place, decision)
+    return report.model_copy(update={"decisions": tuple(decisions)})
+
+
+async def _written(
+    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: MemoryWrite
+) -> MemoryWriteReport:
+    match write:
+        case TranscriptWrite():
             return await write_turns(ctx, scope, request, write)
-        case LongTermExtraction() as write:
+        case LongTermExtraction():
             return await write_facts(ctx, scope, request, write)
-        case Procedural() as write:
+        case Procedural():
             return await write_skills(ctx, scope, request, write)
-        case AgentToolUsageFeedbackWrite() as write:
+        case AgentToolUsageFeedbackWrite():
             return await write_tool_feedback(ctx, scope, request, write)
-        case CandidatesWrite() as write:
+        case CandidatesWrite():
             return await write_candidates(ctx, scope, request, write)
-        case (
-            CapsulesWrite() | ExecutionWrite() | SummaryWrite() | NotesWrite() | GardenWrite() | SubjectsWrite()
-        ) as write:
+        case CapsulesWrite() | ExecutionWrite() | SummaryWrite() | NotesWrite() | GardenWrite() | SubjectsWrite():
             return await write_plane(ctx, scope, request, write)
         case _:
-            assert_never(request.write)
+            assert_never(write)

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.deriving import Resting, link, link_written
+from elytron.evidence import cited_messages
 from elytron.keeping import id_of
 from elytron.records import Changes
 from elytron.writes.committing import Planned, commit
@@ -27,7 +28,7 @@ from elytron_core.contracts.writing import (
     RuntimeSkillWrite,
     WriteDecision,
 )
-from elytron_core.planes import candidates, long_term, procedural, transcript
+from elytron_core.planes import candidates, long_term, procedural
 from elytron_core.planes.candidates import (
     Candidate,
     CandidateDraft,
@@ -40,10 +41,10 @@ from elytron_core.planes.candidates import (
     SoulProposal,
     Verdict,
 )
-from elytron_core.planes.derived_refs import DerivedMemoryPlane, cited_turn
+from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import admission, judging, near_duplicates
-from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
 WAITING = {Verdict.DEFER: CandidateState.DEFERRED, Verdict.HANDOFF: CandidateState.HANDED_OFF}
@@ -71,7 +72,9 @@ async def plan_candidates(
     ctx: OperationContext, scope: Scope, write: CandidatesWrite, record: SpaceRecord, /
 ) -> Planned:
     """Return what writing these candidates now would change, and what becomes of each, in their order."""
-    cited = await _cited(ctx, scope, write.candidates)
+    named = (name for draft in write.candidates for name in draft.citations)
+    found = await cited_messages(ctx, scope.space, named)
+    cited = {name: one for name, one in found.items() if one is not None}
     known = await _current_facts(ctx, scope, write.candidates)
     decisions: list[WriteDecision | None] = []
     accepted: list[tuple[int, CandidateDraft]] = []
@@ -293,21 +296,3 @@ async def _current_facts(ctx: OperationContext, scope: Scope, drafts: Sequence[C
     documents = await ctx.store.scan(scope.space, long_term.FACTS, limit=limits.SCAN_MAX, descending=True)
     facts = [long_term.Fact.from_bytes(document.body) for document in documents]
     return [fact for fact in facts if fact.is_current and fact.counts_in(scope.conversation_key)]
-
-
-async def _cited(ctx: OperationContext, scope: Scope, drafts: Sequence[CandidateDraft]) -> dict[str, judging.Cited]:
-    """Return whose word stands at each citation that names a kept message, and whether it may be read."""
-    named = {name: place for draft in drafts for name in draft.citations if (place := cited_turn(name)) is not None}
-    refs = list(dict.fromkeys(Ref(transcript.TURNS, turn) for turn, _ in named.values()))
-    found: dict[Ref, Document] = {}
-    for start in range(0, len(refs), limits.SCAN_MAX):
-        documents = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
-        found |= {document.ref: document for document in documents if document is not None}
-    cited: dict[str, judging.Cited] = {}
-    for name, (turn_id, part) in named.items():
-        document = found.get(Ref(transcript.TURNS, turn_id))
-        turn = transcript.Turn.from_bytes(document.body) if document is not None else None
-        if turn is not None and (part or 0) < len(turn.messages):
-            said = part or 0
-            cited[name] = judging.Cited(turn.messages[said].role, turn.is_kept(said), turn.trust_of(said))
-    return cited

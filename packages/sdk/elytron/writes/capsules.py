@@ -1,6 +1,7 @@
 """Continuity capsules are written over by what the same matter came to later; the least worth give way."""
 
 from elytron.context import OperationContext
+from elytron.deriving import Resting, unlink_left
 from elytron.keeping import id_of
 from elytron.records import Changes
 from elytron.writes.committing import Planned
@@ -11,6 +12,7 @@ from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.writing import Outcome, Verdict, WriteDecision
 from elytron_core.planes import continuity, long_term
 from elytron_core.planes.continuity import CapsuleId, CapsuleState, ContinuityCapsule
+from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import capsules as policy
 from elytron_core.policy import wording
@@ -29,9 +31,11 @@ async def plan_capsules(ctx: OperationContext, scope: Scope, write: CapsulesWrit
     now = ctx.clock.now()
     decisions = [_written(scope, draft, book, now) for draft in write.capsules]
     decisions += [book.drop(capsule) for capsule in policy.giving_way(book.all, fresh=book.fresh, now=now)]
-    return Planned(
-        book.commit(), tuple(decisions), Ref(continuity.CAPSULES, record.conversation_tag(scope.conversation_key))
-    )
+    changes = book.commit()
+    for before, after in book.cut:
+        resting = Resting(DerivedMemoryPlane.CONTINUITY, before.id, before.provenance)
+        await unlink_left(ctx, scope.space, record, changes, resting, after=after)
+    return Planned(changes, tuple(decisions), Ref(continuity.CAPSULES, record.conversation_tag(scope.conversation_key)))
 
 
 class _Book:
@@ -42,11 +46,13 @@ class _Book:
         self._kept: dict[Ref, tuple[ContinuityCapsule, int]] = {}
         self._written: dict[Ref, Action] = {}
         self._dropped: dict[Ref, int] = {}
+        self._stored: dict[Ref, ContinuityCapsule] = {}
 
     async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
         # The space keeps few of them, so all are at hand; more than that are only there until the next write.
         for document in await ctx.store.scan(scope.space, continuity.CAPSULES, limit=limits.SCAN_MAX):
-            self._kept[document.ref] = (ContinuityCapsule.from_bytes(document.body), document.revision)
+            self._stored[document.ref] = ContinuityCapsule.from_bytes(document.body)
+            self._kept[document.ref] = (self._stored[document.ref], document.revision)
 
     @property
     def all(self) -> list[ContinuityCapsule]:
@@ -55,6 +61,12 @@ class _Book:
     @property
     def fresh(self) -> frozenset[str]:
         return frozenset(id_of(ref) for ref in self._written)
+
+    @property
+    def cut(self) -> list[tuple[ContinuityCapsule, tuple[str, ...]]]:
+        """Return the stored capsules that do not rest any more on all that they cited, each with what is left."""
+        left = {ref: self._kept[ref][0].provenance if ref in self._kept else () for ref in self._stored}
+        return [(capsule, left[ref]) for ref, capsule in self._stored.items() if set(capsule.provenance) - {*left[ref]}]
 
     def get(self, ref: Ref, /) -> ContinuityCapsule | None:
         return self._kept[ref][0] if ref in self._kept else None

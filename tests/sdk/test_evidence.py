@@ -1,0 +1,63 @@
+"""A memory rests on what is there, and on the word of somebody who may say it."""
+
+import pytest
+from tests.sdk.told import believe, talk
+from tests.sdk.transcripts import commit, turn
+
+import elytron
+from elytron_core.contracts.writing import Outcome
+from elytron_core.planes.derived_refs import DerivedMemoryPlane
+from elytron_core.planes.long_term import Authority
+from elytron_core.planes.transcript import Role
+
+pytestmark = pytest.mark.anyio
+
+NOWHERE = f"{'0' * 24}.{'0' * 12}"
+STEPS = "1. Run the tests.\n2. Tag the release.\n3. Push the tag."
+
+
+async def written(memory: elytron.MemoryRuntime, **write: object) -> list[tuple[Outcome, str]]:
+    request = elytron.MemoryWriteRequest.model_validate({"write": write})
+    return [(decision.outcome, decision.reason) for decision in (await memory.write(request)).decisions]
+
+
+@pytest.mark.parametrize("place", [NOWHERE, "{said}#9", f"transcript:ada/default/default#turn={NOWHERE}"])
+async def test_what_cites_a_message_that_is_not_there_is_refused(memory: elytron.MemoryRuntime, place: str) -> None:
+    (said,) = (await talk(memory, (Role.USER, "The kiln is in the yard"))).ids
+    cites = [place.format(said=said)]
+    refused = (Outcome.REJECTED, "it cites a message that is not there")
+    good = {"topic": "kiln", "content": "in the yard", "citations": [said, "ticket 7"]}
+    facts = [good | {"topic": "a", "citations": cites}, good, good | {"topic": "b", "citations": [said, *cites]}]
+    assert await written(memory, kind="long_term", facts=facts) == [refused, (Outcome.STORED, ""), refused]
+    skill = {"name": "r", "topic": "release", "title": "Release", "summary": "s", "content": STEPS, "citations": cites}
+    assert await written(memory, kind="procedural", writes=[skill]) == [refused]
+    note = {"period": "2026-01-01", "text": "A day.", "citations": cites}
+    assert await written(memory, kind="notes", notes=[note]) == [refused]
+    capsule = {"capsule_kind": "handoff", "topic": "kiln", "summary": "s", "provenance": cites}
+    assert await written(memory, kind="capsules", capsules=[capsule]) == [refused]
+
+
+async def test_a_fact_does_not_rest_on_an_assistants_word_alone(memory: elytron.MemoryRuntime) -> None:
+    (said,) = (await talk(memory, (Role.USER, "Where is it?"), (Role.ASSISTANT, "In the yard."))).ids
+    for authority in (Authority.EXTRACTED, Authority.USER_ASSERTED):
+        report = await believe(memory, "kiln", "in the yard", authority=authority, citations=(f"{said}#1",))
+        (decision,) = report.decisions
+        assert (decision.outcome, decision.reason) == (
+            Outcome.REJECTED,
+            "assistant self-claims are evidence, not facts",
+        )
+        assert not report.changed
+    assert (await believe(memory, "kiln", "in the yard", citations=(said, f"{said}#1"))).changed
+    by_program = await believe(memory, "oven", "hot", authority=Authority.PROGRAM, citations=(f"{said}#1",))
+    assert by_program.changed
+
+
+async def test_a_capsule_is_linked_to_what_it_rests_on(memory: elytron.MemoryRuntime) -> None:
+    said = str((await commit(memory)).turn_id)
+    draft = {"capsule_kind": "handoff", "topic": "kiln", "summary": "It is built.", "provenance": [said]}
+    request = elytron.MemoryWriteRequest.model_validate({"write": {"kind": "capsules", "capsules": [draft]}})
+    (capsule,) = (await memory.write(request)).ids
+    (link,) = (await turn(memory, "review")).derived_memory_refs
+    assert (link.plane, link.store_key) == (DerivedMemoryPlane.CONTINUITY, capsule)
+    await memory.erase(capsule)
+    assert (await turn(memory, "review")).derived_memory_refs == ()
