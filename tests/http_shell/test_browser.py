@@ -117,7 +117,8 @@ async def test_the_page_of_operations_sends_one_and_shows_the_answer(server: Ser
         ".find((one) => one.querySelector('.path').textContent === '/v1/recall'); recall.open = true"
     )
     await chromium.until("recall.querySelector('textarea')")
-    assert json.loads(await chromium.run("recall.querySelector('textarea').value")) == {"query": "text"}
+    filled_in = json.loads(await chromium.run("recall.querySelector('textarea').value"))
+    assert filled_in == {"query": "When did we move?", "limit": 5}
     await chromium.run(
         "recall.querySelector('textarea').value = '{\"query\": \"ferry\"}';recall.querySelector('button').click()"
     )

@@ -1,7 +1,6 @@
 """The OpenAPI 3.1 documents, derived from the surfaces and so from the registry.
 
-One is for generators of clients: the operations, the flat calls, keys and health, in as few words as may be. The other
-tells of everything.
+One is for generators of clients: members' operations, the flat calls and health. The other tells of everything.
 """
 
 import re
@@ -66,12 +65,17 @@ _NEEDS: dict[Access, list[Json]] = {
     Access.MEMBER: _BEARER,
     Access.OPERATOR: _BEARER,
 }
+_JSON = "application/json"
 _PROBLEM = "Problem"
 
 
 def client_document(surfaces: Iterable[Surface], /) -> Json:
-    """Return the document that clients are generated from."""
-    return document(surface for surface in surfaces if surface.told is None or surface.told.group not in _BESIDE)
+    """Return the document that clients are generated from: what is for everybody, without an operator's own."""
+    return document(
+        surface
+        for surface in surfaces
+        if surface.access is not Access.OPERATOR and (surface.told is None or surface.told.group not in _BESIDE)
+    )
 
 
 def document(surfaces: Iterable[Surface], /) -> Json:
@@ -133,7 +137,7 @@ def _described(surface: Surface, told: Told, refs: Refs) -> Json:
         case None:
             pass
         case str():
-            found["requestBody"] = {"required": True, "content": {told.taken: {}}}
+            found["requestBody"] = {"required": True, "content": {told.taken: _bytes(told.taken)}}
         case _:
             content: Json = {"schema": refs[told.taken, "validation"]}
             if (example := REQUESTS.get(told.taken.__name__)) is not None:
@@ -161,12 +165,23 @@ def _answer(told: Told, refs: Refs) -> Json:
         case None:
             return _response(told.answer, {"type": "object"})
         case str():
-            return {"description": told.answer, "content": {told.given: {}}}
+            return {"description": told.answer, "content": {told.given: _bytes(told.given)}}
         case _:
             found = _response(told.answer, refs[told.given, "serialization"])
             if (example := ANSWERS.get(told.given.__name__)) is not None:
                 found["content"]["application/json"]["example"] = example
             return found
+
+
+def _bytes(media_type: str) -> Json:
+    """Return the schema of what is no JSON of ours."""
+    match media_type.partition("/"):
+        case ("text", _, _):
+            return {"schema": {"type": "string"}}
+        case _ if media_type == _JSON:
+            return {}
+        case _:
+            return {"schema": {"type": "string", "format": "binary"}}
 
 
 def _responses(told: Told, refs: Refs) -> Json:

@@ -2,7 +2,7 @@
 
 A request's fields with a default are optional and tell it as `x-default`: of `default`, generators make a demand.
 Nothing is null: a field without a value is left out, which requests may do and reports do. What only reports hold has
-no bounds, and may get more fields.
+no bounds, may get more fields, and has those that have a value in any case.
 """
 
 from collections import Counter
@@ -98,8 +98,17 @@ def _brief(schema: Json, *, is_asked: bool) -> Json:
         is_bound = name in _BOUNDS or (name == "additionalProperties" and value is False)
         if name not in _WORDS and (is_asked or not is_bound):
             found |= _part(name, value, is_asked=is_asked)
+    if not is_asked and (present := _present(schema)):
+        found["required"] = present
     is_name = _NAMED.items() <= found.items() and found.keys() - _NAMED.keys() <= {"x-default"}
     return {"$ref": f"{REF}{_NAME}"} if is_name else found
+
+
+def _present(report: Json) -> list[str]:
+    """Return the fields that a report always has: those without a default, and those whose default is a value."""
+    fields: dict[str, Json] = report.get("properties", {})
+    required = report.get("required", ())
+    return [name for name, field in fields.items() if name in required or field.get("default") is not None]
 
 
 def _without_null(schema: Json) -> Json:
