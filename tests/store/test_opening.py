@@ -23,9 +23,11 @@ from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Document, Erasure
 from elytron_store import StoreAddress, WhenMissing, open_store, parse_url
 from elytron_store.conformance.examples import fact, one, put
+from elytron_store.file.store import FileStore
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.records import KEYRING, NAMES
 from elytron_store.sealed.store import SealedStore
+from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.driver import library
 
 pytestmark = pytest.mark.anyio
@@ -264,10 +266,14 @@ class TestRefused:
 
     async def test_a_keyring_that_was_cut_away_makes_no_plain_store(self, tmp_path: Path, url: str) -> None:
         await self.made(url.format(tmp_path), self.KEYS)
-        sealed = await open_store(url.format(tmp_path), clock=CLOCK, keys=self.KEYS)
-        assert isinstance(sealed, SealedStore)
-        await sealed._inner.erase(Erasure(space=KEYRING, at=CLOCK.now(), whole_space=True))
-        await sealed.close()
+        edit_manifest(tmp_path, sealed=False)
+        address = parse_url(url.format(tmp_path))
+        assert address.path is not None
+        opened = SqliteStore.open if address.engine == "sqlite" else FileStore.open
+        inner = await opened(address.path, clock=CLOCK)
+        await inner.erase(Erasure(space=KEYRING, at=CLOCK.now(), whole_space=True))
+        await inner.close()
+        edit_manifest(tmp_path, sealed=True)
         with pytest.raises(StoreForeign, match="spaces but no keyring"):
             await open_store(url.format(tmp_path), clock=self.LATER, keys=self.KEYS)
         with pytest.raises(StoreForeign, match="is sealed"):

@@ -148,12 +148,12 @@ class TestDestruction:
     async def test_a_handle_that_has_not_written_yet_writes_into_no_space_that_ended(self) -> None:
         inner = MemoryStore()
         store, second = await seal(inner), await seal(inner)
-        for end in (store.destroy_key, lambda space: store.erase(Erasure(space=space, at=AT, whole_space=True))):
+        for is_destroyed in (True, False):
             await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
             await write_blob(second, "aa", b"keys are open")
-            await end(ADA)
+            await (store.destroy_key(ADA) if is_destroyed else erasing(store)())
             told = await asyncio.gather(*(put(second, fact(n)) for n in (1, 2)), return_exceptions=True)
-            if end == store.destroy_key:
+            if is_destroyed:
                 assert [type(one) for one in told] == [KeyDestroyed, KeyDestroyed]
                 with pytest.raises(KeyDestroyed):
                     await documents(second)
