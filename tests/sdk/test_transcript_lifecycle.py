@@ -48,8 +48,7 @@ async def test_masked_text_cannot_be_read_by_its_id(memory: elytron.MemoryRuntim
     await turn(memory, "mask")
     with pytest.raises(NotFound):
         await memory.get(str(report.turn_id))
-    with pytest.raises(NotFound):
-        await memory.history(str(report.turn_id))
+    assert {item.text for item in (await memory.history(str(report.turn_id))).items} == {None}
     (shown,) = (await memory.replay(elytron.MemoryReplayRequest(scope=SUPPORT))).turns
     assert {message.text for message in shown.messages} == {""}
     assert (await view(memory)).slice.audit.redacted_messages == 2
@@ -228,3 +227,27 @@ async def test_links_go_with_what_they_link(memory: elytron.MemoryRuntime) -> No
     assert (await turn(memory, "review")).derived_memory_refs == ()
     await memory.erase(elytron.MemoryEraseRequest(ids=(report.message_ids[0],)))
     assert {"turns", "turn_attributes", "derived_refs"}.isdisjoint((await memory.inspect()).documents)
+
+
+async def test_history_says_who_changed_the_life_of_a_turn_and_why(memory: elytron.MemoryRuntime) -> None:
+    said = str((await commit(memory)).turn_id)
+    for transition, reason in (("archive", "an old matter"), ("restore", ""), ("mask", "a name in it")):
+        request = elytron.MemoryTranscriptLifecycleRequest.model_validate(
+            {"scope": SUPPORT, "transition": transition, "reason": reason, "requested_by": "Grace"}
+        )
+        await memory.request_transcript_lifecycle(request)
+    items = (await memory.history(said)).items
+    assert [(item.event.value, item.reason, item.by) for item in items] == [
+        ("added", "", ""),
+        ("archived", "an old matter", "host for Grace"),
+        ("restored", "", "host for Grace"),
+        ("masked", "a name in it", "host for Grace"),
+    ]
+    assert {item.text for item in items} == {None}
+    await memory.erase([said, f"{said}#1"])
+    assert "audit" not in (await memory.inspect()).documents
+
+
+async def test_a_turn_is_named_by_the_hosts_own_id(memory: elytron.MemoryRuntime) -> None:
+    turns = [(await commit(memory, f"t{number}")).turn_id for number in range(2)]
+    assert (await turn(memory, "mask", "t1")).affected_turn_ids == (turns[1],)

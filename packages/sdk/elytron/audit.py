@@ -14,10 +14,18 @@ from elytron_core.ports.store import Document, Ref
 
 
 def event_of(
-    ctx: OperationContext, action: AuditAction, /, *, at: Instant, reason: str = "", part: int | None = None
+    ctx: OperationContext,
+    action: AuditAction,
+    /,
+    *,
+    at: Instant,
+    reason: str = "",
+    part: int | None = None,
+    asked_by: str | None = None,
 ) -> AuditEvent:
-    """Return the event of a control call of this context's caller."""
-    return AuditEvent(action=action, at=at, by=ctx.caller, reason=reason, part=part)
+    """Return the event of a control call of this context's caller, who says that `asked_by` asked for it."""
+    by = f"{ctx.caller} for {asked_by}" if asked_by is not None else ctx.caller
+    return AuditEvent(action=action, at=at, by=by, reason=reason, part=part)
 
 
 def trail_ref(record: SpaceRecord, ref: Ref, /) -> Ref:

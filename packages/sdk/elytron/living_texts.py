@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from elytron.aliases import Meant, meant
+from elytron.audit import event_of, note
 from elytron.checkpoints import CHECKPOINT
 from elytron.clipping import Clipper
 from elytron.context import OperationContext
@@ -23,16 +24,24 @@ from elytron_core.errors import Conflict
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.planes import jobs, transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, AttributePolicy, TurnAttribute
+from elytron_core.planes.audit import AuditAction, AuditEvent
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryRef
 from elytron_core.planes.host_refs import HostOpaqueRef
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.lifecycle import turned
 from elytron_core.policy.redaction import cut_refs
 from elytron_core.ports.store import Action, Batch, Erasure, Ref
-from elytron_core.scope import Scope
+from elytron_core.scope import ConversationKey, Scope
 
 PAGE = 500
 """Turns that are changed in one batch; a request about more, broken off, is finished by sending it again."""
+
+_ACTIONS = {
+    Transition.ARCHIVE: AuditAction.ARCHIVED,
+    Transition.RESTORE: AuditAction.RESTORED,
+    Transition.MASK: AuditAction.MASKED,
+    Transition.DELETE_RAW: AuditAction.RAW_DELETED,
+}
 
 
 @dataclass(slots=True)
@@ -64,8 +73,8 @@ async def turn_lives(
     touched = _Touched()
     if record is not None and found.is_trusted:
         tag = record.conversation_tag(found.key)
-        async for refs in _pages(ctx, scope, tag, request):
-            await _turn_page(ctx, scope, refs, request.transition, touched)
+        async for refs in _pages(ctx, scope, record, found.key, request):
+            await _turn_page(ctx, scope, refs, request, touched)
         if touched.has_remains:
             await _remove(ctx, scope, touched)
         await _find_derived(ctx, scope, tag, touched)
@@ -73,11 +82,20 @@ async def turn_lives(
 
 
 async def _pages(
-    ctx: OperationContext, scope: Scope, tag: ConversationTag, request: MemoryTranscriptLifecycleRequest
+    ctx: OperationContext,
+    scope: Scope,
+    record: SpaceRecord,
+    key: ConversationKey,
+    request: MemoryTranscriptLifecycleRequest,
 ) -> AsyncIterator[list[Ref]]:
     """Yield where the turns stand that `request` means, in their order; ids of other conversations are none of them."""
+    tag = record.conversation_tag(key)
     if request.turn_ids:
-        named = sorted({turn for turn in request.turn_ids if transcript.is_turn_of(turn, tag)})
+        own = {turn for turn in request.turn_ids if transcript.is_turn_of(turn, tag)}
+        names = [Ref(transcript.TURN_NAMES, record.turn_name_tag(key, turn)) for turn in request.turn_ids]
+        known = await ctx.store.get(scope.space, names)
+        given = {transcript.TurnName.from_bytes(document.body).turn for document in known if document is not None}
+        named = sorted(own | given)
         for start in range(0, len(named), PAGE):
             yield [Ref(transcript.TURNS, turn) for turn in named[start : start + PAGE]]
         return
@@ -88,10 +106,14 @@ async def _pages(
 
 
 async def _turn_page(
-    ctx: OperationContext, scope: Scope, refs: list[Ref], transition: Transition, touched: _Touched
+    ctx: OperationContext,
+    scope: Scope,
+    refs: list[Ref],
+    request: MemoryTranscriptLifecycleRequest,
+    touched: _Touched,
 ) -> None:
-    """Change the turns at `refs` as one batch, and take note of them."""
-    race = Race()
+    """Change the turns at `refs` as one batch, which says who asked for it and why, and take note of them."""
+    race, transition = Race(), request.transition
     while True:
         record = await ctx.spaces.find(scope.space)
         if record is None:
@@ -112,6 +134,8 @@ async def _turn_page(
         if transition is Transition.RESTORE and affected:
             turn_id, turn = affected[0]
             await _note_anew(ctx, scope, changes, transcript.tag_of(turn_id), turn.sequence)
+        if changes:
+            await note(ctx, scope.space, record, changes, _events(ctx, request, changes))
         try:
             if changes:
                 touched.sequence = await _commit(ctx, scope, record, changes)
@@ -122,6 +146,20 @@ async def _turn_page(
             continue
         touched.turns += affected
         return
+
+
+def _events(
+    ctx: OperationContext, request: MemoryTranscriptLifecycleRequest, changes: Changes
+) -> dict[Ref, list[AuditEvent]]:
+    """Return what was done to each turn of a batch."""
+    done = event_of(
+        ctx,
+        _ACTIONS[request.transition],
+        at=ctx.clock.now(),
+        reason=request.reason,
+        asked_by=request.requested_by,
+    )
+    return {ref: [done] for ref in changes.recallable if ref.collection == transcript.TURNS}
 
 
 async def _note_anew(

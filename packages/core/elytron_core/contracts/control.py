@@ -88,6 +88,9 @@ class HistoryEvent(StrEnum):
     INVALIDATED = "invalidated"
     PRIVACY_CHANGED = "privacy_changed"
     SCOPE_CHANGED = "scope_changed"
+    ARCHIVED = "archived"
+    MASKED = "masked"
+    RAW_DELETED = "raw_deleted"
 
 
 class HistoryItem(Value):

@@ -267,7 +267,10 @@ class TranscriptLifecycleTransition(StrEnum):
 
 
 class MemoryTranscriptLifecycleRequest(ScopedRequest):
-    """Change the life of turns of the scope's conversation: of those in `turn_ids` (the memory's ids), else of all."""
+    """Change the life of turns of the scope's conversation: of those in `turn_ids`, else of all.
+
+    A turn is named by its id or by the host's own, as it was committed. History keeps reason and requester.
+    """
 
     transition: TranscriptLifecycleTransition
     turn_ids: Annotated[tuple[TurnIdText, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()

@@ -24,6 +24,9 @@ class AuditAction(StrEnum):
     INVALIDATED = "invalidated"
     PRIVACY_CHANGED = "privacy_changed"
     SCOPE_CHANGED = "scope_changed"
+    ARCHIVED = "archived"
+    MASKED = "masked"
+    RAW_DELETED = "raw_deleted"
 
 
 class AuditEvent(Value):

@@ -21,7 +21,7 @@ from elytron.filtering import (
 from elytron.hits import fact_hit, skill_hit, turn_hit
 from elytron.keeping import KeptMemory, at_of, forgotten_at, kept, text_of
 from elytron.latest import latest_memories
-from elytron.memories import FactMemory, SkillMemory, TurnMemory, must_find, plane_of
+from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, must_find, plane_of
 from elytron.stored_order import Mark, documents_as_stored
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -98,10 +98,10 @@ async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) ->
 async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
     """Return what happened to a memory, oldest first. Raises NotFound, InvalidInput for a private memory.
 
-    A private document's text is never told.
+    A private document's text is never told, nor what was masked or deleted.
     """
     scope = ctx.scope_of(request)
-    memory = await must_find(ctx, scope, request.id)
+    memory = await _must_find_trace(ctx, scope, request.id)
     if plane_of(memory) is not Plane.PRIVATE_GARDEN:
         require_disclosed(memory, plane_of(memory), include_private=request.include_private)
     match memory:
@@ -234,8 +234,16 @@ def _kept(document: Document, plane: Plane, filters: RecallFilters) -> list[tupl
             return [(0, memory.hit)] if kept_is_meant(memory, filters) else []
 
 
+async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:
+    """Return the memory with this id, also a message whose text was masked or deleted. Raises NotFound."""
+    memory = await find(ctx, scope, memory_id)
+    if isinstance(memory, TurnMemory) and memory.turn.redaction is not transcript.Redaction.RAW_AVAILABLE:
+        return memory
+    return await must_find(ctx, scope, memory_id)
+
+
 def _of_message(memory: str, turn: transcript.Turn, part: int) -> list[HistoryItem]:
-    text = turn.messages[part].text
+    text = turn.messages[part].text if turn.is_readable(part) else None
     items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, text=text)]
     if part in turn.forgotten:
         items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=turn.forgotten[part]))
