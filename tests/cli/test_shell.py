@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.app import COMMANDS, cli
+from elytron_cli.app import cli
+from elytron_cli.overview import COMMANDS
 
 
 def test_settings_are_shown_with_their_origins_and_no_secret(

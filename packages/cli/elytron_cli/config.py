@@ -49,6 +49,9 @@ class Settings:
     keys: Setting | None = None
     gateway_secret: Setting | None = None
     profile: Setting | None = None
+    agent: Setting | None = None
+    channel: Setting | None = None
+    chat: Setting | None = None
 
     def told(self) -> dict[str, Setting]:
         """Return what is set, by name."""
@@ -65,6 +68,9 @@ OPTIONS = (
     "language_model",
     "language_model_url",
     "profile",
+    "agent",
+    "channel",
+    "chat",
 )
 """What can be set by option, environment and file; secrets can be set by environment alone."""
 

@@ -1,13 +1,13 @@
 """Options that every command takes, before or after its name; and those that several share."""
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 from rich_click import RichCommand
 
-from elytron_cli.config import OPTIONS
+from elytron_cli.config import OPTIONS as SETTINGS
+from elytron_cli.overview import ALIASES, FLAGS, OPTIONS
 from elytron_core import limits
 
 Body = TypeVar("Body", bound=Callable[..., Any])
@@ -21,36 +21,13 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         context.meta[f"{_META}{parameter.name}"] = value
 
 
-_COMMON = (
-    click.option("--store", metavar="URL", callback=_keep, expose_value=False, help="Path or URL of the store."),
-    click.option("--space", metavar="NAME", callback=_keep, expose_value=False, help="Memory space: whose memory."),
-    click.option("--key-file", metavar="PATH", callback=_keep, expose_value=False, help="Keys of a sealed store."),
-    click.option("--embedder", metavar="NAME", callback=_keep, expose_value=False, help="Model to compare meanings."),
-    click.option(
-        "--language-model", metavar="NAME", callback=_keep, expose_value=False, help="Model that maintains memory."
-    ),
-    click.option(
-        "--language-model-url", metavar="URL", callback=_keep, expose_value=False, help="Where that model is served."
-    ),
-    click.option(
-        "--agent-skill-dirs",
-        metavar="PATHS",
-        callback=_keep,
-        expose_value=False,
-        help=f"Directories of agent skills to read, separated by {os.pathsep!r}.",
-    ),
-    click.option(
-        "--json/--no-json",
-        "json",
-        default=None,
-        callback=_keep,
-        expose_value=False,
-        help="Print reports as JSON; without, JSON unless at a terminal.",
-    ),
-)
-_PROFILE = click.option(
-    "--profile", metavar="NAME", callback=_keep, expose_value=False, help="The kind of place, whose limits then hold."
-)
+def _named(name: str, what: str, told: str) -> Callable[[Body], Body]:
+    spelt = (name, *ALIASES.get(name, ()), name.removeprefix("--").replace("-", "_"))
+    return click.option(*spelt, metavar=what, callback=_keep, expose_value=False, help=told)
+
+
+_JSON = click.option("--json/--no-json", "json", default=None, callback=_keep, expose_value=False, help=FLAGS[0][1])
+_PROFILE = "--profile"
 
 
 def command(name: str, /) -> Callable[[Callable[..., int | None]], click.Command]:
@@ -60,19 +37,24 @@ def command(name: str, /) -> Callable[[Callable[..., int | None]], click.Command
 
 def common(body: Body) -> Body:
     """Give a command the options of every command."""
-    return _PROFILE(common_but_profile(body))
+    return _with(body, OPTIONS)
 
 
 def common_but_profile(body: Body) -> Body:
     """Give a command the options of every command, where its own --profile is not that of the store."""
-    for option in reversed(_COMMON):
-        body = option(body)
+    return _with(body, [option for option in OPTIONS if option[0] != _PROFILE])
+
+
+def _with(body: Body, options: Sequence[tuple[str, str, str]]) -> Body:
+    body = _JSON(body)
+    for option in reversed(options):
+        body = _named(*option)(body)
     return body
 
 
 def told(context: click.Context, /) -> dict[str, str]:
     """Return the global options of this run that name something."""
-    found = {name: context.meta.get(f"{_META}{name}") for name in OPTIONS}
+    found = {name: context.meta.get(f"{_META}{name}") for name in SETTINGS}
     return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
@@ -109,6 +91,5 @@ def disclosing(body: Body) -> Body:
 
 
 def in_conversation(body: Body) -> Body:
-    """Give a command the options that name a conversation."""
-    body = click.option("--channel", metavar="NAME", help="The channel of the conversation.")(body)
+    """Give a command the option that names a conversation."""
     return click.option("--conversation", metavar="NAME", help="Whose.")(body)

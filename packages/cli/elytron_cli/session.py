@@ -100,7 +100,9 @@ async def opened(
     """
     if when_missing is WhenMissing.MAKE and settings.store.value == str(default_store()):
         _make_folder(default_store().parent)
-    scope = valid(Scope, space=settings.space.value)
+    places = {"agent": settings.agent, "channel": settings.channel, "chat": settings.chat}
+    named = {name: setting.value for name, setting in places.items() if setting is not None}
+    scope: Scope = valid(Scope, space=settings.space.value, **named)
     skill_dirs = skill_dirs_of(settings)
     usual = embedder_of(settings)
     language_model = model_of(settings)

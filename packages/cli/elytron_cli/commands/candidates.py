@@ -70,12 +70,12 @@ def list_candidates(
 @click.argument("file", type=click.Path(path_type=Path))
 @in_conversation
 @common
-def propose(*, file: Path, conversation: str | None, channel: str | None) -> int | None:
+def propose(*, file: Path, conversation: str | None) -> int | None:
     """Propose what stands as JSON in FILE; rules judge it, and what nobody judged waits."""
     write = read_value(CandidatesWrite, file)
 
     async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation, channel=channel)
+        scope = conversation_scope(session, conversation)
         report = await session.write(MemoryWriteRequest(scope=scope, write=write))
         out.report(report, lambda console: plane_tables.written(console, report))
 

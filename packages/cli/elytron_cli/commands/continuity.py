@@ -45,11 +45,11 @@ def continuity() -> None:
 @click.argument("query", required=False, default="")
 @in_conversation
 @common
-def show(*, query: str, conversation: str | None, channel: str | None) -> int | None:
+def show(*, query: str, conversation: str | None) -> int | None:
     """Show work, summary, capsules and notes; capsules that QUERY takes up are marked."""
 
     async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation, channel=channel)
+        scope = conversation_scope(session, conversation)
         report = await session.call(valid(ContinuityRequest, scope=scope, query=query), ContinuityReport)
         out.report(report, lambda console: plane_tables.continuity_shown(console, report))
 
@@ -61,9 +61,9 @@ def show(*, query: str, conversation: str | None, channel: str | None) -> int | 
 @click.argument("file", type=click.Path(path_type=Path))
 @in_conversation
 @common
-def write(*, kind: str, file: Path, conversation: str | None, channel: str | None) -> int | None:
+def write(*, kind: str, file: Path, conversation: str | None) -> int | None:
     """Write the capsules, the execution state or the summary that stand as JSON in FILE."""
-    return write_plane(read_value(_KINDS[kind], file), conversation, channel)
+    return write_plane(read_value(_KINDS[kind], file), conversation)
 
 
 @continuity.command("export", cls=RichCommand)
@@ -72,12 +72,12 @@ def write(*, kind: str, file: Path, conversation: str | None, channel: str | Non
 @overwriting
 @in_conversation
 @common
-def export(*, file: Path, mode: str, force: bool, conversation: str | None, channel: str | None) -> int | None:
+def export(*, file: Path, mode: str, force: bool, conversation: str | None) -> int | None:
     """Write the conversation's snapshot to FILE. An existing file is refused unless --force is given."""
     require_free(file, force=force)
 
     async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation, channel=channel)
+        scope = conversation_scope(session, conversation)
         request = ContinuityExportRequest(scope=scope, mode=SnapshotMode(mode))
         report = await session.call(request, ContinuityExportReport)
         write_file(file, json_text(report.snapshot) + "\n", force=force)
@@ -92,14 +92,12 @@ def export(*, file: Path, mode: str, force: bool, conversation: str | None, chan
 @click.option("--dry-run", is_flag=True, help="Only say what would be taken.")
 @in_conversation
 @common
-def import_snapshot(
-    *, file: Path, mode: str, dry_run: bool, conversation: str | None, channel: str | None
-) -> int | None:
+def import_snapshot(*, file: Path, mode: str, dry_run: bool, conversation: str | None) -> int | None:
     """Take the snapshot in FILE into the conversation; the newer word wins."""
     snapshot = read_value(ContinuitySnapshot, file)
 
     async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation, channel=channel)
+        scope = conversation_scope(session, conversation)
         request = ContinuityImportRequest(scope=scope, snapshot=snapshot, mode=SnapshotMode(mode), dry_run=dry_run)
         report = await session.call(request, ContinuityImportReport)
         out.report(report, lambda console: plane_tables.snapshot_taken(console, report))
@@ -107,11 +105,11 @@ def import_snapshot(
     return run(work, when_missing=storing(dry_run=dry_run))
 
 
-def write_plane(write: PlaneWrite, conversation: str | None, channel: str | None, /) -> int | None:
+def write_plane(write: PlaneWrite, conversation: str | None, /) -> int | None:
     """Commit a write to a conversation and print what became of it."""
 
     async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation, channel=channel)
+        scope = conversation_scope(session, conversation)
         report = await session.write(MemoryWriteRequest(scope=scope, write=write))
         out.report(report, lambda console: plane_tables.written(console, report))
 

@@ -7,7 +7,7 @@ from rich_click import RichCommand
 
 from elytron_cli import fact_tables
 from elytron_cli.confirmation import at_terminal, confirm
-from elytron_cli.options import asking, common, disclosing, in_conversation, limited
+from elytron_cli.options import asking, common, disclosing, in_conversation, limited, told
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -107,11 +107,10 @@ def correct(*, fact: str, text: str, expect: str | None, reason: str, dry_run: b
 @_REASON
 @_DRY_RUN
 @common
-def change(
-    *, at: str | None, fact: str, expect: str | None, conversation: str | None, channel: str | None, **asked: Any
-) -> int | None:
+def change(*, at: str | None, fact: str, expect: str | None, conversation: str | None, **asked: Any) -> int | None:
     """Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope."""
     moment = instant(at, field="--at") if at is not None else None
+    channel = told(click.get_current_context()).get("channel")
     where = {name: value for name, value in (("conversation", conversation), ("channel", channel)) if value}
     return _change(id=fact, at=moment, expected_version=expect, where=where, **asked)
 

@@ -20,7 +20,6 @@ from elytron_core.planes.jobs import Pass
 
 @command("maintain")
 @click.option("--conversation", metavar="NAME", help="Which conversation's turns to look at.")
-@click.option("--channel", metavar="NAME", help="The channel of the conversation.")
 @click.option(
     "--extraction",
     type=click.Choice([member.value for member in Extraction]),
@@ -45,7 +44,6 @@ from elytron_core.planes.jobs import Pass
 def maintain(
     *,
     conversation: str | None,
-    channel: str | None,
     extraction: str,
     passes: tuple[str, ...],
     turns: int,
@@ -57,14 +55,14 @@ def maintain(
 
     --all says before what a model is asked at most, and goes on where an earlier run ended.
     """
-    if everything and (conversation is not None or channel is not None):
-        raise click.UsageError("--all is every conversation: leave --conversation and --channel out")
+    if everything and (conversation is not None):
+        raise click.UsageError("--all is every conversation: leave --conversation out")
     if dry_run and not everything:
         raise click.UsageError("--dry-run needs --all")
 
     async def work(session: Session, out: Output) -> None:
         request = MemoryMaintainRequest(
-            scope=conversation_scope(session, conversation, channel=channel),
+            scope=conversation_scope(session, conversation),
             extraction=Extraction(extraction),
             passes=tuple(Pass(name) for name in passes) or tuple(Pass),
             turns_max=turns,

@@ -29,11 +29,11 @@ def notes() -> None:
 @notes.command("list", cls=RichCommand)
 @in_conversation
 @common
-def list_notes(*, conversation: str | None, channel: str | None) -> int | None:
+def list_notes(*, conversation: str | None) -> int | None:
     """Show the conversation's notes, the latest first."""
 
     async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation, channel=channel)
+        scope = conversation_scope(session, conversation)
         report = await session.call(ContinuityRequest(scope=scope), ContinuityReport)
         out.report(report, lambda console: plane_tables.notes_shown(console, report.notes))
 
@@ -45,9 +45,9 @@ def list_notes(*, conversation: str | None, channel: str | None) -> int | None:
 @click.argument("text")
 @in_conversation
 @common
-def write_note(*, period: str, text: str, conversation: str | None, channel: str | None) -> int | None:
+def write_note(*, period: str, text: str, conversation: str | None) -> int | None:
     """Write what PERIOD held, a day (2026-08-01) or a month (2026-08), in place of what was written before."""
-    return write_plane(NotesWrite(notes=(valid(NoteDraft, period=period, text=text),)), conversation, channel)
+    return write_plane(NotesWrite(notes=(valid(NoteDraft, period=period, text=text),)), conversation)
 
 
 @click.group("garden", cls=RichGroup)
@@ -60,11 +60,11 @@ def garden() -> None:
 @click.option("--audience", type=_AUDIENCES, default=GardenAudience.OWNER.value, show_default=True, help="For whom.")
 @in_conversation
 @common
-def list_garden(*, audience: str, conversation: str | None, channel: str | None) -> int | None:
+def list_garden(*, audience: str, conversation: str | None) -> int | None:
     """Show the private documents that the audience may see."""
 
     async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation, channel=channel)
+        scope = conversation_scope(session, conversation)
         report = await session.call(GardenRequest(scope=scope, audience=GardenAudience(audience)), GardenReport)
         out.report(report, lambda console: plane_tables.garden_shown(console, report))
 
@@ -77,7 +77,7 @@ def list_garden(*, audience: str, conversation: str | None, channel: str | None)
 @click.option("--role", type=_ROLES, required=True, help="What it is for.")
 @in_conversation
 @common
-def write_garden(*, name: str, text: str, role: str, conversation: str | None, channel: str | None) -> int | None:
+def write_garden(*, name: str, text: str, role: str, conversation: str | None) -> int | None:
     """Write the private document NAME, in place of one of that name."""
     draft = valid(GardenDraft, name=name, text=text, role=GardenRole(role))
-    return write_plane(GardenWrite(documents=(draft,)), conversation, channel)
+    return write_plane(GardenWrite(documents=(draft,)), conversation)

@@ -30,7 +30,6 @@ WALL = Path("fixtures/wall")
 @click.option("--record", is_flag=True, help="Write the fingerprints that all stores agree on into the fixtures.")
 @click.option("--wall", is_flag=True, help="FIXTURES are cases of the benchmark wall: measure them on each store.")
 @click.option("--conversation", metavar="NAME", help="Without fixtures: whose turns to show.")
-@click.option("--channel", metavar="NAME", help="The channel of the conversation.")
 @limited("Turns on a page.")
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
 @common
@@ -41,7 +40,6 @@ def replay(
     record: bool,
     wall: bool,
     conversation: str | None,
-    channel: str | None,
     limit: int,
     cursor: str | None,
 ) -> int | None:
@@ -56,7 +54,7 @@ def replay(
         return _tell(_files(fixtures), tuple(stores.split(",")), record=record)
 
     async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation, channel=channel)
+        scope = conversation_scope(session, conversation)
         report = await session.call(MemoryReplayRequest(scope=scope, limit=limit, cursor=cursor), MemoryReplayReport)
         out.report(report, lambda console: tables.replayed(console, report))
 

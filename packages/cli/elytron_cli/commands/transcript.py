@@ -29,10 +29,7 @@ from elytron_core.contracts.transcript import (
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
-_WHERE = (
-    click.option("--conversation", metavar="NAME", help="Whose turns."),
-    click.option("--channel", metavar="NAME", help="The channel of the conversation."),
-)
+_WHERE = (click.option("--conversation", metavar="NAME", help="Whose turns."),)
 _PAGE = (
     limited("Turns on a page."),
     click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page."),
@@ -60,11 +57,11 @@ def transcript() -> None:
 @click.option("--view", type=_VIEWS, default=TranscriptReplayView.HOST_UI.value, show_default=True, help="Whose eyes.")
 @_options(*_PAGE)
 @common
-def replay(*, conversation: str | None, channel: str | None, view: str, limit: int, cursor: str | None) -> int | None:
+def replay(*, conversation: str | None, view: str, limit: int, cursor: str | None) -> int | None:
     """Show turns as the view may see them, and what was left out and why."""
 
     async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation, channel=channel)
+        scope = conversation_scope(session, conversation)
         request = MemoryTranscriptReplayRequest(
             scope=scope, view=TranscriptReplayView(view), limit=limit, cursor=cursor
         )
@@ -77,11 +74,11 @@ def replay(*, conversation: str | None, channel: str | None, view: str, limit: i
 @transcript.command("export", cls=RichCommand)
 @_options(*_WHERE, *_PAGE)
 @common
-def export(*, conversation: str | None, channel: str | None, limit: int, cursor: str | None) -> int | None:
+def export(*, conversation: str | None, limit: int, cursor: str | None) -> int | None:
     """Show turns as they may leave the house: the export view."""
 
     async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation, channel=channel)
+        scope = conversation_scope(session, conversation)
         request = MemoryTranscriptExportRequest(scope=scope, limit=limit, cursor=cursor)
         report = await session.call(request, MemoryTranscriptExportReport)
         out.report(report, lambda console: transcript_tables.viewed(console, report))
@@ -97,7 +94,7 @@ def export(*, conversation: str | None, channel: str | None, limit: int, cursor:
 @asking
 @common
 def lifecycle(
-    *, transition: str, turns: tuple[str, ...], conversation: str | None, channel: str | None, reason: str, yes: bool
+    *, transition: str, turns: tuple[str, ...], conversation: str | None, reason: str, yes: bool
 ) -> int | None:
     """Archive, restore, mask or delete the raw text of TURNs, or of the whole conversation; review changes nothing."""
     if transition == TranscriptLifecycleTransition.DELETE_RAW:
@@ -106,7 +103,7 @@ def lifecycle(
 
     async def work(session: Session, out: Output) -> None:
         request = MemoryTranscriptLifecycleRequest(
-            scope=conversation_scope(session, conversation, channel=channel),
+            scope=conversation_scope(session, conversation),
             transition=TranscriptLifecycleTransition(transition),
             turn_ids=turns,
             reason=reason,
@@ -120,11 +117,11 @@ def lifecycle(
 @transcript.command("repair", cls=RichCommand)
 @_options(*_WHERE)
 @common
-def repair(*, conversation: str | None, channel: str | None) -> int | None:
+def repair(*, conversation: str | None) -> int | None:
     """Say which links of the conversation are broken. Exits with 13 where any is."""
 
     async def work(session: Session, out: Output) -> int | None:
-        request = MemoryTranscriptRepairRequest(scope=conversation_scope(session, conversation, channel=channel))
+        request = MemoryTranscriptRepairRequest(scope=conversation_scope(session, conversation))
         report = await session.call(request, MemoryTranscriptRepairReport)
         out.report(report, lambda console: transcript_tables.checked(console, report))
         return EXIT_DAMAGE if report.fail_closed else None

@@ -69,10 +69,9 @@ def add(
     return run(work, when_missing=WhenMissing.MAKE)
 
 
-def conversation_scope(session: Session, conversation: str | None, /, *, channel: str | None = None) -> Scope | None:
-    """Return the session's scope with its conversation and channel replaced by those that are named."""
-    named = {"conversation": conversation, "channel": channel}
-    given = {name: value for name, value in named.items() if value is not None}
+def conversation_scope(session: Session, conversation: str | None, /) -> Scope | None:
+    """Return the session's scope, in the conversation that is named."""
+    given = {"conversation": conversation, "chat": None} if conversation is not None else {}
     return valid(Scope, **((session.scope.model_dump() if session.scope is not None else {}) | given))
 
 
