@@ -109,10 +109,11 @@ def garden_shown(console: "Console", report: GardenReport, /) -> None:
 def subjects_shown(console: "Console", report: SubjectsReport, /) -> None:
     """Show who takes part, and how they stand to each other."""
     if report.subjects:
-        rows = new_table("name", "kind", "visibility", "lifecycle", "soul")
+        rows = new_table("name", "called", "kind", "visibility", "lifecycle", "soul")
         for one in report.subjects:
             soul = line(one.soul.soul) if one.soul is not None else ""
-            rows.add_row(line(one.name), one.kind.value, one.visibility.value, one.lifecycle.value, soul)
+            called = line(", ".join(one.other_names))
+            rows.add_row(line(one.name), called, one.kind.value, one.visibility.value, one.lifecycle.value, soul)
         console.print(rows)
     for edge in report.edges:
         console.print(f"{line(edge.source)} {edge.kind.value} {line(edge.target)}", soft_wrap=True)

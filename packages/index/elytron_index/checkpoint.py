@@ -29,7 +29,7 @@ from elytron_index.vocabulary import KEPT_DTYPES, KeptTerms, Vocabulary
 
 Bytes = bytes | bytearray | mmap
 
-FORMAT = 11
+FORMAT = 12
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"
@@ -61,6 +61,7 @@ def dump(frozen: Frozen, watermark: int, /) -> Iterator[bytes]:
         "watermark": watermark,
         "arrays": [(array.dtype, array.shape) for array in arrays],
         "compared": frozen.compared,
+        "called": frozen.called,
         "segments": len(frozen.segments),
         "models": [(model, vectors.dimension) for model, vectors in models],
         "collections": list(refs.collections),
@@ -121,7 +122,8 @@ def load(data: Bytes, analyser: Analyser, /) -> tuple[State, int] | None:
         vectors = models[model] = ModelVectors(dimension)
         coarse, fine = arrays.next(), arrays.next()
         vectors.load(coarse, fine, arrays.next())
-    frozen = Frozen(columns, names, refs, threaded, vocabulary, segments, models, told["compared"])
+    called = {key: tuple(each) for key, each in told["called"].items()}
+    frozen = Frozen(columns, names, refs, threaded, vocabulary, segments, models, told["compared"], called)
     return State.of(frozen, analyser), told["watermark"]
 
 

@@ -30,6 +30,7 @@ class Frozen:
     segments: list[Segment]
     models: dict[str, ModelVectors]
     compared: str
+    called: dict[str, tuple[str, ...]]
 
     def compacted(self) -> "Frozen":
         """Return the same without what is gone, terms and names included, and each thread's units side by side."""
@@ -49,14 +50,16 @@ class Frozen:
         models = {model: vectors for model, vectors in moved.items() if vectors.count}
         refs = self.refs.taken(rows)
         vocabulary = Vocabulary(kept_terms(terms))
-        return Frozen(columns, names, refs, numbers[self.threaded], vocabulary, [segment], models, self.compared)
+        threaded = numbers[self.threaded]
+        return Frozen(columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.called)
 
     def settled(self) -> "Frozen":
         """Return the same with small segments of postings joined."""
         segments = merged(self.segments, self.columns.alive)
         return Frozen(
-            self.columns, self.names, self.refs, self.threaded, self.vocabulary, segments, self.models, self.compared
-        )
+            self.columns, self.names, self.refs, self.threaded, self.vocabulary, segments, self.models, self.compared,
+            self.called,
+        )  # fmt: skip
 
 
 def frozen_models(models: Iterable[tuple[str, ModelVectors]], /) -> dict[str, ModelVectors]:

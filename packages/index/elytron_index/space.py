@@ -1,12 +1,15 @@
 """The index of one memory space: a fold over its journal that answers searches."""
 
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from elytron_core import limits
 from elytron_core.policy.sentences import Sentence, Sought, sentences_of
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
+from elytron_core.text.names import other_names
 from elytron_core.text.telling import Trait
 from elytron_index import checkpoint, hearing
 from elytron_index.checkpoint import Bytes
@@ -70,15 +73,24 @@ class SpaceIndex:
         return self._state.compared
 
     def search(self, query: IndexQuery, /) -> Candidates:
-        """Return the best units for `query`, with what speaks for each.
+        """Return the best units for `query`, with what speaks for each; a speaker may be named by another name.
 
         Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
         """
-        return search(self._state, query, self._reading)
+        return search(self._state, self._named(query), self._reading)
 
     def sought(self, query: IndexQuery, /) -> Sought:
         """Return what the words of `query` are in single sentences."""
-        return self._reading.of(self._state, query).sought()
+        return self._reading.of(self._state, self._named(query)).sought()
+
+    def _named(self, query: IndexQuery) -> IndexQuery:
+        """Return `query` with the names under which those speak whom it names otherwise, if there is room."""
+        if not self._state.called:
+            return query
+        spoken = frozenset(self.speakers())
+        added = [name for name in other_names(query.text, self._state.called.values()) if name in spoken]
+        text = " ".join((query.text, *added))
+        return replace(query, text=text) if added and len(text) <= limits.QUERY_CHARS else query
 
     def sentences_of(self, text: str, /) -> tuple[Sentence, ...]:
         """Return the sentences of `text` as they are compared with what is sought."""
@@ -113,10 +125,13 @@ class SpaceIndex:
         return int(self._state.columns.check[self._state.row_of(ref, part)])
 
     def speakers(self, text: str | None = None, /) -> tuple[str, ...]:
-        """Return everyone who speaks here, by name; with `text` those alone whose names it holds."""
+        """Return everyone who speaks here, by name; with `text` those alone whose names, or other names, it holds."""
         state = self._state
         spoken = zip(state.names.speaker.values, state.speaker_units, strict=True)
-        return tuple(sorted([name for name, units in spoken if name and units and (text is None or name in text)]))
+        names = {name for name, units in spoken if name and units}
+        if text is not None:
+            names |= {name for called in state.called.values() if names.intersection(called) for name in called}
+        return tuple(sorted([name for name in names if text is None or name in text]))
 
     def planes(self) -> dict[str, int]:
         """Return how many units each plane has."""

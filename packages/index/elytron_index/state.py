@@ -49,6 +49,8 @@ class State:
         self.postings = Postings()
         self.vectors = Vectors()
         self.compared = ""
+        self.called: dict[str, tuple[str, ...]] = {}
+        """The names that mean one, by the key of the document that says so."""
         self.embeddable = 0
         self.refs = Refs()
         self.threads = Threads(self.columns, self.refs)
@@ -86,6 +88,10 @@ class State:
             }
             for item in embedded
         }
+        for ref, change in latest.items():
+            self.called.pop(ref.key, None)
+            if change.called:
+                self.called[ref.key] = change.called
         kept = {ref: held for ref in latest if (held := self._vectors_of(ref))}
         for ref in latest:
             self._remove(ref)
@@ -115,7 +121,7 @@ class State:
         vocabulary, segments = self.postings.vocabulary.frozen(), list(self.postings.segments)
         return Frozen(
             self.columns.frozen(), self.names.copy(), self.refs.frozen(), self.threads.all_rows(),
-            vocabulary, segments, models, self.compared,
+            vocabulary, segments, models, self.compared, self.called.copy(),
         )  # fmt: skip
 
     @classmethod
@@ -124,6 +130,7 @@ class State:
         state = cls(analyser)
         columns = state.columns = frozen.columns
         state.names, state.refs, state.compared = frozen.names, frozen.refs, frozen.compared
+        state.called = frozen.called.copy()
         state.postings.load(frozen.vocabulary, frozen.segments)
         state.vectors.models = frozen.models
         state.threads = Threads(columns, state.refs)

@@ -44,10 +44,11 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """All units that the document `ref` now has; none where it is gone."""
+    """All units that the document `ref` now has; none where it is gone. `called` are names that it says mean one."""
 
     ref: Ref
     units: tuple[Unit, ...] = ()
+    called: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

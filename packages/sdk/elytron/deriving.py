@@ -59,7 +59,7 @@ async def link(
 async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, /) -> None:
     """Link the facts, procedures, notes and capsules of a batch to the turns that they cite."""
     resting: list[Resting] = []
-    for value in changes.recallable.values():
+    for value in changes.folded.values():
         match value:
             case long_term.Fact(citations=(_, *_)):
                 resting.append(Resting(DerivedMemoryPlane.SHARED_FACT, value.id, value.citations))

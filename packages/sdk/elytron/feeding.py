@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from elytron.embedding.places import source_of
-from elytron.units import Recallable, embedded_of_value, units_of_value
+from elytron.units import Folded, called, embedded_of_value, units_of_value
 from elytron_core.planes.embedding import EmbeddingChoice, VectorSet
+from elytron_core.planes.subjects import Subject
 from elytron_core.ports.store import JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
@@ -28,7 +29,7 @@ class Fed:
 
     first: int
     mark: JournalEntry
-    written: Mapping[Ref, Recallable | VectorSet | EmbeddingChoice]
+    written: Mapping[Ref, Folded | VectorSet | EmbeddingChoice]
 
 
 @dataclass(slots=True)
@@ -100,6 +101,8 @@ def _taken(fed: Fed) -> Taken:
             taken.embedded.append(embedded_of_value(*source_of(ref), value))
         elif isinstance(value, EmbeddingChoice):
             taken.compare = value.tag
+        elif isinstance(value, Subject):
+            taken.changes.append(Change(ref, called=called(value)))
         else:
             taken.changes.append(Change(ref, units_of_value(ref, value)))
     return taken

@@ -14,13 +14,14 @@ from elytron.covered import beneath, covered_unit
 from elytron.embedding.places import CHOICE, source_of, vectors_ref
 from elytron.feeding import Fed, Waiting, counted, take_long
 from elytron.readings import Readings
-from elytron.units import INDEXED, embedded_of, units_of
+from elytron.units import INDEXED, called, embedded_of, units_of
 from elytron_core import limits
 from elytron_core.collecting import Uncollected
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice
 from elytron_core.planes.gateway import EDITS, Edit
+from elytron_core.planes.subjects import SUBJECTS, Subject
 from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
@@ -310,8 +311,10 @@ class Folds:
         vectors |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
         choice = [CHOICE] if CHOICE in named else []
         edits = [ref for ref in named if ref.collection == EDITS]
-        found = await self._read(space, [*sources, *vectors, *choice, *edits])
+        subjects = [ref for ref in named if ref.collection == SUBJECTS]
+        found = await self._read(space, [*sources, *vectors, *choice, *edits, *subjects])
         changes = [Change(ref, _units(found[ref])) for ref in sources]
+        changes += [Change(ref, called=_called(found[ref])) for ref in subjects]
         if edits:
             changes += await self._covered(space, {ref: found[ref] for ref in edits})
         if take_long(changes):
@@ -346,6 +349,10 @@ class Folds:
 
 def _units(document: Document | None) -> tuple[Unit, ...]:
     return units_of(document) if document is not None else ()
+
+
+def _called(document: Document | None) -> tuple[str, ...]:
+    return called(Subject.from_bytes(document.body)) if document is not None else ()
 
 
 def _fitting(index: SpaceIndex, embedded: Sequence[Embedded]) -> list[Embedded]:

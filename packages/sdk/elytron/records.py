@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from elytron.units import Recallable
+from elytron.units import Folded
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Delete, Entry, Put, Ref
@@ -15,15 +15,15 @@ class Changes:
         self._record = record
         self._puts: dict[Ref, Put] = {}
         self._entries: list[Entry] = []
-        self._recallable: dict[Ref, Recallable] = {}
+        self._folded: dict[Ref, Folded] = {}
         self._deletes: dict[Ref, Delete] = {}
 
     def put(self, ref: Ref, value: Value, /, *, expects: int, action: Action | None) -> bytes:
         """Write `value` at `ref`, now at revision `expects`; with `action`, the journal says so. Return its bytes."""
         body = value.to_bytes()
         self._puts[ref] = Put(ref, body, expects)
-        if isinstance(value, Recallable):
-            self._recallable[ref] = value
+        if isinstance(value, Folded):
+            self._folded[ref] = value
         if action is not None:
             self._entries.append(Entry(action, ref, self._record.digest(body)))
         return body
@@ -38,7 +38,7 @@ class Changes:
         self._puts |= {put.ref: put for put in other.puts}
         self._deletes |= {delete.ref: delete for delete in other.deletes}
         self._entries += other.entries
-        self._recallable |= other.recallable
+        self._folded |= other.folded
 
     @property
     def puts(self) -> tuple[Put, ...]:
@@ -53,9 +53,9 @@ class Changes:
         return tuple(self._entries)
 
     @property
-    def recallable(self) -> Mapping[Ref, Recallable]:
-        """What of the batch can be recalled."""
-        return self._recallable
+    def folded(self) -> Mapping[Ref, Folded]:
+        """What of the batch an index is told."""
+        return self._folded
 
     def __bool__(self) -> bool:
         return bool(self._puts or self._deletes)

@@ -11,6 +11,7 @@ from elytron_core.contracts.recalling import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes import continuity, embedding, execution, long_term, notes, procedural, summaries, transcript
 from elytron_core.planes.evidence import Trust
+from elytron_core.planes.subjects import Subject, SubjectVisibility
 from elytron_core.policy import wording
 from elytron_core.policy.passages import pieces_of
 from elytron_core.ports.store import Document, Ref
@@ -22,6 +23,8 @@ PARTS = 1_024
 
 
 Recallable = transcript.Turn | long_term.Fact | procedural.Skill | KeptRecallable
+Folded = Recallable | Subject
+"""What an index is told of: what can be recalled, and those who are called by several names."""
 
 
 def units_of(document: Document, /) -> tuple[Unit, ...]:
@@ -44,6 +47,13 @@ def units_of_value(ref: Ref, value: Recallable, /) -> tuple[Unit, ...]:
             return _kept(ref, value)
         case _:
             assert_never(value)
+
+
+def called(subject: Subject, /) -> tuple[str, ...]:
+    """Return the names that mean `subject`; none where it has one alone, or is not for everybody to see."""
+    if not subject.other_names or subject.visibility is not SubjectVisibility.VISIBLE:
+        return ()
+    return tuple(dict.fromkeys((subject.name, *subject.other_names)))
 
 
 def embedded_text(unit: Unit, /) -> str:

@@ -106,6 +106,7 @@ class SubjectDraft(Value):
     """Who somebody is in this space; the same name is written over."""
 
     name: Name
+    other_names: subjects.OtherNames = ()
     subject_kind: subjects.SubjectKind
     visibility: subjects.SubjectVisibility = subjects.SubjectVisibility.VISIBLE
     lifecycle: subjects.SubjectLifecycle = subjects.SubjectLifecycle.ACTIVE

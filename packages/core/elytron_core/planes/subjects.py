@@ -17,6 +17,7 @@ SOUL_BINDINGS = "soul_bindings"
 SubjectId = NewType("SubjectId", str)
 ID_WORD = "subject"
 
+OtherNames = Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)]
 MountText = Annotated[str, Field(max_length=limits.MOUNT_CHARS)]
 
 
@@ -74,10 +75,14 @@ class SoulBinding(Value):
 
 
 class Subject(Value):
-    """Somebody or something that acts in a space, by its name ("agent:ada")."""
+    """Somebody or something that acts in a space, by its name ("agent:ada").
+
+    `other_names` are what it is called besides, in any script: a query that holds one names the speaker of another.
+    """
 
     id: SubjectId
     name: Name
+    other_names: OtherNames = ()
     kind: SubjectKind
     visibility: SubjectVisibility = SubjectVisibility.VISIBLE
     lifecycle: SubjectLifecycle = SubjectLifecycle.ACTIVE

@@ -211,6 +211,11 @@ class Analyser:
             yield folded
 
 
+def is_unspaced(text: str, /) -> bool:
+    """Tell whether all of `text` is of scripts that are written without spaces between words."""
+    return bool(_PAIRED_RUN.fullmatch(text) or _UNSPACED_RUN.fullmatch(text))
+
+
 def _tokens(text: str) -> list[str]:
     form, text = _cut(text)
     return form.findall(text)

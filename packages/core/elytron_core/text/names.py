@@ -1,8 +1,10 @@
 """Names that callers give: spaces, scope parts, speakers, keys."""
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.text.analyser import is_unspaced
 
 NAME_PATTERN: Final = r"^[^\p{C}\p{Z}]+(?: +[^\p{C}\p{Z}]+)*$"
 """The rule of `require_name` as the expression that pydantic's own engine checks: no controls, inner spaces only."""
@@ -23,3 +25,34 @@ def require_name(name: str, /, *, field: str, limit: int) -> None:
         raise LimitExceeded(what=f"characters in {field}", limit=limit, found=len(name))
     if not name.isprintable() or name != name.strip():
         raise InvalidInput(field=field, problem="has control characters, lone surrogates or outer white space")
+
+
+def holds_name(text: str, name: str, /) -> bool:
+    """Tell whether `name` stands in `text` as a word of its own, capitals as they are.
+
+    In a script that is written without spaces it may stand beside anything, so a single character there is no name.
+    """
+    if len(name) < 2:
+        return False
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if _parts(text[at - 1 : at] if at else "", name[0]) and _parts(text[end : end + 1], name[-1]):
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def other_names(text: str, called: Iterable[Sequence[str]], /) -> tuple[str, ...]:
+    """Return what those whom `text` names are called besides; `called` has all the names of each."""
+    found: dict[str, None] = {}
+    for names in called:
+        held = {name for name in names if holds_name(text, name)}
+        if held:
+            found |= dict.fromkeys(name for name in names if name not in held)
+    return tuple(found)
+
+
+def _parts(beside: str, edge: str) -> bool:
+    """Tell whether a word may begin or end between the two characters."""
+    return not beside.isalnum() or is_unspaced(edge) or is_unspaced(beside)

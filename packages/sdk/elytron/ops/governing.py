@@ -205,6 +205,6 @@ async def _fact(ctx: OperationContext, scope: Scope, name: str, changes: Changes
     (document,) = await ctx.store.get(scope.space, (ref,))
     if document is None:
         return None
-    pending = changes.recallable.get(ref)
+    pending = changes.folded.get(ref)
     fact = pending if isinstance(pending, long_term.Fact) else long_term.Fact.from_bytes(document.body)
     return fact, document.revision

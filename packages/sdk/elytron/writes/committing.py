@@ -86,7 +86,7 @@ def _tell_fold(ctx: OperationContext, batch: Batch, planned: Planned, committed:
     last = batch.entries[-1]
     mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
     if not planned.changes.deletes:  # what goes is left to the journal
-        ctx.folds.feed(batch.space, Fed(committed.first, mark, planned.changes.recallable))
+        ctx.folds.feed(batch.space, Fed(committed.first, mark, planned.changes.folded))
     nudge(ctx, batch.space)
 
 

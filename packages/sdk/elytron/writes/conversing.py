@@ -131,7 +131,7 @@ async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, rec
     documents = await ctx.store.get(scope.space, tuple(refs.values()))
     for draft, document in zip(drafts.values(), documents, strict=True):
         _note(desk, refs[draft.period], draft, document)
-        if document is not None and refs[draft.period] in desk.changes.recallable:
+        if document is not None and refs[draft.period] in desk.changes.folded:
             known = notes.DailyNote.from_bytes(document.body)
             before = Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, known.id, known.citations)
             await unlink_left(ctx, scope.space, record, desk.changes, before, after=draft.citations)

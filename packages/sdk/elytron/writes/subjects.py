@@ -68,6 +68,7 @@ class _Roll:
         subject = Subject(
             id=SubjectId(id_of(ref)),
             name=draft.name,
+            other_names=draft.other_names,
             kind=draft.subject_kind,
             visibility=draft.visibility,
             lifecycle=draft.lifecycle,
