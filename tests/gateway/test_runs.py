@@ -238,7 +238,6 @@ def answers(status: int, text: str = "{}") -> Wrong:
         (answers(503), "http_status", 503),
         (answers(200, "<html>"), "invalid_json", None),
         (answers(200, "[]"), "invalid_shape", None),
-        (answers(200, '{"results": 1, "session_id": 2}'), "invalid_shape", None),
     ],
 )
 async def test_what_fails_is_an_event_and_changes_no_answer(
@@ -255,6 +254,42 @@ async def test_what_fails_is_an_event_and_changes_no_answer(
     # One attempt each, and no flush behind an add that failed.
     assert [path for path, _ in road.sent] == [*paths, *paths[:2], *paths]
     assert "uk_" not in repr(kept.events)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, '{"ok": true}'), (201, '{"session_id": 7}'), (204, ""), (200, '{"status": "new word"}')]
+)
+async def test_what_another_gateway_says_of_a_call_that_it_did_is_its_own(
+    kept: Kept, road: Road, status: int, body: str
+) -> None:
+    road.broken = {"/memories/add": answers(status, body), "/memories/flush": answers(status, body)}
+    await kept.host.run("Hello.")
+    assert [event.kind for event in kept.events[1:]] == [
+        "memory_gateway_add_succeeded",
+        "memory_gateway_flush_succeeded",
+    ]
+
+
+async def test_a_result_is_read_as_far_as_it_can_be(kept: Kept, road: Road) -> None:
+    items = [{"text": "Tea.", "id": "m"}, {"text": "Rye.", "score": None, "new": [1]}, {"text": 3}, "no object", {}]
+    road.broken = {"/memories/search": answers(200, json.dumps({"results": items, "took": 3}))}
+    found = await kept.runs.recall_before_run("c", "Hello.")
+    assert found.reference == 'Recalled memory:\n{"id": "m", "text": "Tea."}\n{"text": "Rye."}'
+    for body in ('{"data": []}', '{"results": {}}', '{"results": null}'):
+        road.broken = {"/memories/search": answers(200, body)}
+        assert (await kept.runs.recall_before_run("c", "Hello.")).reference is None
+    assert [event.failure for event in kept.events] == [None, *["invalid_shape"] * 3]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://127.0.0.1:99999", "http://127.0.0.1:abc", "http://[::1", "http://", "ftp://x", "http://a b"],
+)
+def test_an_address_that_names_no_server_is_refused_when_it_is_read(address: str) -> None:
+    with pytest.raises(InvalidInput, match="baseUrl"):
+        GatewayPlace.read(SECTION | {"baseUrl": address})
+    with pytest.raises(InvalidInput, match="base_url"):
+        MemoryGatewayClient(address, user_id="ada", user_key="uk_x")
 
 
 async def test_a_gateway_that_goes_on_and_on_is_waited_for_as_long_as_was_said_and_no_longer(

@@ -239,7 +239,6 @@ class TestMemories:
             {"content": [{"type": "text"}]},
             {"content": [{"type": "image", "base64": "aGk="}]},
             {"content": [{"type": "image", "base64": "aGk=", "uri": "https://x", "ext": "png"}]},
-            {"role": "tool"},
             {"tool_calls": [{"id": "1"}]},
             {"sender_id": ""},
             {"surprise": 1},

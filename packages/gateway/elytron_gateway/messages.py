@@ -92,6 +92,18 @@ async def parse(
     return tuple(replace(one, told=replace(one.told, key=f"{digest}.{number}")) for number, one in enumerate(parsed))
 
 
+def marked(parsed: Parsed, /, *, tags: tuple[str, ...], is_outside: bool) -> Parsed:
+    """Return a message with the tags that its session has, marked where it rests on what came from outside."""
+    return replace(parsed, told=replace(parsed.told, tags=(*parsed.told.tags, *tags), is_outside=is_outside))
+
+
+def require_call_ids(messages: Sequence[WireMessage], /) -> None:
+    """Raise InvalidInput for an answer of a tool that names no call: an upstream takes none without."""
+    for number, message in enumerate(messages):
+        if message.role == "tool" and not message.tool_call_id:
+            raise InvalidInput(field=f"messages.{number}.tool_call_id", problem="is missing, and the upstream needs it")
+
+
 async def keep_files(
     ctx: OperationContext, owner: Owner, session_id: str, parsed: Parsed, memory_id: str, /
 ) -> list[tuple[str, Attachment]]:

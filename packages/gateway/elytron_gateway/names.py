@@ -8,14 +8,17 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, PermissionRefused
+from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Name
+from elytron_core.text.names import require_name
 
 ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$"
 """Letters, digits and `_.@-`, not beginning with a dot; so none can look like a path or hold a separator."""
 Id = Annotated[str, Field(min_length=1, max_length=limits.GATEWAY_ID_CHARS, pattern=ID_PATTERN)]
 SessionId = Annotated[Name, Field(min_length=3, max_length=limits.GATEWAY_SESSION_CHARS)]
+ConversationId = Annotated[Name, Field(max_length=limits.GATEWAY_SESSION_CHARS - len("chat:"))]
+"""What stands behind `chat:` in a session's id: one bound and form, whether it is written to or searched."""
 DEFAULT = "default"
 FOREIGN = "this session is not owned by the user"
 _ID = re.compile(ID_PATTERN)
@@ -91,7 +94,7 @@ def parse(session_id: str, /) -> SessionName:
     kind, _, rest = session_id.partition(":")
     user, _, name = rest.partition(":")
     match kind:
-        case "chat" if rest:
+        case "chat" if _is_conversation(rest):
             return SessionName(SessionKind.CHAT, rest)
         case "resource" if _ID.fullmatch(user) and _RESOURCE_NAME.fullmatch(name):
             return SessionName(SessionKind.RESOURCE, name, user)
@@ -100,6 +103,14 @@ def parse(session_id: str, /) -> SessionName:
         case _:
             formats = "chat:{conversation_id}, resource:{user_id}:{resource_id} or memory_edit:{user_id}"
             raise InvalidInput(field="session_id", problem=f"is not {formats}")
+
+
+def _is_conversation(name: str) -> bool:
+    try:
+        require_name(name, field="session_id", limit=limits.GATEWAY_SESSION_CHARS - len("chat:"))
+    except (InvalidInput, LimitExceeded):
+        return False
+    return True
 
 
 def owned(session_id: str, owner: Owner, /) -> SessionName:

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 from elytron.context import OperationContext
 from elytron_core.planes.gateway import Edit, EditKind, Resource
@@ -81,10 +82,19 @@ class Searching:
             if shown is None or not _is_live(shown, resources, scope, owner):
                 continue
             result = _result(shown, scope, resources, owner, edit=edits.get(_target(item)))
+            if EDIT_OF in item.metadata:
+                result = result.model_copy(update={"raw": await self._raw_beneath(owner, result.id, found)})
             # An override is found by its own words and by those beneath it: as good as the better of the two.
             if result.id not in results or result.score > results[result.id].score:
                 results[result.id] = result
         return list(results.values()), is_all
+
+    async def _raw_beneath(self, owner: Owner, memory_id: str, found: list[Found]) -> dict[str, Any]:
+        """Return what the upstream said of a memory under an override, as far as it said anything."""
+        told = next((item for item in found if item.id == memory_id), None)
+        if told is None and self._upstream is self._local:
+            told = await self._local.shown(owner, memory_id, score=0.0)
+        return told.raw if told is not None else {}
 
     async def _where(self, owner: Owner, request: SearchRequest, scope: Scope) -> Where | None:
         """Return what to search; None where there is nothing."""

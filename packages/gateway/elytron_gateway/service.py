@@ -11,6 +11,7 @@ from elytron.runtime import MemoryRuntime
 from elytron_adapter.access import AccessKeys
 from elytron_core import limits
 from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import Attachment, Edit, Quantity, Resource, User
 from elytron_core.ports.store import Ref
@@ -18,7 +19,7 @@ from elytron_core.scope import Scope
 from elytron_gateway import messages, names, wire
 from elytron_gateway.backlog import Backlog
 from elytron_gateway.counting import Counting
-from elytron_gateway.editing import Edits
+from elytron_gateway.editing import RESOURCE_TAG, Edits
 from elytron_gateway.external import Allowed, read
 from elytron_gateway.extraction import Extraction
 from elytron_gateway.messages import Upload
@@ -150,7 +151,9 @@ class Gateway:
         Raises PermissionRefused, LimitExceeded, and TurnConflict for a key that was used with other messages.
         """
         owner = await self._enter(request)
-        names.owned(request.session_id, owner)
+        tags = await self._tags(owner, names.owned(request.session_id, owner))
+        if self._backlog is not None:
+            messages.require_call_ids(request.messages)
         parsed = await messages.parse(
             request.messages,
             uploads=uploads or {},
@@ -161,6 +164,7 @@ class Gateway:
         room = self._quotas.room(owner, Quantity.MESSAGES)
         await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=room, key=idempotency_key)
         session, ctx = request.session_id, self._runtime.context
+        parsed = [messages.marked(one, tags=tags, is_outside=request.external_content_used) for one in parsed]
         told = [one.told for one in parsed]
         before: list[list[tuple[str, Attachment]]] = []
         async with AsyncExitStack() as failed:
@@ -306,6 +310,17 @@ class Gateway:
             return []
         owners = [Owner(user.user_id, *(space.split("/")[1:] or ())) for space in user.spaces]
         return [await self._backlog.mark_of(owner) for owner in owners]
+
+    async def _tags(self, owner: Owner, name: names.SessionName) -> tuple[str, ...]:
+        """Return what a session's messages are found under. Raises NotFound for a resource that is not there."""
+        if name.kind is not names.SessionKind.RESOURCE:
+            return ()
+        resource = await self._resources.find(owner, name.name)
+        if resource is None:
+            raise NotFound(what="resource", name=name.name)
+        if not resource.is_extracted:
+            raise InvalidInput(field="session_id", problem="is of a resource that could not be read: retry that first")
+        return (RESOURCE_TAG,)
 
     async def _secret(self) -> bytes:
         return self._options.secret or bytes.fromhex((await record_of(self._runtime.context, SPACE)).secret)

@@ -51,6 +51,8 @@ class Told:
     key: str | None = None
     tags: tuple[str, ...] = ()
     metadata: Metadata = field(default_factory=dict[str, str | int | float | bool | None])
+    is_outside: bool = False
+    """Whether it rests on what no user vouches for: a page, a file, a tool's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class EmbeddedUpstream:
                 host_id=item.key,
                 tags=item.tags,
                 metadata=item.metadata,
-                external_content_used=session.startswith(RESOURCE),
+                external_content_used=item.is_outside or session.startswith(RESOURCE),
             )
             for item in told
         ]

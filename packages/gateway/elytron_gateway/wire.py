@@ -8,7 +8,7 @@ from elytron_core import limits
 from elytron_core.model import Request, Value
 from elytron_core.planes.gateway import EditKind, ResourceStatus
 from elytron_core.scope import Name
-from elytron_gateway.names import DEFAULT, Id, SessionId
+from elytron_gateway.names import DEFAULT, ConversationId, Id, SessionId
 
 Text = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 Short = Annotated[str, Field(max_length=limits.NAME_CHARS)]
@@ -96,8 +96,6 @@ class WireMessage(Value):
 
     @model_validator(mode="after")
     def _tools_fit(self) -> Self:
-        if self.role == "tool" and not self.tool_call_id:
-            raise ValueError("of role tool needs tool_call_id")
         if self.role != "assistant" and self.tool_calls:
             raise ValueError("of a role other than assistant has tool_calls")
         return self
@@ -112,6 +110,8 @@ class AddRequest(Placed):
     session_id: SessionId
     messages: Messages
     defer_extraction: bool = False
+    external_content_used: bool = False
+    """Whether what is said rests on a page, a file or another tool's answer: it is then marked as from outside."""
 
 
 class AttachmentAnswer(Value):
@@ -153,7 +153,7 @@ class SearchRequest(Placed):
     """Search a user's memory. Without `scope`: resources, and with a conversation id that chat too."""
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
-    conversation_id: Name | Literal[""] | None = None
+    conversation_id: ConversationId | Literal[""] | None = None
     """A client that has none may say so by null or an empty text."""
     scope: Annotated[tuple[Scope, ...], Field(max_length=3)] | None = None
     top_k: Annotated[int, Field(ge=1, le=limits.GATEWAY_TOP_K)] = limits.GATEWAY_TOP_K_DEFAULT

@@ -49,10 +49,16 @@ def add(
     *,
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
+    external_content_used: bool = False,
     idempotency_key: str | None = None,
 ) -> Call[wire.AddAnswer]:
-    """Add messages to a session; under a key, once however often they are sent."""
-    fields = {**_place(app_id, project_id), "session_id": session_id, "messages": list(messages)}
+    """Add messages to a session; under a key, once however often they are sent.
+
+    `external_content_used` says that they rest on a page or file, and marks them as from outside.
+    """
+    fields: dict[str, Any] = {**_place(app_id, project_id), "session_id": session_id, "messages": list(messages)}
+    if external_content_used:
+        fields["external_content_used"] = True
     return Call("POST", "/memories/add", wire.AddAnswer, fields, idempotency_key=idempotency_key)
 
 

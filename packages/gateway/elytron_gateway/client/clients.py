@@ -65,13 +65,23 @@ class Account:
     proxy: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:
+        if not is_address(self.base_url):
             raise InvalidInput(field="base_url", problem="is no address that begins with http:// or https://")
         if not 0 < self.timeout_s <= limits.GATEWAY_TIMEOUT_MAX_S:
             most = limits.GATEWAY_TIMEOUT_MAX_S
             raise InvalidInput(field="timeout", problem=f"is not above 0 and at most {most:.0f} seconds")
         proxy_of(self.proxy)
+
+
+def is_address(base_url: str, /) -> bool:
+    """Tell whether `base_url` names a server: its host, and its port where there is one, without a user."""
+    try:
+        parts = urlsplit(base_url)
+        port = parts.port
+    except ValueError:
+        return False
+    is_host = bool(parts.hostname) and parts.username is None and port != 0
+    return parts.scheme in {"http", "https"} and is_host and base_url.isprintable() and " " not in base_url
 
 
 def sending(
@@ -135,7 +145,8 @@ class _Client:
             if account.provisioning_key:
                 headers["Authorization"] = f"Bearer {account.provisioning_key}"
         elif call.method == "POST":
-            fields |= {"user_id": account.user_id, "user_key": account.user_key}
+            # Before what may be long: a gateway looks for them among the first bytes of a body.
+            fields = {"user_id": account.user_id, "user_key": account.user_key, **fields}
         else:
             # What has no body says it in headers: addresses are logged on the way.
             headers |= {"Authorization": f"Bearer {account.user_key}", USER_ID: account.user_id}
@@ -150,13 +161,13 @@ class _Client:
 
     def _answer(self, call: Call[AnswerT], response: "httpx.Response") -> AnswerT:
         """Return what the gateway answered. Raises GatewayRefused, Unreachable."""
-        if response.status_code != 200:
+        if not response.is_success:
             told = f"Memory Gateway returned HTTP {response.status_code}: {self._detail(response)}"
             if response.status_code in _RETRYABLE:
                 raise NoAnswer(told, failure=Failure.HTTP_STATUS, status=response.status_code)
             raise GatewayRefused(told, status=response.status_code)
         try:
-            body = _object(response)
+            body = _object(response) if response.content or call.answer.model_fields else {}
             # Fields that this version does not know are left out, so that a newer gateway can be read.
             known = {name: value for name, value in body.items() if name in call.answer.model_fields}
             found = call.answer.model_validate(known)
@@ -178,7 +189,7 @@ class _Client:
             text = text.replace(secret, "********") if secret else text
         return text[:_DETAIL_CHARS] or "no reason given"
 
-    def _failed(self, error: "httpx.HTTPError") -> NoAnswer:
+    def _failed(self, error: "httpx.HTTPError | httpx.InvalidURL") -> NoAnswer:
         failure = Failure.TIMEOUT if isinstance(error, _httpx().TimeoutException) else Failure.CONNECTION
         return NoAnswer(f"Memory Gateway did not answer: {type(error).__name__}", failure=failure)
 
@@ -191,7 +202,7 @@ class MemoryGatewayClient(_Client):
         httpx = _httpx()
         try:
             return self._answer(call, await self._http.request(**self._request(call)))
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._failed(error) from None
 
     @property
@@ -243,7 +254,7 @@ class SyncMemoryGatewayClient(_Client):
         httpx = _httpx()
         try:
             return self._answer(call, self._http.request(**self._request(call)))
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._failed(error) from None
 
     @property

@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Protocol, Self, TypeVar
+from typing import Annotated, Any, Literal, Protocol, Self, TypeVar, cast
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from elytron_core import limits
@@ -16,7 +16,9 @@ from elytron_core.model import Request, Value
 from elytron_core.policy.provenance import REFERENCE_HEADING
 from elytron_core.scope import Name
 from elytron_gateway import names
-from elytron_gateway.client.clients import Failure, MemoryGatewayClient, NoAnswer
+from elytron_gateway.client import calls
+from elytron_gateway.client.calls import Call
+from elytron_gateway.client.clients import Failure, MemoryGatewayClient, NoAnswer, is_address
 from elytron_gateway.names import DEFAULT, Id
 from elytron_gateway.wire import Scope, SearchResult
 
@@ -31,12 +33,18 @@ _UNAUTHORIZED = frozenset({401, 403})
 AnswerT = TypeVar("AnswerT", bound=Value)
 
 
+def _address(base_url: str) -> str:
+    if not is_address(base_url):
+        raise ValueError("is no address of a server that begins with http:// or https://")
+    return base_url
+
+
 class GatewayPlace(Request):
     """Where a host's memory lies, as a section of its configuration says it: `baseUrl` or `base_url`."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
-    base_url: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)]
+    base_url: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS), AfterValidator(_address)]
     user_id: Id
     user_key: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, repr=False)]
     app_id: Id = DEFAULT
@@ -118,6 +126,40 @@ class RunEvent(Value):
     add_succeeded: bool | None = None
 
 
+def _usable(results: object) -> object:
+    """Return of each result the fields that are of the right type; what is no list is left to be refused."""
+    if not isinstance(results, list):
+        return results
+    items = cast("list[object]", results)
+    return [_fields(cast("dict[object, object]", item)) for item in items if isinstance(item, dict)]
+
+
+def _fields(item: dict[object, object]) -> dict[str, str | int | float]:
+    found = {name: value for name in SHOWN if isinstance(value := item.get(name), str | int | float)}
+    return {name: value for name, value in found.items() if isinstance(value, str) is not (name == "score")}
+
+
+class RunResult(Value):
+    """What a run reads of a result. Every field is optional."""
+
+    id: str | None = None
+    session_id: str | None = None
+    text: str | None = None
+    score: float | None = None
+    source_scope: str | None = None
+    resource_uri: str | None = None
+
+
+class RunResults(Value):
+    """What a run reads of a search's answer: the list of results has to be there."""
+
+    results: Annotated[tuple[RunResult, ...], BeforeValidator(_usable)]
+
+
+class Done(Value):
+    """An answer that says that a call was done, in whatever words."""
+
+
 Tell = Callable[[RunEvent], Awaitable[None]]
 
 
@@ -137,9 +179,8 @@ class GatewayRuns:
         """Return the rule, and what was found as a reference message."""
         place, session = self._place, names.chat(conversation)
         asked = _sound(prompt)[: limits.QUERY_CHARS]
-        search = self._client.search(
-            asked, scope=place.scope, conversation_id=conversation, top_k=place.top_k, **self._where()
-        )
+        call = calls.search(asked, scope=place.scope, conversation_id=conversation, top_k=place.top_k, **self._where())
+        search = self._client.send(_as(call, RunResults))
         found = await self._once(search, RunEventKind.RECALL_FAILED, session)
         if found is None:
             return Recalled(system=RULE)
@@ -154,11 +195,14 @@ class GatewayRuns:
             return
         session, where = names.chat(conversation), self._where()
         messages = _messages(self._place, exchange)
-        added = await self._once(self._client.add(session, messages, **where), RunEventKind.ADD_FAILED, session)
+        add = self._client.send(
+            _as(calls.add(session, messages, app_id=where["app_id"], project_id=where["project_id"]), Done)
+        )
+        added = await self._once(add, RunEventKind.ADD_FAILED, session)
         if added is None:
             return
         await self._tell(RunEvent(kind=RunEventKind.ADD_SUCCEEDED, session_id=session, messages=len(messages)))
-        flush = self._client.flush(session, **where)
+        flush = self._client.send(_as(calls.flush(session, **where), Done))
         if await self._once(flush, RunEventKind.FLUSH_FAILED, session, add_succeeded=True) is not None:
             await self._tell(RunEvent(kind=RunEventKind.FLUSH_SUCCEEDED, session_id=session))
 
@@ -190,10 +234,11 @@ class GatewayRuns:
         return None
 
 
-def reference_of(results: tuple[SearchResult, ...], /) -> str | None:
+def reference_of(results: "Sequence[RunResult | SearchResult]", /) -> str | None:
     """Return what a model is shown of results, one a line as JSON; None where none of them has words."""
-    lines = [_line(result) for result in results if result.text.strip()]
-    return "\n".join((REFERENCE_HEADING, *lines)) if lines else None
+    lines = [_line(result) for result in results if result.text and result.text.strip()]
+    return "
+".join((REFERENCE_HEADING, *lines)) if lines else None
 
 
 def _client_of(place: GatewayPlace) -> MemoryGatewayClient:
@@ -202,9 +247,14 @@ def _client_of(place: GatewayPlace) -> MemoryGatewayClient:
     )
 
 
-def _line(result: SearchResult) -> str:
+def _as(call: Call[Any], answer: type[AnswerT]) -> Call[AnswerT]:
+    """Return `call`, whose answer is read as `answer`: gateways differ in more than a run needs."""
+    return Call(call.method, call.path, answer, call.fields)
+
+
+def _line(result: "RunResult | SearchResult") -> str:
     shown = {name: value for name in SHOWN if (value := getattr(result, name)) is not None}
-    if len(result.text) > limits.GATEWAY_REFERENCE_CHARS:
+    if result.text is not None and len(result.text) > limits.GATEWAY_REFERENCE_CHARS:
         shown["text"] = result.text[: limits.GATEWAY_REFERENCE_CHARS] + "…"
     return json.dumps(shown, ensure_ascii=False)
 

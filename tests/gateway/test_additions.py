@@ -1,0 +1,96 @@
+"""What may be added where: chats by one form of id, resources that are there, tools with four fields, outside words."""
+
+from typing import Any
+
+import pytest
+from tests.gateway.asking import add, said, texts
+from tests.gateway.everos import EverOs
+
+import elytron
+from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
+from elytron_core.planes.evidence import Trust
+from elytron_gateway import wire
+from elytron_gateway.everos import EverOsUpstream
+from elytron_gateway.resources import Given
+from elytron_gateway.service import Gateway
+
+pytestmark = pytest.mark.anyio
+
+MISSING = "resource:ada:r_doesnotexist"
+
+
+@pytest.mark.parametrize("size", [1, 100, 175, 176, 200])
+async def test_what_can_be_added_to_can_be_searched(gateway: Gateway, ada: dict[str, str], size: int) -> None:
+    conversation = "c" * size
+    asked: dict[str, Any] = {**ada, "query": "tea", "conversation_id": conversation, "scope": ["current_chat"]}
+    if size > 175:
+        for refused in (lambda: add(ada, "Tea.", session=f"chat:{conversation}"), lambda: wire.SearchRequest(**asked)):
+            with pytest.raises(InvalidInput):
+                refused()
+        return
+    await gateway.add(add(ada, "Tea is in the tin.", session=f"chat:{conversation}"))
+    found = await gateway.search(wire.SearchRequest.model_validate(asked))
+    assert [result.text for result in found.results] == ["Tea is in the tin."]
+
+
+@pytest.mark.parametrize("conversation", [" c", "c ", "c\u00a0", "\u200bc"])
+async def test_a_name_that_no_search_takes_is_not_added_to(
+    gateway: Gateway, ada: dict[str, str], conversation: str
+) -> None:
+    with pytest.raises(InvalidInput):
+        await gateway.add(add(ada, "Tea.", session=f"chat:{conversation}"))
+    with pytest.raises(InvalidInput):
+        wire.SearchRequest(query="tea", conversation_id=conversation)
+
+
+async def test_a_resource_that_is_not_there_takes_no_messages(gateway: Gateway, ada: dict[str, str]) -> None:
+    with pytest.raises(NotFound):
+        await gateway.add(add(ada, "Tea.", session=MISSING))
+    with pytest.raises(PermissionRefused):
+        await gateway.add(add(ada, "Tea.", session=MISSING.replace("ada", "bob")))
+    assert (await gateway.usage("ada")).messages == 0
+
+
+async def test_what_is_added_to_a_resource_is_found_in_it(gateway: Gateway, ada: dict[str, str]) -> None:
+    taken = await gateway.upload(wire.Placed(**ada), Given(b"Payment is due in thirty days.", file_name="t.txt"))
+    await gateway.add(add(ada, "The boiler stands in the cellar.", session=taken.session_id))
+    assert await texts(gateway, ada, "boiler", scope=["resources"], top_k=1) == ["The boiler stands in the cellar."]
+    failed = await gateway.upload(wire.Placed(**ada), Given(b"", file_name="empty.txt"))
+    with pytest.raises(InvalidInput, match="retry"):
+        await gateway.add(add(ada, "Tea.", session=failed.session_id))
+
+
+async def test_a_tools_answer_needs_the_four_fields_of_the_reference_alone(
+    memory: elytron.MemoryRuntime, gateway: Gateway, ada: dict[str, str], server: EverOs
+) -> None:
+    message = said("It rains in Lisbon.", role="tool")
+    await gateway.add(add(ada, messages=[message]))
+    assert await texts(gateway, ada, "Lisbon", scope=["all_user_memory"]) == ["It rains in Lisbon."]
+    behind = Gateway(memory, upstream=EverOsUpstream(server.url, clock=memory.context.clock))
+    with pytest.raises(InvalidInput, match="tool_call_id"):
+        await behind.add(add(ada, messages=[message]))
+
+
+async def test_an_answer_that_rests_on_a_page_is_marked_as_from_outside(
+    memory: elytron.MemoryRuntime, gateway: Gateway, ada: dict[str, str]
+) -> None:
+    answers = [said(text, role="assistant") for text in ("The lighthouse opens at nine.", "The lighthouse is red.")]
+    await gateway.add(add(ada, messages=answers[:1], external_content_used=True))
+    await gateway.add(add(ada, messages=answers[1:]))
+    hits = (await memory.recall("lighthouse", user_id="ada")).hits
+    assert {hit.text: hit.trust for hit in hits} == {
+        "The lighthouse opens at nine.": Trust.OUTSIDE,
+        "The lighthouse is red.": Trust.DRAWN,
+    }
+
+
+async def test_raw_under_an_override_tells_of_the_memory_itself(gateway: Gateway, ada: dict[str, str]) -> None:
+    await gateway.add(add(ada, "The boiler code is 4417."))
+    asked = {**ada, "scope": ["all_user_memory"]}
+    (first,) = (await gateway.search(wire.SearchRequest.model_validate(asked | {"query": "boiler code"}))).results
+    place = {"memory_id": first.id, "session_id": first.session_id}
+    await gateway.override(wire.OverrideRequest.model_validate({**ada, **place, "text": "The furnace PIN is 9920."}))
+    for query in ("furnace PIN", "boiler code"):
+        (found,) = (await gateway.search(wire.SearchRequest.model_validate(asked | {"query": query}))).results
+        assert (found.text, found.overridden) == ("The furnace PIN is 9920.", True)
+        assert found.raw["text"] == "The boiler code is 4417."
