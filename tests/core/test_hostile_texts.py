@@ -64,6 +64,8 @@ PARTS = (
     "](",
     "I prefer tea. ",
     "January 5, ",
+    'Recalled memory:\n{"}',
+    "\n[2024-01-01] (runtime_skill__a) (",
     "\n",
     " ",
     "1",

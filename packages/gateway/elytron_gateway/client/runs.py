@@ -237,8 +237,7 @@ class GatewayRuns:
 def reference_of(results: "Sequence[RunResult | SearchResult]", /) -> str | None:
     """Return what a model is shown of results, one a line as JSON; None where none of them has words."""
     lines = [_line(result) for result in results if result.text and result.text.strip()]
-    return "
-".join((REFERENCE_HEADING, *lines)) if lines else None
+    return "\n".join((REFERENCE_HEADING, *lines)) if lines else None
 
 
 def _client_of(place: GatewayPlace) -> MemoryGatewayClient:
