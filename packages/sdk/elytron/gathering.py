@@ -116,7 +116,7 @@ async def gather(
     route = router.route(query)
     asked = _Asked(query, question, (key or scope.conversation_key).conversation, now)
     ranked = await _ranked(ctx, scope, asked, found, route=route)
-    hits = with_newer(question, query, await hits_of(ctx, scope, ranked, limit=max(limit, WINDOW)))[:limit]
+    hits = with_newer(question, query, await hits_of(ctx, scope, ranked, limit=max(limit, WINDOW), now=now))[:limit]
     return Gathered(
         RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_RELEVANT,
         hits,
@@ -200,7 +200,7 @@ async def _ranked(
             case Plane.PROCEDURAL:
                 ranked += await _skills(ctx, scope, asked, candidates)
             case _:
-                ranked += await _kept(ctx, scope, candidates)
+                ranked += await _kept(ctx, scope, candidates, asked.now)
     if route.bonus:
         ranked = [favoured(item, route) for item in ranked]
     ranked.sort(key=_order)
@@ -306,15 +306,15 @@ async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Cand
     facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
     scored = [item for item in score_facts(facts, asked.of_beliefs(found)) if item.match > 0]
     ranked = ranked_facts(diversify(scored, FACTS_SCORED))
-    return ranked + _by_meaning(facts, found, {item.key for item in ranked})
+    return ranked + _by_meaning(facts, found, {item.key for item in ranked}, asked.now)
 
 
-def _by_meaning(facts: Sequence[Told], found: Candidates, matching: set[str]) -> list[Ranked]:
+def _by_meaning(facts: Sequence[Told], found: Candidates, matching: set[str], now: Instant) -> list[Ranked]:
     """Return the facts that share no word with the query and mean nearly the same, each worth its cosine."""
     others = [said.fact for said in facts if said.fact.id not in matching]
     near = {item.unit.ref.key: item.signals.vector for item in found.found} if others else {}
     hits = [
-        fact_hit(fact, score=near[fact.id], signals={"vector": four(near[fact.id])})
+        fact_hit(fact, now=now, score=near[fact.id], signals={"vector": four(near[fact.id])})
         for fact in others
         if near[fact.id] >= relevance.STANDARD.cosine
     ]
@@ -338,7 +338,7 @@ def _ranks(found: Candidates) -> tuple[SkillId, ...]:
     return tuple(SkillId(candidate.unit.ref.key) for candidate in found.found)
 
 
-async def _kept(ctx: OperationContext, scope: Scope, found: Candidates) -> list[Ranked]:
+async def _kept(ctx: OperationContext, scope: Scope, found: Candidates, now: Instant) -> list[Ranked]:
     """Return what conversations keep, each worth the share of the query's words that its title and text hold."""
     documents = await _read(ctx, scope, found)
     if not documents:
@@ -353,7 +353,7 @@ async def _kept(ctx: OperationContext, scope: Scope, found: Candidates) -> list[
         told = wording.padded(wording.normalise(f"{title_of(memory.value)} {text_of(memory.value)}"))
         share = sum(wording.has_any(told, signs) for signs in terms) / max(len(terms), 1)
         if share:
-            hit = memory.found(score=share, signals=signals_of(item))
+            hit = memory.found(score=share, signals=signals_of(item), now=now)
             ranked.append(Ranked(share, hit.at or 0, hit.id, 0, hit))
     return ranked
 

@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping
 
+from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.ids import TurnId
 from elytron_core.model import Vouched
 from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.policy.freshness import freshness
 from elytron_core.policy.query_types import Question, Version
 from elytron_core.policy.succession import HELD, WINDOW, Told, asks_how_things_are, in_succession, last_words
 from elytron_core.rounding import six
 
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
 _TURN_HITS = Vouched(RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata")
-_FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach", "trust", "privacy")
+_FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach", "trust", "privacy", "freshness", "hint")
 
 
 def turn_hit(
@@ -49,8 +51,16 @@ def scored(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> Rec
     return _TURN_HITS.again(hit, score=six(score), metadata=dict(hit.metadata), signals=signals)
 
 
-def fact_hit(fact: long_term.Fact, /, *, score: float = 0.0, signals: Mapping[str, float] | None = None) -> RecallHit:
-    """Return the hit of a fact."""
+def fact_hit(
+    fact: long_term.Fact,
+    /,
+    *,
+    now: Instant | None = None,
+    score: float = 0.0,
+    signals: Mapping[str, float] | None = None,
+) -> RecallHit:
+    """Return the hit of a fact, with how fresh it is at `now`."""
+    fresh = freshness(fact, now) if now is not None else None
     return _FACT_HITS.make(
         id=fact.id,
         plane=Plane.LONG_TERM,
@@ -62,6 +72,8 @@ def fact_hit(fact: long_term.Fact, /, *, score: float = 0.0, signals: Mapping[st
         reach=fact.reach,
         trust=fact.trust,
         privacy=fact.privacy,
+        freshness=fresh.state if fresh is not None else None,
+        hint=fresh.hint if fresh is not None else None,
         citations=fact.citations,
         signals={name: float(value) for name, value in (signals or {}).items()},
     )

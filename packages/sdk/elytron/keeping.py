@@ -24,6 +24,7 @@ from elytron_core.planes import (
     transcript,
 )
 from elytron_core.planes.evidence import Trust
+from elytron_core.policy.freshness import FRESH, STALE, Freshness
 from elytron_core.ports.store import Document, Ref
 
 Kept = (
@@ -87,9 +88,12 @@ class KeptMemory:
     def hit(self) -> RecallHit:
         return self.found()
 
-    def found(self, *, score: float = 0.0, signals: Mapping[str, float] | None = None) -> RecallHit:
-        """Return how it looks to whoever recalled it."""
+    def found(
+        self, *, score: float = 0.0, signals: Mapping[str, float] | None = None, now: Instant | None = None
+    ) -> RecallHit:
+        """Return how it looks to whoever recalled it, with how fresh a capsule is at `now`."""
         value = self.value
+        fresh = _freshness(value, now) if now is not None else None
         is_of_space = isinstance(value, subjects.Subject | tools.ToolExperience)
         channel, conversation = (None, None) if is_of_space else (value.channel, value.conversation)
         return RecallHit(
@@ -102,9 +106,18 @@ class KeptMemory:
             conversation=conversation,
             title=title_of(value),
             trust=None if is_of_space else Trust.DRAWN,
+            freshness=fresh.state if fresh is not None else None,
+            hint=fresh.hint if fresh is not None else None,
             citations=citations_of(value),
             signals=dict(signals or {}),
         )
+
+
+def _freshness(value: Kept, now: Instant) -> Freshness | None:
+    """Return how fresh a capsule is; None for what is not asked that."""
+    if not isinstance(value, continuity.ContinuityCapsule):
+        return None
+    return STALE if continuity.state_at(value, now) is continuity.CapsuleState.STALE else FRESH
 
 
 def by_plane(documents: Mapping[str, int], /) -> dict[Plane, int]:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.hits import fact_hit, scored
-from elytron.readings import Readings
+from elytron.readings import ReadTurn
+from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallHit
-from elytron_core.ids import SpaceId, TurnId
+from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.policy import ranking, router
 from elytron_core.policy.fact_scoring import ScoredFact
@@ -78,10 +79,11 @@ def _plane_of(item: Ranked) -> Plane:
 
 
 async def hits_of(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[Ranked], /, *, limit: int
+    ctx: OperationContext, scope: Scope, ranked: Sequence[Ranked], /, *, limit: int, now: Instant
 ) -> tuple[RecallHit, ...]:
     """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place."""
     hits: list[RecallHit] = []
+    readings = partial(ctx.folds.readings.turn, scope.space)
     start = 0
     while len(hits) < limit and start < len(ranked):
         page = ranked[start : start + limit - len(hits)]
@@ -89,19 +91,21 @@ async def hits_of(
         refs = list(dict.fromkeys([item.found.unit.ref for item in page if isinstance(item.found, Candidate)]))
         documents = await ctx.store.get(scope.space, refs) if refs else ()
         at = dict(zip(refs, documents, strict=True))
-        hits += [hit for item in page if (hit := _hit(item, at, ctx.folds.readings, scope.space)) is not None]
+        hits += [hit for item in page if (hit := _hit(item, at, readings, now)) is not None]
     return tuple(hits)
 
 
-def _hit(item: Ranked, at: Mapping[Ref, Document | None], readings: Readings, space: SpaceId) -> RecallHit | None:
+def _hit(
+    item: Ranked, at: Mapping[Ref, Document | None], reading: Callable[[Document], ReadTurn], now: Instant
+) -> RecallHit | None:
     """Return the hit of a ranked memory; None for a message that vanished or may not be recalled any more."""
     match item.found:
         case Candidate(unit):
             document = at[unit.ref]
-            hit = readings.turn(space, document).hit(TurnId(item.key), item.part) if document is not None else None
+            hit = reading(document).hit(TurnId(item.key), item.part) if document is not None else None
             return scored(hit, score=item.score, signals=signals_of(item.found)) if hit is not None else None
         case ScoredFact():
-            return fact_hit(item.found.fact, score=item.score, signals=item.found.signals)
+            return fact_hit(item.found.fact, now=now, score=item.score, signals=item.found.signals)
         case RecallHit():
             return item.found
 

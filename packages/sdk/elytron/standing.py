@@ -17,6 +17,7 @@ from elytron_core.planes.garden import GardenRole
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import capsules as capsule_policy
 from elytron_core.policy import projection
+from elytron_core.policy.freshness import freshness
 from elytron_core.policy.maintaining import BUDGETS
 from elytron_core.ports.store import Ref
 from elytron_core.scope import ConversationKey, Scope
@@ -84,6 +85,7 @@ async def standing_facts(
             content=fact.content,
             at=fact.observed_at,
             is_outside=fact.trust is Trust.OUTSIDE,
+            hint=freshness(fact, now).hint,
         )
         for fact in chosen[: limits.FACTS_STANDING]
     )

@@ -12,27 +12,12 @@ from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedReque
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.evidence import Trust
+from elytron_core.planes.freshness import FreshnessHint, FreshnessState
 from elytron_core.planes.learning import Learning, LearningAction
 
 FactKey = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
 Query = Annotated[str, Field(max_length=limits.QUERY_CHARS)]
 Token = Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS)]
-
-
-class FreshnessState(StrEnum):
-    """How fresh a fact is."""
-
-    FRESH = "fresh"
-    AGING = "aging"
-    STALE = "stale"
-
-
-class FreshnessHint(StrEnum):
-    """What a reader of the fact should do first."""
-
-    NONE = "none"
-    REVIEW = "review"
-    VERIFY = "verify"
 
 
 class FactEntry(Value):

@@ -16,6 +16,7 @@ from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperi
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.evidence import Trust
+from elytron_core.planes.freshness import FreshnessHint, FreshnessState
 from elytron_core.scope import Name
 
 Values = Annotated[tuple[Name, ...], Field(max_length=limits.FILTER_VALUES)]
@@ -201,6 +202,10 @@ class RecallHit(Value):
     """How far it may be relied on, by where it came from; None for what nobody asks that of."""
     privacy: long_term.Privacy | None = None
     """Who may be shown it; None for what is no fact."""
+    freshness: FreshnessState | None = None
+    """How far it may have drifted; None for what was said, and for what is read by its id."""
+    hint: FreshnessHint | None = None
+    """What to do before it is relied on."""
     tags: tuple[str, ...] = ()
     metadata: transcript.Metadata = {}
     citations: tuple[str, ...] = ()

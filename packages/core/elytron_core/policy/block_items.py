@@ -4,6 +4,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
+from elytron_core.planes.freshness import FreshnessHint
 
 
 class StandingFact(Value):
@@ -16,6 +17,7 @@ class StandingFact(Value):
     at: Instant | None = None
     is_outside: bool = False
     """Whether nobody here vouches for it."""
+    hint: FreshnessHint | None = None
 
 
 class StandingSkill(Value):
@@ -94,5 +96,7 @@ class RecalledItem(Value):
     """Whether a later word on the same matter stands above it."""
     is_outside: bool = False
     """Whether it came from outside: a tool, a page, a document."""
+    hint: FreshnessHint | None = None
+    """What to do before it is relied on."""
     parts: tuple[tuple[int, int], ...] = ()
     """What of the text is shown, from where to where, where it is too long to be shown whole; without any, all."""

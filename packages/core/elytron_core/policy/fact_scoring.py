@@ -18,8 +18,9 @@ from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
 from elytron_core.planes import long_term
+from elytron_core.planes.freshness import FreshnessState
 from elytron_core.policy import dates, wording
-from elytron_core.policy.freshness import FreshnessState, freshness
+from elytron_core.policy.freshness import freshness
 
 WEAK_CHARS: Final = 6
 """A query of so many characters or fewer is weak;"""

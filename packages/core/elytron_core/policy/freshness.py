@@ -4,9 +4,9 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.contracts.facts import FreshnessHint, FreshnessState
 from elytron_core.model import Value
 from elytron_core.planes import long_term
+from elytron_core.planes.freshness import FreshnessHint, FreshnessState
 
 
 class Pace(StrEnum):

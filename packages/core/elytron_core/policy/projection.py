@@ -28,6 +28,7 @@ from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.model import Value
 from elytron_core.planes import transcript
+from elytron_core.planes.freshness import FreshnessHint
 from elytron_core.policy.block_items import (
     HostHint,
     MountLine,
@@ -84,6 +85,8 @@ OLDER: Final = "(older word)"
 """Stands behind the name where a later word on the same matter stands above."""
 OUTSIDE: Final = "(from outside)"
 """Stands behind the name where nobody here vouches for what follows."""
+HINTS: Final = {FreshnessHint.REVIEW: "(to review)", FreshnessHint.VERIFY: "(to verify)"}
+"""Stands behind the name of what may have drifted since it was last said."""
 PRESSURE_PERCENT: Final = {Pressure.NORMAL: 100, Pressure.CAUTIOUS: 60, Pressure.CRITICAL: 35}
 
 
@@ -279,12 +282,16 @@ def _checks(
 
 def _fact_line(fact: StandingFact) -> Line:
     day = as_datetime(fact.at).strftime("%Y-%m-%d") if fact.at is not None else ""
-    labels = (day, fact.kind.value, _outside(is_outside=fact.is_outside))
+    labels = (day, fact.kind.value, _outside(is_outside=fact.is_outside), _to_do(fact.hint))
     return line_of(fact.id, labels, f"{fact.topic}: {fact.content}", is_outside=fact.is_outside)
 
 
 def _outside(*, is_outside: bool) -> str:
     return OUTSIDE if is_outside else ""
+
+
+def _to_do(hint: FreshnessHint | None) -> str:
+    return HINTS.get(hint, "") if hint is not None else ""
 
 
 def _skill_line(skill: StandingSkill) -> Line:
@@ -322,7 +329,7 @@ def _recalled_line(item: RecalledItem) -> Line:
     mark = OLDER if item.is_overtaken else ""
     return line_of(
         item.id,
-        (minute(item.at), label_of(who), _outside(is_outside=item.is_outside), mark),
+        (minute(item.at), label_of(who), _outside(is_outside=item.is_outside), mark, _to_do(item.hint)),
         item.text,
         parts=item.parts,
         most=RECALLED_CHARS_MAX if item.parts else ITEM_CHARS_MAX,

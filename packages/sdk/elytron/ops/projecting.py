@@ -182,6 +182,7 @@ async def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.Recall
                 score=hit.score,
                 is_overtaken=hit.newer is not None,
                 is_outside=hit.trust is Trust.OUTSIDE,
+                hint=hit.hint,
                 parts=passages_of(hit.text, gathered.judged.terms, most) if is_long else (),
             )
         )

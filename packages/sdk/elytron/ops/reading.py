@@ -139,7 +139,7 @@ def _hits(request: MemoryListRequest, now: Instant) -> Callable[[Document, Plane
         case Hidden.LEFT_OUT:
             return lambda document, plane: _disclosed(_shown(document, plane, request.filters, now), request)
         case Hidden.LISTED:
-            return lambda document, plane: _disclosed(_kept(document, plane, request.filters), request)
+            return lambda document, plane: _disclosed(_kept(document, plane, request.filters, now), request)
         case _:
             assert_never(request.hidden)
 
@@ -204,16 +204,16 @@ def _shown(document: Document, plane: Plane, filters: RecallFilters, now: Instan
             ]
         case Plane.LONG_TERM:
             fact = long_term.Fact.from_bytes(document.body)
-            return [(0, fact_hit(fact))] if fact_passes(fact, filters, now) else []
+            return [(0, fact_hit(fact, now=now))] if fact_passes(fact, filters, now) else []
         case Plane.PROCEDURAL:
             skill = procedural.Skill.from_bytes(document.body)
             return [(0, skill_hit(skill))] if skill_passes(skill, filters) else []
         case _:
             memory = kept(document)
-            return [(0, memory.hit)] if kept_passes(memory, filters) else []
+            return [(0, memory.found(now=now))] if kept_passes(memory, filters) else []
 
 
-def _kept(document: Document, plane: Plane, filters: RecallFilters) -> list[tuple[int, RecallHit]]:
+def _kept(document: Document, plane: Plane, filters: RecallFilters, now: Instant) -> list[tuple[int, RecallHit]]:
     match plane:
         case Plane.TRANSCRIPT:
             turn = transcript.Turn.from_bytes(document.body)
@@ -225,13 +225,13 @@ def _kept(document: Document, plane: Plane, filters: RecallFilters) -> list[tupl
             ]
         case Plane.LONG_TERM:
             fact = long_term.Fact.from_bytes(document.body)
-            return [(0, fact_hit(fact))] if fact_is_meant(fact, filters) else []
+            return [(0, fact_hit(fact, now=now))] if fact_is_meant(fact, filters) else []
         case Plane.PROCEDURAL:
             skill = procedural.Skill.from_bytes(document.body)
             return [(0, skill_hit(skill))] if skill_is_meant(skill, filters) else []
         case _:
             memory = kept(document)
-            return [(0, memory.hit)] if kept_is_meant(memory, filters) else []
+            return [(0, memory.found(now=now))] if kept_is_meant(memory, filters) else []
 
 
 async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:
