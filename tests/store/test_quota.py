@@ -49,7 +49,7 @@ def ref(key: int) -> Ref:
 
 def batch(*puts: Put, deletes: Sequence[Delete] = (), space: SpaceId = SPACE) -> Batch:
     changed = (*puts, *deletes)
-    entries = tuple(Entry(Action.WRITE, change.ref) for change in changed)
+    entries = tuple(Entry(Action.WRITE, change.ref, "d") for change in changed)
     return Batch(space=space, at=AT, entries=entries, puts=puts, deletes=tuple(deletes))
 
 
@@ -93,11 +93,31 @@ async def test_a_full_store_is_read_and_erased_from() -> None:
     await store.write_blob(SPACE, "c0", one(b"x" * 10))
     assert len(await store.scan(SPACE, "things", limit=10)) == 3
     await store.erase(Erasure(space=SPACE, at=AT, refs=(ref(0), ref(9)), blobs=("c0", "c9")))
-    assert store.used == StoreCapacity(records=2, events=4, blob_bytes=0, snapshot_bytes=2)
+    assert store.used == StoreCapacity(records=2, events=2, blob_bytes=0, snapshot_bytes=2)
     await store.commit(batch(Put(ref(5), b"x", 0), deletes=(Delete(ref(1), 1),)))
     assert store.used.records == 2
     await store.erase(Erasure(space=SPACE, at=AT, whole_space=True))
     assert store.used == StoreCapacity(records=0, events=0, blob_bytes=0, snapshot_bytes=0)
+
+
+async def test_a_full_store_takes_what_takes_back() -> None:
+    store = await small()
+    for revision in range(6):
+        await store.commit(batch(Put(ref(1), b"x", revision)))
+    hidden = batch(Put(ref(1), b"hidden", 6))
+    with pytest.raises(StoreBudgetExceeded):
+        await store.commit(hidden)
+    await store.commit(replace(hidden, takes_back=True))
+    assert store.used.events == 7
+
+
+async def test_erased_entries_are_no_events_and_are_none_at_the_next_opening() -> None:
+    inner = MemoryStore()
+    store = await small(inner)
+    for _ in range(20):
+        await store.commit(batch(Put(ref(1), b"x", 0)))
+        await store.erase(Erasure(space=SPACE, at=AT, refs=(ref(1),)))
+    assert store.used == (await small(inner)).used == StoreCapacity(records=0, events=0, blob_bytes=0, snapshot_bytes=0)
 
 
 async def test_a_refused_or_repeated_batch_takes_no_room() -> None:

@@ -182,7 +182,7 @@ class AccessKeys:
                 }
             )
             try:
-                await self._put(turned, record, expects=revision)
+                await self._put(turned, record, expects=revision, takes_back=True)
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue
@@ -197,7 +197,7 @@ class AccessKeys:
                 return _shown(key)
             ended = key.model_copy(update={"revoked_at": self._context.clock.now()})
             try:
-                await self._put(ended, record, expects=revision)
+                await self._put(ended, record, expects=revision, takes_back=True)
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue
@@ -254,7 +254,9 @@ class AccessKeys:
             raise NotFound(what="access key", name=key_id)
         return record, AccessKey.from_bytes(document.body), document.revision
 
-    async def _put(self, key: AccessKey, record: SpaceRecord, *, expects: int, is_new: bool = False) -> None:
+    async def _put(
+        self, key: AccessKey, record: SpaceRecord, *, expects: int, is_new: bool = False, takes_back: bool = False
+    ) -> None:
         """Commit `key`. Raises Conflict where somebody was there before, and it has to be made anew."""
         ref, body = Ref(ACCESS_KEYS, key.id), key.to_bytes()
         puts, requires, entries = opening_changes(record, is_new=is_new)
@@ -264,6 +266,7 @@ class AccessKeys:
             puts=(*puts, Put(ref, body, expects)),
             requires=requires,
             entries=(*entries, Entry(Action.OPERATOR, ref, record.digest(body))),
+            takes_back=takes_back,
         )
         try:
             await self._context.store.commit(batch)

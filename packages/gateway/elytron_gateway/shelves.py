@@ -84,9 +84,16 @@ async def record_of(ctx: OperationContext, space: SpaceId, /) -> SpaceRecord:
 
 
 async def commit(
-    ctx: OperationContext, space: SpaceId, /, *changes: Put | Delete, once: Idempotency | None = None
+    ctx: OperationContext,
+    space: SpaceId,
+    /,
+    *changes: Put | Delete,
+    once: Idempotency | None = None,
+    takes_back: bool = False,
 ) -> None:
     """Apply the changes as a whole in a space that has a record; under `once`, one time.
+
+    With `takes_back`, a store that is full takes them too.
 
     Raises Conflict where one of them names a revision that no longer stands, or the space was erased meanwhile.
     """
@@ -103,6 +110,7 @@ async def commit(
         deletes=deletes,
         requires=(Require(REF, 1),),
         idempotency=once,
+        takes_back=takes_back,
     )
     try:
         await ctx.store.commit(batch)

@@ -144,7 +144,9 @@ class Users:
                 return user
             try:
                 put = self._users.put(kept.key, user, expects=kept.revision)
-                await commit(self._ctx, SPACE, put, *await self._renamed(kept.value, user))
+                renamed = await self._renamed(kept.value, user)
+                ends = user.salt != kept.value.salt
+                await commit(self._ctx, SPACE, put, *renamed, takes_back=ends)
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue

@@ -80,9 +80,8 @@ async def _revoke(ctx: OperationContext, record: SpaceRecord, key: Document, use
     put = Put(document.ref, body, document.revision)
     entries = (Entry(Action.WRITE, document.ref, record.digest(body)), Entry(Action.DELETE, key.ref))
     deletes = (Delete(key.ref, key.revision),)
-    batch = Batch(
-        space=SYSTEM_SPACE, at=now, puts=(put,), deletes=deletes, entries=entries, requires=(Require(REF, 1),)
-    )
+    requires = (Require(REF, 1),)
+    batch = Batch(SYSTEM_SPACE, now, entries, (put,), deletes, requires, takes_back=True)
     await ctx.store.commit(batch)
 
 

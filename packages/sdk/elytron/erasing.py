@@ -31,7 +31,7 @@ from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
 from elytron_core.planes.audit import AuditTrail
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
-from elytron_core.ports.store import Action, Batch, Document, Erasure, Ref
+from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Ref
 from elytron_core.scope import ConversationKey, Scope
 
 _REMOVED_AT_ONCE = 10_000
@@ -362,9 +362,10 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _Plan) -> None
     for ref, (value, revision) in plan.changes.items():
         changes.put(ref, value, expects=revision, action=Action.DELETE)
     _, requires, _ = opening_changes(plan.record, is_new=False)
-    await ctx.store.commit(
-        Batch(space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires)
-    )
+    # Only what is cut tells of something; lists that grow shorter would fill a bounded journal.
+    told = (each if each.ref in plan.sources else Entry(each.action, each.ref) for each in changes.entries)
+    batch = Batch(scope.space, ctx.clock.now(), tuple(told), changes.puts, requires=requires, takes_back=True)
+    await ctx.store.commit(batch)
     ctx.heads.drop_space(scope.space)
 
 

@@ -176,7 +176,7 @@ async def _note_anew(
 
 async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes) -> int:
     _, requires, _ = opening_changes(record, is_new=False)
-    batch = Batch(space=scope.space, at=ctx.clock.now(), entries=changes.entries, puts=changes.puts, requires=requires)
+    batch = Batch(scope.space, ctx.clock.now(), changes.entries, changes.puts, requires=requires, takes_back=True)
     return (await ctx.store.commit(batch)).last
 
 

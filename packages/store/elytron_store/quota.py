@@ -1,7 +1,9 @@
 """A store that holds no more than it may: what is beyond is refused whole, before anything of it is stored.
 
 It wraps any store. What is held is counted at opening and kept in step by this handle, so one process writes to a
-bounded store at a time. Erasure and reading are never refused.
+bounded store at a time. Reading and erasing are never refused, nor is what takes back: forgetting, ending keys.
+A journal entry counts as an event while it tells of something. One whose digest an erasure took counts for nothing, so
+that a device which erases what it reads runs for ever.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
@@ -99,7 +101,7 @@ class QuotaStore(PassingStore):
         """Apply `batch` where it fits, else raise StoreBudgetExceeded; a repeat is answered all the same."""
         validate(batch)
         growth = self._growth(batch)
-        beyond = self._beyond(growth)
+        beyond = None if batch.takes_back else self._beyond(growth)
         if beyond is not None:
             if batch.idempotency is not None and (answered := await self._answered(batch)) is not None:
                 return answered
@@ -113,7 +115,7 @@ class QuotaStore(PassingStore):
         if committed.replayed:
             self._grow(growth, -1)
             return committed
-        self._keep(batch, committed)
+        self._keep(batch, growth.events)
         return committed
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
@@ -137,11 +139,9 @@ class QuotaStore(PassingStore):
         known = [key for space, key in used.blobs if space == erasure.space]
         for key in known if erasure.whole_space else set(known).intersection(erasure.blobs):
             used.blob_bytes -= used.blobs.pop((erasure.space, key))
-        if erasure.whole_space:
-            used.events -= used.journals.pop(erasure.space, 0)
-        elif erased.sequence:
-            used.events += 1
-            used.journals[erasure.space] = max(used.journals.get(erasure.space, 0), erased.sequence)
+        scrubbed = used.journals.get(erasure.space, 0) if erasure.whole_space else erased.entries_scrubbed
+        used.events -= scrubbed
+        used.journals[erasure.space] = used.journals.get(erasure.space, 0) - scrubbed
         return erased
 
     async def repair(self) -> CheckReport:
@@ -166,10 +166,11 @@ class QuotaStore(PassingStore):
             while documents := await self._inner.scan(space, collection, after=after, limit=limits.SCAN_MAX):
                 after = documents[-1].ref.key
                 sizes |= {document.ref: len(document.body) for document in documents}
-        sequence = 0
+        sequence = events = 0
         while entries := await self._inner.journal(space, after=sequence, limit=limits.JOURNAL_MAX):
             sequence = entries[-1].sequence
-        used.journals[space] = sequence
+            events += sum(1 for entry in entries if entry.digest)
+        used.journals[space] = events
         for key in self._blobs:
             size = 0
             try:
@@ -180,7 +181,7 @@ class QuotaStore(PassingStore):
             used.blobs[space, key] = size
             used.blob_bytes += size
         used.records += len(sizes)
-        used.events += sequence
+        used.events += events
         used.document_bytes += sum(sizes.values())
 
     def _growth(self, batch: Batch) -> _Growth:
@@ -188,7 +189,7 @@ class QuotaStore(PassingStore):
         return _Growth(
             records=sum(1 for put in batch.puts if put.ref not in sizes)
             - sum(1 for delete in batch.deletes if delete.ref in sizes),
-            events=len(batch.entries),
+            events=sum(1 for entry in batch.entries if entry.digest),
             document_bytes=sum(len(put.body) - sizes.get(put.ref, 0) for put in batch.puts)
             - sum(sizes.get(delete.ref, 0) for delete in batch.deletes),
         )
@@ -210,14 +211,14 @@ class QuotaStore(PassingStore):
         self._used.events += sign * growth.events
         self._used.document_bytes += sign * growth.document_bytes
 
-    def _keep(self, batch: Batch, committed: Committed) -> None:
+    def _keep(self, batch: Batch, events: int) -> None:
         """Take note of what stands now; the sums were grown before."""
         sizes = self._used.sizes.setdefault(batch.space, {})
         for put in batch.puts:
             sizes[put.ref] = len(put.body)
         for delete in batch.deletes:
             sizes.pop(delete.ref, None)
-        self._used.journals[batch.space] = max(self._used.journals.get(batch.space, 0), committed.last)
+        self._used.journals[batch.space] = self._used.journals.get(batch.space, 0) + events
 
     async def _answered(self, batch: Batch) -> Committed | None:
         """Return the first answer of a batch that was applied before; None where it was not."""

@@ -123,7 +123,8 @@ class Batch:
     """Changes of one space that stand or fall together. Every batch leaves at least one journal entry.
 
     `sealed` marks what the sealing wrapper made of a batch within bounds: each body may be `limits.SEAL_BYTES` longer,
-    and there may be one change more.
+    and there may be one change more. `takes_back` says that the batch hides, empties or ends what is stored, and brings
+    nothing in: a store that is full takes it all the same.
     """
 
     space: SpaceId
@@ -134,6 +135,7 @@ class Batch:
     requires: tuple[Require, ...] = ()
     idempotency: Idempotency | None = None
     sealed: bool = False
+    takes_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries
             await bury(ctx, scope.space, record, changes, facts, at=now)
         await note(ctx, scope.space, record, changes, _events(ctx, request, decisions, found, now))
         try:
-            return _report(scope, decisions, sequence=await _commit(ctx, scope, record, changes))
+            return _report(scope, decisions, sequence=await _commit(ctx, scope, record, changes, undo=request.undo))
         except Conflict as conflict:
             ctx.spaces.forget(scope.space)
             await race.lost(conflict)
@@ -238,7 +238,7 @@ def _with_forgotten(memory: TurnMemory, changed: dict[Ref, tuple[Value, int]], f
     return pending.model_copy(update={"forgotten": dict(sorted(forgotten.items()))})
 
 
-async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes) -> int:
+async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes, *, undo: bool) -> int:
     _, requires, _ = opening_changes(record, is_new=False)
     batch = Batch(
         space=scope.space,
@@ -247,6 +247,7 @@ async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, chan
         puts=changes.puts,
         deletes=changes.deletes,
         requires=requires,
+        takes_back=not undo,
     )
     return (await ctx.store.commit(batch)).last
 

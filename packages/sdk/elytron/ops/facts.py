@@ -112,7 +112,8 @@ async def forget_facts(ctx: OperationContext, request: FactForgetRequest, /) -> 
         raise InvalidInput(field="token", problem="is missing: run it with dry_run first, and repeat it with its token")
     if await ctx.spaces.find(scope.space) is None:
         return FactForgetReport(space=scope.space, items=(), changed=False, dry_run=request.dry_run)
-    report, sequence = await settle(ctx, scope.space, partial(_plan_forgetting, ctx, scope, request))
+    plan = partial(_plan_forgetting, ctx, scope, request)
+    report, sequence = await settle(ctx, scope.space, plan, takes_back=True)
     return report.model_copy(update={"sequence": sequence})
 
 

@@ -144,7 +144,7 @@ async def delete_runtime_skill(
         links = await links_of_skills(ctx, scope.space, record, (skill,))
         return Settled(report, deletes={shelf.ref(skill): shelf.revision(skill), **links})
 
-    report, sequence = await settle(ctx, scope.space, plan)
+    report, sequence = await settle(ctx, scope.space, plan, takes_back=True)
     return report.model_copy(update={"sequence": sequence})
 
 

@@ -25,10 +25,16 @@ class Settled(Generic[ReportT]):
 
 
 async def settle(
-    ctx: OperationContext, space: SpaceId, plan: Callable[[SpaceRecord], Awaitable[Settled[ReportT]]], /
+    ctx: OperationContext,
+    space: SpaceId,
+    plan: Callable[[SpaceRecord], Awaitable[Settled[ReportT]]],
+    /,
+    *,
+    takes_back: bool = False,
 ) -> tuple[ReportT, int]:
     """Plan and commit until nobody interferes; return the report and the journal sequence (0: nothing to commit).
 
+    With `takes_back`, a store that is full takes it too (see `Batch`).
     Raises the last Conflict after `RACES` lost ones.
     """
     async with ctx.lines.race(space) as race:
@@ -53,6 +59,7 @@ async def settle(
                 puts=(*opening, *puts),
                 deletes=(*removed, *deletes),
                 requires=requires,
+                takes_back=takes_back,
             )
             try:
                 return settled.report, (await ctx.store.commit(batch)).last

@@ -65,6 +65,7 @@ class Vault:
             requires=requires,
             idempotency=None if batch.idempotency is None else self._seal_request(batch.idempotency),
             sealed=True,
+            takes_back=batch.takes_back,
         )
 
     def guard_put(self) -> Put:
