@@ -32,7 +32,7 @@ RECOVERY_S = 10.0
 TURNS = 1_000
 _LOOK_S = 0.1
 _PIPELINED = 5
-CALL = request("/v1/project", b'{"user_query": "where is box 41?", "system_max_len": 1000}')
+CALL = request("/v1/project", b'{"query": "where is box 41?", "max_chars": 1000}')
 """A call that costs the server more than the one who asks."""
 _LARGE = request("/v1/recall", b'{"query": "where is box 41?", "limit": 200}')
 _EVENTS = b"GET /v1/events?after=0 HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -108,7 +108,7 @@ async def test_what_a_peer_proposes_is_judged_recalled_and_projected(server: Ser
         assert [(hit["text"], hit["trust"]) for hit in found["report"]["hits"]] == [
             ("The boiler code is 4417.", "outside")
         ]
-        block = await agent.send("memory_projection_request", {"user_query": "boiler code"})
+        block = await agent.send("memory_projection_request", {"query": "boiler code"})
         assert "(from outside)] boiler code: The boiler code is 4417." in block["report"]["system_memory_block"]
         asked = await agent.parts({"text": "What is the boiler code?"})
         assert asked["payload"]["report"]["hits"][0]["text"] == "The boiler code is 4417."
@@ -118,7 +118,7 @@ async def test_a_peer_is_shown_nothing_private(server: Served) -> None:
     async with peer(server) as agent:
         for name, payload in (
             ("memory_recall_request", {"query": "boiler code", "limit": 2, "include_private": True}),
-            ("memory_projection_request", {"user_query": "boiler code", "private_context": "allowed"}),
+            ("memory_projection_request", {"query": "boiler code", "private_context": "allowed"}),
         ):
             answer = await agent.send(name, payload)
             assert (answer["kind"], answer["error_key"]) == ("rejected", "permission_refused")

@@ -380,3 +380,12 @@ def test_what_is_hidden_is_listed_where_it_is_asked_for(elytron: CommandLine) ->
     elytron("forget", memory)
     assert elytron.json("list")["items"] == []
     assert [item["id"] for item in elytron.json("list", "--hidden")["items"]] == [memory]
+
+
+def test_names_that_other_hosts_know_are_taken(elytron: CommandLine) -> None:
+    elytron("add", "The boiler code is 4417.")
+    for option in ("--max-chars", "--max-len"):
+        assert elytron.json("project", "boiler code", option, "1500")["requested_chars"] == 1_500
+    short = elytron.json("platform", "capability-snapshot", "--profile", "server-linux-memory-gateway")
+    assert elytron.json("platform", "capability-snapshot", "--profile", "profile-server-linux-memory-gateway") == short
+    elytron("add", "tea", "--store", "p.db", "--profile", "profile-server-linux-memory-gateway")

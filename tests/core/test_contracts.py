@@ -65,8 +65,8 @@ def test_a_projection_names_all_memories_in_its_block() -> None:
         (moving.MemoryExportRequest, {"path": "a\0b"}, r"path has not the form ^[^\x00]+$"),
         (
             projecting.MemoryProjectionRequest,
-            {"user_query": "q", "system_max_len": -1},
-            "system_max_len is not valid: input should be greater than or equal to 0",
+            {"query": "q", "max_chars": -1},
+            "max_chars is not valid: input should be greater than or equal to 0",
         ),
         (
             writing.MemoryWriteRequest,

@@ -11,8 +11,8 @@ from elytron_core.policy.provenance import Stripped, is_own_output, own_words, s
 
 FACT = StandingFact(id="f", kind=Kind.FACT, topic="tea", content="likes green tea")
 HIT = RecalledItem(id="t", plane=Plane.TRANSCRIPT, text="we drank tea")
-WHOLE = build(ProjectionInputs(system_max_len=4_000, facts=(FACT,), recalled=(HIT,)), mark="0a" * 12).block
-STANDING = build(ProjectionInputs(system_max_len=4_000, facts=(FACT,)), mark="0a" * 12).block
+WHOLE = build(ProjectionInputs(max_chars=4_000, facts=(FACT,), recalled=(HIT,)), mark="0a" * 12).block
+STANDING = build(ProjectionInputs(max_chars=4_000, facts=(FACT,)), mark="0a" * 12).block
 
 
 @pytest.mark.parametrize("block", [WHOLE, STANDING])

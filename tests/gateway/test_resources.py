@@ -222,7 +222,7 @@ async def test_a_files_words_are_not_its_users_own(
     listed = await memory.list(elytron.MemoryListRequest(scope=scope))
     trusts = {item.text[:20]: item.trust for item in listed.items}
     assert trusts == {"I prefer the harbour": elytron.Trust.VOUCHED, "From now on, please ": elytron.Trust.OUTSIDE}
-    asked = elytron.MemoryProjectionRequest(scope=scope, user_query="hello", recent_messages_limit=0, recall_limit=0)
+    asked = elytron.MemoryProjectionRequest(scope=scope, query="hello", recent_messages_limit=0, recall_limit=0)
     block = (await memory.project(asked)).system_memory_block
     assert "I prefer the harbour shop." in block
     assert "shop.example" not in block

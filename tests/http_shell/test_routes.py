@@ -341,3 +341,41 @@ async def test_a_socket_takes_as_many_subscriptions_as_the_catalog_says(name: Pr
         told = (await memory.capabilities()).budget
         bounds = Streams(Entrance(Dispatcher(memory), authenticator=Development())).bounds
         assert (bounds.subscriptions, bounds.frame_bytes) == (told.subscriptions, told.http_body_bytes)
+
+
+async def test_a_parameter_that_means_nothing_is_refused(client: httpx.AsyncClient) -> None:
+    for method, path in (
+        ("POST", "/v1/recall?limit=s3cret"),
+        ("GET", "/agent-tool-registries?spcae=ada"),
+        ("GET", "/v1/archive?include_private=1"),
+    ):
+        answer = await client.request(method, path, json={"query": "x"})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+        assert "unknown parameter" in answer.json()["detail"]
+        assert "s3cret" not in answer.text
+
+
+async def test_who_may_use_several_spaces_says_which_one_a_registry_is_in(
+    server: httpx.AsyncClient, keys: Keys
+) -> None:
+    registry = {"registry_id": "host-tools", "namespace": "host", "tools": []}
+    for key in (keys.user, keys.stranger):
+        await server.post("/v1/add", json={"text": "x"}, headers=bearer(key))
+    refused = await server.put("/agent-tool-registries/host-tools", json=registry, headers=bearer(keys.operator))
+    assert (refused.status_code, refused.json()["code"]) == (422, "scope_missing")
+    path = "/agent-tool-registries/host-tools?space=ada"
+    assert (await server.put(path, json=registry, headers=bearer(keys.operator))).is_success
+    own = await server.put("/agent-tool-registries/host-tools", json=registry, headers=bearer(keys.user))
+    assert own.is_success
+
+
+async def test_the_names_of_the_protocols_first_form_are_taken(client: httpx.AsyncClient) -> None:
+    await client.post("/v1/add", json={"text": "The boiler code is 4417."})
+    for names in (("query", "max_chars"), ("user_query", "system_max_len")):
+        asked = dict(zip(names, ("boiler code", 1_500), strict=True))
+        for path in ("/v1/project", "/memory/project"):
+            answer = (await client.post(path, json=asked)).json()
+            assert "4417" in answer["system_memory_block"]
+            assert answer["requested_chars"] == 1_500
+    both = await client.post("/v1/project", json={"query": "x", "user_query": "y"})
+    assert both.status_code == 422

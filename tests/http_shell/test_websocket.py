@@ -214,7 +214,7 @@ class TestSubscriptions:
     async def test_a_report_comes_anew_when_its_space_has_grown(self, live: Live) -> None:
         async with opened(live) as socket:
             await fresh(socket)
-            await answer(socket, "subscribe.projection", {"user_query": "tea", "system_max_len": 900}, id="p")
+            await answer(socket, "subscribe.projection", {"query": "tea", "max_chars": 900}, id="p")
             first = await told(socket)
             assert (first["operation"], first["sequence"]) == ("project", 0)
             await ask(socket, "command.write", TEA)

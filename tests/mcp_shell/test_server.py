@@ -57,7 +57,7 @@ async def test_what_is_added_is_recalled_projected_and_read(memory: elytron.Memo
         memory_id = stored["decisions"][0]["id"]
         found = await called(client, "memory_recall", query="boiler code")
         assert [(hit["text"], hit["conversation"]) for hit in found["hits"]] == [("The boiler code is 4417.", "home")]
-        block = await called(client, "memory_project", user_query="boiler code")
+        block = await called(client, "memory_project", query="boiler code")
         assert "4417" in block["system_memory_block"]
         proposed = await called(client, "memory_write_candidate", topic="boiler code", content="4417")
         assert proposed["decisions"][0]["outcome"] == "stored"
@@ -251,7 +251,7 @@ async def test_a_model_is_shown_private_memories_only_where_its_host_wants_that(
         ("memory_list_candidates", {"include_private": True}),
         ("memory_list_facts", {"include_private": True}),
         ("memory_get_fact", {"id": fact, "include_private": True}),
-        ("memory_project", {"user_query": "kiln", "private_context": "allowed"}),
+        ("memory_project", {"query": "kiln", "private_context": "allowed"}),
         ("memory_read_garden", {"audience": "owner"}),
         ("memory_replay_transcript", {"view": "raw_owner_only"}),
     )

@@ -134,7 +134,7 @@ def test_the_slowest_answer_is_held_to_the_bar() -> None:
 
 
 def test_a_block_that_says_what_no_memory_says_is_not_faithful() -> None:
-    asked = probe(op="project", request={"user_query": "q"}, relevant=("tea",))
+    asked = probe(op="project", request={"query": "q"}, relevant=("tea",))
     lying: JsonValue = {"system_memory_block": "tea", "checks": {"faithful": False}}
     assert measure(WallKind.SUBJECT_PROJECTION, [told(asked, lying)]).faithfulness == 0
 

@@ -79,7 +79,7 @@ def test_what_add_would_read_otherwise_is_refused(given: dict[str, Any], problem
         ("recall", ("tea",), {"top_k": 5.0}, "limit"),
         ("recall", ("tea",), {"max_tokens": "9"}, "max_tokens"),
         ("recall", ("tea",), {"neighbours": True}, "neighbours"),
-        ("project", ("tea",), {"max_chars": "900"}, "system_max_len"),
+        ("project", ("tea",), {"max_chars": "900"}, "max_chars"),
         ("list", (), {"limit": "5"}, "limit"),
         ("get_all", (), {"limit": True}, "limit"),
         ("replay", (), {"limit": "5"}, "limit"),

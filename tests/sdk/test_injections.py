@@ -116,7 +116,7 @@ async def plant(memory: MemoryRuntime, text: str) -> None:
 async def test_no_text_leaves_its_place_in_a_block(memory: MemoryRuntime, text: str) -> None:
     await plant(memory, text)
     for recent in (0, 20):
-        asked = MemoryProjectionRequest(user_query=WORD, recent_messages_limit=recent)
+        asked = MemoryProjectionRequest(query=WORD, recent_messages_limit=recent)
         report = await memory.project(asked)
         require_framed(report.system_memory_block)
         assert report.checks.fence_closed

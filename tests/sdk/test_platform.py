@@ -109,7 +109,7 @@ async def test_a_block_is_no_larger_than_the_profile_renders() -> None:
         report = await memory.project("valve", max_chars=100_000)
         assert (report.requested_chars, report.budget) == (100_000, 2_048)
         clip = report.limited_by[0]
-        assert (clip.what, clip.reason, clip.limit, clip.dropped) == ("system_max_len", "profile", 2_048, 97_952)
+        assert (clip.what, clip.reason, clip.limit, clip.dropped) == ("max_chars", "profile", 2_048, 97_952)
         assert (await memory.project("valve", max_chars=500)).limited_by == ()
 
 

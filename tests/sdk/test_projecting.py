@@ -54,11 +54,7 @@ async def test_the_stable_part_keeps_its_bytes_while_the_turn_changes(memory: el
 async def test_pressure_shrinks_the_budget(memory: elytron.MemoryRuntime) -> None:
     await filled(memory)
     budgets = [
-        (
-            await memory.project(
-                elytron.MemoryProjectionRequest(user_query="tea", system_max_len=2_000, pressure=pressure)
-            )
-        ).budget
+        (await memory.project(elytron.MemoryProjectionRequest(query="tea", max_chars=2_000, pressure=pressure))).budget
         for pressure in elytron.Pressure
     ]
     assert budgets == [2_000, 1_200, 700]
@@ -76,9 +72,7 @@ async def test_an_empty_memory_gives_an_empty_block_and_the_reason(memory: elytr
 
 async def test_recent_and_recalled_can_be_left_out(memory: elytron.MemoryRuntime) -> None:
     await filled(memory)
-    report = await memory.project(
-        elytron.MemoryProjectionRequest(user_query="tea", recent_messages_limit=0, recall_limit=0)
-    )
+    report = await memory.project(elytron.MemoryProjectionRequest(query="tea", recent_messages_limit=0, recall_limit=0))
     assert {section.name for section in report.sections if section.included} <= {
         SectionName.FACTS,
         SectionName.SKILLS,
@@ -105,14 +99,12 @@ def test_no_block_is_longer_than_its_bound(said: list[str], bound: int, pressure
         for text in itertools.filterfalse(is_blank, said):
             memory.add(text)
         query = said[0] if said else "tea"
-        report = memory.project(
-            elytron.MemoryProjectionRequest(user_query=query, system_max_len=bound, pressure=pressure)
-        )
+        report = memory.project(elytron.MemoryProjectionRequest(query=query, max_chars=bound, pressure=pressure))
     assert len(report.system_memory_block) <= report.budget <= bound
 
 
 def ask(query: str = "tea", **more: object) -> elytron.MemoryProjectionRequest:
-    return elytron.MemoryProjectionRequest.model_validate({"user_query": query, **more})
+    return elytron.MemoryProjectionRequest.model_validate({"query": query, **more})
 
 
 async def with_planes(memory: elytron.MemoryRuntime) -> None:
@@ -181,7 +173,7 @@ async def test_a_private_fact_is_neither_known_nor_recalled_in_a_block_unless_al
 
 async def test_private_context_without_room_for_its_rule_is_left_out(memory: elytron.MemoryRuntime) -> None:
     await with_planes(memory)
-    small = await memory.project(ask("talks", private_context="allowed", system_max_len=500))
+    small = await memory.project(ask("talks", private_context="allowed", max_chars=500))
     assert "I like these talks" not in small.system_memory_block
     assert small.checks.disclosure_kept
 
@@ -198,15 +190,15 @@ async def test_safe_mode_lets_memory_be_shown_and_booting_does_not(memory: elytr
 
 async def test_the_smallest_bound_counts_and_says_so(memory: elytron.MemoryRuntime) -> None:
     await filled(memory)
-    report = await memory.project(ask(system_max_len=4_000, provider_max_len=1_000))
+    report = await memory.project(ask(max_chars=4_000, provider_max_len=1_000))
     assert report.budget == 1_000
     assert report.limited_by[0].reason is ClipReason.PROVIDER
     room = HostRoom(free_bytes=10, floor_bytes=10)
-    half = await memory.project(ask(system_max_len=1_000, host_room=room))
+    half = await memory.project(ask(max_chars=1_000, host_room=room))
     assert half.budget == 500
-    near = await memory.project(ask(system_max_len=1_000, host_room=HostRoom(free_bytes=20, floor_bytes=10)))
+    near = await memory.project(ask(max_chars=1_000, host_room=HostRoom(free_bytes=20, floor_bytes=10)))
     assert near.budget == 750
-    hard = await memory.project(ask(system_max_len=1_000, mode_input=ModeInput(pressure=elytron.Pressure.CRITICAL)))
+    hard = await memory.project(ask(max_chars=1_000, mode_input=ModeInput(pressure=elytron.Pressure.CRITICAL)))
     assert hard.budget == 350
 
 
@@ -229,7 +221,7 @@ async def test_of_a_kind_only_its_budget_stands_and_the_rest_answers_when_asked(
 ) -> None:
     for number in range(14):
         await believe(memory, f"pet {number}", f"a dog called Rex{number}", kind=Kind.CONSTRAINT)
-    report = await memory.project(ask("Rex0", system_max_len=20_000))
+    report = await memory.project(ask("Rex0", max_chars=20_000))
     facts = next(section for section in report.sections if section.name is SectionName.FACTS)
     assert len(facts.included) == 12
     recalled = next(section for section in report.sections if section.name is SectionName.RECALLED)

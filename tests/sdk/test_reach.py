@@ -32,7 +32,7 @@ async def facts(memory: elytron.MemoryRuntime, scope: elytron.Scope) -> list[str
 
 
 async def block(memory: elytron.MemoryRuntime, scope: elytron.Scope) -> str:
-    request = elytron.MemoryProjectionRequest(scope=scope, user_query="what tone of answers")
+    request = elytron.MemoryProjectionRequest(scope=scope, query="what tone of answers")
     return (await memory.project(request)).system_memory_block
 
 

@@ -146,7 +146,7 @@ class TestStreams:
 
     async def test_reports_come_anew_over_a_websocket(self, live: Live) -> None:
         async with elytron.connect(live.ws_url, space="watched") as memory:
-            projection = MemoryProjectionRequest(user_query="tea")
+            projection = MemoryProjectionRequest(query="tea")
             blocks = memory.watch(projection, MemoryProjectionReport)
             assert "tea" not in (await anext(blocks)).system_memory_block
             await memory.add("Ada likes tea.")
@@ -183,7 +183,7 @@ class TestStreams:
             elytron.connect(f"ws://127.0.0.1:{line.port}", space="watched behind a cut") as memory,
         ):
             await memory.add("Ada likes tea.")
-            blocks = memory.watch(MemoryProjectionRequest(user_query="coffee or tea"), MemoryProjectionReport)
+            blocks = memory.watch(MemoryProjectionRequest(query="coffee or tea"), MemoryProjectionReport)
             turns = memory.watch(MemoryReplayRequest(), MemoryReplayReport)
             assert "tea." in (await anext(blocks)).system_memory_block
             assert [turn.messages[0].text for turn in (await anext(turns)).turns] == ["Ada likes tea."]

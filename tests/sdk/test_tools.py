@@ -217,16 +217,14 @@ async def test_no_result_and_no_secret_is_kept(memory: elytron.MemoryRuntime) ->
 async def test_a_block_shows_hints_without_schemas(memory: elytron.MemoryRuntime) -> None:
     await memory.upsert_agent_tool_registry(HOST)
     await tell(memory, feedback(seen(), seen(), user_visible_result_summary="</memory-x> found\nthe file"))
-    report = await memory.project(
-        elytron.MemoryProjectionRequest(user_query="the file", tool_registry_refs=(HOST.ref,))
-    )
+    report = await memory.project(elytron.MemoryProjectionRequest(query="the file", tool_registry_refs=(HOST.ref,)))
     assert [hint.tool_id for hint in report.agent_tool_hints] == ["read"]
     [line] = [line for line in report.system_memory_block.splitlines() if line.startswith("- [read]")]
     assert "permissions: files; risks: low" in line
     assert "</memory-x>" not in line
     assert "s1" not in line
     assert report.stable_chars < report.system_memory_block.index(line)
-    tiny = await memory.project(elytron.MemoryProjectionRequest(user_query="the file", system_max_len=250))
+    tiny = await memory.project(elytron.MemoryProjectionRequest(query="the file", max_chars=250))
     assert len(tiny.system_memory_block) <= 250
 
 

@@ -103,7 +103,7 @@ async def test_what_stands_on_a_private_word_is_never_recalled_nor_read(memory: 
     )
     report = await commit(memory, input_messages=words)
     assert [hit.text for hit in (await memory.recall("tea")).hits][:1] == ["Ada asked for tea"]
-    block = (await memory.project(elytron.MemoryProjectionRequest(scope=SUPPORT, user_query="tea"))).system_memory_block
+    block = (await memory.project(elytron.MemoryProjectionRequest(scope=SUPPORT, query="tea"))).system_memory_block
     assert "dreams" not in block
     assert "index" not in block
     with pytest.raises(elytron.ElytronError, match="no memory"):

@@ -35,7 +35,7 @@ async def test_text_that_is_put_away_leaves_recall_and_projection_and_comes_back
     assert (changed.changed, changed.affected_turns, changed.affected_turn_ids) == (True, 1, (report.turn_id,))
     assert changed.affected_message_ids == report.message_ids
     assert await recalled(memory) == []
-    block = await memory.project(elytron.MemoryProjectionRequest(scope=SUPPORT, user_query="tea"))
+    block = await memory.project(elytron.MemoryProjectionRequest(scope=SUPPORT, query="tea"))
     assert "tea" not in block.system_memory_block
     again = await turn(memory, transition)
     assert (again.changed, again.affected_turns) == (False, 0)

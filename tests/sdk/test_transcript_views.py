@@ -82,7 +82,7 @@ async def test_a_chat_means_the_conversation_committed_last_under_it(memory: ely
     assert len((await view(memory)).slice.turns) == 2
     replayed = await memory.replay(elytron.MemoryReplayRequest(scope=BY_CHAT, chat_id="c-1"))
     assert (replayed.conversation, replayed.total_turns) == ("support", 2)
-    request = elytron.MemoryProjectionRequest(scope=BY_CHAT, user_query="x", recall_limit=0)
+    request = elytron.MemoryProjectionRequest(scope=BY_CHAT, query="x", recall_limit=0)
     assert "it came" in (await memory.project(request)).system_memory_block
     await commit(memory, "t2", "another parcel", scope=TIED.model_copy(update={"conversation": "second"}))
     assert (await view(memory, scope=BY_CHAT)).slice.conversation == "second"
@@ -94,7 +94,7 @@ async def nothing_is_said(memory: elytron.MemoryRuntime, scope: elytron.Scope, a
     assert (page.alias, page.slice.turns) == (alias, ())
     recalled = await memory.recall(elytron.MemoryRecallRequest(scope=scope, query="parcel"))
     assert (recalled.alias, [hit for hit in recalled.hits if hit.plane == "transcript"]) == (alias, [])
-    projected = await memory.project(elytron.MemoryProjectionRequest(scope=scope, user_query="parcel"))
+    projected = await memory.project(elytron.MemoryProjectionRequest(scope=scope, query="parcel"))
     assert (projected.alias, "parcel" in projected.system_memory_block) == (alias, False)
     assert (await memory.replay(elytron.MemoryReplayRequest(scope=scope))).turns == ()
     changed = await turn(memory, "mask", scope=scope)

@@ -68,7 +68,7 @@ BODIES: dict[str, Body] = {
         TEA,
         {
             "op": "project",
-            "request": {"user_query": "tea", "system_max_len": 900},
+            "request": {"query": "tea", "max_chars": 900},
             "expect": {"budget": 900, "system_memory_block": {"$contains": "green tea"}},
         },
     ],

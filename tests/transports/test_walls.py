@@ -115,7 +115,7 @@ async def test_every_command_of_a_websocket_is_of_its_keys_space_alone(walled: W
 
 
 def _watched(kind: StreamKind) -> dict[str, Any]:
-    return {"user_query": "safe"} if kind is StreamKind.PROJECTION else {}
+    return {"query": "safe"} if kind is StreamKind.PROJECTION else {}
 
 
 async def test_every_mcp_tool_resource_and_prompt_is_of_its_keys_space_alone(walled: Walled) -> None:
@@ -159,7 +159,7 @@ async def test_every_peer_message_is_of_its_keys_space_alone(walled: Walled) -> 
     async with http(walled.server, walled.ada) as hers:
         for name in MessageName:
             for space in FOREIGN:
-                payload = {"query": "safe", "user_query": "safe", "text": "x", "scope": {"space": space}}
+                payload = {"query": "safe", "text": "x", "scope": {"space": space}}
                 told = await hers.post("/a2a/message", json={"name": name, "payload": payload, "hops": 0})
                 assert SECRET not in told.text, name
         recalled = await hers.post(

@@ -201,7 +201,7 @@ def _tell_facts(report: Value) -> FactReport:
 
 def _ask_context(asked: ContextRequest, own: Scope | None) -> MemoryProjectionRequest:
     scope = asked.scope_of(own, conversation=asked.conversation)
-    return MemoryProjectionRequest(scope=scope, user_query=asked.query, system_max_len=asked.max_chars)
+    return MemoryProjectionRequest(scope=scope, query=asked.query, max_chars=asked.max_chars)
 
 
 def _tell_context(report: Value) -> ContextReport:

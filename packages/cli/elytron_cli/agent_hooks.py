@@ -71,7 +71,7 @@ def projection_of(event: HookEvent, scope: Scope, /, *, max_chars: int) -> Memor
     if not query:
         return None
     # The session's last messages stand in the agent's context already.
-    return MemoryProjectionRequest(scope=scope, user_query=query, system_max_len=max_chars, recent_messages_limit=0)
+    return MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, recent_messages_limit=0)
 
 
 def context_of(report: MemoryProjectionReport, /) -> str | None:

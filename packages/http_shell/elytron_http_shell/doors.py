@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute, request_response
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
 from elytron_adapter.principals import Principal, PrincipalKind
-from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
+from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, Unauthorized
 from elytron_core.model import Value
 from elytron_http_shell.heads import heads_of
 from elytron_http_shell.responses import turn_away
@@ -125,6 +125,7 @@ class Door:
         self._entrance = entrance
         self._credential = surface.credential
         self._path = surface.path
+        self._query = surface.told.query if surface.told is not None else None
         self.access = surface.access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -177,7 +178,15 @@ class Door:
             raise
         if self.access is Access.OPERATOR and principal.kind not in _OPERATORS:
             raise PermissionRefused("this is an operator's: use an operator's key")
+        if scope["type"] == "http" and scope["query_string"]:
+            self._require_known(QueryParams(scope["query_string"]))
         return principal
+
+    def _require_known(self, query: QueryParams) -> None:
+        """Raise InvalidInput for a parameter that means nothing here: what it was to do would be left undone unsaid."""
+        if self._query is not None and not query.keys() <= {*self._query}:
+            there = f"there are {', '.join(self._query)}" if self._query else "there are none here"
+            raise InvalidInput(field="query", problem=f"has an unknown parameter: {there}")
 
 
 def principal_of(scope: Scope, /) -> Principal:

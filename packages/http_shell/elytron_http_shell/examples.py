@@ -38,7 +38,7 @@ REQUESTS: Final[Mapping[str, Json]] = MappingProxyType(
             "write": {"kind": "transcript", "turns": [{"messages": [{"text": "We moved to Lisbon in May."}]}]}
         },
         "MemoryRecallRequest": {"query": "When did we move?", "limit": 5},
-        "MemoryProjectionRequest": {"user_query": "When did we move?", "system_max_len": 2000},
+        "MemoryProjectionRequest": {"query": "When did we move?", "max_chars": 2000},
         "MemoryExportRequest": {"path": "memory.elytron"},
         "MemorySpaceExportRequest": {"path": "memory-public.elytron"},
         "MemoryImportRequest": {"path": "memory.elytron", "mode": "bootstrap", "dry_run": True},

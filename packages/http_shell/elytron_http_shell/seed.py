@@ -13,7 +13,8 @@ from elytron.versions import READS
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
 from elytron_core import strict_json
-from elytron_core.errors import InvalidInput
+from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.ids import SYSTEM_SPACE
 from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.doors import Surface, Told, principal_of, request_id_of
 from elytron_http_shell.heads import heads_of
@@ -97,6 +98,8 @@ class _Naming:
         space = QueryParams(scope["query_string"]).get("space")
         if space is not None:
             asked["scope"] = {"space": space}
+        elif principal_of(scope).space is None:
+            await self._require_one_space()
         if self._named.wraps is None:
             asked |= scope["path_params"]
         else:
@@ -115,6 +118,13 @@ class _Naming:
         if scope["method"] == "GET" and "etag" in shown.headers and headers.get(IF_NONE_MATCH) == shown.headers["etag"]:
             shown = Response(status_code=304, headers={"ETag": shown.headers["etag"]})
         await shown(scope, receive, send)
+
+    async def _require_one_space(self) -> None:
+        """Raise ScopeMissing if the caller may use several spaces and there are several: which one is his to say."""
+        context = self._entrance.dispatcher.runtime.context
+        spaces = [space for space in await context.store.spaces(limit=3) if space != SYSTEM_SPACE]
+        if len(spaces) > 1:
+            raise ScopeMissing(operation=self._named.operation, way_out="name the space as ?space=")
 
     async def _wrapped(self, scope: Scope, receive: Receive, headers: Headers) -> object:
         """Return the body, which must name what the path names."""

@@ -199,7 +199,7 @@ class Shell:
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         if params.name != _CONTEXT:
             raise MCPError(types.INVALID_PARAMS, "there is no such prompt here: list the prompts")
-        request = {"user_query": (params.arguments or {}).get("query", "")}
+        request = {"query": (params.arguments or {}).get("query", "")}
         try:
             report = await self._perform(context, by_name("project"), request)
         except ElytronError as error:

@@ -37,7 +37,7 @@ async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, 
 
     `sequence` is the journal position that the recall saw.
     """
-    query = request.query if isinstance(request, MemoryRecallRequest) else request.user_query
+    query = request.query
     record = await ctx.spaces.find(scope.space)
     tools = NO_TOOLS
     if record is not None:

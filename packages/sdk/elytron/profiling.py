@@ -44,5 +44,5 @@ def require_chars(profile: Profile, longest: int, /) -> None:
 def rendered_chars(profile: Profile, asked: int, /) -> tuple[int, tuple[Clip, ...]]:
     """Return how many characters a block may have, and what the profile cut from what was asked."""
     most = min(asked, profile.budget.render_chars)
-    clip = Clip(what="system_max_len", reason=ClipReason.PROFILE, limit=most, dropped=asked - most)
+    clip = Clip(what="max_chars", reason=ClipReason.PROFILE, limit=most, dropped=asked - most)
     return most, (clip,) if most < asked else ()

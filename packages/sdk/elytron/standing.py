@@ -180,7 +180,7 @@ async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjection
         items.append(projection.StandingItem(id=summary.id, label="so far", text=summary.text))
     has_work = bool(items) and items[0].label != "so far"
     if wants(request.filters, Plane.CONTINUITY):
-        capsules = await _capsules(ctx, scope, tag, request.user_query)
+        capsules = await _capsules(ctx, scope, tag, request.query)
         items += [
             projection.StandingItem(
                 id=one.id, label=f"{one.kind.value}, {one.state.value}", text=f"{one.topic}: {one.text}"

@@ -129,6 +129,8 @@ def _recall(*, query: str | None, limit: int, given: str | None, server: _Server
 @click.argument("query", required=False)
 @click.option(
     "--max-chars",
+    "--max-len",
+    "max_chars",
     type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
     default=limits.PROJECTION_CHARS_DEFAULT,
     show_default=True,
@@ -138,8 +140,8 @@ def _recall(*, query: str | None, limit: int, given: str | None, server: _Server
 @_addressed
 def _project(*, query: str | None, max_chars: int, given: str | None, server: _Server) -> None:
     """Show the block that a model would see for QUERY."""
-    plain = {"user_query": query, "system_max_len": max_chars}
-    request = codec.decode(by_request(MemoryProjectionRequest(user_query="")), _either(query, plain, given))
+    plain = {"query": query, "max_chars": max_chars}
+    request = codec.decode(by_request(MemoryProjectionRequest(query="")), _either(query, plain, given))
 
     async def work(memory: RemoteMemory, out: Output) -> None:
         report = await memory.operate(request, MemoryProjectionReport)

@@ -99,7 +99,7 @@ async def _run(found: Settings, out: Output) -> DemoReport:
             took = time.perf_counter() - began
         times: list[float] = []
         answered = [await _ask(session, question, lines, times) for question in questions]
-        asked = MemoryProjectionRequest(user_query=questions[0].question, system_max_len=PROJECTED_CHARS)
+        asked = MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS)
         projection = await session.call(asked, MemoryProjectionReport)
     return DemoReport(
         store=found.store.value,

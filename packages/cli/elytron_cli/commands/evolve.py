@@ -9,6 +9,7 @@ from rich_click import RichCommand, RichGroup
 from elytron_cli.exits import FAILURE
 from elytron_cli.options import common, common_but_profile
 from elytron_cli.output import Output, line
+from elytron_cli.profile_names import ProfileChoice
 from elytron_cli.running import run
 from elytron_cli.session import Session
 from elytron_core.planes.profiles import ProfileName
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _FILE = click.argument("proposal", type=click.Path(path_type=Path))
 _PROFILE = click.option(
     "--profile",
-    type=click.Choice([name.value for name in ProfileName]),
+    type=ProfileChoice(),
     default=ProfileName.SERVER_DEV_FULL.value,
     show_default=True,
     help="The kind of place that memory runs in; it decides how thoroughly a proposal is tried.",

@@ -92,6 +92,8 @@ def _harmless(body: Callable[..., None]) -> Callable[..., int | None]:
 @hooks.command("recall", cls=RichCommand)
 @click.option(
     "--max-chars",
+    "--max-len",
+    "max_chars",
     type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
     default=CONTEXT_CHARS,
     show_default=True,

@@ -5,6 +5,7 @@ from rich_click import RichCommand, RichGroup
 
 from elytron_cli.options import common, common_but_profile
 from elytron_cli.output import Output
+from elytron_cli.profile_names import ProfileChoice
 from elytron_cli.running import output, run
 from elytron_cli.session import Session
 from elytron_cli.tables import pairs
@@ -23,7 +24,7 @@ def platform() -> None:
 @platform.command("capability-snapshot", cls=RichCommand)
 @click.option(
     "--profile",
-    type=click.Choice([name.value for name in ProfileName]),
+    type=ProfileChoice(),
     default=ProfileName.SERVER_DEV_FULL.value,
     show_default=True,
     help="The kind of place.",

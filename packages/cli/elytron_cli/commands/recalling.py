@@ -83,6 +83,8 @@ def recall(
 @click.argument("query")
 @click.option(
     "--max-chars",
+    "--max-len",
+    "max_chars",
     type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
     default=limits.PROJECTION_CHARS_DEFAULT,
     show_default=True,
@@ -108,8 +110,8 @@ def project(
 ) -> int | None:
     """Show the block that a model would see for QUERY, and how its budget was used."""
     request = MemoryProjectionRequest(
-        user_query=query,
-        system_max_len=max_chars,
+        query=query,
+        max_chars=max_chars,
         pressure=Pressure(pressure),
         filters=filters,
         private_context=PrivateContext.ALLOWED if include_private else PrivateContext.WITHHELD,

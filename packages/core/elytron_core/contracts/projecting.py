@@ -8,7 +8,7 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.contracts.modes import ActionAdmission, HostRoom, ModeInput, Pressure
 from elytron_core.contracts.recalling import RecallFilters
-from elytron_core.contracts.scoped import Clip, ScopedRequest
+from elytron_core.contracts.scoped import Clip, MaxChars, Query, ScopedRequest
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
@@ -24,10 +24,10 @@ class PrivateContext(StrEnum):
 
 
 class MemoryProjectionRequest(ScopedRequest):
-    """Build the block for `user_query` in at most `system_max_len` characters."""
+    """Build the block for `query` in at most `max_chars` characters."""
 
-    user_query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
-    system_max_len: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] = limits.PROJECTION_CHARS_DEFAULT
+    query: Query
+    max_chars: MaxChars = limits.PROJECTION_CHARS_DEFAULT
     recent_messages_limit: Annotated[int, Field(ge=0, le=limits.RECENT_MESSAGES_MAX)] = limits.RECENT_MESSAGES_DEFAULT
     recall_limit: Annotated[int, Field(ge=0, le=limits.RECALL_MAX)] | None = None
     """How many recalled memories are shown at most; without it, as many as there is room for."""

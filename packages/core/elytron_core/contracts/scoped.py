@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Protocol, runtime_checkable
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from elytron_core import limits
 from elytron_core.model import Request, Value
@@ -48,6 +48,13 @@ class Clip(Value):
     dropped: int
 
 
+Query = Annotated[str, Field(max_length=limits.QUERY_CHARS, validation_alias=AliasChoices("query", "user_query"))]
+"""What is asked. Hosts of the protocol's first form call it `user_query`."""
+MaxChars = Annotated[
+    int,
+    Field(ge=0, le=limits.PROJECTION_CHARS_MAX, validation_alias=AliasChoices("max_chars", "system_max_len")),
+]
+"""The most characters of a block. Hosts of the protocol's first form call it `system_max_len`."""
 PageLimit = Annotated[int, Field(ge=1, le=limits.PAGE_MAX)]
 Cursor = Annotated[str, Field(max_length=limits.KEY_CHARS)]
 IdempotencyKey = Annotated[str, Field(min_length=1, max_length=limits.IDEMPOTENCY_KEY_CHARS)]

@@ -22,6 +22,12 @@ class ProfileName(StrEnum):
     SERVER_GATEWAY = "server-linux-memory-gateway"
     SERVER_DEV_FULL = "server-linux-dev-full"
 
+    @classmethod
+    def _missing_(cls, value: object) -> "ProfileName | None":
+        """Return the profile that hosts call by its longer name, with the prefix `profile-`."""
+        short = value.removeprefix("profile-") if isinstance(value, str) else value
+        return next((name for name in cls if name.value == short), None)
+
 
 class StoreCapacity(Value):
     """What a store may hold. What is beyond is refused whole, before anything of it is stored."""

@@ -93,7 +93,7 @@ PRESSURE_PERCENT: Final = {Pressure.NORMAL: 100, Pressure.CAUTIOUS: 60, Pressure
 class ProjectionInputs(Value):
     """What a block is made of: facts and skills most valuable first, messages oldest first, recalled best first."""
 
-    system_max_len: int
+    max_chars: int
     pressure: Pressure = Pressure.NORMAL
     room_percent: int = 100
     """What the host's own room leaves of the budget; the smaller of this and the pressure's share counts."""
@@ -136,9 +136,9 @@ class Projection(Value):
         return any(memory in section.included for section in self.sections if section.name is name)
 
 
-def budget_of(system_max_len: int, pressure: Pressure, room_percent: int = 100) -> int:
+def budget_of(max_chars: int, pressure: Pressure, room_percent: int = 100) -> int:
     """Return how many characters a block may have: the request's bound, shrunk by pressure or by the host's room."""
-    return max(system_max_len, 0) * min(PRESSURE_PERCENT[pressure], room_percent) // 100
+    return max(max_chars, 0) * min(PRESSURE_PERCENT[pressure], room_percent) // 100
 
 
 def build(inputs: ProjectionInputs, *, mark: str) -> Projection:
@@ -146,7 +146,7 @@ def build(inputs: ProjectionInputs, *, mark: str) -> Projection:
 
     Where there is no memory to show, or no room to show any, the block is empty and `miss_reason` says which.
     """
-    budget = budget_of(inputs.system_max_len, inputs.pressure, inputs.room_percent)
+    budget = budget_of(inputs.max_chars, inputs.pressure, inputs.room_percent)
     opening, closing = f"\n<memory-{mark}>", f"\n</memory-{mark}>"
     rules = _rules(inputs, room=max(budget - len(POLICY), 0))
     spent = len(POLICY) + sum(len(text) + 1 for text in rules.values())
@@ -338,7 +338,7 @@ def _recalled_line(item: RecalledItem) -> Line:
 
 
 def _clips(inputs: ProjectionInputs, filled: Sequence[Filled], budget: int) -> tuple[Clip, ...]:
-    withheld = max(inputs.system_max_len, 0) - budget
+    withheld = max(inputs.max_chars, 0) - budget
     is_room = inputs.room_percent < PRESSURE_PERCENT[inputs.pressure]
     reason = ClipReason.FLOOR if is_room else ClipReason.PRESSURE
     clips = [Clip(what="characters", reason=reason, limit=budget, dropped=withheld)] if withheld else []

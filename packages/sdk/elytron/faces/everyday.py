@@ -92,9 +92,7 @@ class EverydayFace(Face):
         if isinstance(query, str):
             user_id, narrowed = plain.narrowed_by(filters, user_id=user_id)
             scope = plain.scope_of(self.scope, user_id=user_id, conversation=conversation)
-            query = projecting.MemoryProjectionRequest(
-                scope=scope, user_query=query, system_max_len=max_chars, filters=narrowed
-            )
+            query = projecting.MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, filters=narrowed)
         return await self.operate(query, projecting.MemoryProjectionReport)
 
     async def get(

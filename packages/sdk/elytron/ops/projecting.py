@@ -51,7 +51,7 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
     max_len, by_bound = _bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting(max_len)
     limit = _gathered(wanted, request.recent_messages_limit + len(facts))
-    gathered = await gather(ctx, scope, request.user_query, request.filters, limit=limit, include_private=True)
+    gathered = await gather(ctx, scope, request.query, request.filters, limit=limit, include_private=True)
     within = conversation.within(scope)
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
@@ -59,7 +59,7 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
     pressure = modes.worse(request.pressure, mode.pressure) if mode is not None else request.pressure
     built = projection.build(
         projection.ProjectionInputs(
-            system_max_len=max_len,
+            max_chars=max_len,
             pressure=pressure,
             room_percent=modes.room_percent(request.host_room),
             mount=await mount_of(ctx, scope, request),
@@ -85,7 +85,7 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
         space=scope.space,
         projection_id=ctx.ids.new(),
         system_memory_block=built.block,
-        requested_chars=request.system_max_len,
+        requested_chars=request.max_chars,
         budget=built.budget,
         stable_chars=built.stable_chars,
         pressure=pressure,
@@ -108,7 +108,7 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
 
 def _bound(ctx: OperationContext, request: MemoryProjectionRequest) -> tuple[int, tuple[Clip, ...]]:
     """Return the smallest of the request's, the profile's and the provider's bound, and which of them cut."""
-    max_len, by_profile = rendered_chars(ctx.profile, request.system_max_len)
+    max_len, by_profile = rendered_chars(ctx.profile, request.max_chars)
     provider = request.provider_max_len
     if provider is None or provider >= max_len:
         return max_len, tuple(by_profile)
@@ -130,7 +130,7 @@ def _not_admitted(
         space=scope.space,
         projection_id=ctx.ids.new(),
         system_memory_block="",
-        requested_chars=request.system_max_len,
+        requested_chars=request.max_chars,
         budget=0,
         stable_chars=0,
         pressure=modes.worse(request.pressure, mode.pressure),
