@@ -240,7 +240,7 @@ async def test_an_experience_is_read_hidden_and_erased_like_any_memory(memory: e
     await memory.forget(elytron.MemoryForgetRequest(ids=(experience,), undo=True))
     assert [hint.success_count for hint in (await ask(memory)).agent_tool_hints] == [3]
     erased = await memory.erase(elytron.MemoryEraseRequest(ids=(experience,)))
-    assert dict(erased.removed) == {"tool_experiences": 1}
+    assert dict(erased.removed) == {"audit": 1, "tool_experiences": 1}
     assert (await ask(memory)).agent_tool_hints == ()
 
 

@@ -51,7 +51,7 @@ async def test_of_forgetting_correcting_and_erasing() -> None:
         assert (await memory.forget([kept], undo=True)).changed
         corrected = await memory.correct(kept, "Ada drinks white tea", reason="misheard")
         told = (await memory.history(kept)).items
-        assert (told[-1].text, told[1].event, told[1].reason) == (
+        assert (told[-1].text, told[-2].event, told[-2].reason) == (
             "Ada drinks white tea",
             HistoryEvent.CORRECTED,
             "misheard",

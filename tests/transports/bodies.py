@@ -182,7 +182,7 @@ BODIES: dict[str, Body] = {
             "expect": {"items": [{"id": "${fact}"}], "changed": False},
         },
         {"op": "forget_facts", "request": {"query": "lisbon", "token": "${token}"}, "expect": {"changed": True}},
-        {"op": "list_facts", "expect": {"items": []}},
+        {"op": "forget_facts", "request": {"query": "lisbon", "dry_run": True}, "expect": {"items": []}},
     ],
     "set_learning": [
         {

@@ -50,6 +50,7 @@ def shown(console: "Console", report: FactDetailReport, /) -> None:
             ("freshness", f"{fact.freshness.value}{hint}"),
             ("observed", when(fact.observed_at)),
             ("confirmed", when(fact.confirmed_at)),
+            ("last used", when(fact.last_used_at)),
             ("holds from", when(fact.valid_from)),
             ("holds until", when(fact.valid_to)),
             ("superseded by", fact.superseded_by or ""),

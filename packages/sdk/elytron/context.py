@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from elytron.announcing import Commits
 from elytron.embedding.encoders import Encoders
+from elytron.fact_uses import FactUses
 from elytron.folding import Folds
 from elytron.heads import Heads
 from elytron.last_blocks import LastBlocks
@@ -65,6 +66,8 @@ class OperationContext:
     tool_shelves: ToolShelves = field(default_factory=ToolShelves)
     last_blocks: LastBlocks = field(default_factory=LastBlocks)
     """Tells how much of a block is the same as in the turn before."""
+    fact_uses: FactUses = field(default_factory=FactUses)
+    """Remembers when facts were shown, until that is stored."""
     default_scope: Scope | None = None
     caller: str = "host"
     """Who calls, as the audit names it: a principal, or the transport of a call without one."""

@@ -199,6 +199,8 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
             await _leave_slot(ctx, scope, slot_ref, fact, plan)
             stones = await stones_of(ctx, scope.space, plan.record, (fact,))
             plan.refs |= {ref: document.revision for ref, document in stones.items()}
+            (use,) = await ctx.store.get(scope.space, (Ref(long_term.FACT_USES, fact.id),))
+            plan.refs |= {use.ref: use.revision} if use is not None else {}
         case TurnMemory(turn=turn, part=part):
             plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
             pending, _ = plan.changes.get(memory.ref, (turn, 0))

@@ -9,7 +9,9 @@ from elytron_core.policy.freshness import freshness
 from elytron_core.ports.store import Ref
 
 
-def entry_of(record: SpaceRecord, fact: long_term.Fact, revision: int, /, *, now: Instant) -> FactEntry:
+def entry_of(
+    record: SpaceRecord, fact: long_term.Fact, revision: int, /, *, now: Instant, used: Instant | None = None
+) -> FactEntry:
     """Return the entry of a stored fact."""
     fresh = freshness(fact, now)
     home = fact.home
@@ -35,6 +37,7 @@ def entry_of(record: SpaceRecord, fact: long_term.Fact, revision: int, /, *, now
         confirmed_at=fact.confirmed_at,
         valid_from=fact.valid_from,
         valid_to=fact.valid_to,
+        last_used_at=used,
         freshness=fresh.state,
         hint=fresh.hint,
         closed_at=fact.closed_at,

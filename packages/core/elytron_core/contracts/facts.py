@@ -46,6 +46,8 @@ class FactEntry(Value):
     confirmed_at: Instant
     valid_from: Instant | None = None
     valid_to: Instant | None = None
+    last_used_at: Instant | None = None
+    """When a recall or a block showed it last, as far as that is known."""
     freshness: FreshnessState
     hint: FreshnessHint
     closed_at: Instant | None = None

@@ -15,6 +15,7 @@ from elytron_core.scope import ConversationKey, Name
 
 FACTS = "facts"
 SLOTS = "slots"
+FACT_USES = "fact_uses"
 
 Topic = Annotated[str, Field(min_length=1, max_length=limits.TOPIC_CHARS)]
 Content = Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
@@ -168,6 +169,13 @@ class Slot(Value):
     kind: Kind
     topic: Topic
     facts: tuple[FactId, ...]
+
+
+class FactUse(Value):
+    """When a fact was last shown by a recall or in a block, and how often; uses within six hours count as one."""
+
+    last_used_at: Instant
+    uses: int = 1
 
 
 def topic_key(topic: str, /) -> str:

@@ -41,6 +41,7 @@ COLLECTIONS = (
     audit.AUDIT,
     long_term.FACTS,
     long_term.SLOTS,
+    long_term.FACT_USES,
     learning.TOMBSTONES,
     learning.LEARNING,
     procedural.SKILLS,
@@ -70,6 +71,7 @@ BESIDE = frozenset(
         derived_refs.DERIVED_REFS,
         audit.AUDIT,
         long_term.SLOTS,
+        long_term.FACT_USES,
         learning.TOMBSTONES,
         jobs.QUEUE,
     }

@@ -13,6 +13,7 @@ from elytron.records import Changes
 from elytron.text_admission import admitting
 from elytron.tombstones import LEARNING, bury, read_learning, stones_of_topic
 from elytron.writes.fact_changes import plan_change
+from elytron.writes.fact_uses import uses_of
 from elytron.writes.settling import Settled, settle
 from elytron_core import limits
 from elytron_core.contracts.facts import (
@@ -20,7 +21,6 @@ from elytron_core.contracts.facts import (
     FactChangeRequest,
     FactDetailReport,
     FactDetailRequest,
-    FactEntry,
     FactForgetReport,
     FactForgetRequest,
     FactListReport,
@@ -53,27 +53,30 @@ async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> Fact
     if record is None:
         return FactListReport(space=scope.space, items=())
     rules, _ = await read_learning(ctx, scope.space)
-    items: list[FactEntry] = []
-    withheld, last, now = 0, "", ctx.clock.now()
+    found: list[tuple[Fact, int]] = []
+    withheld, last, has_more = 0, "", False
     async for document in _documents(ctx, scope, after=request.cursor or ""):
         fact = Fact.from_bytes(document.body)
         if not _is_meant(fact, request):
             continue
-        if len(items) == request.limit:
-            return FactListReport(
-                space=scope.space,
-                items=tuple(items),
-                withheld=withheld,
-                learning=rules,
-                next_cursor=last,
-                has_more=True,
-            )
+        if len(found) == request.limit:
+            has_more = True
+            break
         if may_disclose(fact, include_private=request.include_private):
-            items.append(entry_of(record, fact, document.revision, now=now))
+            found.append((fact, document.revision))
         else:
             withheld += 1
         last = document.ref.key
-    return FactListReport(space=scope.space, items=tuple(items), withheld=withheld, learning=rules)
+    used = await uses_of(ctx, scope.space, (fact.id for fact, _ in found))
+    now = ctx.clock.now()
+    return FactListReport(
+        space=scope.space,
+        items=tuple(entry_of(record, fact, revision, now=now, used=used.get(fact.id)) for fact, revision in found),
+        withheld=withheld,
+        learning=rules,
+        next_cursor=last if has_more else None,
+        has_more=has_more,
+    )
 
 
 async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> FactDetailReport:
@@ -86,7 +89,8 @@ async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> Fact
     require_disclosed(memory, Plane.LONG_TERM, include_private=request.include_private)
     if record is None:
         raise NotFound(what="memory", name=request.id)
-    entry = entry_of(record, memory.fact, memory.revision, now=ctx.clock.now())
+    used = (await uses_of(ctx, scope.space, (memory.fact.id,))).get(memory.fact.id)
+    entry = entry_of(record, memory.fact, memory.revision, now=ctx.clock.now(), used=used)
     return FactDetailReport(space=scope.space, fact=entry)
 
 

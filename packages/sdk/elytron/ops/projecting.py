@@ -10,7 +10,7 @@ from elytron.hinting import hint_of_skill, hint_of_tool, hints_beside
 from elytron.profiling import rendered_chars
 from elytron.standing import Private, Work, mount_of, private_of, standing_facts, standing_skills, work_of
 from elytron.wishing import wishes_of
-from elytron.writes.reuse import touch_skills
+from elytron.writes.reuse import note_shown
 from elytron_core import limits
 from elytron_core.contracts.modes import ModeAction, ModeInput
 from elytron_core.contracts.projecting import (
@@ -80,7 +80,7 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
-    await touch_skills(ctx, scope, [hit for hit in gathered.hits if built.shows(hit.id, SectionName.RECALLED)])
+    await note_shown(ctx, scope, [hit for hit in gathered.hits if built.shows(hit.id, SectionName.RECALLED)])
     return MemoryProjectionReport(
         space=scope.space,
         projection_id=ctx.ids.new(),

@@ -9,7 +9,7 @@ from elytron.hinting import hints_beside
 from elytron.neighbouring import with_neighbours
 from elytron.paging import cursor_of, place_in, require_same
 from elytron.reranking import reranked
-from elytron.writes.reuse import touch_skills
+from elytron.writes.reuse import note_shown
 from elytron_core import limits
 from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallHit, RerankUse
 from elytron_core.contracts.scoped import Clip, ClipReason
@@ -43,7 +43,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
     page = ordered[offset:end]
     hits = _within(page, request.max_tokens) if request.max_tokens is not None else page
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
-    await touch_skills(ctx, scope, hits)
+    await note_shown(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
     has_more = bool(hits) and len(gathered.scores) > len(shown) < limits.RECALL_MAX
     return _REPORTS.make(

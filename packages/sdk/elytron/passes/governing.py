@@ -7,6 +7,7 @@ from elytron.ops.writing import write
 from elytron.passes.noting import draw_notes
 from elytron.passes.trimming import trim_evidence
 from elytron.passes.working import Work, ended, skipped
+from elytron.writes.fact_uses import keep_uses
 from elytron.writes.reuse import record_reuse
 from elytron_core import limits
 from elytron_core.clock import DAY_MS
@@ -26,6 +27,7 @@ IN_THE_MONTH = "its month's note tells it"
 
 async def govern(work: Work, /) -> PassOutcome:
     """Hide tasks and projects that have outlived their time (it can be undone), and count what is beyond budget."""
+    await keep_uses(work.ctx, work.space)
     facts = await work.current_facts()
     gone = maintaining.outlived(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
     if gone:

@@ -1,10 +1,11 @@
 """What use teaches of runtime skills: that recall showed them, and how it went."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from elytron.context import OperationContext
 from elytron.skill_shelf import shelf_of
+from elytron.writes.fact_uses import note_uses
 from elytron.writes.settling import Settled, settle
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.contracts.skills import RuntimeSkillReuseReport
@@ -45,12 +46,13 @@ async def record_reuse(
     return report.model_copy(update={"sequence": sequence})
 
 
-async def touch_skills(ctx: OperationContext, scope: Scope, hits: Iterable[RecallHit], /) -> None:
-    """Count one use of each runtime skill among `hits`; uses within six hours count as one.
+async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /) -> None:
+    """Count one use of each runtime skill among `hits`, and remember that of each fact; within six hours, as one.
 
     Recall is never refused over it: where the store takes no write now, or others keep winning the race, the use is
     counted another time.
     """
+    note_uses(ctx, scope.space, hits)
     names = tuple(hit.id for hit in hits if hit.plane is Plane.PROCEDURAL)
     if not names:
         return
