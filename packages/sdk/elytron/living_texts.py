@@ -159,7 +159,7 @@ def _events(
         reason=request.reason,
         asked_by=request.requested_by,
     )
-    return {ref: [done] for ref in changes.recallable if ref.collection == transcript.TURNS}
+    return {ref: [done] for ref in changes.folded if ref.collection == transcript.TURNS}
 
 
 async def _note_anew(
