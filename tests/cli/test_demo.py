@@ -7,6 +7,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 
 from elytron_cli.commands import demo
+from elytron_cli.config import called_as
 from elytron_core.errors import UnreadableFile
 
 
@@ -16,7 +17,7 @@ def test_it_writes_a_store_asks_ten_questions_and_can_be_run_again(elytron: Comm
     assert "turns/s written" in shown
     assert "the evidence was found for 10 of 10 questions" in shown
     assert shown.count("✓") >= 10
-    assert "elytron --store elytron-demo.db recall" in shown
+    assert "--store elytron-demo.db recall" in shown
     assert (elytron.folder / "elytron-demo.db").exists()
     assert not (elytron.folder / "m.db").exists(), "the user's own store is left alone"
     before = elytron.json("inspect", "--store", "elytron-demo.db")
@@ -42,3 +43,28 @@ def test_damaged_files_are_named(elytron: CommandLine, monkeypatch: pytest.Monke
     elytron.write(demo.QUESTIONS, json.dumps([]).encode())
     with pytest.raises(UnreadableFile, match=demo.CONVERSATION):
         demo._read()  # pyright: ignore[reportPrivateUsage] - the whole command would say the same
+
+
+def test_the_sentence_that_answers_is_shown_whole(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    shown = elytron("demo").stdout
+    for answer in (
+        "so it's 0.25.",
+        "leaving at 8:12",
+        "half a tablet a day",
+        "my extension is 4430 now",
+        "再加一勺白酒",
+    ):
+        assert answer.casefold() in shown.casefold()
+
+
+def test_examples_are_called_as_the_demonstration_was(tmp_path: Path) -> None:
+    assert called_as("elytron", environment={"UV_RUN_RECURSION_DEPTH": "1"}) == "uv run elytron"
+    program = tmp_path / "bin dir" / "elytron"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh")
+    program.chmod(0o755)
+    assert called_as(str(program), environment={"PATH": str(program.parent)}) == "elytron"
+    other = tmp_path / "other" / "elytron"
+    assert called_as(str(program), environment={"PATH": str(tmp_path)}) == "elytron"
+    assert called_as(str(other), environment={"PATH": str(program.parent)}) == str(other)

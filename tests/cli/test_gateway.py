@@ -64,6 +64,7 @@ def test_every_command_prints_its_answer(gate: Gate, tmp_path: Path) -> None:
     assert gate("flush-memory", *SESSION)["status"] == "extracted"
     asked = ("search", "boiler code", "--scope", "current_chat", "--scope", "resources", "--conversation-id", "c_456")
     first, second = gate(*asked, "--top-k", "2")["results"]
+    assert first["raw"]["id"] == first["id"]
     gate("override-memory", first["id"], *SESSION, "--text", "It is 4430.")
     gate("delete-memory", second["id"], *SESSION, "--reason", "twice")
     assert [edit["kind"] for edit in gate("list-edits")["edits"]] == ["override", "tombstone"]

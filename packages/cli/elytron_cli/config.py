@@ -1,10 +1,12 @@
 """What the command line was told: by an option, else the environment, else `elytron.toml`, else the default."""
 
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from shutil import which
 
 from elytron_core.errors import InvalidInput, UnreadableFile
 
@@ -112,6 +114,14 @@ def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], fo
     if "store" not in found:
         found["store"] = Setting(str(default_store()), "default")
     return Settings(**found)
+
+
+def called_as(program: str, /, *, environment: Mapping[str, str]) -> str:
+    """Return how this program is called again: by uv where uv runs it, by its name where the path finds it."""
+    if "UV_RUN_RECURSION_DEPTH" in environment:
+        return "uv run elytron"
+    found = which("elytron", path=environment.get("PATH"))
+    return "elytron" if found is None or Path(found).resolve() == Path(program).resolve() else shlex.quote(program)
 
 
 def default_store() -> Path:

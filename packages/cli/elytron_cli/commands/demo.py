@@ -1,7 +1,10 @@
 """A first look: a year of an invented conversation, ten questions, and what it took."""
 
 import asyncio
+import os
+import re
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from elytron.flows.importing import TranscriptImportReport, import_transcript
 from elytron_cli import tables
-from elytron_cli.config import Setting, Settings
+from elytron_cli.config import Setting, Settings, called_as
 from elytron_cli.options import as_json, command, common, told
 from elytron_cli.output import Output, console, line
 from elytron_cli.progress import Bar
@@ -23,6 +26,7 @@ from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProj
 from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallHit
 from elytron_core.errors import UnreadableFile
 from elytron_core.model import Value
+from elytron_core.policy.passages import BETWEEN, passages_of
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
@@ -32,9 +36,10 @@ STORE = "elytron-demo.db"
 CONVERSATION = "harbour.jsonl"
 QUESTIONS = "harbour.questions.json"
 SHOWN_HITS = 3
-SHOWN_CHARS = 160
+SHOWN_CHARS = 300
 PROJECTED_CHARS = 1_200
 FOUND = "✓"
+_WORD = re.compile(r"\w{3,}")
 
 
 class Question(Value):
@@ -138,12 +143,13 @@ def _show(out: "Console", report: DemoReport) -> None:
     for number, answered in enumerate(report.answered, start=1):
         out.print(f"{number}. {answered.question}", style="bold", soft_wrap=True)
         shown = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
-        hits = [hit.model_copy(update={"text": _short(hit.text)}) for hit in answered.hits[:shown]]
+        hits = [hit.model_copy(update={"text": _telling(hit.text, answered.question)}) for hit in answered.hits[:shown]]
         marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
         tables.marked_hits(out, hits, marks)
     out.print("What a model would be shown for the first question:", style="bold")
     tables.projected(out, report.projection)
     out.print(_figures(report), style="bold", soft_wrap=True)
+    called = called_as(sys.argv[0], environment=os.environ)
     out.print(f"\nThe memory is in {report.store}. Try:", soft_wrap=True)
     for example in (
         'recall "what happened to the cello?" --explain',
@@ -151,7 +157,7 @@ def _show(out: "Console", report: DemoReport) -> None:
         'project "plans for the swim" --max-chars 800',
         "inspect --check",
     ):
-        out.print(f"  elytron --store {line(report.store)} {example}", soft_wrap=True)
+        out.print(f"  {called} --store {line(report.store)} {example}", soft_wrap=True)
 
 
 def _figures(report: DemoReport) -> str:
@@ -164,5 +170,7 @@ def _figures(report: DemoReport) -> str:
     )
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 1].rstrip()}…"
+def _telling(text: str, question: str) -> str:
+    """Return the whole sentences of `text` that say most of what `question` asks for."""
+    terms = [word.casefold() for word in _WORD.findall(question)]
+    return BETWEEN.join(text[start:end].strip() for start, end in passages_of(text, terms, SHOWN_CHARS))

@@ -224,7 +224,8 @@ def search(
     """Search memories. Without --scope: resources, and with a conversation id that chat too."""
     if "current_chat" in scopes and conversation_id is None:
         raise click.UsageError("--scope current_chat needs --conversation-id")
-    print(json_text(client.search(query, scope=scopes, conversation_id=conversation_id, top_k=top_k, **place)))
+    found = client.search(query, scope=scopes, conversation_id=conversation_id, top_k=top_k, raw=True, **place)
+    print(json_text(found))
 
 
 @_command("add-memory")

@@ -30,6 +30,7 @@ class Call(Generic[AnswerT]):
     files: Mapping[str, File] | None = None
     is_placed: bool = True
     idempotency_key: str | None = None
+    keeps_raw: bool = False
 
 
 def health() -> Call[wire.HealthAnswer]:
@@ -93,14 +94,15 @@ def search(
     top_k: int = limits.GATEWAY_TOP_K_DEFAULT,
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
+    raw: bool = False,
 ) -> Call[wire.SearchAnswer]:
-    """Search memories; results come without the upstream's raw answer."""
+    """Search memories; results come without the upstream's raw answer, which is not for prompts, unless `raw`."""
     fields: dict[str, Any] = {**_place(app_id, project_id), "query": query, "top_k": top_k}
     if scope:
         fields["scope"] = list(scope)
     if conversation_id is not None:
         fields["conversation_id"] = conversation_id
-    return Call("POST", "/memories/search", wire.SearchAnswer, fields)
+    return Call("POST", "/memories/search", wire.SearchAnswer, fields, keeps_raw=raw)
 
 
 def override(

@@ -175,7 +175,7 @@ class _Client:
             is_json = isinstance(error, ValidationError | _NoObject)
             failure = Failure.INVALID_SHAPE if is_json else Failure.INVALID_JSON
             raise NoAnswer("Memory Gateway gave an answer that cannot be read", failure=failure) from None
-        return _without_raw(found)
+        return found if call.keeps_raw else _without_raw(found)
 
     def _detail(self, response: "httpx.Response") -> str:
         """Return what the gateway said was wrong, without any key that it might repeat."""

@@ -179,7 +179,9 @@ class GatewayRuns:
         """Return the rule, and what was found as a reference message."""
         place, session = self._place, names.chat(conversation)
         asked = _sound(prompt)[: limits.QUERY_CHARS]
-        call = calls.search(asked, scope=place.scope, conversation_id=conversation, top_k=place.top_k, **self._where())
+        call = calls.search(
+            asked, scope=place.scope, conversation_id=conversation, top_k=place.top_k, raw=False, **self._where()
+        )
         search = self._client.send(_as(call, RunResults))
         found = await self._once(search, RunEventKind.RECALL_FAILED, session)
         if found is None:
