@@ -106,7 +106,10 @@ async def run(folder: Path, /, *, seconds: float, examples: int, seed: int) -> l
     async with running(folder) as server:
         shares = (("a user", server.user, _BESIDE, 0.6), ("an operator", server.operator, (*_BESIDE, *_FILES), 0.4))
         async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=_WAIT_S) as client:
-            await client.get("/openapi/all.json")  # made at the first time, which may take longer than the fuzzer waits
+            key = {"Authorization": f"Bearer {server.user}"}
+            await client.get(
+                "/openapi/all.json", headers=key
+            )  # made at the first time, which may take longer than the fuzzer waits
         for who, key, without, share in shares:
             found = await fuzzed(
                 server, key, without=without, seconds=seconds * share, examples=examples, seed=seed, folder=folder

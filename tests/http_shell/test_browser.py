@@ -106,12 +106,21 @@ async def test_without_a_session_or_from_another_origin_a_page_hears_nothing(ser
     assert await chromium.run(reached) == "refused"
 
 
+async def enter(chromium: Page, key: str) -> None:
+    """Enter a key, once the page has asked for one."""
+    await chromium.until("document.querySelector('#operations .status')")
+    await chromium.run(
+        f"document.getElementById('key').value = {json.dumps(key)};"
+        "document.getElementById('key').dispatchEvent(new Event('change'))"
+    )
+
+
 async def test_the_page_of_operations_sends_one_and_shows_the_answer(server: Served, chromium: Page) -> None:
     await server.memory.add("The ferry leaves at six. <img src=x>")
     key = await server.key(PrincipalKind.USER, "ada")
     await chromium.open(f"{server.url}/docs")
+    await enter(chromium, key)
     await chromium.until("document.querySelectorAll('#groups a').length > 5")
-    await chromium.run(f"document.getElementById('key').value = {json.dumps(key)}")
     await chromium.run(
         "window.recall = [...document.querySelectorAll('.operation')]"
         ".find((one) => one.querySelector('.path').textContent === '/v1/recall'); recall.open = true"
@@ -127,12 +136,13 @@ async def test_the_page_of_operations_sends_one_and_shows_the_answer(server: Ser
         "recall.querySelector('.status + pre').textContent"
     )
     assert await chromium.run("document.querySelectorAll('img').length") == 0
-    assert chromium.complaints == []
+    assert all("401" in complaint for complaint in chromium.complaints), "but for the first look without a key"
     assert {url.split("/")[2] for url in chromium.requested} == {server.url.split("/")[2]}
 
 
 async def test_the_page_finds_operations_and_unfolds_what_they_take(server: Served, chromium: Page) -> None:
     await chromium.open(f"{server.url}/docs")
+    await enter(chromium, await server.key(PrincipalKind.USER, "ada"))
     await chromium.until("document.querySelector('.operation')")
     await chromium.run(
         "const sought = document.getElementById('find'); sought.value = '/v1/recall';"
@@ -146,4 +156,4 @@ async def test_the_page_finds_operations_and_unfolds_what_they_take(server: Serv
     await chromium.until("left[0].querySelector('dt')")
     terms = await chromium.run("[...left[0].querySelectorAll('dt')].map((one) => one.textContent)")
     assert "query  text  required" in terms
-    assert chromium.complaints == []
+    assert all("401" in complaint for complaint in chromium.complaints), "but for the first look without a key"

@@ -59,6 +59,17 @@ class TestOpenApi:
         assert {f"/memory/{name}" for name in posted} <= set(paths)
 
 
+@pytest.mark.parametrize("path", ["/openapi.json", "/openapi/all.json", "/v1/operations"])
+async def test_what_there_is_is_told_to_who_is_let_in_unless_it_is_opened(
+    runtime: MemoryRuntime, server: httpx.AsyncClient, keys: Keys, path: str
+) -> None:
+    assert (await server.get(path)).status_code == 401
+    assert (await server.get(path, headers=bearer(keys.user))).status_code == 200
+    opened = httpx.ASGITransport(create_app(runtime, is_described_to_all=True))
+    async with httpx.AsyncClient(transport=opened, base_url="http://localhost") as anybody:
+        assert (await anybody.get(path)).status_code == 200
+
+
 class TestPage:
     async def test_it_asks_nobody_else_for_anything(self, client: httpx.AsyncClient) -> None:
         page = await client.get("/docs")

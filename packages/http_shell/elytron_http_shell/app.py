@@ -31,6 +31,7 @@ def create_app(
     bounds: "Bounds | None" = None,
     further: "Iterable[Family]" = (),
     spans: "Spans | None" = None,
+    is_described_to_all: bool = False,
 ) -> "Starlette":
     """Return the application that answers from `memory`, which its opener closes.
 
@@ -39,7 +40,8 @@ def create_app(
     as their host, and as their origin where a browser sends one, so that no web page reaches a memory on this machine
     ("*" takes any). Bodies are cut off at `body_bytes`, else at what the memory's profile takes, before they are read.
     `bounds` say how much is taken on at once. `further` families of routes stand beside the operations; `spans` are
-    opened around requests.
+    opened around requests. The OpenAPI document and the list of operations are for callers who are let in, unless
+    `is_described_to_all`.
     Raises MissingExtra without the extra "server".
     """
     try:
@@ -63,4 +65,12 @@ def create_app(
         keys = known if isinstance(known, AccessKeys) else AccessKeys(memory.dispatcher.runtime.context)
     if body_bytes is None:
         body_bytes = memory.dispatcher.runtime.context.profile.budget.http_body_bytes
-    return application(memory, keys=keys, hosts=hosts, body_bytes=body_bytes, further=further, spans=spans)
+    return application(
+        memory,
+        keys=keys,
+        hosts=hosts,
+        body_bytes=body_bytes,
+        further=further,
+        spans=spans,
+        is_described_to_all=is_described_to_all,
+    )

@@ -32,8 +32,8 @@ _PAGES = {
 }
 
 
-def watching(entrance: Entrance, metrics: Metrics, /) -> tuple[Surface, ...]:
-    """Return the surfaces that say how the server is."""
+def watching(entrance: Entrance, metrics: Metrics, /, *, told_to: Access) -> tuple[Surface, ...]:
+    """Return the surfaces that say how the server is; what it can do is told to whom `told_to` lets in."""
 
     async def ready(request: Request) -> Response:
         problem = await entrance.dispatcher.unready(request_id_of(request.scope))
@@ -51,13 +51,13 @@ def watching(entrance: Entrance, metrics: Metrics, /) -> tuple[Surface, ...]:
         shown("/metrics", figures, access=Access.OPERATOR, methods=("GET",),
               told=Told("metrics", "Give the figures, as Prometheus reads them.", None, "text/plain",
                         answer="The figures.")),
-        shown("/v1/operations", _operations, access=Access.PUBLIC, methods=("GET",),
+        shown("/v1/operations", _operations, access=told_to, methods=("GET",),
               told=Told("operations", "List the operations.", answer="The operations.")),
     )  # fmt: skip
 
 
-def describing(surfaces: Sequence[Surface], /) -> tuple[Surface, ...]:
-    """Return the surfaces that describe `surfaces` and themselves."""
+def describing(surfaces: Sequence[Surface], /, *, told_to: Access) -> tuple[Surface, ...]:
+    """Return the surfaces that describe `surfaces` and themselves; the page is everybody's, what it shows is not."""
     here = [
         shown(path, _page(name, media_type), access=Access.PUBLIC, methods=("GET",),
               told=Told(name.replace(".", "_"), "The page on which operations are read and tried.", None,
@@ -77,10 +77,10 @@ def describing(surfaces: Sequence[Surface], /) -> tuple[Surface, ...]:
         return _unless_known(request, await asyncio.to_thread(body, document), "application/json")
 
     own = (
-        shown("/openapi.json", for_clients, access=Access.PUBLIC, methods=("GET",),
+        shown("/openapi.json", for_clients, access=told_to, methods=("GET",),
               told=Told("openapi", "Give the description that clients are generated from.", headers=("If-None-Match",),
                         answer="The document.", group=_PAGES_GROUP)),
-        shown("/openapi/all.json", whole, access=Access.PUBLIC, methods=("GET",),
+        shown("/openapi/all.json", whole, access=told_to, methods=("GET",),
               told=Told("openapi_all", "Describe every path, those of other protocols too.", headers=("If-None-Match",),
                         answer="The document.", group=_PAGES_GROUP)),
     )  # fmt: skip

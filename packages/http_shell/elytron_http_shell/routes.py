@@ -27,7 +27,7 @@ from elytron_core.errors import ElytronError
 from elytron_http_shell.archives import archives
 from elytron_http_shell.describing import describing, watching
 from elytron_http_shell.direct import Direct
-from elytron_http_shell.doors import Surface, request_id_of, route
+from elytron_http_shell.doors import Access, Surface, request_id_of, route
 from elytron_http_shell.flat import flat_routes
 from elytron_http_shell.guard import Guard, standing
 from elytron_http_shell.keys import access_routes
@@ -70,9 +70,11 @@ def application(
     body_bytes: int,
     further: Iterable[Family] = (),
     spans: Spans | None = None,
+    is_described_to_all: bool = False,
 ) -> Starlette:
     """Return the application with a route for each operation, those that describe and watch it, and `further` ones."""
     metrics = Metrics(entrance)
+    told_to = Access.PUBLIC if is_described_to_all else Access.MEMBER
     surfaces = [
         *operations(entrance, body_bytes=body_bytes),
         *flat_routes(entrance, body_bytes=body_bytes),
@@ -80,10 +82,10 @@ def application(
         *seed_routes(entrance, body_bytes=body_bytes),
         *webhooks(entrance, keys, body_bytes=body_bytes),
         *access_routes(keys, body_bytes=body_bytes),
-        *watching(entrance, metrics),
+        *watching(entrance, metrics, told_to=told_to),
         *(surface for family in (*FAMILIES, *further) for surface in family(entrance)),
     ]
-    surfaces += describing(tuple(surfaces))
+    surfaces += describing(tuple(surfaces), told_to=told_to)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:

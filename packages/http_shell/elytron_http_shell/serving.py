@@ -45,6 +45,8 @@ class Serving:
     """Where bodies are cut off; without, what the memory's profile takes."""
     trusted_proxies: frozenset[str] = frozenset()
     """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+    is_described_to_all: bool = False
+    """Whether the OpenAPI document and the list of operations are shown without a key."""
     spans: bool = False
     operator_key: bool = False
     """Make a first operator's key where there is none yet, and tell it once."""
@@ -90,7 +92,13 @@ async def serve(
     )
     spans = _spans() if serving.spans else None
     app = create_app(
-        entrance, keys=keys, hosts=_hosts(serving), body_bytes=serving.body_bytes, further=further, spans=spans
+        entrance,
+        keys=keys,
+        hosts=_hosts(serving),
+        body_bytes=serving.body_bytes,
+        further=further,
+        spans=spans,
+        is_described_to_all=serving.is_described_to_all,
     )
     with _bound(serving) as listening:
         address = _address(listening)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
@@ -146,19 +146,47 @@ def _bounding(body: Callable[..., int | None]) -> Callable[..., int | None]:
     return told
 
 
+class Reach(TypedDict):
+    """How a server is reached, as `Serving` takes it."""
+
+    names: frozenset[str]
+    trusted_proxies: frozenset[str]
+    is_described_to_all: bool
+
+
+_REACH = (
+    click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that the server is reached by."),
+    click.option(
+        "--trusted-proxy",
+        "proxies",
+        multiple=True,
+        metavar="ADDRESS",
+        help="A proxy, or network of them, whose X-Forwarded-For and -Proto are believed.",
+    ),
+    click.option(
+        "--public-openapi", "is_public", is_flag=True, help="Show /openapi.json and /v1/operations without a key."
+    ),
+)
+
+
+def _reached(body: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Give a command the options that say how a server is reached, as one value `reach`."""
+
+    @wraps(body)
+    def told(*, names: tuple[str, ...], proxies: tuple[str, ...], is_public: bool, **others: Any) -> int | None:
+        reach = Reach(names=frozenset(names), trusted_proxies=frozenset(proxies), is_described_to_all=is_public)
+        return body(reach=reach, **others)
+
+    for option in reversed(_REACH):
+        told = option(told)
+    return told
+
+
 @command("serve")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8010, show_default=True, help="Port; 0: any free one.")
 @click.option("--development", is_flag=True, help="Ask nobody for a key. On this machine alone.")
 @click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
-@click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that the server is reached by.")
-@click.option(
-    "--trusted-proxy",
-    "proxies",
-    multiple=True,
-    metavar="ADDRESS",
-    help="A proxy, or network of them, whose X-Forwarded-For and -Proto are believed.",
-)
 @click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal.")
 @click.option(
     "--log-level",
@@ -168,6 +196,7 @@ def _bounding(body: Callable[..., int | None]) -> Callable[..., int | None]:
     help="From which level on is logged; requests are at info.",
 )
 @click.option("--otel", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
+@_reached
 @_bounding
 @common
 @_wanting
@@ -177,8 +206,7 @@ def serve(
     port: int,
     development: bool,
     operator_key: bool,
-    names: tuple[str, ...],
-    proxies: tuple[str, ...],
+    reach: "Reach",
     style: str | None,
     log_level: str,
     otel: bool,
@@ -199,8 +227,7 @@ def serve(
         host=host,
         port=port,
         development=development,
-        names=frozenset(names),
-        trusted_proxies=frozenset(proxies),
+        **reach,
         bounds=bounds,
         spans=otel,
         operator_key=operator_key,

@@ -203,8 +203,18 @@ function section(name, rows) {
   return made("section", { id }, made("h2", {}, name), ...rows);
 }
 
+async function described() {
+  const headers = key.value ? { Authorization: `Bearer ${key.value.trim()}` } : {};
+  const answer = await fetch("/openapi/all.json", { headers });
+  if (answer.ok) return answer.json();
+  root.replaceChildren(made("p", { class: "status" }, "Enter an access key above to see what it opens."));
+  await new Promise((entered) => key.addEventListener("change", entered, { once: true }));
+  return described();
+}
+
 async function start() {
-  const description = await (await fetch("/openapi/all.json")).json();
+  document.getElementById("ask").addEventListener("submit", (event) => event.preventDefault());
+  const description = await described();
   const all = description.components.schemas;
   document.getElementById("about").textContent = `${description.info.summary} Version ${description.info.version}.`;
   const groups = new Map();
@@ -214,7 +224,6 @@ async function start() {
       groups.set(name, [...(groups.get(name) || []), row(method, path, operation, all)]);
     }
   root.replaceChildren(...[...groups].map(([name, rows]) => section(name, rows)));
-  document.getElementById("ask").addEventListener("submit", (event) => event.preventDefault());
   document.getElementById("find").addEventListener("input", (event) => {
     const wanted = event.target.value.toLowerCase();
     for (const part of root.children) {
