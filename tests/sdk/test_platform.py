@@ -79,8 +79,14 @@ async def test_a_store_opens_with_the_profile_it_was_made_for(tmp_path: Path) ->
         await memory.add("hello")
     with pytest.raises(StoreForeign, match="made for profile"):
         await opened(place, "server-linux-memory-gateway")
-    async with await opened(place, "desktop-macos-embedded-sdk") as memory:
-        assert (await memory.inspect()).documents["turns"] == 1
+    with pytest.raises(StoreForeign, match="made for profile"):
+        await opened(place, "server-linux-dev-full")
+    for named in ("desktop-macos-embedded-sdk", None):
+        async with await opened(place, named) as memory:
+            assert (await memory.inspect()).documents["turns"] == 1
+            assert (await memory.capabilities()).profile == "desktop-macos-embedded-sdk"
+            with pytest.raises(LimitExceeded):
+                await memory.add("x" * 3_000)
 
 
 async def test_a_store_of_ones_own_is_bounded_too() -> None:

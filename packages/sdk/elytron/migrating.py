@@ -15,7 +15,7 @@ from elytron_core.planes import gateway
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Batch, Entry, Put, Store
-from elytron_store import WhenMissing, open_store, parse_url
+from elytron_store import WhenMissing, open_as_made, parse_url
 from elytron_store.staging import is_free, staged
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ async def migrate(
 
     A store that is there must be as `copy_store` wants it. Raises what opening, `staged` and `copy_store` raise.
     """
-    there = await open_store(source, clock=clock, keys=keys, when_missing=WhenMissing.REFUSE)
+    there = await open_as_made(source, clock=clock, keys=keys, when_missing=WhenMissing.REFUSE)
     try:
         address = parse_url(target)
         if address.path is None or not is_free(address.path):
@@ -63,7 +63,7 @@ async def migrate(
 async def _copied_into(
     source: Store, target: str, /, *, clock: Clock, keys: KeyProvider | None
 ) -> tuple[CopiedSpace, ...]:
-    into = await open_store(target, clock=clock, keys=keys)
+    into = await open_as_made(target, clock=clock, keys=keys)
     try:
         return await copy_store(source, into, ids=RandomIds(clock))
     finally:

@@ -21,6 +21,7 @@ from elytron.worker import Worker
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.platform import CapabilityPolicy
+from elytron_core.errors import StoreForeign
 from elytron_core.ids import Ids, RandomIds, SpaceId
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.profiles import named_profile
@@ -85,6 +86,16 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         self._progress = progress
 
     async def _open(self) -> MemoryRuntime:
+        try:
+            return await self._opened()
+        except StoreForeign as error:
+            if self._is_named or error.profile is None:
+                raise
+            # A store keeps the bounds of the profile that it was made for, if the opener names none.
+            self._profile, self._is_named = named_profile(error.profile), True
+            return await self._opened()
+
+    async def _opened(self) -> MemoryRuntime:
         if isinstance(self._store, str | PathLike):
             url = fspath(self._store)
             address = parse_url(url)

@@ -52,14 +52,16 @@ def read(data: bytes, /) -> Manifest:
 
 
 def require_match(found: Manifest, /, *, engine: str, profile: str | None, sealed: bool) -> None:
-    """Raise StoreForeign unless `found` is a store of this engine, profile (where one is asked for) and sealing."""
+    """Raise StoreForeign unless `found` is of this engine, sealing and profile: the full one if none is named."""
     if found.memory_system != "elytron.memory":
         raise StoreForeign(f"this store belongs to the memory system {found.memory_system!r}, not to elytron")
     if found.engine != engine:
         raise StoreForeign(f"this is a {found.engine!r} store: open it with that engine's URL, not as {engine!r}")
-    if profile is not None and found.profile != profile:
-        raise StoreForeign(f"this store was made for profile {found.profile!r}: open it with that, not '{profile}'")
     if found.sealed and not sealed:
         raise StoreForeign("this store is sealed: open it with its key (--key-file, ELYTRON_KEY_FILE or keys=)")
     if sealed and not found.sealed:
         raise StoreForeign("this store is not sealed: open it without a key, or export it into a sealed one")
+    wanted = f"{profile or DEFAULT_PROFILE}"
+    if found.profile != wanted:
+        told = f"this store was made for profile {found.profile!r}: open it with that, not {wanted!r}"
+        raise StoreForeign(told, profile=found.profile)

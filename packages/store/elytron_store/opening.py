@@ -99,9 +99,10 @@ async def open_store(
 
     Where nothing is, `when_missing` says what happens: an empty file or folder is nothing yet.
     `api_key` is shown to a server that shares its store. A sealed store opens with keys only, any other one without
-    them only. `profile` must be the one the store was made for. A file store is always as durable as FULL. An embedded
-    store is one in memory or in a folder; what bounds it is laid over it by its opener (see `QuotaStore`). A refused
-    opening changes nothing. Raises StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable,
+    them only. `profile` must be the one that the store was made for, the full one if it is None (see
+    `open_as_made`). A file store is always as durable as FULL. An embedded store is one in memory or in a folder; what
+    bounds it is laid over it by its opener (see `QuotaStore`). A refused opening changes nothing. Raises
+    StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable,
     StoreBusy, and with `keys` SealError.
     """
     address = parse_url(url)
@@ -122,6 +123,30 @@ async def open_store(
         await found.store.close()
         raise
     return store
+
+
+async def open_as_made(
+    url: str,
+    /,
+    *,
+    clock: Clock,
+    keys: KeyProvider | None = None,
+    when_missing: WhenMissing = WhenMissing.MAKE,
+    api_key: str | None = None,
+) -> Store:
+    """Open the store that `url` names as `open_store` does, whatever profile it was made for."""
+
+    async def opened(profile: str | None) -> Store:
+        return await open_store(
+            url, clock=clock, keys=keys, when_missing=when_missing, api_key=api_key, profile=profile
+        )
+
+    try:
+        return await opened(None)
+    except StoreForeign as error:
+        if error.profile is None:
+            raise
+        return await opened(error.profile)
 
 
 @dataclass(frozen=True, slots=True)

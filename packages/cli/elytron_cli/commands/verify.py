@@ -26,7 +26,7 @@ from elytron_core.errors import LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.scope import Space
-from elytron_store import WhenMissing, open_store
+from elytron_store import WhenMissing, open_as_made
 
 _SCHEMA: Final = "elytron.heads"
 
@@ -74,7 +74,7 @@ def verify(*, file: Path, accept: bool) -> int | None:
 
 
 async def _verified(found: Settings, kept: Mapping[SpaceId, str]) -> tuple[VerifiedSpace, ...]:
-    store = await open_store(
+    store = await open_as_made(
         found.store.value, clock=SystemClock(), keys=keys_of(found), when_missing=WhenMissing.REFUSE
     )
     try:

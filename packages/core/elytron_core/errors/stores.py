@@ -73,7 +73,13 @@ class StoreClosed(StoreError):
 
 
 class StoreForeign(StoreError):
+    """A store of something else. If only its profile differs, `profile` names that."""
+
     key = "store_foreign"
+
+    def __init__(self, message: str, *, profile: str | None = None) -> None:
+        super().__init__(message)
+        self.profile = profile
 
 
 class StoreNewer(StoreError):
