@@ -23,26 +23,6 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
     assert [report.count(outcome) for outcome in (writing.Outcome.STORED, writing.Outcome.UPDATED)] == [2, 0]
 
 
-def test_a_projection_names_all_memories_in_its_block() -> None:
-    sections = (
-        projecting.ProjectionSection(name=projecting.SectionName.FACTS, chars=1, budget=1, included=("f1", "f2")),
-        projecting.ProjectionSection(name=projecting.SectionName.RECENT, chars=0, budget=1, dropped=("m1",)),
-        projecting.ProjectionSection(name=projecting.SectionName.RECALLED, chars=1, budget=1, included=("r1",)),
-    )
-    report = projecting.MemoryProjectionReport(
-        space="ada",
-        projection_id="p1",
-        system_memory_block="",
-        requested_chars=1,
-        budget=1,
-        stable_chars=0,
-        pressure=projecting.Pressure.NORMAL,
-        sections=sections,
-        truncated=True,
-    )
-    assert report.selected_ids == ("f1", "f2", "r1")
-
-
 @pytest.mark.parametrize(
     ("request_type", "given", "message"),
     [

@@ -61,3 +61,24 @@ async def test_a_capsule_is_linked_to_what_it_rests_on(memory: elytron.MemoryRun
     assert (link.plane, link.store_key) == (DerivedMemoryPlane.CONTINUITY, capsule)
     await memory.erase(capsule)
     assert (await turn(memory, "review")).derived_memory_refs == ()
+
+
+async def test_reports_name_places_and_choices_in_json(memory: elytron.MemoryRuntime) -> None:
+    (said,) = (await talk(memory, (Role.USER, "The kiln is in the yard"), (Role.ASSISTANT, "The kiln? Noted."))).ids
+    place = f"transcript:ada/default/default#turn={said}"
+    recalled = (await memory.recall("kiln")).model_dump(mode="json")
+    assert {hit["citation"] for hit in recalled["hits"]} == {place, f"{place}#message={said}#1"}
+    assert {item.citation for item in (await memory.list()).items} == {place, f"{place}#message={said}#1"}
+    assert (await memory.get(said)).citation == place
+    projected = (await memory.project("kiln")).model_dump(mode="json")
+    assert set(projected["selected_ids"]) == set(projected["candidate_ids"]) == {said, f"{said}#1"}
+
+
+async def test_an_end_that_is_said_again_of_a_standing_fact_is_kept(memory: elytron.MemoryRuntime) -> None:
+    draft = {"topic": "kiln", "content": "it is rented", "authority": "user_asserted"}
+    facts = [draft, draft | {"valid_to": 1_767_225_600_000}]
+    assert [outcome for outcome, _ in await written(memory, kind="long_term", facts=facts)] == [
+        Outcome.STORED,
+        Outcome.CONFIRMED,
+    ]
+    assert (await memory.recall("kiln")).hits == ()

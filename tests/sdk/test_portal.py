@@ -24,9 +24,9 @@ def test_every_operation_has_its_blocking_twin() -> None:
     def calls(kind: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
-    asynchronous = calls(elytron.MemoryRuntime) - {"operate"}
+    asynchronous = calls(elytron.MemoryRuntime)
     assert calls(elytron.SyncMemoryRuntime) - {"run"} == asynchronous
-    for name in asynchronous - {"close"}:
+    for name in asynchronous - {"close", "operate"}:
         blocking = getattr(elytron.SyncMemoryRuntime, name)
         assert inspect.signature(blocking) == inspect.signature(getattr(elytron.MemoryRuntime, name))
         assert blocking.__doc__
@@ -145,3 +145,13 @@ def test_names_are_loaded_when_used_and_unknown_ones_are_errors() -> None:
         elytron.nothing  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     for name in elytron.__all__:
         assert getattr(elytron, name) is not None
+
+
+def test_a_typed_close_is_reported_and_any_request_is_performed() -> None:
+    memory = elytron.open("memory:", space="ada").sync()
+    memory.add("I like tea")
+    report = memory.operate(elytron.MemoryRecallRequest(query="tea"), elytron.MemoryRecallReport)
+    assert [hit.text for hit in report.hits] == ["I like tea"]
+    closed = memory.close(elytron.MemoryCloseRequest(reason="done"))
+    assert (closed.phase.value, closed.reason) == ("closed", "done")
+    assert memory.close().phase.value == "closed"

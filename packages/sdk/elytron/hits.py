@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallHit
-from elytron_core.ids import TurnId
+from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Vouched
 from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes.derived_refs import TranscriptEvidenceRef
 from elytron_core.policy.freshness import freshness
 from elytron_core.policy.query_types import Question, Version
 from elytron_core.policy.succession import HELD, WINDOW, Told, asks_how_things_are, in_succession, last_words
@@ -44,6 +45,21 @@ def turn_hit(
         citations=(turn_id,),
         signals=dict(signals or {}),
     )
+
+
+def cited(hit: RecallHit, space: SpaceId, /) -> RecallHit:
+    """Return the hit of a message with how people are shown its place; any other as it is."""
+    if hit.plane is not Plane.TRANSCRIPT or hit.channel is None or hit.conversation is None:
+        return hit
+    turn, _, part = hit.id.partition("#")
+    source = TranscriptEvidenceRef(
+        memory_space_id=space,
+        channel_id=hit.channel,
+        conversation_id=hit.conversation,
+        turn_id=TurnId(turn),
+        message_id=hit.id if part else None,
+    )
+    return hit.model_copy(update={"citation": source.citation})
 
 
 def scored(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> RecallHit:

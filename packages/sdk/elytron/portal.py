@@ -13,9 +13,11 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar
 
 from elytron.faces import MemoryFace
-from elytron.faces.face import NOT_CARRIED
+from elytron.faces.face import NOT_CARRIED, ReportT
 from elytron.runtime import MemoryRuntime
+from elytron_core.contracts.inspecting import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
 from elytron_core.errors import StoreClosed, Unsupported
+from elytron_core.model import Value
 from elytron_core.scope import Scope
 
 P = ParamSpec("P")
@@ -173,12 +175,17 @@ class BlockingMemory(Generic[FaceT]):
     read_garden = blocking(MemoryFace.read_garden)
     _close = blocking(MemoryFace.close)
 
-    def close(self) -> None:
+    def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
+        """Perform the operation that takes `request` and return what it reports. Raises Unsupported."""
+        return self.run(self.runtime.operate(request, report))
+
+    def close(self, request: MemoryCloseRequest | None = None, /) -> MemoryLifecycleReport:
         """Finish what was accepted and let go of the store and the thread; a second close does nothing."""
         if not self._open or os.getpid() != self._process:
-            return
+            reason = request.reason if request is not None else ""
+            return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=reason)
         try:
-            self._close()
+            return self._close(request)
         finally:
             self._shut()
 

@@ -153,15 +153,7 @@ class MemoryProjectionReport(Value):
     agent_skill_hits: tuple[AgentSkillHit, ...] = ()
     agent_tool_hints: tuple[AgentToolHint, ...] = ()
     tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
-
-    @property
-    def selected_ids(self) -> tuple[str, ...]:
-        """Return the ids of all memories in the block, each once."""
-        return tuple(dict.fromkeys(memory for section in self.sections for memory in section.included))
-
-    @property
-    def candidate_ids(self) -> tuple[str, ...]:
-        """Return the ids of all memories that a section had to choose from, each once."""
-        return tuple(
-            dict.fromkeys(memory for section in self.sections for memory in (*section.included, *section.dropped))
-        )
+    selected_ids: tuple[str, ...] = ()
+    """The ids of all memories in the block, each once."""
+    candidate_ids: tuple[str, ...] = ()
+    """The ids of all memories that a section had to choose from, each once."""

@@ -210,6 +210,8 @@ class RecallHit(Value):
     metadata: transcript.Metadata = {}
     citations: tuple[str, ...] = ()
     """Where it comes from: the turns it rests on; for a turn, itself."""
+    citation: str | None = None
+    """Of a message: how people are shown its place, `transcript:space/channel/conversation#turn=...`."""
     signals: dict[str, float] = {}
     before: tuple[NearbyTurn, ...] = ()
     after: tuple[NearbyTurn, ...] = ()

@@ -1,6 +1,8 @@
 """Projection: the bounded block a model may see."""
 
 import asyncio
+from collections.abc import Iterable
+from itertools import chain
 
 from elytron.aliases import meant
 from elytron.context import OperationContext
@@ -41,7 +43,10 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
     mode = request.mode_input
     if mode is not None and not modes.is_admitted(ModeAction.PROJECT, mode):
         return _not_admitted(ctx, scope, request, mode)
-    return await _admitted(ctx, scope, request)
+    report = await _admitted(ctx, scope, request)
+    selected = _each_once(part.included for part in report.sections)
+    considered = _each_once((*part.included, *part.dropped) for part in report.sections)
+    return report.model_copy(update={"selected_ids": selected, "candidate_ids": considered})
 
 
 async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
@@ -104,6 +109,10 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
     )
+
+
+def _each_once(ids: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(ids)))
 
 
 def _bound(ctx: OperationContext, request: MemoryProjectionRequest) -> tuple[int, tuple[Clip, ...]]:

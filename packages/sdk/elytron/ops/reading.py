@@ -18,7 +18,7 @@ from elytron.filtering import (
     skill_passes,
     wants,
 )
-from elytron.hits import fact_hit, skill_hit, turn_hit
+from elytron.hits import cited, fact_hit, skill_hit, turn_hit
 from elytron.keeping import KeptMemory, at_of, forgotten_at, kept, text_of
 from elytron.latest import latest_memories
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, must_find, plane_of
@@ -71,7 +71,7 @@ async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
     """Return the memory with this id, whatever its state. Raises NotFound, InvalidInput for a private memory."""
     memory = await must_find(ctx, ctx.scope_of(request), request.id)
     require_disclosed(memory, plane_of(memory), include_private=request.include_private)
-    return memory.hit
+    return cited(memory.hit, ctx.scope_of(request).space)
 
 
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
@@ -89,7 +89,7 @@ async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) ->
         if len(items) == request.limit:
             told = MemoryListReport(space=scope.space, items=tuple(items), lost=lost_before)
             return told.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
-        items.append(hit)
+        items.append(cited(hit, scope.space))
         cursors.append(cursor)
         lost_before = lost
     return MemoryListReport(space=scope.space, items=tuple(items), lost=lost)
@@ -130,7 +130,7 @@ async def _latest(ctx: OperationContext, space: SpaceId, request: MemoryListRequ
         return [hit for _, hit in hits(document, planes[document.ref.collection])]
 
     found = await latest_memories(ctx, space, listed, collections=planes, limit=request.limit)
-    return MemoryListReport(space=space, items=found)
+    return MemoryListReport(space=space, items=tuple(cited(hit, space) for hit in found))
 
 
 def _hits(request: MemoryListRequest, now: Instant) -> Callable[[Document, Plane], list[tuple[int, RecallHit]]]:

@@ -6,6 +6,7 @@ from elytron.context import OperationContext
 from elytron.explaining import absences
 from elytron.gathering import gather
 from elytron.hinting import hints_beside
+from elytron.hits import cited
 from elytron.neighbouring import with_neighbours
 from elytron.paging import cursor_of, place_in, require_same
 from elytron.reranking import reranked
@@ -40,7 +41,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         rerank, ordered = await reranked(ctx, request.query, ordered)
     if request.cursor is not None:
         require_same(request, [hit.id for hit in ordered[:offset]], gathered.sequence)
-    page = ordered[offset:end]
+    page = tuple(cited(hit, scope.space) for hit in ordered[offset:end])
     hits = _within(page, request.max_tokens) if request.max_tokens is not None else page
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     await note_shown(ctx, scope, hits)
