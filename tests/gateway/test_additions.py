@@ -2,17 +2,21 @@
 
 from typing import Any
 
+import httpx
 import pytest
 from tests.gateway.asking import add, said, texts
 from tests.gateway.everos import EverOs
 
 import elytron
+from elytron_adapter.principals import Development
+from elytron_cli.beside import Wanted, beside
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.planes.evidence import Trust
 from elytron_gateway import wire
 from elytron_gateway.everos import EverOsUpstream
 from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway
+from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
 
@@ -94,3 +98,17 @@ async def test_raw_under_an_override_tells_of_the_memory_itself(gateway: Gateway
         (found,) = (await gateway.search(wire.SearchRequest.model_validate(asked | {"query": query}))).results
         assert (found.text, found.overridden) == ("The furnace PIN is 9920.", True)
         assert found.raw["text"] == "The boiler code is 4417."
+
+
+async def test_a_server_takes_the_kinds_and_sizes_of_files_that_its_operator_says(
+    memory: elytron.MemoryRuntime, ada: dict[str, str]
+) -> None:
+    async with beside(memory, Wanted(types=("text/markdown",), upload_bytes=20)) as told:
+        app = create_app(memory, authenticator=Development(), further=told.further)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            files = {"a.md": b"# Terms", "b.html": b"<p>Terms</p>", "c.md": b"x" * 21}
+            sent = [await client.post("/resources", data=ada, files={"file": item}) for item in files.items()]
+    assert [answer.status_code for answer in sent] == [200, 415, 413]
+    with pytest.raises(InvalidInput, match="--resource-type"):
+        async with beside(memory, Wanted(types=("image/png",))):
+            pass

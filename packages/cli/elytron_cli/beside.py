@@ -10,6 +10,8 @@ from elytron.runtime import MemoryRuntime
 from elytron.worker import Worker
 from elytron_adapter.principals import Authenticator
 from elytron_cli.protocols import a2a_surfaces, allows, mcp_surfaces, require_entry, speaks_a2a, speaks_mcp
+from elytron_core import limits
+from elytron_core.errors import InvalidInput
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ class Wanted:
     hosts: frozenset[str] = frozenset()
     folders: tuple[Path, ...] = ()
     secret: str | None = field(default=None, repr=False)
+    types: tuple[str, ...] = ()
+    upload_bytes: int | None = None
     quota_messages: int | None = None
     quota_bytes: int | None = None
     tools: frozenset[ToolSet] = DEFAULT_SETS
@@ -66,6 +70,8 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
         options = GatewayOptions(
             secret=wanted.secret.encode() if wanted.secret is not None else None,
             allowed=Allowed(wanted.hosts, wanted.folders),
+            resource_bytes=wanted.upload_bytes or limits.RESOURCE_BYTES,
+            resource_types=_types(wanted.types),
             quota=Quota(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
         )
         gateway = Gateway(runtime, upstream=there, options=options)
@@ -87,6 +93,16 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
             known=(UserKeys(gateway.users),),
             protocols=("http", "websocket", "sse", *(found.name for found in spoken)),
         )
+
+
+def _types(asked: tuple[str, ...]) -> frozenset[str]:
+    """Return the media types to take in, all that can be read where none are asked for. Raises InvalidInput."""
+    from elytron_gateway.extraction import ALLOWED
+
+    if not ALLOWED.issuperset(asked):
+        problem = f"is none whose text can be read; there are {', '.join(sorted(ALLOWED))}"
+        raise InvalidInput(field="--resource-type", problem=problem)
+    return frozenset(asked) or ALLOWED
 
 
 @dataclass(frozen=True, slots=True)

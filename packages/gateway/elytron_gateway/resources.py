@@ -22,7 +22,7 @@ from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import blobs, names
 from elytron_gateway.counting import Counting, Planned, Room
 from elytron_gateway.editing import RESOURCE_TAG, Edits
-from elytron_gateway.extraction import Chunk, Extraction, Unreadable, media_type
+from elytron_gateway.extraction import ALLOWED, Chunk, Extraction, Unreadable, media_type
 from elytron_gateway.names import Owner
 from elytron_gateway.sessions import Sessions
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
@@ -56,6 +56,7 @@ class Resources:
         counting: Counting,
         extraction: Extraction,
         max_bytes: int = limits.RESOURCE_BYTES,
+        types: frozenset[str] = ALLOWED,
     ) -> None:
         self._ctx = ctx
         self._upstream = upstream
@@ -67,6 +68,7 @@ class Resources:
         self._shelf = Shelf(ctx, RESOURCES, Resource)
         self._twins = Shelf(ctx, TWINS, Twin)
         self.max_bytes = max_bytes
+        self._types = types
 
     async def take(self, owner: Owner, given: Given, /, *, room: Room) -> Resource:
         """Take a file in and make its text searchable; equal content gives the resource that is there.
@@ -76,7 +78,7 @@ class Resources:
         """
         if len(given.data) > self.max_bytes:
             raise PayloadTooLarge(limit=self.max_bytes, what="the file", way_out="split it")
-        mime = media_type(given.data, name=given.file_name, declared=given.declared)
+        mime = media_type(given.data, name=given.file_name, declared=given.declared, allowed=self._types)
         kept = await self._register(owner, given, mime, room)
         if kept.value.is_extracted:
             return kept.value

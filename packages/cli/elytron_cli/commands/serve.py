@@ -55,6 +55,12 @@ _BESIDE = (
         help="A folder to read resources from.",
     ),
     click.option(
+        "--resource-type", "types", multiple=True, metavar="MIME", help="A kind of file to take in; without: all."
+    ),
+    click.option(
+        "--upload-bytes", type=click.IntRange(1, limits.RESOURCE_BYTES), help="The largest file; without: 50 MiB."
+    ),
+    click.option(
         "--mcp-tools",
         "tools",
         multiple=True,
@@ -85,6 +91,8 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
         upstream: str | None,
         hosts: tuple[str, ...],
         folders: tuple[Path, ...],
+        types: tuple[str, ...],
+        upload_bytes: int | None,
         tools: tuple[str, ...],
         mcp_private: bool,
         public_url: str | None,
@@ -98,6 +106,8 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
             upstream=upstream,
             hosts=frozenset(hosts),
             folders=folders,
+            types=types,
+            upload_bytes=upload_bytes,
             secret=secret.value if secret is not None else None,
             quota_messages=quota_messages,
             quota_bytes=quota_bytes,

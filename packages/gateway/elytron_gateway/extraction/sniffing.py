@@ -31,24 +31,28 @@ _SVG = re.compile(
 """How an SVG begins: behind declarations and comments stands its element, perhaps with a prefix."""
 
 
-def media_type(data: bytes, /, *, name: str = "", declared: str = "") -> str:
-    """Return the media type of a file. Raises UnsupportedMedia for one that is not in `ALLOWED`.
+def media_type(data: bytes, /, *, name: str = "", declared: str = "", allowed: frozenset[str] = ALLOWED) -> str:
+    """Return the media type of a file. Raises UnsupportedMedia for one that is not in `allowed`.
 
     The bytes decide. A text is what its name's ending says, else what was declared, where that is a kind of text; an
     SVG, and what was declared to be a picture or a sound, is none.
     """
     # Its beginning tells what it is; the rest is decoded where it is read, in a process of its own.
     text = text_of(data[:_HEAD], is_whole=len(data) <= _HEAD)
-    if text is not None and not data.startswith(_SIGNATURES):
-        ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
-        said = declared.partition(";")[0].strip().lower()
-        if said.partition("/")[0] in _TEXTLESS or _SVG.match(text[:_HEAD].encode()):
-            raise UnsupportedMedia(allowed=tuple(sorted(ALLOWED)))
-        return ending or (said if said in _TEXTS.values() else "text/plain")
-    found = _signature(data)
-    if found not in ALLOWED:
-        raise UnsupportedMedia(allowed=tuple(sorted(ALLOWED)))
+    is_text = text is not None and not data.startswith(_SIGNATURES)
+    found = _kind_of_text(text or "", name, declared) if is_text else _signature(data)
+    if found not in allowed:
+        raise UnsupportedMedia(allowed=tuple(sorted(allowed)))
     return found
+
+
+def _kind_of_text(text: str, name: str, declared: str) -> str:
+    """Return which kind of text a text is, empty where it is a picture or a sound."""
+    ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
+    said = declared.partition(";")[0].strip().lower()
+    if said.partition("/")[0] in _TEXTLESS or _SVG.match(text[:_HEAD].encode()):
+        return ""
+    return ending or (said if said in _TEXTS.values() else "text/plain")
 
 
 def _signature(data: bytes) -> str:
