@@ -60,6 +60,25 @@ async def test_an_embedded_store_takes_no_more_than_it_may(tmp_path: Path) -> No
         assert memory.context.engine == "embedded"
 
 
+@pytest.mark.parametrize("texts", [400, 200], ids=["too much", "enough room"])
+async def test_a_bootstrap_into_a_small_store_is_whole_or_absent(tmp_path: Path, texts: int) -> None:
+    archive = tmp_path / "all.elytron"
+    async with await opened("memory:") as memory:
+        await memory.add([f"text {number}" for number in range(texts)], conversation="long")
+        await memory.export(archive)
+    async with await opened("embedded:") as memory:
+        await memory.add("mine")
+        if texts == 400:
+            with pytest.raises(StoreBudgetExceeded):
+                await memory.import_archive(archive, mode=elytron.ImportMode.BOOTSTRAP)
+            assert [item.text for item in (await memory.list()).items] == ["mine"]
+        else:
+            done = await memory.import_archive(archive, mode=elytron.ImportMode.BOOTSTRAP)
+            assert done.imported == {"turns": texts}
+            assert len((await memory.list(limit=1_000)).items) == texts + 1
+            assert not (await memory.import_archive(archive, mode=elytron.ImportMode.BOOTSTRAP)).changed
+
+
 @pytest.mark.parametrize("url", ["file", "m.db"])
 async def test_a_small_device_has_no_file_and_no_sqlite(tmp_path: Path, url: str) -> None:
     place = f"file://{tmp_path}/{url}" if url == "file" else str(tmp_path / url)

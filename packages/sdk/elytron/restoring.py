@@ -2,14 +2,18 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
+from elytron.announcing import inner
 from elytron.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.context import OperationContext
 from elytron.filling import BATCH, fill, take_over
 from elytron.fingerprints import StateFingerprint
+from elytron.heads import Heads
+from elytron.rehearsal import RehearsalStore
 from elytron.scrubbing import OwnOutput, scrub_request
-from elytron.spaces import REF
+from elytron.spaces import REF, Spaces
 from elytron.writes.facts import draft_of, write_facts
 from elytron.writes.skills import write_skills
 from elytron.writes.transcripts import ChangedTurn, write_turns
@@ -33,6 +37,7 @@ from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.policy.vouching import as_claims
 from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
+from elytron_store.quota import QuotaStore
 
 TURNS_PER_WRITE = 200
 _HOLDS = (
@@ -159,14 +164,30 @@ async def bootstrap(
     """Add the archive's turns that are not here yet and its newest word on each fact and skill, judged like any write.
 
     Turns keep their conversations, or all go to the scope's where it names one. Doing it twice changes nothing. What
-    was erased in this very space since the archive was taken stays erased.
+    was erased in this very space since the archive was taken stays erased. Raises StoreBudgetExceeded, with nothing
+    stored, if a bounded store has no room for all of it.
     """
     _survey(reader)
+    known = await _known_turns(ctx, scope, reader) | await _erased_here(ctx, scope, reader)
+    bounded = inner(ctx.store)
+    if isinstance(bounded, QuotaStore) and not dry_run:
+        # Several batches are no one batch: whether all of them fit is known before the first.
+        rehearsal = RehearsalStore(bounded)
+        spaces = Spaces(rehearsal, ctx.clock, ctx.ids)
+        aside = replace(ctx, store=rehearsal, spaces=spaces, heads=Heads(rehearsal))
+        await _add(aside, scope, reader, known, word=word, dry_run=False)
+        bounded.require_room(rehearsal.batches)
+    return await _add(ctx, scope, reader, known, word=word, dry_run=dry_run)
+
+
+async def _add(
+    ctx: OperationContext, scope: Scope, reader: ArchiveReader, known: set[Ref], /, *, word: ArchiveWord, dry_run: bool
+) -> MemoryImportReport:
+    """Write what is new of the archive, plane by plane, and count what became of it."""
     imported: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     deleted: Counter[str] = Counter()
     sequence = 0
-    known = await _known_turns(ctx, scope, reader) | await _erased_here(ctx, scope, reader)
     skipped.update(ref.collection for ref in known)
     for plane, told, target in _writes(scope, reader, known):
         write = as_claims(told) if word is ArchiveWord.CLAIMED else told
