@@ -24,6 +24,8 @@ from elytron_core.errors import MissingExtra, StoreBusy
 from elytron_core.model import Value
 from elytron_core.planes.jobs import JobId
 from elytron_core.planes.profiles import ProfileName
+from elytron_core.planes.tools import AgentToolRegistrySnapshot
+from elytron_core.policy.fingerprints import registry_fingerprint
 from elytron_http_shell import create_app
 from elytron_http_shell.subscriptions import Streams
 
@@ -355,10 +357,17 @@ async def test_a_parameter_that_means_nothing_is_refused(client: httpx.AsyncClie
         assert "s3cret" not in answer.text
 
 
+def registered() -> dict[str, Any]:
+    """Return a registry under its fingerprint."""
+    snapshot = AgentToolRegistrySnapshot(registry_id="host-tools", namespace="host", tools=())
+    told = snapshot.model_copy(update={"fingerprint": registry_fingerprint(snapshot)})
+    return told.model_dump(mode="json", exclude_none=True)
+
+
 async def test_who_may_use_several_spaces_says_which_one_a_registry_is_in(
     server: httpx.AsyncClient, keys: Keys
 ) -> None:
-    registry = {"registry_id": "host-tools", "namespace": "host", "tools": []}
+    registry = registered()
     for key in (keys.user, keys.stranger):
         await server.post("/v1/add", json={"text": "x"}, headers=bearer(key))
     refused = await server.put("/agent-tool-registries/host-tools", json=registry, headers=bearer(keys.operator))

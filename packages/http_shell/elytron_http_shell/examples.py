@@ -98,6 +98,7 @@ PROBLEM: Final[Json] = {
     "detail": "limit is not valid: input should be greater than or equal to 1",
     "instance": "urn:elytron:request:5f0c9a1e",
     "code": "invalid_input",
+    "seed_key": "operation_mismatch",
     "request_id": "5f0c9a1e",
     "retryable": False,
 }

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from elytron_adapter.envelope import Rejected
-from elytron_adapter.failures import failure
+from elytron_adapter.failures import failure, seed_key
 from elytron_core.model import Value
 
 MEDIA_TYPE = "application/problem+json"
@@ -19,6 +19,8 @@ class Problem(Value):
     detail: str
     instance: str
     code: str
+    seed_key: str
+    """The same in the few words of the protocol's first hosts."""
     request_id: str
     retryable: bool
     details: dict[str, str | int] = {}
@@ -34,6 +36,7 @@ def problem(rejected: Rejected, /) -> Problem:
         detail=rejected.reason,
         instance=f"urn:elytron:request:{rejected.request_id}",
         code=rejected.error_key,
+        seed_key=seed_key(rejected.error_key),
         request_id=rejected.request_id,
         retryable=rejected.retryable,
         details=rejected.details,

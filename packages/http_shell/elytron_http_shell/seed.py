@@ -1,8 +1,8 @@
 """The routes under `/memory` and `/agent-tool-registries`: other paths to the same operations, as hosts know them."""
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
@@ -11,12 +11,15 @@ from starlette.types import Receive, Scope, Send
 from elytron.registry import OPERATIONS, AnyOperation
 from elytron.versions import READS
 from elytron_adapter.entry import Entrance
-from elytron_adapter.envelope import Transport
+from elytron_adapter.envelope import Accepted, Rejected, Transport
+from elytron_adapter.envelope import Response as Answer
+from elytron_adapter.flat_calls import own_scope
 from elytron_core import strict_json
+from elytron_core.contracts.tools import AgentToolRegistryUpsertReport
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_http_shell.bodies import body, require_json
-from elytron_http_shell.doors import Surface, Told, principal_of, request_id_of
+from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of
 from elytron_http_shell.heads import heads_of
 from elytron_http_shell.performing import (
     AUDIT_ID,
@@ -26,10 +29,12 @@ from elytron_http_shell.performing import (
     idempotency_key,
     performed,
 )
-from elytron_http_shell.responses import rendered
+from elytron_http_shell.responses import give, rendered
+from elytron_http_shell.seed_forms import Json, asked_of
 
 IF_NONE_MATCH = "If-None-Match"
 _GROUP = "paths that hosts know"
+_FORMS = frozenset({"write", "export", "import"})
 _POSTED = ("write", "recall", "project", "maintain", "inspect", "recover", "replay", "export", "import")
 
 
@@ -58,15 +63,50 @@ NAMED = (
 def seed_routes(entrance: Entrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each of the paths whose operation there is."""
     known = {operation.name: operation for operation in OPERATIONS}
-    posted = [
-        performed(entrance, known[name], f"/memory/{name}", body_bytes=body_bytes, name=f"memory_{name}", group=_GROUP)
-        for name in _POSTED
-        if name in known
-    ]
+    posted = [_posted(entrance, known[name], body_bytes) for name in _POSTED if name in known]
     named = [
         _surface(entrance, known[found.operation], found, body_bytes) for found in NAMED if found.operation in known
     ]
     return (*posted, *named)
+
+
+def _posted(entrance: Entrance, operation: AnyOperation, body_bytes: int) -> Surface:
+    path = f"/memory/{operation.name}"
+    found = performed(entrance, operation, path, body_bytes=body_bytes, name=f"memory_{operation.name}", group=_GROUP)
+    if operation.name not in _FORMS:
+        return found
+    # By a chat, everybody takes along what is his own; files of the machine stay an operator's, whom the policy knows.
+    return replace(found, app=_Forming(entrance, operation.name, body_bytes=body_bytes), access=Access.MEMBER)
+
+
+class _Forming:
+    """Performs what is asked for in the typed form or in that of the protocol's first hosts."""
+
+    def __init__(self, entrance: Entrance, operation: str, /, *, body_bytes: int) -> None:
+        self._entrance = entrance
+        self._operation = operation
+        self._body_bytes = body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = heads_of(scope)
+        require_json(headers)
+        sent = strict_json.parse(await body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
+        if not isinstance(sent, dict):
+            raise InvalidInput(field="body", problem="is no JSON object")
+        principal = principal_of(scope)
+        own = own_scope(principal.space, self._entrance.dispatcher.runtime.scope)
+        asked = asked_of(self._operation, cast("Json", sent), space=own.space if own is not None else None)
+        answer = await self._entrance.call(
+            principal,
+            transport=Transport.HTTP,
+            operation=asked.operation,
+            request_id=request_id_of(scope),
+            payload=json.dumps(asked.request).encode(),
+            idempotency_key=idempotency_key(headers),
+            audit_id=headers.get(AUDIT_ID),
+            versions=demanded(headers),
+        )
+        await give(answer, scope, receive, send)
 
 
 def _surface(entrance: Entrance, operation: AnyOperation, named: Named, body_bytes: int) -> Surface:
@@ -114,7 +154,7 @@ class _Naming:
             audit_id=headers.get(AUDIT_ID),
             versions=demanded(headers),
         )
-        shown = rendered(answer)
+        shown = rendered(_unless_refused(answer))
         if scope["method"] == "GET" and "etag" in shown.headers and headers.get(IF_NONE_MATCH) == shown.headers["etag"]:
             shown = Response(status_code=304, headers={"ETag": shown.headers["etag"]})
         await shown(scope, receive, send)
@@ -134,3 +174,17 @@ class _Naming:
             if not isinstance(sent, dict) or sent.get(name) != value:
                 raise InvalidInput(field=name, problem="in the body is not the one in the path")
         return sent
+
+
+def _unless_refused(answer: Answer) -> Answer:
+    """Return `answer`, of a registry that was refused as a rejection: hosts look at the status alone."""
+    if not isinstance(answer, Accepted) or not isinstance(answer.report, AgentToolRegistryUpsertReport):
+        return answer
+    report = answer.report
+    if report.accepted:
+        return answer
+    error = InvalidInput(field="body", problem=report.reason or "is no registry that is taken here")
+    told = {"refused": report.refused.value} if report.refused is not None else {}
+    return Rejected(
+        request_id=answer.request_id, error_key=error.key, reason=error.message, details={**error.details(), **told}
+    )

@@ -1,0 +1,61 @@
+"""Bodies under `/memory` in the forms of the protocol's first hosts, as the requests of operations."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+Json = dict[str, Any]
+
+_SNAPSHOT_MODES = {"BootstrapImport": "bootstrap", "FullRestore": "full_restore"}
+_FEEDBACK = ("tool_usage_feedback", "feedback")
+
+
+class Asked(NamedTuple):
+    """An operation's name and its request."""
+
+    operation: str
+    request: Json
+
+
+def asked_of(operation: str, sent: Json, /, *, space: str | None) -> Asked:
+    """Return what `sent` to the path of `operation` asks for; a typed request stays as it is.
+
+    `space` is the caller's own, where a chat stands in it.
+    """
+    match operation:
+        case "write":
+            return Asked(operation, _write(sent))
+        case "export" if "chat_id" in sent:
+            rest = {name: value for name, value in sent.items() if name != "chat_id"}
+            return Asked("export_continuity", _in_chat(rest, sent["chat_id"], space))
+        case "import" if "snapshot" in sent:
+            rest = {name: value for name, value in sent.items() if name != "target_chat_id"}
+            if isinstance(mode := sent.get("mode"), str):
+                rest["mode"] = _SNAPSHOT_MODES.get(mode, mode)
+            return Asked("import_continuity", _in_chat(rest, sent.get("target_chat_id"), space))
+        case _:
+            return Asked(operation, sent)
+
+
+def _write(sent: Json) -> Json:
+    """Return a write whose body says by its fields, and not by `kind`, what is written."""
+    if "writes" in sent:
+        return _wrapped(sent, "procedural", {name: sent[name] for name in ("writes", "source") if name in sent})
+    if isinstance(extraction := sent.get("extraction"), dict):
+        return _wrapped(sent, "long_term", cast("Json", extraction), taken=("extraction",))
+    for name in _FEEDBACK:
+        if name in sent:
+            return _wrapped(sent, "agent_tool_usage_feedback", {"feedback": sent[name]}, taken=(name,))
+    return sent
+
+
+def _wrapped(sent: Json, kind: str, write: Mapping[str, Any], /, *, taken: tuple[str, ...] = ()) -> Json:
+    rest = {name: value for name, value in sent.items() if name not in {*taken, *write}}
+    return rest | {"write": {**write, "kind": kind}}
+
+
+def _in_chat(rest: Json, chat: object, space: str | None) -> Json:
+    if chat is None:
+        return rest
+    scope = cast("Json", rest["scope"]) if isinstance(rest.get("scope"), dict) else {}
+    own = {"space": space} if space is not None else {}
+    return rest | {"scope": own | scope | {"chat": chat}}
