@@ -319,3 +319,18 @@ async def test_a_fact_says_when_it_was_last_shown_also_after_a_restart(tmp_path:
         assert entry.last_used_at == used
         await memory.erase([fact])
         assert "fact_uses" not in (await memory.inspect()).documents
+
+
+async def test_until_when_a_fact_holds_is_kept_if_it_is_said_again(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    (fact,) = (await memory.add_fact("home", "Lisbon", authority=elytron.Authority.USER_ASSERTED)).ids
+    end = elytron.instant(clock.now(), field="end")
+    for authority, kept in ((elytron.Authority.EXTRACTED, None), (elytron.Authority.USER_ASSERTED, end)):
+        draft = elytron.FactDraft(topic="home", content="Lisbon", authority=authority, valid_to=end)
+        write = elytron.LongTermExtraction(facts=(draft,))
+        (decision,) = (await memory.write(elytron.MemoryWriteRequest(write=write))).decisions
+        assert decision.outcome == "confirmed"
+        assert (await memory.get_fact(fact)).fact.valid_to == kept
+    clock.advance(DAY_MS)
+    assert await texts(memory, "home") == []

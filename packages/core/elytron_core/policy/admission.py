@@ -109,6 +109,11 @@ def says_the_same(one: str, other: str, /) -> bool:
     return wording.plain(one) == wording.plain(other)
 
 
+def may_bound(draft: writing.FactDraft, known: long_term.Fact, /, *, at: Instant) -> bool:
+    """Tell whether a draft that says the same again may say from when and until when it holds."""
+    return not _overwrite_refusal(draft, known, at=at)
+
+
 def _overwrite_refusal(draft: writing.FactDraft, known: long_term.Fact, *, at: Instant) -> str:
     observed_at = draft.observed_at if draft.observed_at is not None else at
     if observed_at < known.observed_at:

@@ -191,13 +191,14 @@ def _fact(
 
 
 def _confirmed(fact: long_term.Fact, draft: FactDraft, now: Instant) -> long_term.Fact:
+    is_bounded = admission.may_bound(draft, fact, at=now)
     return fact.model_copy(
         update={
             "evidence_count": fact.evidence_count + 1,
             "confirmed_at": now,
             "stale_at": None,
-            "valid_from": draft.valid_from if draft.valid_from is not None else fact.valid_from,
-            "valid_to": draft.valid_to if draft.valid_to is not None else fact.valid_to,
+            "valid_from": draft.valid_from if is_bounded and draft.valid_from is not None else fact.valid_from,
+            "valid_to": draft.valid_to if is_bounded and draft.valid_to is not None else fact.valid_to,
             "citations": long_term.newest_citations((*fact.citations, *draft.citations)),
         }
     )
