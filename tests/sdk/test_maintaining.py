@@ -208,7 +208,7 @@ async def test_a_summary_is_written_at_forty_messages_and_renewed_after_twenty(c
         assert (await run(memory, Pass.SUMMARY)).counts == {"messages": 40}
         assert (await run(memory, Pass.SUMMARY)).reason == "not_due"
         await talk(memory, 10, first=21)
-        assert (await run(memory, Pass.SUMMARY)).counts == {"messages": 60}
+        assert (await run(memory, Pass.SUMMARY, Extraction.RULES)).counts == {"messages": 60}
         assert "They count." in await told.texts(memory, "they count")
     later = model.prompts[1][1].text
     assert "## The summary so far\nThey count." in later

@@ -47,13 +47,14 @@ async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> 
     numbers, has_more = await unseen(ctx, scope, record, most=request.turns_max)
     turns = await read_turns(ctx, scope, record, numbers)
     language = ctx.models.language
+    is_asked = request.extraction is not Extraction.OFF  # rules are for facts: a summary needs the model all the same
     work = Work(
         ctx=ctx,
         scope=scope,
         record=record,
         turns=turns,
         extraction=request.extraction,
-        asker=Asker(ctx, scope.space, language) if language is not None and uses_model(request.extraction) else None,
+        asker=Asker(ctx, scope.space, language) if language is not None and is_asked else None,
         reuse=request.reuse,
         pressure=request.mode_input.pressure,
     )
