@@ -66,5 +66,6 @@ def test_examples_are_called_as_the_demonstration_was(tmp_path: Path) -> None:
     program.chmod(0o755)
     assert called_as(str(program), environment={"PATH": str(program.parent)}) == "elytron"
     other = tmp_path / "other" / "elytron"
-    assert called_as(str(program), environment={"PATH": str(tmp_path)}) == "elytron"
+    assert called_as(str(program), environment={"PATH": str(tmp_path)}) == f"'{program}'"
+    assert called_as("embedding_host", environment={"PATH": str(tmp_path)}) == "elytron"
     assert called_as(str(other), environment={"PATH": str(program.parent)}) == str(other)

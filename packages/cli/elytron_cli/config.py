@@ -121,7 +121,8 @@ def called_as(program: str, /, *, environment: Mapping[str, str]) -> str:
     if "UV_RUN_RECURSION_DEPTH" in environment:
         return "uv run elytron"
     found = which("elytron", path=environment.get("PATH"))
-    return "elytron" if found is None or Path(found).resolve() == Path(program).resolve() else shlex.quote(program)
+    is_named = found is not None and Path(found).resolve() == Path(program).resolve()
+    return "elytron" if is_named or Path(program).stem != "elytron" else shlex.quote(program)
 
 
 def default_store() -> Path:
