@@ -88,3 +88,21 @@ async def test_errors_bear_the_key_of_the_first_text_too(server: httpx.AsyncClie
     ):
         headers = bearer(key) | {"Content-Type": "application/json"}
         assert (await server.post(path, content=content, headers=headers)).json()["seed_key"] == seed_key
+
+
+async def test_an_inspection_shows_what_a_model_would_be_shown(server: httpx.AsyncClient, keys: Keys) -> None:
+    await posted(server, "/v1/add", {"text": "The boiler code is 4417."}, key=keys.user)
+    asked = {"query": "boiler code", "system_max_len": 1_500, "pressure": "cautious", "mode_input": {"booting": True}}
+    told = await posted(server, "/memory/inspect", asked, key=keys.user)
+    assert told["projection"]["requested_chars"] == 1_500
+    assert told["lifecycle"]
+    plain = {"user_query": "boiler code", "max_chars": 1_500}
+    shown = (await posted(server, "/v1/inspect", plain, key=keys.user))["projection"]
+    assert "4417" in shown["system_memory_block"]
+    assert "projection" not in await posted(server, "/v1/inspect", {}, key=keys.user)
+
+
+async def test_a_recovery_says_what_is_admitted_meanwhile(server: httpx.AsyncClient, keys: Keys) -> None:
+    asked = {"scope": {"space": "ada"}, "trigger": "restart", "mode_input": {"safe_mode": True}}
+    told = await posted(server, "/memory/recover", asked, key=keys.operator)
+    assert (told["reason"], bool(told["lifecycle"])) == ("restart", True)

@@ -9,10 +9,11 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintaining import WorkHealth
-from elytron_core.contracts.modes import ActionAdmission, ModeInput
+from elytron_core.contracts.modes import ActionAdmission, ModeInput, Pressure
 from elytron_core.contracts.platform import MemoryCapabilityCatalog
+from elytron_core.contracts.projecting import MemoryProjectionReport
 from elytron_core.contracts.recalling import Plane
-from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.contracts.scoped import Cursor, MaxChars, PageLimit, Query, Reason, ScopedRequest
 from elytron_core.contracts.skills import AgentSkillDirectoryReport, RuntimeSkillCounts
 from elytron_core.contracts.tools import AgentToolRegistryReport
 from elytron_core.ids import TurnId
@@ -36,6 +37,10 @@ class MemoryInspectionRequest(ScopedRequest):
     head: Annotated[str, Field(pattern=f"^{HEAD.pattern}$")] | None = None
     mode_input: ModeInput | None = None
     """What the host is doing: with it, the report says what memory may be asked to do meanwhile."""
+    query: Query = ""
+    """With it, the report has the projection for it, within `max_chars` and under `pressure`."""
+    max_chars: MaxChars = limits.PROJECTION_CHARS_DEFAULT
+    pressure: Pressure = Pressure.NORMAL
 
 
 class ConversationSummary(Value):
@@ -148,6 +153,8 @@ class MemoryInspectionReport(Value):
     """Of every action whether it is admitted in the mode that was asked about, and why not."""
     capabilities: MemoryCapabilityCatalog | None = None
     """What this runtime can do, and what keeps it from the rest."""
+    projection: MemoryProjectionReport | None = None
+    """With a `query` in the request: what a model would be shown for it, and how that came to be."""
 
 
 class MemoryReplayRequest(ScopedRequest):
@@ -205,6 +212,8 @@ class MemoryRecoverRequest(ScopedRequest):
     """Bring a space back to a state that can be trusted: check its links, rebuild its index, report."""
 
     trigger: Annotated[str, Field(max_length=limits.NAME_CHARS)] = "operator"
+    mode_input: ModeInput | None = None
+    """What the host is doing: with it, the report says what memory may be asked to do meanwhile."""
 
 
 class MemoryCloseRequest(Value):
@@ -222,3 +231,5 @@ class MemoryLifecycleReport(Value):
     indexed_units: int = 0
     checkpoints_written: int = 0
     store_check: StoreCheck | None = None
+    lifecycle: tuple[ActionAdmission, ...] = ()
+    """Of every action whether it is admitted in the mode that was asked about, and why not."""

@@ -9,6 +9,7 @@ from elytron_core.contracts.inspecting import (
     RuntimePhase,
 )
 from elytron_core.errors import StoreError
+from elytron_core.policy import modes
 
 
 async def recover(ctx: OperationContext, request: MemoryRecoverRequest, /) -> MemoryLifecycleReport:
@@ -28,6 +29,7 @@ async def recover(ctx: OperationContext, request: MemoryRecoverRequest, /) -> Me
         indexed_units=units,
         checkpoints_written=await ctx.folds.checkpoint(),
         store_check=found,
+        lifecycle=modes.admissions(request.mode_input) if request.mode_input is not None else (),
     )
 
 

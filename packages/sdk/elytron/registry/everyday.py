@@ -1,6 +1,7 @@
 """The operations that every host uses: write, recall, project, control, look, move, end."""
 
 from elytron import ops
+from elytron.flows.inspection import inspect
 from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat, Role
 from elytron_core.contracts import control, erasures, inspecting, moving, projecting, recalling, writing
 
@@ -11,7 +12,7 @@ EVERYDAY: tuple[AnyOperation, ...] = (
               "Find what answers a query, best first."),
     Operation("project", projecting.MemoryProjectionRequest, projecting.MemoryProjectionReport, ops.project,
               "Build the bounded block that a model may see."),
-    Operation("inspect", inspecting.MemoryInspectionRequest, inspecting.MemoryInspectionReport, ops.inspect,
+    Operation("inspect", inspecting.MemoryInspectionRequest, inspecting.MemoryInspectionReport, inspect,
               "Say what a space holds.", operator_fields=frozenset({"check", "repair"})),
     Operation("replay", inspecting.MemoryReplayRequest, inspecting.MemoryReplayReport, ops.replay,
               "Read a conversation's turns in order."),

@@ -1,0 +1,22 @@
+"""Inspection, and beside it what a model would be shown for a query."""
+
+from elytron import ops
+from elytron.context import OperationContext
+from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.projecting import MemoryProjectionRequest
+from elytron_core.policy import wording
+
+
+async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
+    """Say what the space holds, and with a `query` how its projection comes to be. Raises as `ops.inspect`."""
+    report = await ops.inspect(ctx, request)
+    if wording.is_blank(request.query):
+        return report
+    asked = MemoryProjectionRequest(
+        scope=request.scope,
+        query=request.query,
+        max_chars=request.max_chars,
+        pressure=request.pressure,
+        mode_input=request.mode_input,
+    )
+    return report.model_copy(update={"projection": await ops.project(ctx, asked)})
