@@ -29,6 +29,7 @@ from elytron_core.ports.store import (
     Erasure,
     Idempotency,
     Put,
+    Store,
 )
 from elytron_store.conformance.examples import (
     ADA,
@@ -180,6 +181,26 @@ class TestOpening:
 def wrapped_keys(record: dict[str, Any]) -> list[dict[str, str]]:
     """Return the wrapped keys of a record of the keyring."""
     return record["keys"] if "keys" in record else [record["key"]]
+
+
+async def names_of(inner: Store) -> Document:
+    """Return the keyring's record of names."""
+    (found,) = await inner.get(KEYRING, [NAMES])
+    assert found is not None
+    return found
+
+
+class TestIdentity:
+    async def test_no_key_of_another_store_under_the_same_key_file_opens_here(self) -> None:
+        ours, theirs = MemoryStore(), MemoryStore()
+        for inner in (ours, theirs):
+            await put(await seal(inner), fact(1), b"kept")
+        names, others = [json.loads((await names_of(inner)).body) for inner in (ours, theirs)]
+        assert names["identity"] != others["identity"]
+        forged = json.dumps({**names, "key": others["key"]}).encode()
+        await plant(ours, KEYRING, Document(NAMES, 1, forged))
+        with pytest.raises(KeyMissing):
+            await seal(ours)
 
 
 class TestRotation:

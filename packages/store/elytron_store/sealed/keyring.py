@@ -55,13 +55,15 @@ class Keyring:
         Raises KeyMissing where `keys` do not hold the key-encryption key it was made with; StoreForeign where `inner`
         holds something but no keyring: nothing is sealed anew over what cannot be read.
         """
-        wrapping = Wrapping(keys, ids=ids, clock=clock)
         while True:
             found = await _names_record(inner)
+            # From the system and not from the Ids port: an identity may never repeat, and fixture ids do.
+            identity = found.identity if found is not None else os.urandom(16).hex()
+            wrapping = Wrapping(keys, identity=identity, ids=ids, clock=clock)
             if found is not None:
                 names = await _open_names(wrapping, found)
                 return cls(inner, wrapping=wrapping, clock=clock, names=names)
-            made = NamesRecord(key=await wrapping.fresh(NAMES_OWNER, 1), covers=covers)
+            made = NamesRecord(identity=identity, key=await wrapping.fresh(NAMES_OWNER, 1), covers=covers)
             try:
                 await inner.commit(batch(clock, Put(NAMES, made.to_bytes(), 0)))
             except Conflict:

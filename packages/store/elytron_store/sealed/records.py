@@ -66,8 +66,10 @@ class Covers(StrEnum):
 
 
 class NamesRecord(_Record):
-    """The store-wide key of names, and what is sealed beside them."""
+    """What the store is, its key of names, and what is sealed beside them."""
 
+    identity: str
+    """Random, and bound into every wrapped key, so that no key of another store opens here."""
     key: WrappedKey
     covers: Covers = Covers.SPACES
 

@@ -1,4 +1,4 @@
-"""Data keys on their way to the store and back: wrapped under a key-encryption key, bound to their owner and number."""
+"""Data keys on their way to the store and back: wrapped, and bound to the store, their owner and number."""
 
 from elytron_core.clock import Clock
 from elytron_core.ids import Ids
@@ -10,8 +10,9 @@ from elytron_store.sealed.records import WrappedKey
 class Wrapping:
     """Makes, opens and re-wraps data keys. Secrets come from the `Ids` port, as all secrets do."""
 
-    def __init__(self, keys: KeyProvider, /, *, ids: Ids, clock: Clock) -> None:
+    def __init__(self, keys: KeyProvider, /, *, identity: str, ids: Ids, clock: Clock) -> None:
         self._keys = keys
+        self._identity = identity
         self._ids = ids
         self._clock = clock
 
@@ -32,12 +33,11 @@ class Wrapping:
 
     async def _wrap(self, secret: bytes, *, owner: str, number: int) -> WrappedKey:
         key_id = self._keys.current()
-        wrapped = await self._keys.wrap(secret, key_id=key_id, context=_context(owner, number))
+        wrapped = await self._keys.wrap(secret, key_id=key_id, context=self._context(owner, number))
         return WrappedKey(number=number, key_id=key_id, wrapped=wrapped, created_at=self._clock.now())
 
     async def _unwrap(self, owner: str, key: WrappedKey) -> bytes:
-        return await self._keys.unwrap(key.wrapped, key_id=key.key_id, context=_context(owner, key.number))
+        return await self._keys.unwrap(key.wrapped, key_id=key.key_id, context=self._context(owner, key.number))
 
-
-def _context(owner: str, number: int) -> bytes:
-    return place("data key", owner, str(number))
+    def _context(self, owner: str, number: int) -> bytes:
+        return place("data key", self._identity, owner, str(number))
