@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 
 SAID = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}}
 ZIP = {"Content-Type": "application/zip"}
+WHOLE = "/v1/archive?include_private=true"
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +31,12 @@ async def test_a_space_travels_from_one_member_to_another(
     server: httpx.AsyncClient, keys: Keys, temporary: Path
 ) -> None:
     await server.post("/v1/write", json=SAID, headers=bearer(keys.user))
-    fetched = await server.get("/v1/archive", headers=bearer(keys.user))
+    fetched = await server.get(WHOLE, headers=bearer(keys.user))
     assert (fetched.status_code, fetched.headers["content-type"]) == (200, "application/zip")
     assert fetched.content.startswith(b"PK")
     assert int(fetched.headers["content-length"]) == len(fetched.content)
     known = bearer(keys.user) | {"If-None-Match": fetched.headers["etag"]}
-    assert (await server.get("/v1/archive", headers=known)).status_code == 304
+    assert (await server.get(WHOLE, headers=known)).status_code == 304
 
     sent = await server.put("/v1/archive", content=fetched.content, headers=bearer(keys.stranger) | ZIP)
     assert sent.status_code == 200, sent.text
@@ -55,7 +56,7 @@ async def test_an_archive_of_a_members_brings_no_word_that_the_member_may_not_cl
             Message(role=Role.USER, text="My boiler is key AKIAIOSFODNN7EXAMPLE."),
         ]
     )
-    fetched = (await server.get("/v1/archive", headers=bearer(keys.user))).content
+    fetched = (await server.get(WHOLE, headers=bearer(keys.user))).content
     stranger = bearer(keys.stranger) | ZIP
     restored = await server.put("/v1/archive?mode=full_restore", content=fetched, headers=stranger)
     assert (restored.status_code, restored.json()["code"]) == (403, "permission_refused")
@@ -75,9 +76,26 @@ async def test_an_archive_of_a_members_brings_no_word_that_the_member_may_not_cl
     assert {item.trust for item in (await runtime.list(user_id="carol")).items} == {Trust.VOUCHED}
 
 
+async def test_private_material_is_fetched_only_if_asked_for_by_name(
+    server: httpx.AsyncClient, keys: Keys, runtime: MemoryRuntime
+) -> None:
+    await server.post("/v1/write", json=SAID, headers=bearer(keys.user))
+    await runtime.add_fact("tea", "Ada drinks green tea.", authority=Authority.USER_ASSERTED)
+    for query, texts in (("", {"Ada drinks green tea."}), ("?include_private=false", {"Ada drinks green tea."})):
+        fetched = await server.get(f"/v1/archive{query}", headers=bearer(keys.user))
+        assert fetched.headers["etag"] != (await server.get(WHOLE, headers=bearer(keys.user))).headers["etag"]
+        headers = bearer(keys.stranger) | ZIP
+        assert (await server.put("/v1/archive", content=fetched.content, headers=headers)).status_code == 200
+        assert {item.text for item in (await runtime.list(user_id="bob")).items} == texts
+        bound = bearer(keys.user) | ZIP | {"If-Match": fetched.headers["etag"]}
+        assert (await server.put("/v1/archive", content=fetched.content, headers=bound)).status_code == 200
+    asked = await server.get("/v1/archive?include_private=all", headers=bearer(keys.user))
+    assert asked.status_code == 422
+
+
 async def test_what_is_sent_can_be_bound_to_what_was_seen(server: httpx.AsyncClient, keys: Keys) -> None:
     await server.post("/v1/write", json=SAID, headers=bearer(keys.user))
-    fetched = await server.get("/v1/archive", headers=bearer(keys.user))
+    fetched = await server.get(WHOLE, headers=bearer(keys.user))
     for etag, status in ((fetched.headers["etag"], 200), ("*", 200), ('"other"', 412)):
         headers = bearer(keys.user) | ZIP | {"If-Match": etag}
         assert (await server.put("/v1/archive", content=fetched.content, headers=headers)).status_code == status
@@ -86,7 +104,7 @@ async def test_what_is_sent_can_be_bound_to_what_was_seen(server: httpx.AsyncCli
 
 
 async def test_a_space_that_is_not_there_is_not_found(server: httpx.AsyncClient, keys: Keys) -> None:
-    assert (await server.get("/v1/archive", headers=bearer(keys.user))).status_code == 404
+    assert (await server.get(WHOLE, headers=bearer(keys.user))).status_code == 404
     operator = await server.get("/v1/archive?space=nobody", headers=bearer(keys.operator))
     assert operator.status_code == 404
 

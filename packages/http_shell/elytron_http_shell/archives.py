@@ -21,10 +21,10 @@ from elytron_adapter.principals import PrincipalKind
 from elytron_core import limits
 from elytron_core.contracts.moving import (
     ImportMode,
-    MemoryExportReport,
-    MemoryExportRequest,
     MemoryImportReport,
     MemoryImportRequest,
+    MemorySpaceExportReport,
+    MemorySpaceExportRequest,
 )
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import InvalidInput, LimitExceeded, PreconditionFailed
@@ -44,8 +44,9 @@ def archives(entrance: Entrance, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_
     """Return the surfaces that give out and take in a space's archive, of `archive_bytes` at the most."""
     keeper = _Archives(entrance, archive_bytes)
     fetch = Told(
-        "fetch_archive", "Fetch the space as one archive file.", None, MEDIA_TYPE, ("If-None-Match",), ("space",),
-        answer="The archive; its ETag is the state of the space.",
+        "fetch_archive", "Fetch what of the space may leave it, or all of it, as one archive file.", None, MEDIA_TYPE,
+        ("If-None-Match",), ("space", "include_private"),
+        answer="The archive; its ETag is the state of what it holds.",
     )  # fmt: skip
     send = Told(
         "send_archive", "Read an archive file into the space.", MEDIA_TYPE, MemoryImportReport,
@@ -66,12 +67,14 @@ class _Archives:
         """Write the archive beside, and stream it; it is gone when the answer ended."""
         folder = TemporaryDirectory(prefix="elytron-")
         try:
-            answer = await self._call(request, self._export(request, Path(folder.name)))
+            answer = await self._call(
+                request, _export(request, Path(folder.name), include_private=_include_private(request))
+            )
             if not isinstance(answer, Accepted):
                 folder.cleanup()
                 return rendered(answer)
             report = answer.report
-            assert isinstance(report, MemoryExportReport)
+            assert isinstance(report, MemorySpaceExportReport)
             self._require_bound(report.size_bytes)
             etag = _etag(report)
             if request.headers.get("if-none-match") == etag:
@@ -112,13 +115,13 @@ class _Archives:
         expected = request.headers.get("if-match")
         if expected is None:
             return
-        answer = await self._call(request, self._export(request, folder))
-        known = _etag(answer.report) if isinstance(answer, Accepted) else None
-        if known is None or expected not in {"*", known}:
-            raise PreconditionFailed
-
-    def _export(self, request: Request, folder: Path) -> MemoryExportRequest:
-        return MemoryExportRequest(path=os.fspath(folder / "space.zip"), scope=_scope(request))
+        for include_private in (True, False):
+            answer = await self._call(request, _export(request, folder, include_private=include_private))
+            if not isinstance(answer, Accepted):
+                raise PreconditionFailed
+            if expected in {"*", _etag(answer.report)}:
+                return
+        raise PreconditionFailed
 
     async def _call(self, request: Request, asked: ScopedRequest) -> Answer:
         """Call as the principal, in his space alone, and with an operator's right to the server's own file."""
@@ -126,14 +129,27 @@ class _Archives:
         return await self._entrance.call(
             principal,
             transport=Transport.HTTP,
-            operation="export" if isinstance(asked, MemoryExportRequest) else "import",
+            operation="export_space" if isinstance(asked, MemorySpaceExportRequest) else "import",
             request_id=request_id_of(request.scope),
             payload=asked,
         )
 
 
+def _export(request: Request, folder: Path, *, include_private: bool) -> MemorySpaceExportRequest:
+    path = folder / f"{'whole' if include_private else 'public'}.zip"
+    return MemorySpaceExportRequest(path=os.fspath(path), include_private=include_private, scope=_scope(request))
+
+
+def _include_private(request: Request) -> bool:
+    """Return whether private material was asked for by name. Raises InvalidInput."""
+    asked = request.query_params.get("include_private", "false")
+    if asked not in {"true", "false"}:
+        raise InvalidInput(field="include_private", problem="is neither true nor false")
+    return asked == "true"
+
+
 def _etag(report: Value) -> str:
-    assert isinstance(report, MemoryExportReport)
+    assert isinstance(report, MemorySpaceExportReport)
     return f'"{report.state_fingerprint}"'
 
 
