@@ -27,6 +27,9 @@ from elytron_core.errors import PayloadTooLarge
 pytestmark = pytest.mark.anyio
 
 
+JSON = {"Content-Type": "application/json"}
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[Served]:
     async with served(Wanted()) as running:
@@ -184,7 +187,7 @@ async def test_the_plain_route_answers_one_message(server: Served) -> None:
             assert (keyed.status_code, keyed.json()["code"]) == (422, "invalid_input")
         unknown = await agent.post("s3cret", {})
         assert (unknown.status_code, "s3cret" in unknown.text) == (422, False)
-        large = await agent.http.post("/a2a/message", content=b" " * (limits.HTTP_BODY_BYTES + 1))
+        large = await agent.http.post("/a2a/message", content=b" " * (limits.HTTP_BODY_BYTES + 1), headers=JSON)
         assert large.status_code == 413
 
 
@@ -212,7 +215,7 @@ async def test_what_is_no_message_of_ours_is_invalid_and_not_repeated(server: Se
             answer = await agent.http.post("/a2a", json=body)
             assert answer.json()["error"]["code"] == code
             assert "s3cret" not in answer.text
-        assert (await agent.http.post("/a2a", content=b'{"a": 1, "a": 2}')).status_code == 400
+        assert (await agent.http.post("/a2a", content=b'{"a": 1, "a": 2}', headers=JSON)).status_code == 400
         assert (await agent.http.post("/a2a", json=[1])).json()["error"]["code"] == -32600
         unknown = await agent.http.post("/a2a", json={"jsonrpc": "2.0", "id": 1, "method": "Dance"})
         assert unknown.json()["error"]["code"] == -32601
@@ -314,9 +317,10 @@ async def test_bodies_are_cut_off_at_what_the_profile_takes() -> None:
         async def send(_message: Any) -> None:
             raise AssertionError("nothing is answered")
 
+        headers = [(b"content-type", b"application/json")]
         for app in (served.rpc, served.message):
             with pytest.raises(PayloadTooLarge) as refused:
-                await app({"type": "http", "headers": [], "state": {}}, receive, send)
+                await app({"type": "http", "headers": headers, "state": {}}, receive, send)
             assert refused.value.details()["limit"] == bound
 
 

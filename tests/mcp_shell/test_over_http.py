@@ -94,5 +94,5 @@ async def test_without_a_key_or_from_a_foreign_page_nothing_is_answered() -> Non
             assert answer.json()["code"] == code
             assert "s3cret" not in answer.text
         assert (await client.post("/mcp", content=b"{}", headers=key)).status_code == 415
-        described = (await client.get("/openapi/all.json")).json()["paths"]
+        described = (await client.get("/openapi/all.json", headers=key)).json()["paths"]
         assert {"/mcp", "/a2a", "/a2a/message", "/.well-known/agent-card.json"} <= set(described)
