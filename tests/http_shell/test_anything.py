@@ -15,7 +15,7 @@ import elytron
 from elytron.registry import OPERATIONS
 from elytron.registry.everyday import EVERYDAY
 from elytron_adapter.access import AccessAddRequest, AccessKeys
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.principals import Development, PrincipalKind
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_http_shell import create_app
@@ -31,9 +31,11 @@ _QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_to
 
 
 async def description() -> dict[str, Any]:
-    async with elytron.open("memory:") as memory, client_of(memory) as client:
-        found: dict[str, Any] = (await client.get("/openapi.json")).json()
-        return found
+    async with elytron.open("memory:") as memory:
+        transport = httpx.ASGITransport(create_app(memory, authenticator=Development()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            found: dict[str, Any] = (await client.get("/openapi/all.json")).json()
+    return found
 
 
 def client_of(memory: elytron.MemoryRuntime) -> httpx.AsyncClient:

@@ -148,7 +148,7 @@ class TestLogs:
             await server.post("/v1/recall?secret=s3cret", json={"query": "s3cret"}, headers=headers)
         (record,) = [found for found in caplog.records if found.name == "elytron.access"]
         told: dict[str, Any] = vars(record)
-        assert (told["request_id"], told["route"], told["method"], told["status"]) == ("r1", "/v1/recall", "POST", 200)
+        assert (told["request_id"], told["route"], told["method"], told["status"]) == ("r1", "/v1/recall", "POST", 422)
         assert (told["trace_id"], told["parent_id"]) == (TRACE, "b7ad6b7169203331")
         assert told["principal"] == keys.user.split("_")[2]
         assert "s3cret" not in json.dumps({name: str(value) for name, value in told.items()})

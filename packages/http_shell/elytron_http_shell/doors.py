@@ -138,6 +138,8 @@ class Door:
             case Access.MEMBER | Access.OPERATOR:
                 try:
                     scope["state"]["principal"] = await self._admitted(scope)
+                    if scope["type"] == "http" and scope["query_string"]:
+                        self._require_known(QueryParams(scope["query_string"]))
                 except ElytronError as error:
                     await turn_away(rejection(error, request_id=request_id_of(scope)), scope, receive, send)
                     return
@@ -178,8 +180,6 @@ class Door:
             raise
         if self.access is Access.OPERATOR and principal.kind not in _OPERATORS:
             raise PermissionRefused("this is an operator's: use an operator's key")
-        if scope["type"] == "http" and scope["query_string"]:
-            self._require_known(QueryParams(scope["query_string"]))
         return principal
 
     def _require_known(self, query: QueryParams) -> None:
