@@ -349,7 +349,7 @@ async def test_a_parameter_that_means_nothing_is_refused(client: httpx.AsyncClie
     for method, path in (
         ("POST", "/v1/recall?limit=s3cret"),
         ("GET", "/agent-tool-registries?spcae=ada"),
-        ("GET", "/v1/archive?include_private=1"),
+        ("GET", "/v1/archive?private=1"),
     ):
         answer = await client.request(method, path, json={"query": "x"})
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
