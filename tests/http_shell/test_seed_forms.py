@@ -46,6 +46,8 @@ async def test_a_write_is_known_by_its_fields(server: httpx.AsyncClient, keys: K
         told = await posted(server, "/memory/write", body, key=keys.user)
         assert [decision["plane"] for decision in told["decisions"]] == [plane]
     wrongs: tuple[Any, ...] = ([], {"writes": "s3cret"}, {"writes": [], "extraction": {}}, {"extraction": 1})
+    detail = await posted(server, "/v1/get_runtime_skill", {"name": "runtime_skill__brew"}, key=keys.user)
+    assert detail["source_chat_id"] == "kitchen"
     for wrong in wrongs:
         refused = await server.post("/memory/write", json=wrong, headers=bearer(keys.user))
         assert (refused.status_code, refused.json()["seed_key"]) == (422, "operation_mismatch")

@@ -92,6 +92,8 @@ class RuntimeSkillDetailReport(Value):
     skill: RuntimeSkillSummary
     procedure: str
     citations: tuple[str, ...]
+    source_chat_id: str | None = None
+    """The chat that it was learned in, as its writer said."""
     lineage: tuple[procedural.LineageNode, ...]
     strategy_diffs: tuple[procedural.StrategyDiff, ...]
     last_outcome_at: Instant | None = None

@@ -78,6 +78,7 @@ async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRe
         skill=summary_of(skill, ctx.clock.now()),
         procedure=skill.procedure,
         citations=skill.citations,
+        source_chat_id=skill.source_chat_id,
         lineage=skill_quality.lineage(skill, digest=shelf.digest(skill)),
         strategy_diffs=skill.diffs,
         last_outcome_at=skill.last_outcome_at,
