@@ -10,9 +10,9 @@ from tests.gateway import draining
 from tests.gateway.everos import EverOs
 
 import elytron
-from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Unreachable
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.catching_up import CatchingUp
 from elytron_gateway.everos import EverOsUpstream, Patience
@@ -105,8 +105,8 @@ async def test_what_is_refused_for_good_holds_nothing_up_and_is_told_again_when_
 async def test_of_many_messages_only_those_that_were_not_told_wait(
     gateway: Gateway, ada: dict[str, str], server: EverOs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "GATEWAY_TELL_MESSAGES", 2)
-    monkeypatch.setattr(limits, "GATEWAY_TELL_BYTES", 12)
+    monkeypatch.setattr(gateway_limits, "TELL_MESSAGES", 2)
+    monkeypatch.setattr(gateway_limits, "TELL_BYTES", 12)
     server.refusing, server.answering = DOWN, 1
     assert (await gateway.add(add(ada, "one", "two", "three", "a long message", "five"))).status == "queued"
     assert told(server) == ["one", "two"]

@@ -9,13 +9,13 @@ import pytest
 from tests.gateway.everos import EverOs
 
 import elytron
-from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, GatewayRefused, LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import COUNTS, Counts
 from elytron_core.planes.space import KEY
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Ref
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.everos import EverOsUpstream
 from elytron_gateway.messages import Upload
@@ -102,9 +102,9 @@ async def test_a_quota_holds_for_all_that_is_added_at_once(memory: elytron.Memor
 async def test_the_bounds_of_a_space_hold_without_going_through_it(
     gateway: Gateway, ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "GATEWAY_RESOURCES", 1)
-    monkeypatch.setattr(limits, "GATEWAY_EDITS", 1)
-    monkeypatch.setattr(limits, "GATEWAY_SPACES", 1)
+    monkeypatch.setattr(gateway_limits, "RESOURCES", 1)
+    monkeypatch.setattr(gateway_limits, "EDITS", 1)
+    monkeypatch.setattr(gateway_limits, "SPACES", 1)
     made = await gateway.upload(wire.Placed(**ada), given("one"))
     with pytest.raises(LimitExceeded, match="resources of a space"):
         await gateway.upload(wire.Placed(**ada), given("two"))

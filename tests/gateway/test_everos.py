@@ -9,11 +9,11 @@ import pytest
 from tests.gateway.everos import EverOs
 
 import elytron
-from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erasure
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.everos import EverOsUpstream, Patience
 from elytron_gateway.messages import Upload
@@ -297,7 +297,7 @@ async def test_one_that_is_not_there_is_unhealthy_and_wrong_addresses_are_refuse
 async def test_one_that_does_not_say_how_it_is_is_not_waited_for(
     clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "GATEWAY_HEALTH_S", 0.01)
+    monkeypatch.setattr(gateway_limits, "HEALTH_S", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         upstream = EverOsUpstream(f"http://127.0.0.1:{silent.getsockname()[1]}", clock=clock)
         with anyio.fail_after(100):

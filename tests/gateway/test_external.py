@@ -16,8 +16,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 import elytron
-from elytron_core import limits
 from elytron_core.errors import InvalidInput, NotFound, PayloadTooLarge, PermissionRefused, Unreachable
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway.external import Allowed, read
 from elytron_gateway.service import Gateway, GatewayOptions
 from elytron_gateway.wire import AddRequest, SearchRequest, UserRequest
@@ -163,6 +163,6 @@ async def test_a_message_may_name_a_file_in_a_folder_that_is_shared_and_in_no_ot
     for name in ("secret.html", "shared/../secret.html"):
         with pytest.raises(PermissionRefused):
             await shared.add(naming(name))
-    monkeypatch.setattr(limits, "RESOURCE_BYTES", 60)
+    monkeypatch.setattr(gateway_limits, "RESOURCE_BYTES", 60)
     with pytest.raises(PayloadTooLarge):
         await shared.add(naming("shared/terms.html", "shared/terms.html"))

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from elytron_core import limits
 from elytron_core.errors import StoreBusy, StoreClosed, StoreFailed
 from elytron_core.ports.store import Batch, Committed, Put
+from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import batch, fact
 from elytron_store.grouping import GroupCommitter, Outcome, Work
 
@@ -71,7 +71,7 @@ async def test_callers_that_go_on_together_stay_one_group() -> None:
 async def test_what_is_worth_a_flush_does_not_wait_for_those_who_were_told(
     waiting: int, order: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "STORE_GROUP_PUTS", 2)
+    monkeypatch.setattr(store_limits, "GROUP_PUTS", 2)
     given: list[Work] = []
     seen: list[str] = []
 
@@ -100,7 +100,7 @@ async def test_what_is_worth_a_flush_does_not_wait_for_those_who_were_told(
 
 
 async def test_more_than_may_wait_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "STORE_QUEUE_BATCHES", 3)
+    monkeypatch.setattr(store_limits, "QUEUE_BATCHES", 3)
     engine = Engine()
     committer = engine.committer()
     assert await asyncio.gather(*some(8, committer)) == [Committed(1, 1)] * 8

@@ -24,6 +24,7 @@ from elytron_core.errors import (
     StoreUnavailable,
 )
 from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Store
+from elytron_store import limits as store_limits
 from elytron_store.conformance import Reopen, ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import (
     ADA,
@@ -109,7 +110,7 @@ async def test_a_group_is_bounded(tmp_path: Path) -> None:
     before = seen.commits
     body = bytes(limits.DOCUMENT_BYTES)
     await asyncio.gather(*(put(store, fact(number), body) for number in range(3)))
-    await asyncio.gather(*(put(store, fact(number)) for number in range(3, 4 + limits.STORE_GROUP_BATCHES)))
+    await asyncio.gather(*(put(store, fact(number)) for number in range(3, 4 + store_limits.GROUP_BATCHES)))
     assert seen.commits - before == 4
     await store.close()
 
@@ -167,7 +168,7 @@ async def test_a_value_that_cannot_be_stored_takes_no_neighbour_down(store: Sqli
 async def test_more_callers_than_the_queue_holds_are_all_served(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(limits, "STORE_QUEUE_BATCHES", 8)
+    monkeypatch.setattr(store_limits, "QUEUE_BATCHES", 8)
     small = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
     told = await asyncio.gather(*(put(small, fact(number)) for number in range(50)))
     assert [committed.first for committed in told] == list(range(1, 51))
@@ -291,7 +292,7 @@ async def test_a_forked_child_is_told_to_open_its_own(store: SqliteStore, monkey
 
 @pytest.mark.parametrize("every", [1, 100], ids=["now and then", "when the store is closed"])
 async def test_expired_answers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
-    monkeypatch.setattr(limits, "STORE_FORGET_EVERY", every)
+    monkeypatch.setattr(store_limits, "FORGET_EVERY", every)
     clock = FrozenClock(AT)
     store = await SqliteStore.open(tmp_path / "m.db", clock=clock)
     await store.commit(batch(Put(fact(1), b"", 0), idempotency=Idempotency(key="old", digest="", answer=b"")))

@@ -14,6 +14,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, NotFound, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erasure
+from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import ADA, AT, blob, source, write_blob
 from elytron_store.durability import Durability
 from elytron_store.sqlite import SqliteStore
@@ -66,7 +67,7 @@ async def test_a_blob_is_read_without_those_of_other_spaces(tmp_path: Path) -> N
     await store.close()
 
 
-@pytest.mark.parametrize("vacuum_bytes", [0, limits.STORE_VACUUM_BYTES])
+@pytest.mark.parametrize("vacuum_bytes", [0, store_limits.VACUUM_BYTES])
 async def test_a_blob_of_a_store_from_before_outlives_the_erasure_of_another_space(
     tmp_path: Path, vacuum_bytes: int
 ) -> None:
@@ -118,7 +119,7 @@ async def test_an_abandoned_upload_is_swept_at_a_later_opening(tmp_path: Path) -
     look(tmp_path / "m.db", "INSERT INTO uploads VALUES ('ada', 7, 'ab', ?) RETURNING 1", clock.now())
     look(tmp_path / "m.db", "INSERT INTO chunks VALUES ('ada', 7, 0, x'', x'', x'') RETURNING 1")
     await store.close()
-    for waited, left in ((limits.STORE_UPLOAD_KEEP_MS, 1), (1, 0)):
+    for waited, left in ((store_limits.UPLOAD_KEEP_MS, 1), (1, 0)):
         clock.advance(waited)
         again = await SqliteStore.open(tmp_path / "m.db", clock=clock)
         assert await blob(again, "aa") == b"kept"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, JournalEntry, Put, Ref
+from elytron_store import limits as store_limits
 from elytron_store.sqlite import SqliteStore, memo, reading
 from elytron_store.sqlite.driver import Raw
 from elytron_store.sqlite.reading import get
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no read be too slow for the loop, however busy the machine is."""
-    monkeypatch.setattr(limits, "STORE_MEMO_HELD_S", 600.0)
+    monkeypatch.setattr(store_limits, "MEMO_HELD_S", 600.0)
 
 
 SPACE = SpaceId("ada")
@@ -62,8 +62,8 @@ async def test_what_is_erased_is_forgotten(tmp_path: Path) -> None:
 
 
 async def test_it_remembers_small_documents_within_its_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "STORE_MEMO_DOCUMENTS", 2)
-    monkeypatch.setattr(limits, "STORE_MEMO_LOOKS", 1)
+    monkeypatch.setattr(store_limits, "MEMO_DOCUMENTS", 2)
+    monkeypatch.setattr(store_limits, "MEMO_LOOKS", 1)
     store = await opened(tmp_path)
     refs = [Ref("turns", f"{place:02x}") for place in range(4)]
     for ref in refs:
@@ -133,7 +133,7 @@ async def test_small_reads_need_no_thread_whoever_has_committed_since(
 async def test_what_others_stand_in_the_way_of_and_what_is_large_is_read_by_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "STORE_MEMO_AT_ONCE", 2)
+    monkeypatch.setattr(store_limits, "MEMO_AT_ONCE", 2)
     store = await opened(tmp_path)
     refs = [Ref("tools", f"{place:02x}") for place in range(3)]
     for ref in refs:
@@ -171,7 +171,7 @@ async def test_what_takes_too_long_is_broken_off_and_behind_a_disk_threads_read_
     for ref in refs:
         await others.commit(batch(b"x", 0, ref))
     monkeypatch.setattr(memo, "_disk_waits", lambda: next(waits))
-    monkeypatch.setattr(limits, "STORE_MEMO_HELD_S", 0.0)
+    monkeypatch.setattr(store_limits, "MEMO_HELD_S", 0.0)
     counted = Hops(mine, monkeypatch)
     for ref in refs:
         assert await mine.get(SPACE, (ref,)) == [Document(ref, 1, b"x")]
@@ -236,7 +236,7 @@ async def test_what_a_commit_did_not_touch_is_not_read_again(tmp_path: Path, mon
 async def test_what_was_being_read_while_it_was_written_is_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "STORE_MEMO_AT_ONCE", 0)
+    monkeypatch.setattr(store_limits, "MEMO_AT_ONCE", 0)
     store = await opened(tmp_path)
     await store.commit(batch(b"0", 0))
     await look(store)

@@ -10,8 +10,8 @@ from elytron.runtime import MemoryRuntime
 from elytron.worker import Worker
 from elytron_adapter.principals import Authenticator
 from elytron_cli.protocols import a2a_surfaces, allows, mcp_surfaces, require_entry, speaks_a2a, speaks_mcp
-from elytron_core import limits
 from elytron_core.errors import InvalidInput
+from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
         options = GatewayOptions(
             secret=wanted.secret.encode() if wanted.secret is not None else None,
             allowed=Allowed(wanted.hosts, wanted.folders),
-            resource_bytes=wanted.upload_bytes or limits.RESOURCE_BYTES,
+            resource_bytes=wanted.upload_bytes or gateway_limits.RESOURCE_BYTES,
             resource_types=_types(wanted.types),
             quota=Quota(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
         )

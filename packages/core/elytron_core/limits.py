@@ -104,45 +104,12 @@ BLOB_BYTES = 4 * 1024 * 1024 * 1024
 BLOB_CHUNK_BYTES = 256 * 1024
 SCAN_MAX = 2_000
 JOURNAL_MAX = 10_000
-STORE_BUSY_WAIT_S = 30.0
-STORE_GROUP_BATCHES = 256
-"""How many waiting batches one transaction takes."""
-STORE_GROUP_BYTES = 16 * 1024 * 1024
-STORE_GROUP_PUTS = 256
-"""From so many documents on a group is not kept waiting for more."""
-STORE_QUEUE_BATCHES = 8_192
-"""How many batches may wait for the writer; more callers wait for room."""
-STORE_FORGET_EVERY = 10_000
-"""After so many commits with an idempotency key the expired records are looked for."""
-STORE_MEMO_LOOKS = 1_024
-STORE_MEMO_DOCUMENTS = 2_048
-STORE_MEMO_DOCUMENT_BYTES = 8_192
-STORE_MEMO_SCANNED = 8
-"""What an SQLite handle remembers of its last reads: looks and scans, documents, the largest of these, and how many of
-them a scan may hold."""
-STORE_MEMO_AT_ONCE = 64
-"""So many rows that lie in memory are read without waiting for a thread."""
-STORE_MEMO_HELD_S = 0.002
-STORE_MEMO_HELD_SHARE = 0.01
-"""So long, and while a row is read, documents that may lie on a disk hold the event loop before a thread reads them;
-once a disk was waited for so long, no more than this share of the time."""
-STORE_WAL_BYTES = 64 * 1024 * 1024
-STORE_CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""How much a WAL keeps when it is begun anew, and from what size on commits move it into the database file."""
-STORE_VACUUM_BYTES = 256 * 1024 * 1024
-"""Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""
-STORE_UPLOAD_KEEP_MS = 24 * 3600 * 1000
-"""How long an unfinished blob may stay staged before it counts as abandoned."""
 IDEMPOTENCY_KEEP_MS = 7 * 24 * 3600 * 1000
 PROBLEMS_MAX = 1_000
 
 # Sealing
 SEAL_BYTES = 64
 """What sealing may add to a document's body."""
-SEALS_PER_KEY = 2**28
-"""Messages under one derived key: far below the 2^32 up to which random nonces are safe."""
-SEALED_SPACES_OPEN = 4_096
-"""Spaces whose keys a handle holds in memory."""
 
 # Reading from outside
 JSON_BYTES = 16 * 1024 * 1024
@@ -170,45 +137,6 @@ ERASURES_LINES = 1_000_000
 ERASURES_LINE_BYTES = 4_096
 HTTP_STORE_BODY_BYTES = 64 * 1024 * 1024
 """A batch of documents that a runtime elsewhere sends to the store that it keeps its memory in."""
-
-# Gateway
-GATEWAY_ID_CHARS = 128
-"""A user's, app's or project's id."""
-GATEWAY_SESSION_CHARS = 180
-GATEWAY_MESSAGES = 500
-GATEWAY_ITEMS = 100
-"""Content items of one message."""
-GATEWAY_TOP_K = 100
-GATEWAY_TOP_K_DEFAULT = 8
-GATEWAY_EDITS = 10_000
-"""Overrides and tombstones of one space."""
-GATEWAY_RESOURCES = 10_000
-"""Resources of one space."""
-RESOURCE_BYTES = 50 * 1024 * 1024
-RESOURCE_TEXT_CHARS = 20_000_000
-RESOURCE_CHUNK_CHARS = 1_200
-RESOURCE_CHUNKS = 20_000
-EXTRACTIONS, EXTRACTION_CPU_S, EXTRACTION_WAIT_S = 2, 30, 60.0
-EXTRACTION_MEMORY_BYTES = 1024 * 1024 * 1024
-GATEWAY_SPACES = 1_000
-"""Apps and projects of one user."""
-GATEWAY_TELL_MESSAGES = 500
-"""Messages that an upstream is told at once."""
-GATEWAY_TELL_BYTES = 1024 * 1024
-"""Bytes of text of them; one message alone may have more."""
-GATEWAY_TELL_S = 150.0
-"""How long telling an upstream one addition that waits may take; it is held by one teller for longer."""
-GATEWAY_HOLD_MS = 180_000
-GATEWAY_CATCH_UP_S = 30.0
-"""Between two looks for what an upstream was not told yet."""
-GATEWAY_TIMEOUT_S = 120.0
-GATEWAY_TIMEOUT_MAX_S = 3_600.0
-GATEWAY_RUN_TIMEOUT_S = 10.0
-"""So long a host's run waits for a gateway at most, where it says nothing else."""
-GATEWAY_REFERENCE_CHARS = 4_000
-"""Of each memory that is shown to a model before a run."""
-GATEWAY_HEALTH_S = 3.0
-"""How long an upstream may take to say that it is well."""
 
 # Models and maintenance
 MODEL_CALLS_PER_DAY = 2_000

@@ -18,6 +18,7 @@ from elytron_core.errors import Conflict, GatewayRefused, NotFound, Unreachable
 from elytron_core.planes.gateway import BACKLOG, BEHIND, Behind, Counts, MessageItem, Waiting, WaitingMessage
 from elytron_core.ports.store import Ref
 from elytron_gateway import blobs
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway.counting import Counting, Planned
 from elytron_gateway.names import Owner
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
@@ -152,7 +153,7 @@ class Backlog:
             for one in value.messages
         ]
         try:
-            async with asyncio.timeout(limits.GATEWAY_TELL_S):
+            async with asyncio.timeout(gateway_limits.TELL_S):
                 await self._upstream.add(owner, value.session_id, messages)
         except TimeoutError:
             raise Unreachable("the upstream takes too long to take an addition") from None
@@ -215,7 +216,7 @@ class Backlog:
         now = self._ctx.clock.now()
         if kept is None or (kept.value.holder and kept.value.held_until > now):
             return None
-        return await self._put(kept, holder=self._ctx.ids.new(), until=Instant(now + limits.GATEWAY_HOLD_MS))
+        return await self._put(kept, holder=self._ctx.ids.new(), until=Instant(now + gateway_limits.HOLD_MS))
 
     async def _still_held(self, owner: Owner, holder: str) -> bool:
         """Tell whether the mark is still held, for long enough to tell one addition; hold it longer if it is not."""
@@ -223,9 +224,9 @@ class Backlog:
         if kept is None or kept.value.holder != holder:
             return False
         now = self._ctx.clock.now()
-        if kept.value.held_until - now > limits.GATEWAY_TELL_S * 1_000:
+        if kept.value.held_until - now > gateway_limits.TELL_S * 1_000:
             return True
-        return await self._put(kept, holder=holder, until=Instant(now + limits.GATEWAY_HOLD_MS)) is not None
+        return await self._put(kept, holder=holder, until=Instant(now + gateway_limits.HOLD_MS)) is not None
 
     async def _put(self, kept: Kept[Behind], *, holder: str, until: Instant) -> Kept[Behind] | None:
         behind = kept.value.model_copy(update={"holder": holder, "held_until": until})
@@ -261,7 +262,7 @@ def _parts(told: Sequence[Told], /) -> Iterator[list[Told]]:
     size = 0
     for one in told:
         length = len(one.message.text.encode()) + sum(len(item.data) for item in one.items)
-        if part and (len(part) == limits.GATEWAY_TELL_MESSAGES or size + length > limits.GATEWAY_TELL_BYTES):
+        if part and (len(part) == gateway_limits.TELL_MESSAGES or size + length > gateway_limits.TELL_BYTES):
             yield part
             part, size = [], 0
         part.append(one)

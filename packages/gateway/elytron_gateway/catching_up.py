@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 from elytron.background import Background
-from elytron_core import limits
 from elytron_core.errors import ElytronError
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway.service import Gateway
 
 logger = logging.getLogger(__name__)
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 class CatchingUp:
     """One task that looks again and again whether something waits, from `start` to `stop`."""
 
-    def __init__(self, gateway: Gateway, /, *, pause_s: float = limits.GATEWAY_CATCH_UP_S) -> None:
+    def __init__(self, gateway: Gateway, /, *, pause_s: float = gateway_limits.CATCH_UP_S) -> None:
         self._gateway = gateway
         self._pause_s = pause_s
         self._background = Background(self._work, name="elytron-gateway-catching-up")

@@ -1,10 +1,10 @@
 """Overrides and tombstones: what stands over a memory that itself stays as it was."""
 
 from elytron.context import OperationContext
-from elytron_core import limits
 from elytron_core.errors import Conflict, LimitExceeded, NotFound
 from elytron_core.planes.gateway import EDITS, Counts, Edit, EditKind
 from elytron_core.planes.transcript import Message
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
 from elytron_gateway.counting import Counting, Planned
 from elytron_gateway.names import Owner
@@ -126,8 +126,8 @@ class Edits:
             before = await self._kept(owner, edit.memory_id)
             if before is not None:
                 return Planned(before.value, counts, (self._shelf.put(key, edit, expects=before.revision),))
-            if counts.edits >= limits.GATEWAY_EDITS:
-                raise LimitExceeded(what="overrides and tombstones of a space", limit=limits.GATEWAY_EDITS)
+            if counts.edits >= gateway_limits.EDITS:
+                raise LimitExceeded(what="overrides and tombstones of a space", limit=gateway_limits.EDITS)
             more = counts.model_copy(update={"edits": counts.edits + 1})
             return Planned(None, more, (self._shelf.put(key, edit, expects=0),))
 

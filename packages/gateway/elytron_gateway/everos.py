@@ -16,6 +16,7 @@ from elytron_core import canonical, limits
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable, Unsupported
 from elytron_core.planes.transcript import Role
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway.names import Owner
 from elytron_gateway.upstream import Added, Flushed, Found, Item, Told, Where
 
@@ -56,7 +57,7 @@ class EverOsUpstream:
         *,
         clock: Clock,
         patience: Patience | None = None,
-        timeout_s: float = limits.GATEWAY_TIMEOUT_S,
+        timeout_s: float = gateway_limits.TIMEOUT_S,
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
@@ -102,7 +103,7 @@ class EverOsUpstream:
             "app_id": owner.app,
             "project_id": owner.project,
             "query": query,
-            "top_k": min(limit, limits.GATEWAY_TOP_K),
+            "top_k": min(limit, gateway_limits.TOP_K),
         }
         if where.session is not None:
             asked["filters"] = {"session_id": _there(owner, where.session)}
@@ -128,7 +129,7 @@ class EverOsUpstream:
         if self._clock.now() < self._paused_until:
             return False
         try:
-            return (await self._client.get("/health", timeout=limits.GATEWAY_HEALTH_S)).status_code == OK
+            return (await self._client.get("/health", timeout=gateway_limits.HEALTH_S)).status_code == OK
         except httpx.HTTPError:
             return False
 

@@ -14,6 +14,7 @@ from elytron_core.errors import Conflict, InvalidInput, PayloadTooLarge, Unsuppo
 from elytron_core.planes.gateway import ATTACHMENTS, Attachment, MessageItem
 from elytron_core.planes.transcript import Message, Role
 from elytron_gateway import blobs
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway.external import Allowed, read
 from elytron_gateway.extraction import Extraction, Unreadable, media_type
 from elytron_gateway.names import Owner
@@ -80,7 +81,7 @@ async def parse(
     `file:` address where the server reads no folder; PermissionRefused for one in none of its folders, and
     PayloadTooLarge where such files are too much together.
     """
-    reach = _Reach(uploads, allowed, extraction, limits.RESOURCE_BYTES)
+    reach = _Reach(uploads, allowed, extraction, gateway_limits.RESOURCE_BYTES)
     parsed = [await _parse(number, message, reach) for number, message in enumerate(messages)]
     named = {file.item.upload_id for one in parsed for file in one.files}
     unnamed = uploads.keys() - named
@@ -215,8 +216,8 @@ async def _file(item: ContentItem, reach: _Reach, *, field: str) -> File:
             raise InvalidInput(field=f"{field}.upload_id", problem="names no file that came with the request")
         return File(item, upload.data, upload.mime, upload.name)
     if item.base64 is not None:
-        if len(item.base64) > limits.RESOURCE_BYTES * 4 // 3 + 4:
-            raise PayloadTooLarge(limit=limits.RESOURCE_BYTES, what=f"{field}.base64", way_out="split the file")
+        if len(item.base64) > gateway_limits.RESOURCE_BYTES * 4 // 3 + 4:
+            raise PayloadTooLarge(limit=gateway_limits.RESOURCE_BYTES, what=f"{field}.base64", way_out="split the file")
         try:
             return File(item, base64.b64decode(item.base64, validate=True))
         except (binascii.Error, ValueError):

@@ -7,17 +7,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Name
 from elytron_core.text.names import require_name
+from elytron_gateway import limits as gateway_limits
 
 ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$"
 """Letters, digits and `_.@-`, not beginning with a dot; so none can look like a path or hold a separator."""
-Id = Annotated[str, Field(min_length=1, max_length=limits.GATEWAY_ID_CHARS, pattern=ID_PATTERN)]
-SessionId = Annotated[Name, Field(min_length=3, max_length=limits.GATEWAY_SESSION_CHARS)]
-ConversationId = Annotated[Name, Field(max_length=limits.GATEWAY_SESSION_CHARS - len("chat:"))]
+Id = Annotated[str, Field(min_length=1, max_length=gateway_limits.ID_CHARS, pattern=ID_PATTERN)]
+SessionId = Annotated[Name, Field(min_length=3, max_length=gateway_limits.SESSION_CHARS)]
+ConversationId = Annotated[Name, Field(max_length=gateway_limits.SESSION_CHARS - len("chat:"))]
 """What stands behind `chat:` in a session's id: one bound and form, whether it is written to or searched."""
 DEFAULT = "default"
 FOREIGN = "this session is not owned by the user"
@@ -107,7 +107,7 @@ def parse(session_id: str, /) -> SessionName:
 
 def _is_conversation(name: str) -> bool:
     try:
-        require_name(name, field="session_id", limit=limits.GATEWAY_SESSION_CHARS - len("chat:"))
+        require_name(name, field="session_id", limit=gateway_limits.SESSION_CHARS - len("chat:"))
     except (InvalidInput, LimitExceeded):
         return False
     return True
@@ -126,7 +126,7 @@ def owned(session_id: str, owner: Owner, /) -> SessionName:
 
 def require_user_id(user_id: str, /) -> str:
     """Return `user_id`. Raises InvalidInput where it is not an id."""
-    if not _ID.fullmatch(user_id) or len(user_id) > limits.GATEWAY_ID_CHARS:
-        problem = f"is not 1 to {limits.GATEWAY_ID_CHARS} letters, digits and _.@-, beginning with none of .@"
+    if not _ID.fullmatch(user_id) or len(user_id) > gateway_limits.ID_CHARS:
+        problem = f"is not 1 to {gateway_limits.ID_CHARS} letters, digits and _.@-, beginning with none of .@"
         raise InvalidInput(field="user_id", problem=problem)
     return user_id

@@ -20,6 +20,7 @@ from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_core.planes.gateway import RESOURCES, TWINS, Counts, Resource, ResourceStatus, Twin
 from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import blobs, names
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway.counting import Counting, Planned, Room
 from elytron_gateway.editing import RESOURCE_TAG, Edits
 from elytron_gateway.extraction import ALLOWED, Chunk, Extraction, Unreadable, media_type
@@ -55,7 +56,7 @@ class Resources:
         *,
         counting: Counting,
         extraction: Extraction,
-        max_bytes: int = limits.RESOURCE_BYTES,
+        max_bytes: int = gateway_limits.RESOURCE_BYTES,
         types: frozenset[str] = ALLOWED,
     ) -> None:
         self._ctx = ctx
@@ -142,8 +143,8 @@ class Resources:
             kept = await self._kept(owner, twin.value.resource_id) if twin is not None else None
             if kept is not None:
                 return Planned(kept, counts)
-            if counts.resources >= limits.GATEWAY_RESOURCES:
-                raise LimitExceeded(what="resources of a space", limit=limits.GATEWAY_RESOURCES)
+            if counts.resources >= gateway_limits.RESOURCES:
+                raise LimitExceeded(what="resources of a space", limit=gateway_limits.RESOURCES)
             size = counts.resource_bytes + made.value.size
             more = counts.model_copy(update={"resources": counts.resources + 1, "resource_bytes": size})
             await room(more)

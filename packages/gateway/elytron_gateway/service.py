@@ -9,13 +9,13 @@ from typing import Self
 
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.access import AccessKeys
-from elytron_core import limits
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import Attachment, Edit, Quantity, Resource, User
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway import messages, names, wire
 from elytron_gateway.backlog import Backlog
 from elytron_gateway.counting import Counting
@@ -57,7 +57,7 @@ class GatewayOptions:
     secret: bytes | None = None
     allowed: Allowed = field(default_factory=Allowed)
     quota: Quota = field(default_factory=Quota)
-    resource_bytes: int = limits.RESOURCE_BYTES
+    resource_bytes: int = gateway_limits.RESOURCE_BYTES
     resource_types: frozenset[str] = ALLOWED
     """The media types of files that are taken in."""
 

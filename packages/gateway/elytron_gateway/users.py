@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from elytron.context import OperationContext
 from elytron.racing import Race
 from elytron_adapter.principals import Principal, PrincipalKind
-from elytron_core import canonical, limits
+from elytron_core import canonical
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
 from elytron_core.ports.store import Delete, Erasure, Put, Ref
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway.names import require_user_id
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
 
@@ -100,8 +101,8 @@ class Users:
         """
         if space in user.spaces:
             return
-        if len(user.spaces) >= limits.GATEWAY_SPACES:
-            raise LimitExceeded(what="apps and projects of a user", limit=limits.GATEWAY_SPACES)
+        if len(user.spaces) >= gateway_limits.SPACES:
+            raise LimitExceeded(what="apps and projects of a user", limit=gateway_limits.SPACES)
         await self._change(user.user_id, lambda user: {"spaces": tuple(sorted({*user.spaces, space}))})
 
     async def find(self, user_id: str, /) -> User:

@@ -8,6 +8,7 @@ from elytron_core import limits
 from elytron_core.model import Request, Value
 from elytron_core.planes.gateway import EditKind, ResourceStatus
 from elytron_core.scope import Name
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway.names import DEFAULT, ConversationId, Id, SessionId
 
 Text = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
@@ -75,7 +76,7 @@ class ContentItem(Value):
         return self
 
 
-Items = Annotated[tuple[ContentItem, ...], Field(min_length=1, max_length=limits.GATEWAY_ITEMS)]
+Items = Annotated[tuple[ContentItem, ...], Field(min_length=1, max_length=gateway_limits.ITEMS)]
 
 
 def _form(content: object) -> Literal["text", "items"]:
@@ -91,7 +92,7 @@ class WireMessage(Value):
     role: Literal["user", "assistant", "tool"]
     timestamp: Annotated[int, Field(gt=0, le=limits.LATEST_MS)]
     content: Annotated[Annotated[Text, Tag("text")] | Annotated[Items, Tag("items")], Discriminator(_form)]
-    tool_calls: Annotated[tuple[ToolCall, ...], Field(max_length=limits.GATEWAY_ITEMS)] | None = None
+    tool_calls: Annotated[tuple[ToolCall, ...], Field(max_length=gateway_limits.ITEMS)] | None = None
     tool_call_id: Short | None = None
 
     @model_validator(mode="after")
@@ -101,7 +102,7 @@ class WireMessage(Value):
         return self
 
 
-Messages = Annotated[tuple[WireMessage, ...], Field(min_length=1, max_length=limits.GATEWAY_MESSAGES)]
+Messages = Annotated[tuple[WireMessage, ...], Field(min_length=1, max_length=gateway_limits.MESSAGES)]
 
 
 class AddRequest(Placed):
@@ -156,7 +157,7 @@ class SearchRequest(Placed):
     conversation_id: ConversationId | Literal[""] | None = None
     """A client that has none may say so by null or an empty text."""
     scope: Annotated[tuple[Scope, ...], Field(max_length=3)] | None = None
-    top_k: Annotated[int, Field(ge=1, le=limits.GATEWAY_TOP_K)] = limits.GATEWAY_TOP_K_DEFAULT
+    top_k: Annotated[int, Field(ge=1, le=gateway_limits.TOP_K)] = gateway_limits.TOP_K_DEFAULT
 
     @model_validator(mode="after")
     def _has_its_chat(self) -> Self:

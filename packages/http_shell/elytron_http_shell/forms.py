@@ -13,6 +13,7 @@ from starlette.types import Message
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, PayloadTooLarge
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway.messages import Upload
 from elytron_http_shell.bodies import body, require_length
 
@@ -41,7 +42,7 @@ class Form:
     Raises PayloadTooLarge, InvalidInput for what is no form, and HTTPException for a body that takes too long.
     """
 
-    def __init__(self, request: Request, /, *, file_bytes: int = limits.RESOURCE_BYTES) -> None:
+    def __init__(self, request: Request, /, *, file_bytes: int = gateway_limits.RESOURCE_BYTES) -> None:
         self._request = request
         self._limit = file_bytes + _ROOM
         self._size = 0
@@ -57,7 +58,7 @@ class Form:
         bounded = Request(self._request.scope, self._receive)
         try:
             self._form = await bounded.form(
-                max_files=limits.GATEWAY_ITEMS, max_fields=_FIELDS, max_part_size=limits.JSON_BYTES
+                max_files=gateway_limits.ITEMS, max_fields=_FIELDS, max_part_size=limits.JSON_BYTES
             )
         except (MultiPartException, HTTPException) as error:
             if isinstance(error, HTTPException) and error.status_code != 400:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from elytron_core import limits
 from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, Unsupported
 from elytron_core.ports.store import Batch, Committed
+from elytron_store import limits as store_limits
 
 Outcome = Committed | ElytronError
 """What became of a batch, as its caller shall see it."""
@@ -71,7 +71,7 @@ class GroupCommitter:
                 "a store is written to in the event loop that opened it: open it in this one, or use a blocking memory"
                 " (`with elytron.open(...)`)"
             )
-        while len(self._waiting) >= limits.STORE_QUEUE_BATCHES:
+        while len(self._waiting) >= store_limits.QUEUE_BATCHES:
             self._room.clear()
             await self._room.wait()
         if self._closed:
@@ -105,7 +105,7 @@ class GroupCommitter:
         """Take the next batches of callers who still wait, up to the bounds of a group."""
         group: list[Waiting] = []
         size = 0
-        while self._waiting and len(group) < limits.STORE_GROUP_BATCHES and size < limits.STORE_GROUP_BYTES:
+        while self._waiting and len(group) < store_limits.GROUP_BATCHES and size < store_limits.GROUP_BYTES:
             waiting = self._waiting.popleft()
             if not waiting[1].done():
                 group.append(waiting)
@@ -150,7 +150,7 @@ class GroupCommitter:
 
     def _waits_much(self) -> bool:
         """Tell whether what waits is worth a flush of its own."""
-        return sum([len(batch.puts) for batch, _ in self._waiting]) >= limits.STORE_GROUP_PUTS
+        return sum([len(batch.puts) for batch, _ in self._waiting]) >= store_limits.GROUP_PUTS
 
     def _do_between(self, work: Work) -> None:
         try:

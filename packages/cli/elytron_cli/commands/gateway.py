@@ -13,8 +13,8 @@ from elytron_cli.confirmation import confirm
 from elytron_cli.options import asking, common
 from elytron_cli.output import json_text
 from elytron_cli.refusal import Declined
-from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
+from elytron_gateway import limits as gateway_limits
 
 if TYPE_CHECKING:
     from elytron_gateway.client import SyncMemoryGatewayClient
@@ -89,7 +89,7 @@ def run() -> None:
     "--timeout",
     envvar="MEMORY_GATEWAY_TIMEOUT_SECONDS",
     type=float,
-    default=limits.GATEWAY_TIMEOUT_S,
+    default=gateway_limits.TIMEOUT_S,
     show_default=True,
     help="Seconds to wait for an answer.",
 )
@@ -206,8 +206,8 @@ def delete_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, yes:
 @click.option("--conversation-id", help="The chat that current_chat means.")
 @click.option(
     "--top-k",
-    type=click.IntRange(1, limits.GATEWAY_TOP_K),
-    default=limits.GATEWAY_TOP_K_DEFAULT,
+    type=click.IntRange(1, gateway_limits.TOP_K),
+    default=gateway_limits.TOP_K_DEFAULT,
     help="How many at most.",
 )
 @_placed

@@ -19,6 +19,7 @@ from elytron_cli.session import opened, without_core_dumps
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
+from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 from elytron_store import WhenMissing
 
@@ -58,7 +59,9 @@ _BESIDE = (
         "--resource-type", "types", multiple=True, metavar="MIME", help="A kind of file to take in; without: all."
     ),
     click.option(
-        "--upload-bytes", type=click.IntRange(1, limits.RESOURCE_BYTES), help="The largest file; without: 50 MiB."
+        "--upload-bytes",
+        type=click.IntRange(1, gateway_limits.RESOURCE_BYTES),
+        help="The largest file; without: 50 MiB.",
     ),
     click.option(
         "--mcp-tools",

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from elytron_core import limits
 from elytron_core.errors import PayloadTooLarge, UnreadableFile
 from elytron_core.model import Value
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.names import DEFAULT
 from elytron_gateway.reporting import SignedReport
@@ -91,7 +91,7 @@ def search(
     *,
     scope: Sequence[wire.Scope] = (),
     conversation_id: str | None = None,
-    top_k: int = limits.GATEWAY_TOP_K_DEFAULT,
+    top_k: int = gateway_limits.TOP_K_DEFAULT,
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
     raw: bool = False,
@@ -239,8 +239,10 @@ def _edit(memory_id: str, session_id: str, app_id: str, project_id: str) -> dict
 
 def _file(path: Path) -> File:
     try:
-        if path.stat().st_size > limits.RESOURCE_BYTES:
-            raise PayloadTooLarge(limit=limits.RESOURCE_BYTES, what=f"the file {path.name!r}", way_out="split it")
+        if path.stat().st_size > gateway_limits.RESOURCE_BYTES:
+            raise PayloadTooLarge(
+                limit=gateway_limits.RESOURCE_BYTES, what=f"the file {path.name!r}", way_out="split it"
+            )
         data = path.read_bytes()
     except OSError as error:
         raise UnreadableFile(name=path.name or str(path), problem=f"cannot be read: {error.strerror}") from None

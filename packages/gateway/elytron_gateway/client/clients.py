@@ -14,6 +14,7 @@ from elytron.remote.address import proxy_of
 from elytron_core import limits
 from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable
 from elytron_core.model import Value
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway.client import calls
 from elytron_gateway.client.calls import Call
 from elytron_gateway.wire import SearchAnswer
@@ -61,14 +62,14 @@ class Account:
     user_id: str = ""
     user_key: str = field(default="", repr=False)
     provisioning_key: str = field(default="", repr=False)
-    timeout_s: float = limits.GATEWAY_TIMEOUT_S
+    timeout_s: float = gateway_limits.TIMEOUT_S
     proxy: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not is_address(self.base_url):
             raise InvalidInput(field="base_url", problem="is no address that begins with http:// or https://")
-        if not 0 < self.timeout_s <= limits.GATEWAY_TIMEOUT_MAX_S:
-            most = limits.GATEWAY_TIMEOUT_MAX_S
+        if not 0 < self.timeout_s <= gateway_limits.TIMEOUT_MAX_S:
+            most = gateway_limits.TIMEOUT_MAX_S
             raise InvalidInput(field="timeout", problem=f"is not above 0 and at most {most:.0f} seconds")
         proxy_of(self.proxy)
 
@@ -117,7 +118,7 @@ class _Client:
         user_id: str = "",
         user_key: str = "",
         provisioning_key: str = "",
-        timeout_s: float = limits.GATEWAY_TIMEOUT_S,
+        timeout_s: float = gateway_limits.TIMEOUT_S,
         proxy: str | None = None,
     ) -> None:
         self.account = Account(base_url.rstrip("/"), user_id, user_key, provisioning_key, timeout_s, proxy)

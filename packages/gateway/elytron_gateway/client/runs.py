@@ -15,6 +15,7 @@ from elytron_core.errors import GatewayRefused
 from elytron_core.model import Request, Value
 from elytron_core.policy.provenance import REFERENCE_HEADING
 from elytron_core.scope import Name
+from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
 from elytron_gateway.client import calls
 from elytron_gateway.client.calls import Call
@@ -52,8 +53,8 @@ class GatewayPlace(Request):
     assistant_id: Name = "assistant"
     """Who answers, as `sender_id` tells it."""
     scope: Annotated[tuple[Scope, ...], Field(min_length=1, max_length=3)] = ("current_chat", "resources")
-    top_k: Annotated[int, Field(ge=1, le=limits.GATEWAY_TOP_K)] = limits.GATEWAY_TOP_K_DEFAULT
-    timeout_seconds: Annotated[float, Field(gt=0, le=limits.GATEWAY_TIMEOUT_MAX_S)] = limits.GATEWAY_RUN_TIMEOUT_S
+    top_k: Annotated[int, Field(ge=1, le=gateway_limits.TOP_K)] = gateway_limits.TOP_K_DEFAULT
+    timeout_seconds: Annotated[float, Field(gt=0, le=gateway_limits.TIMEOUT_MAX_S)] = gateway_limits.RUN_TIMEOUT_S
 
     @classmethod
     def read(cls, section: Mapping[str, Any], /) -> Self:
@@ -255,8 +256,8 @@ def _as(call: Call[Any], answer: type[AnswerT]) -> Call[AnswerT]:
 
 def _line(result: "RunResult | SearchResult") -> str:
     shown = {name: value for name in SHOWN if (value := getattr(result, name)) is not None}
-    if result.text is not None and len(result.text) > limits.GATEWAY_REFERENCE_CHARS:
-        shown["text"] = result.text[: limits.GATEWAY_REFERENCE_CHARS] + "…"
+    if result.text is not None and len(result.text) > gateway_limits.REFERENCE_CHARS:
+        shown["text"] = result.text[: gateway_limits.REFERENCE_CHARS] + "…"
     return json.dumps(shown, ensure_ascii=False)
 
 

@@ -6,8 +6,8 @@ import json
 import sys
 from dataclasses import dataclass
 
-from elytron_core import limits
 from elytron_core.errors import MissingExtra
+from elytron_gateway import limits as gateway_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +28,18 @@ class Unreadable(Exception):
 
 
 class Extraction:
-    """Reads files, at most so many at once, whoever gave them: each may take `limits.EXTRACTION_MEMORY_BYTES`."""
+    """Reads files, at most so many at once, whoever gave them, each in bounded memory."""
 
-    def __init__(self, *, most: int = limits.EXTRACTIONS) -> None:
+    def __init__(self, *, most: int = gateway_limits.EXTRACTIONS) -> None:
         self._places = asyncio.Semaphore(most)
 
     async def chunks(self, data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
-        """Return the text of a file in chunks of at most `limits.RESOURCE_CHUNK_CHARS`.
+        """Return the text of a file in chunks of at most `gateway_limits.RESOURCE_CHUNK_CHARS`.
 
         Raises Unreadable, also for a file that has waited too long for its turn, and MissingExtra.
         """
         try:
-            async with asyncio.timeout(limits.EXTRACTION_WAIT_S):
+            async with asyncio.timeout(gateway_limits.EXTRACTION_WAIT_S):
                 await self._places.acquire()
         except TimeoutError:
             raise Unreadable("waited too long for its turn to be read: try it again") from None
@@ -53,11 +53,11 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
     """Return the text of a file in chunks, as `Extraction` does, at once."""
     _require_extra()
     bounds = (
-        limits.RESOURCE_CHUNK_CHARS,
-        limits.RESOURCE_CHUNKS,
-        limits.RESOURCE_TEXT_CHARS,
-        limits.EXTRACTION_CPU_S,
-        limits.EXTRACTION_MEMORY_BYTES,
+        gateway_limits.RESOURCE_CHUNK_CHARS,
+        gateway_limits.RESOURCE_CHUNKS,
+        gateway_limits.RESOURCE_TEXT_CHARS,
+        gateway_limits.EXTRACTION_CPU_S,
+        gateway_limits.EXTRACTION_MEMORY_BYTES,
     )
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -74,7 +74,7 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
         env={},
     )
     try:
-        async with asyncio.timeout(limits.EXTRACTION_WAIT_S):
+        async with asyncio.timeout(gateway_limits.EXTRACTION_WAIT_S):
             out, _ = await child.communicate(data)
     except TimeoutError:
         raise Unreadable("took longer to read than the server allows") from None

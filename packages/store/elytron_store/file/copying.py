@@ -4,6 +4,7 @@ from pathlib import Path
 
 from elytron_core import limits
 from elytron_core.errors import StoreForeign
+from elytron_store import limits as store_limits
 from elytron_store import manifest
 from elytron_store.file.failures import while_reading
 from elytron_store.file.locks import locked
@@ -27,7 +28,7 @@ def copy(source: Path, target: Path, /) -> Manifest:
         make_folder(here.spaces)
         names = sorted(path.name for path in there.spaces.iterdir()) if is_folder(there.spaces) else []
     for name in names:
-        with locked(there.lock_of(name), wait_s=limits.STORE_BUSY_WAIT_S), while_reading("the store"):
+        with locked(there.lock_of(name), wait_s=store_limits.BUSY_WAIT_S), while_reading("the store"):
             _copy_space(there, here, name)
     with while_reading("the store"):
         write_file(here.manifest, found.to_bytes())  # last: without it the folder is no store

@@ -23,6 +23,7 @@ from elytron_core.ports.store import (
     Ref,
     validate,
 )
+from elytron_store import limits as store_limits
 from elytron_store import rules
 from elytron_store.file import mending, opening
 from elytron_store.file.blobs import BlobReader, BlobWriter
@@ -58,7 +59,7 @@ class FileStore:
         clock: Clock,
         profile: str | None = None,
         sealed: bool = False,
-        busy_wait_s: float = limits.STORE_BUSY_WAIT_S,
+        busy_wait_s: float = store_limits.BUSY_WAIT_S,
     ) -> "FileStore":
         """Open the store in `folder`, made new where the folder is absent or empty.
 
@@ -81,7 +82,7 @@ class FileStore:
         at: Instant,
         profile: str | None = None,
         sealed: bool = False,
-        busy_wait_s: float = limits.STORE_BUSY_WAIT_S,
+        busy_wait_s: float = store_limits.BUSY_WAIT_S,
     ) -> "FileStore":
         """Open the store in `folder` as `open` does, but leave one that is there already as it is.
 

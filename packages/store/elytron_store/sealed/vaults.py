@@ -4,15 +4,15 @@ from collections import OrderedDict
 
 import anyio
 
-from elytron_core import limits
 from elytron_core.errors import KeyDestroyed
 from elytron_core.ids import SpaceId
+from elytron_store import limits as store_limits
 from elytron_store.sealed.keyring import Keyring
 from elytron_store.sealed.vault import Vault
 
 
 class Vaults:
-    """Open vaults by space, the `limits.SEALED_SPACES_OPEN` last used. Shows no key material."""
+    """Open vaults by space, the `store_limits.SEALED_SPACES_OPEN` last used. Shows no key material."""
 
     def __init__(self, keyring: Keyring, /) -> None:
         self._keyring = keyring
@@ -100,6 +100,6 @@ class Vaults:
     def _keep(self, space: SpaceId, vault: Vault) -> Vault:
         self._open[space] = vault
         self._open.move_to_end(space)
-        if len(self._open) > limits.SEALED_SPACES_OPEN:
+        if len(self._open) > store_limits.SEALED_SPACES_OPEN:
             self._open.popitem(last=False)
         return vault

@@ -4,8 +4,8 @@ import os
 from contextlib import closing
 from pathlib import Path
 
-from elytron_core import limits
 from elytron_core.errors import StoreForeign
+from elytron_store import limits as store_limits
 from elytron_store.manifest import Manifest, read
 from elytron_store.sqlite.driver import ERRORS, library, translate
 from elytron_store.sqlite.opening import connect_reader
@@ -20,12 +20,12 @@ def copy(source: Path, target: Path, /) -> Manifest:
     """
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     try:
-        with closing(connect_reader(library(), source, limits.STORE_BUSY_WAIT_S)) as raw:
+        with closing(connect_reader(library(), source, store_limits.BUSY_WAIT_S)) as raw:
             if recognise(raw, known=len(STEPS)) == 0:
                 raise StoreForeign("this file holds no store yet: there is nothing to copy")
             raw.execute("PRAGMA query_only = OFF")  # which forbids writing to other files too
             raw.execute("VACUUM INTO ?", (str(target),))
-        with closing(connect_reader(library(), target, limits.STORE_BUSY_WAIT_S)) as raw:
+        with closing(connect_reader(library(), target, store_limits.BUSY_WAIT_S)) as raw:
             row = raw.execute("SELECT body FROM manifest WHERE name = 'store'").fetchone()
     except ERRORS as error:
         raise translate(error, doing="copying") from error

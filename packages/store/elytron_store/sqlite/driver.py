@@ -13,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal, Self, TypeVar
 
-from elytron_core import limits
 from elytron_core.errors import (
     ElytronError,
     StoreBusy,
@@ -24,6 +23,7 @@ from elytron_core.errors import (
     StoreUnavailable,
     Unsupported,
 )
+from elytron_store import limits as store_limits
 from elytron_store.looking import is_there
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class Access:
     """How a handle uses its file: in which journal mode, how long it waits for others, and where it is."""
 
     mode: JournalMode
-    busy_wait_s: float = limits.STORE_BUSY_WAIT_S
+    busy_wait_s: float = store_limits.BUSY_WAIT_S
     place: Place | None = None
 
 
@@ -199,7 +199,7 @@ def translate(error: Exception, /, *, doing: str) -> ElytronError:
     """Return what a driver's `error` means to a caller; the driver's own text is left behind, it may quote content."""
     match _code(error):
         case 5 | 6:  # busy, locked
-            return StoreBusy(engine="sqlite", waited_s=limits.STORE_BUSY_WAIT_S)
+            return StoreBusy(engine="sqlite", waited_s=store_limits.BUSY_WAIT_S)
         case 13:  # full
             return StoreFull(engine="sqlite")
         case 11:  # corrupt

@@ -22,6 +22,7 @@ from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Document, JournalEntry, Ref
+from elytron_store import limits as store_limits
 from elytron_store import rules
 from elytron_store.sqlite import reading
 from elytron_store.sqlite.driver import ERRORS, Raw
@@ -110,9 +111,9 @@ class Memo:
         self._stands: OrderedDict[SpaceId, _Stand] = OrderedDict()
         self._count = 0
         # These hold ids and keyed digests, never content, and so may outlive a version.
-        self._looked: _Recent[SpaceId] = _Recent(limits.STORE_MEMO_LOOKS)
-        self._read: _Recent[Place] = _Recent(2 * limits.STORE_MEMO_DOCUMENTS)
-        self._scanned: _Recent[Scan] = _Recent(limits.STORE_MEMO_LOOKS)
+        self._looked: _Recent[SpaceId] = _Recent(store_limits.MEMO_LOOKS)
+        self._read: _Recent[Place] = _Recent(2 * store_limits.MEMO_DOCUMENTS)
+        self._scanned: _Recent[Scan] = _Recent(store_limits.MEMO_LOOKS)
 
     def version(self) -> int:
         """Return what stays the same until somebody commits; 0 where that cannot be told now."""
@@ -135,7 +136,7 @@ class Memo:
         mark = stand.mark if stand is not None else None
         if stand is not None and mark is not None and after >= mark.sequence - 1 and self._ends_so(stand, version):
             return [mark] if after < mark.sequence else []
-        few = min(limit, limits.STORE_MEMO_AT_ONCE)
+        few = min(limit, store_limits.MEMO_AT_ONCE)
         read = self._here if space in self._looked else self._swiftly
         entries = read(reading.journal, space, after, few)
         if entries is None or len(entries) == few < limit:
@@ -152,11 +153,11 @@ class Memo:
             return [known[ref] for ref in refs]
         except KeyError:
             missing = [ref for ref in refs if ref not in known]
-        if len(missing) > limits.STORE_MEMO_AT_ONCE:
+        if len(missing) > store_limits.MEMO_AT_ONCE:
             return None
         if any((space, ref) not in self._read for ref in missing):
             rules.require_get(space, missing)
-            read = self._swiftly(reading.get_small, space, missing, limits.STORE_MEMO_DOCUMENT_BYTES)
+            read = self._swiftly(reading.get_small, space, missing, store_limits.MEMO_DOCUMENT_BYTES)
         else:
             read = self._here(reading.get, space, missing)
         # All that is returned must have stood at one moment.
@@ -175,11 +176,11 @@ class Memo:
         documents = self._standing(version, space).scans.get(page)
         if documents is not None:
             return documents
-        few = page._replace(limit=min(page.limit, limits.STORE_MEMO_AT_ONCE))
+        few = page._replace(limit=min(page.limit, store_limits.MEMO_AT_ONCE))
         if scan in self._scanned:
             documents = self._here(reading.scan, space, few)
         else:
-            documents = self._swiftly(reading.scan_small, space, few, limits.STORE_MEMO_DOCUMENT_BYTES)
+            documents = self._swiftly(reading.scan_small, space, few, store_limits.MEMO_DOCUMENT_BYTES)
         if documents is None or len(documents) == few.limit < page.limit:
             return None
         self.keep_scan(version, scan, documents)
@@ -191,7 +192,7 @@ class Memo:
         self._looked.note(space)
         if not version or version != self._version or len(entries) > 1:
             return
-        _put(self._looks, look, entries, most=limits.STORE_MEMO_LOOKS)
+        _put(self._looks, look, entries, most=store_limits.MEMO_LOOKS)
         others = self._others()
         # Only where nobody has committed since is this where the journal ended at that version.
         if len(entries) == 1 < limit and self.version() == version:
@@ -207,7 +208,7 @@ class Memo:
         stand = self._told(version, space)
         for ref, document in zip(refs, documents, strict=True):
             place = (space, ref)
-            if document is not None and len(document.body) > limits.STORE_MEMO_DOCUMENT_BYTES:
+            if document is not None and len(document.body) > store_limits.MEMO_DOCUMENT_BYTES:
                 self._read.drop(place)
                 continue
             self._read.note(place)
@@ -218,8 +219,8 @@ class Memo:
 
     def keep_scan(self, version: int, scan: Scan, documents: Sequence[Document], /) -> None:
         """Keep a page that was begun at `version`, where it is one of few documents, all small."""
-        if len(documents) > limits.STORE_MEMO_SCANNED or any(
-            len(document.body) > limits.STORE_MEMO_DOCUMENT_BYTES for document in documents
+        if len(documents) > store_limits.MEMO_SCANNED or any(
+            len(document.body) > store_limits.MEMO_DOCUMENT_BYTES for document in documents
         ):
             return
         self._scanned.note(scan)
@@ -235,7 +236,7 @@ class Memo:
         space = batch.space
         self._looked.note(space)
         for put in batch.puts:
-            if len(put.body) <= limits.STORE_MEMO_DOCUMENT_BYTES:
+            if len(put.body) <= store_limits.MEMO_DOCUMENT_BYTES:
                 self._read.note((space, put.ref))
         if committed.replayed:
             return
@@ -306,7 +307,7 @@ class Memo:
 
     def _begin(self, space: SpaceId, mark: JournalEntry | None, version: int) -> _Stand:
         self._drop(space)
-        if len(self._stands) >= limits.STORE_MEMO_LOOKS:
+        if len(self._stands) >= store_limits.MEMO_LOOKS:
             self._drop(next(iter(self._stands)))
         stand = self._stands[space] = _Stand(mark, version)
         return stand
@@ -323,7 +324,7 @@ class Memo:
 
     def _make_room(self) -> None:
         """Let go of what was kept first until all is within bounds: of other spaces, then of the last one."""
-        while self._count > limits.STORE_MEMO_DOCUMENTS:
+        while self._count > store_limits.MEMO_DOCUMENTS:
             space, stand = next(iter(self._stands.items()))
             if len(self._stands) > 1 or not stand.documents:
                 self._drop(space)
@@ -336,11 +337,11 @@ class Memo:
         began, waited = time.perf_counter(), _disk_waits()
         if began < self._swift_from:
             return None
-        self._until = began + limits.STORE_MEMO_HELD_S
+        self._until = began + store_limits.MEMO_HELD_S
         read = self._here(function, *args)
         self._until, ended = math.inf, time.perf_counter()
-        if ended - began > limits.STORE_MEMO_HELD_S and (waited is None or waited != _disk_waits()):
-            self._swift_from = ended + (ended - began) / limits.STORE_MEMO_HELD_SHARE
+        if ended - began > store_limits.MEMO_HELD_S and (waited is None or waited != _disk_waits()):
+            self._swift_from = ended + (ended - began) / store_limits.MEMO_HELD_SHARE
         return read
 
     def _is_late(self) -> bool:

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreBusy, StoreForeign, StoreFull, StoreReadOnly, StoreUnavailable
+from elytron_store import limits as store_limits
 from elytron_store.durability import Durability
 from elytron_store.looking import is_folder
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_match
@@ -32,7 +32,7 @@ class Wanted:
     durability: Durability
     library: Library = field(default_factory=library)
     steps: Sequence[Step] = STEPS
-    busy_wait_s: float = limits.STORE_BUSY_WAIT_S
+    busy_wait_s: float = store_limits.BUSY_WAIT_S
 
 
 def create_file(path: Path, /) -> None:
@@ -111,9 +111,9 @@ def prepare(raw: Raw, wanted: Wanted, /) -> Access:
     full = "FULL" if access.mode == "wal" else "EXTRA"
     raw.execute(f"PRAGMA synchronous = {full if wanted.durability is Durability.FULL else 'NORMAL'}")
     raw.execute("PRAGMA secure_delete = ON")
-    raw.execute(f"PRAGMA journal_size_limit = {limits.STORE_WAL_BYTES}")
+    raw.execute(f"PRAGMA journal_size_limit = {store_limits.WAL_BYTES}")
     raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    raw.execute(f"PRAGMA wal_autocheckpoint = {limits.STORE_CHECKPOINT_BYTES // page_bytes(raw)}")
+    raw.execute(f"PRAGMA wal_autocheckpoint = {store_limits.CHECKPOINT_BYTES // page_bytes(raw)}")
     if version != len(wanted.steps):
         with transaction(raw, access):
             migrate(raw, wanted.path, library=wanted.library, steps=wanted.steps)
@@ -132,7 +132,7 @@ def note(raw: Raw, access: Access, at: Instant, /) -> None:
             row = raw.execute(_MANIFEST).fetchone()
             if row is not None:
                 _keep(raw, read(row[0]).model_copy(update={"opened_at": at}))
-            blobs.sweep(raw, at - limits.STORE_UPLOAD_KEEP_MS)
+            blobs.sweep(raw, at - store_limits.UPLOAD_KEEP_MS)
     except ERRORS as error:
         if not isinstance(translate(error, doing="opening"), StoreFull):
             raise

@@ -22,6 +22,7 @@ from elytron_core.ports.store import (
     Ref,
     validate,
 )
+from elytron_store import limits as store_limits
 from elytron_store import rules
 from elytron_store.durability import Durability
 from elytron_store.sqlite import blobs, checking, erasing, opening, reading
@@ -71,7 +72,7 @@ class SqliteStore:
         durability: Durability = Durability.FULL,
         library: Library | None = None,
         steps: Sequence[Step] = STEPS,
-        busy_wait_s: float = limits.STORE_BUSY_WAIT_S,
+        busy_wait_s: float = store_limits.BUSY_WAIT_S,
     ) -> Self:
         """Open the store at `path`, which is created with an empty store if its folder is there.
 
@@ -216,7 +217,7 @@ class SqliteStore:
         async for chunk in blobs.read(self._read, space, key):
             yield chunk
 
-    async def erase(self, erasure: Erasure, /, *, vacuum_bytes: int = limits.STORE_VACUUM_BYTES) -> Erased:
+    async def erase(self, erasure: Erasure, /, *, vacuum_bytes: int = store_limits.VACUUM_BYTES) -> Erased:
         """Remove what `erasure` names; see `Store.erase`. Takes time and room in proportion to the whole store.
 
         When only the second half fails (StoreBusy, StoreFull), what was named is gone for readers but its bytes may

@@ -8,6 +8,7 @@ from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, StoreReadOnly
 from elytron_core.ports.store import Batch, Committed
+from elytron_store import limits as store_limits
 from elytron_store.grouping import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import erasing, writing
 from elytron_store.sqlite.connection import Connection, transaction
@@ -111,7 +112,7 @@ class Writer:
         return outcomes
 
     def _between(self) -> Work | None:
-        if self._answers < limits.STORE_FORGET_EVERY:
+        if self._answers < store_limits.FORGET_EVERY:
             return None
         self._answers = 0
         raw = self.connection.require_raw()

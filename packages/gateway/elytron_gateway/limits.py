@@ -1,0 +1,39 @@
+"""Bounds of the Memory Gateway: what it takes, keeps and waits for."""
+
+ID_CHARS = 128
+"""A user's, app's or project's id."""
+SESSION_CHARS = 180
+MESSAGES = 500
+ITEMS = 100
+"""Content items of one message."""
+TOP_K = 100
+TOP_K_DEFAULT = 8
+EDITS = 10_000
+"""Overrides and tombstones of one space."""
+RESOURCES = 10_000
+"""Resources of one space."""
+RESOURCE_BYTES = 50 * 1024 * 1024
+RESOURCE_TEXT_CHARS = 20_000_000
+RESOURCE_CHUNK_CHARS = 1_200
+RESOURCE_CHUNKS = 20_000
+EXTRACTIONS, EXTRACTION_CPU_S, EXTRACTION_WAIT_S = 2, 30, 60.0
+EXTRACTION_MEMORY_BYTES = 1024 * 1024 * 1024
+SPACES = 1_000
+"""Apps and projects of one user."""
+TELL_MESSAGES = 500
+"""Messages that an upstream is told at once."""
+TELL_BYTES = 1024 * 1024
+"""Bytes of text of them; one message alone may have more."""
+TELL_S = 150.0
+"""How long telling an upstream one addition that waits may take; it is held by one teller for longer."""
+HOLD_MS = 180_000
+CATCH_UP_S = 30.0
+"""Between two looks for what an upstream was not told yet."""
+TIMEOUT_S = 120.0
+TIMEOUT_MAX_S = 3_600.0
+RUN_TIMEOUT_S = 10.0
+"""So long a host's run waits for a gateway at most, where it says nothing else."""
+REFERENCE_CHARS = 4_000
+"""Of each memory that is shown to a model before a run."""
+HEALTH_S = 3.0
+"""How long an upstream may take to say that it is well."""

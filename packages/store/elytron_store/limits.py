@@ -1,0 +1,35 @@
+"""Bounds of the engines: what they group, keep at hand and wait for."""
+
+BUSY_WAIT_S = 30.0
+GROUP_BATCHES = 256
+"""How many waiting batches one transaction takes."""
+GROUP_BYTES = 16 * 1024 * 1024
+GROUP_PUTS = 256
+"""From so many documents on a group is not kept waiting for more."""
+QUEUE_BATCHES = 8_192
+"""How many batches may wait for the writer; more callers wait for room."""
+FORGET_EVERY = 10_000
+"""After so many commits with an idempotency key the expired records are looked for."""
+MEMO_LOOKS = 1_024
+MEMO_DOCUMENTS = 2_048
+MEMO_DOCUMENT_BYTES = 8_192
+MEMO_SCANNED = 8
+"""What an SQLite handle remembers of its last reads: looks and scans, documents, the largest of these, and how many of
+them a scan may hold."""
+MEMO_AT_ONCE = 64
+"""So many rows that lie in memory are read without waiting for a thread."""
+MEMO_HELD_S = 0.002
+MEMO_HELD_SHARE = 0.01
+"""So long, and while a row is read, documents that may lie on a disk hold the event loop before a thread reads them;
+once a disk was waited for so long, no more than this share of the time."""
+WAL_BYTES = 64 * 1024 * 1024
+CHECKPOINT_BYTES = 16 * 1024 * 1024
+"""How much a WAL keeps when it is begun anew, and from what size on commits move it into the database file."""
+VACUUM_BYTES = 256 * 1024 * 1024
+"""Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""
+UPLOAD_KEEP_MS = 24 * 3600 * 1000
+"""How long an unfinished blob may stay staged before it counts as abandoned."""
+SEALS_PER_KEY = 2**28
+"""Messages under one derived key: far below the 2^32 up to which random nonces are safe."""
+SEALED_SPACES_OPEN = 4_096
+"""Spaces whose keys a handle holds in memory."""
