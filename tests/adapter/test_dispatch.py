@@ -144,6 +144,14 @@ async def test_a_closed_runtime_says_so(dispatcher: Dispatcher) -> None:
     assert unready.error_key == "store_closed"
 
 
+@pytest.mark.parametrize("transport", [Transport.HTTP, Transport.WSS, Transport.MCP, Transport.A2A])
+async def test_an_operators_close_over_a_wire_ends_nothing(dispatcher: Dispatcher, transport: Transport) -> None:
+    operator = Auth(authenticated=True, kind=AuthKind.BEARER, principal="op", role=PrincipalKind.OPERATOR)
+    answer = await dispatcher.dispatch(envelope("close", transport=transport, auth=operator))
+    assert key_of(answer) == "unsupported"
+    assert await dispatcher.unready("r1") is None
+
+
 async def test_an_envelope_is_strict(dispatcher: Dispatcher) -> None:
     with pytest.raises(InvalidInput, match="request_id"):
         Envelope(request_id="", transport=Transport.SDK, operation="recall")

@@ -101,3 +101,11 @@ def test_people_at_a_terminal_see_tables(elytron: CommandLine, client: Client) -
     assert "The ferry leaves at six." in elytron("client", "recall", "ferry", *space).stdout
     assert "ferry" in elytron("client", "project", "ferry", *space).stdout
     assert '"items"' in elytron("client", "list", *space).stdout
+
+
+def test_a_server_is_stopped_by_its_operator_on_the_machine(elytron: CommandLine) -> None:
+    with Live() as live:
+        told = elytron.json("server", "stop", "--url", live.url, "--reason", "update")
+        assert told["reason"] == "update"
+        assert live.ended()
+    assert elytron.error("server", "stop", "--url", live.url, expect=9)["key"] == "unreachable"

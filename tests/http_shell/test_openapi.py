@@ -9,7 +9,7 @@ import httpx
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
-from elytron.registry import OPERATIONS, Repeat, Role
+from elytron.registry import WIRE_OPERATIONS, Repeat, Role
 from elytron_adapter.failures import FAILURES
 from elytron_core.contracts.maintaining import PUTTING_OFF
 from elytron_http_shell import limits
@@ -17,7 +17,7 @@ from elytron_http_shell import limits
 pytestmark = pytest.mark.anyio
 
 
-MEMBERS = [operation for operation in OPERATIONS if operation.role is Role.MEMBER]
+MEMBERS = [operation for operation in WIRE_OPERATIONS if operation.role is Role.MEMBER]
 
 
 def refs(value: Any) -> Iterator[str]:
@@ -46,7 +46,7 @@ async def whole(client: httpx.AsyncClient) -> dict[str, Any]:
 
 
 async def test_it_is_openapi_3_1_with_every_operation_once(document: dict[str, Any], whole: dict[str, Any]) -> None:
-    for described, operations in ((whole, OPERATIONS), (document, MEMBERS)):
+    for described, operations in ((whole, WIRE_OPERATIONS), (document, MEMBERS)):
         assert described["openapi"] == "3.1.0"
         posts = {path: item["post"]["operationId"] for path, item in described["paths"].items() if "post" in item}
         assert posts.items() >= {f"/v1/{operation.name}": operation.name for operation in operations}.items()
@@ -64,7 +64,7 @@ async def test_every_reference_leads_somewhere(whole: dict[str, Any]) -> None:
 
 
 async def test_every_operation_tells_of_its_request_report_and_problems(whole: dict[str, Any]) -> None:
-    for operation in OPERATIONS:
+    for operation in WIRE_OPERATIONS:
         post = whole["paths"][f"/v1/{operation.name}"]["post"]
         later = {"202"} if operation.report in PUTTING_OFF else set[str]()
         assert set(post["responses"]) == {"200", "default"} | later
@@ -109,7 +109,7 @@ async def test_every_example_is_taken_as_it_stands(
     for path, item in whole["paths"].items():
         for method, told in item.items():
             media = told.get("requestBody", {}).get("content", {}).get("application/json")
-            if media is None or path == "/v1/close" or not path.startswith("/v1/"):
+            if media is None or path == "/v1/shutdown" or not path.startswith("/v1/"):
                 continue
             schema = whole["components"]["schemas"][media["schema"]["$ref"].rpartition("/")[2]]
             assert "example" in media or not schema.get("required"), path

@@ -11,7 +11,7 @@ from tests.http_shell.conftest import Keys, bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron.registry import OPERATIONS, AnyOperation, Role
+from elytron.registry import WIRE_OPERATIONS, AnyOperation, Role
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Envelope, Queued
@@ -61,7 +61,7 @@ async def test_what_was_written_is_recalled(client: httpx.AsyncClient) -> None:
     assert "speaker" not in recalled.json()["hits"][0], "fields without a value are left out"
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", WIRE_OPERATIONS, ids=lambda operation: operation.name)
 async def test_every_operation_has_its_route(client: httpx.AsyncClient, operation: AnyOperation) -> None:
     response = await client.post(f"/v1/{operation.name}", json={"s3cret": CANARY})
     assert told(response) == (422, "invalid_input")
@@ -78,7 +78,7 @@ async def test_every_operation_has_its_route(client: httpx.AsyncClient, operatio
 
 @pytest.mark.parametrize(
     ("operation", "body"),
-    [("export", {"path": "/nowhere/x"}), ("import", {"path": "/nowhere/x"}), ("recover", {}), ("close", {})],
+    [("export", {"path": "/nowhere/x"}), ("import", {"path": "/nowhere/x"}), ("recover", {})],
 )
 async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
     server: httpx.AsyncClient, keys: Keys, operation: str, body: dict[str, str]
@@ -86,7 +86,7 @@ async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
     for key in (keys.user, keys.device):
         response = await server.post(f"/v1/{operation}", json=body, headers=bearer(key))
         assert told(response) == (403, "permission_refused")
-    assert {found.name for found in OPERATIONS if found.role is Role.OPERATOR} >= {operation}
+    assert {found.name for found in WIRE_OPERATIONS if found.role is Role.OPERATOR} >= {operation}
 
 
 async def test_a_dispatcher_brings_its_own_policy(runtime: MemoryRuntime) -> None:

@@ -73,6 +73,11 @@ class Live:
             self._thread.join(timeout=100)
         assert not self._thread.is_alive()
 
+    def ended(self) -> bool:
+        """Wait for a server that something else ends, and tell whether it did."""
+        self._thread.join(timeout=100)
+        return not self._thread.is_alive()
+
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
         try:

@@ -1,5 +1,6 @@
 """Every operation, over every transport, from one body; and nobody forgets one."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from tests.transports.bodies import BODIES
 from tests.transports.live import Live
 from tests.transports.openers import OPENERS, Call
 
-from elytron.registry import OPERATIONS, by_name
+from elytron.registry import OPERATIONS, WIRE_OPERATIONS, by_name
 from elytron_cli.protocols import mcp_surfaces
 from elytron_core.errors import ElytronError
 from elytron_http_shell.performing import path_of
@@ -46,7 +47,7 @@ def calls(shared: Live) -> Iterator[Callable[[str], Call]]:
 @pytest.fixture
 def own() -> Iterator[Live]:
     """Serve a body that ends the runtime."""
-    with Live(further=PROTOCOLS) as server:
+    with Live() as server:
         yield server
 
 
@@ -70,7 +71,7 @@ def _is_scoped(operation: str) -> bool:
 
 
 @pytest.mark.parametrize("transport", OPENERS)
-@pytest.mark.parametrize("operation", [name for name in NAMES if name != "close"])
+@pytest.mark.parametrize("operation", [operation.name for operation in WIRE_OPERATIONS])
 def test_an_operation_is_the_same_over_every_transport(
     operation: str, transport: str, calls: Callable[[str], Call], tmp_path: Path
 ) -> None:
@@ -79,11 +80,20 @@ def test_an_operation_is_the_same_over_every_transport(
         tell(calls(transport), Step.model_validate(step), values)
 
 
-@pytest.mark.parametrize("transport", OPENERS)
-def test_closing_is_the_same_over_every_transport(transport: str, own: Live) -> None:
-    with OPENERS[transport](own) as call:
+def test_a_runtime_is_closed_in_its_own_process(own: Live) -> None:
+    with OPENERS["in process"](own) as call:
         for step in BODIES["close"]:
-            tell(call, Step.model_validate(step), {"space": f"close over {transport}"})
+            tell(call, Step.model_validate(step), {"space": "closed"})
+
+
+@pytest.mark.parametrize("transport", [name for name in OPENERS if name != "in process"])
+def test_no_call_over_a_wire_ends_the_runtime_for_others(
+    transport: str, shared: Live, calls: Callable[[str], Call]
+) -> None:
+    own = OPENERS[transport]
+    with contextlib.suppress(ElytronError, ExceptionGroup, LookupError), own(shared) as call:
+        call("close", {})
+    assert calls("in process")("list", {"scope": {"space": "others"}})["items"] == []
 
 
 def test_every_operation_has_a_body_that_calls_it() -> None:
@@ -96,8 +106,8 @@ def test_every_operation_is_described(shared: Live) -> None:
 
     document = httpx.get(f"{shared.url}/openapi/all.json", trust_env=False, timeout=60).json()
     posted = {item["post"]["operationId"] for item in document["paths"].values() if "post" in item}
-    assert set(NAMES) - posted == set()
-    assert {path_of(operation) for operation in OPERATIONS} <= set(document["paths"])
+    assert set(NAMES) - posted == {"close"}
+    assert {path_of(operation) for operation in WIRE_OPERATIONS} <= set(document["paths"])
 
 
 def test_every_operation_is_in_the_docs() -> None:
@@ -118,4 +128,5 @@ def test_every_operation_is_told_in_a_fixture() -> None:
 def test_every_transport_has_a_command_or_frame_for_each() -> None:
     from elytron_cli.commands.client import client
 
-    assert set(NAMES) <= set(client.commands)
+    assert set(client.commands) >= {operation.name for operation in WIRE_OPERATIONS}
+    assert "close" not in client.commands

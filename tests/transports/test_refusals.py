@@ -11,13 +11,13 @@ from tests.transports.bodies import BODIES
 from tests.transports.live import Live
 from tests.transports.openers import OPENERS, Call
 
-from elytron.registry import OPERATIONS, by_name
+from elytron.registry import WIRE_OPERATIONS, by_name
 from elytron_cli.protocols import mcp_surfaces
 from elytron_core.errors import ElytronError
 from elytron_mcp_shell import ToolSet
 from elytron_replay import references
 
-NAMES = [operation.name for operation in OPERATIONS if operation.name != "close"]
+NAMES = [operation.name for operation in WIRE_OPERATIONS]
 ABSENT = {"turn": "4b9186e8d23eba7bc8a75a43.000000000001", "fact": "01a201c3-1348-7000-982e-11363f0ee9a3"}
 TOO_LONG = "x" * 300
 Refused = dict[str, tuple[Any, ...]]

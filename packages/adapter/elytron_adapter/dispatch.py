@@ -8,17 +8,21 @@ from typing import assert_never
 from elytron.registry import AnyOperation, by_name
 from elytron.runtime import MemoryRuntime
 from elytron_adapter import codec
-from elytron_adapter.envelope import Envelope, Rejected, Response
+from elytron_adapter.envelope import LOCAL, Envelope, Rejected, Response
 from elytron_adapter.failures import rejection
 from elytron_adapter.idempotency import Repeats
 from elytron_adapter.policy import Policy, by_role, within
 from elytron_core import limits
-from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
+from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, Unsupported
 from elytron_core.model import Value
 
 logger = logging.getLogger(__name__)
 
 _PRIVATE = "private memories are not shown to models here: the server's operator allows it with --mcp-private"
+_LOCAL = (
+    "a runtime is ended in its own process alone: an operator on the machine ends a server with `elytron server stop`,"
+    " or POST /v1/shutdown"
+)
 
 
 class Dispatcher:
@@ -62,6 +66,8 @@ class Dispatcher:
         refusal = self._policy(envelope, operation, request)
         if refusal is not None:
             raise PermissionRefused(refusal)
+        if operation.is_local and envelope.transport not in LOCAL:
+            raise Unsupported(_LOCAL)
         return await self._repeats.answer(operation, request, envelope)
 
 

@@ -1,6 +1,7 @@
 """Where every transport enters: from a credential to a principal, from what came over the wire to an answer."""
 
 import asyncio
+from collections.abc import Callable
 from functools import lru_cache
 
 from elytron_adapter.attempts import Attempts
@@ -34,6 +35,8 @@ class Entrance:
         self.dispatcher = dispatcher
         self.closing = asyncio.Event()
         """Set when the server begins to end: streams and sockets say goodbye."""
+        self.end: Callable[[], None] | None = None
+        """Ends the server that stands around this, as a signal does; None where another program serves."""
         self.streams = 0
         """How many streams and sockets are open; a server that ends lets them go first."""
         self.attempts = attempts or Attempts(dispatcher.runtime.context.clock)

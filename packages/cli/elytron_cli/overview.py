@@ -52,6 +52,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Serve and connect": {
         "serve": ("serve:serve", "Serve the store over HTTP."),
+        "server": ("server:server", "End a server that runs on this machine."),
         "mcp": ("mcp:mcp", "Serve the space to an MCP host; print what to paste into it."),
         "hooks": ("hooks:hooks", "Recall and keep without being asked, as hooks of a coding agent."),
         "rules": ("rules:rules", "Tell agents how to use this memory: rules for twelve programs."),

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from elytron.registry import OPERATIONS
+from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter.entry import Entrance
 from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
 from elytron_http_shell.metrics import Metrics
@@ -129,7 +129,7 @@ async def _operations(_request: Request) -> Response:
             "mutates": operation.mutates,
             "role": operation.role,
         }
-        for operation in OPERATIONS
+        for operation in WIRE_OPERATIONS
     ]
     return JSONResponse({"operations": listed})
 

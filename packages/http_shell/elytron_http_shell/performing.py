@@ -5,7 +5,7 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from elytron.registry import OPERATIONS, AnyOperation, Repeat, Role, family_of
+from elytron.registry import WIRE_OPERATIONS, AnyOperation, Repeat, Role, family_of
 from elytron.versions import ANY, CHANGES
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
@@ -31,7 +31,9 @@ def path_of(operation: AnyOperation, /) -> str:
 
 def operations(entrance: Entrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each operation; what is an operator's is so before its body is read."""
-    return tuple(performed(entrance, operation, path_of(operation), body_bytes=body_bytes) for operation in OPERATIONS)
+    return tuple(
+        performed(entrance, operation, path_of(operation), body_bytes=body_bytes) for operation in WIRE_OPERATIONS
+    )
 
 
 def performed(

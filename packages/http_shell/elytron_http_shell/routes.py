@@ -35,6 +35,7 @@ from elytron_http_shell.metrics import Metrics
 from elytron_http_shell.performing import operations
 from elytron_http_shell.responses import refused
 from elytron_http_shell.seed import seed_routes
+from elytron_http_shell.shutdown import shutdown_route
 from elytron_http_shell.streams import streams
 from elytron_http_shell.watching import Spans, Watch
 from elytron_http_shell.webhooks import webhooks
@@ -82,6 +83,7 @@ def application(
         *seed_routes(entrance, body_bytes=body_bytes),
         *webhooks(entrance, keys, body_bytes=body_bytes),
         *access_routes(keys, body_bytes=body_bytes),
+        shutdown_route(entrance),
         *watching(entrance, metrics, told_to=told_to),
         *(surface for family in (*FAMILIES, *further) for surface in family(entrance)),
     ]

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from elytron.registry import OPERATIONS, AnyOperation
+from elytron.registry import WIRE_OPERATIONS, AnyOperation
 from elytron.versions import READS
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Rejected, Transport
@@ -62,7 +62,7 @@ NAMED = (
 
 def seed_routes(entrance: Entrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each of the paths whose operation there is."""
-    known = {operation.name: operation for operation in OPERATIONS}
+    known = {operation.name: operation for operation in WIRE_OPERATIONS}
     posted = [_posted(entrance, known[name], body_bytes) for name in _POSTED if name in known]
     named = [
         _surface(entrance, known[found.operation], found, body_bytes) for found in NAMED if found.operation in known

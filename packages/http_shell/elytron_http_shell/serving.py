@@ -224,6 +224,7 @@ def server_of(
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            entrance.end = self._end
             told(self._end)
 
         @contextmanager

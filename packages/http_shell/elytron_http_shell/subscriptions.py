@@ -15,7 +15,7 @@ from typing import cast
 from pydantic import JsonValue, ValidationError
 
 from elytron.following import Follower, Journals, pages
-from elytron.registry import OPERATIONS
+from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance, auth_of
 from elytron_adapter.envelope import Accepted, Duplicated, Rejected, Transport
@@ -117,7 +117,7 @@ def space_of(entrance: Entrance, principal: Principal, scope: Scope | None, /) -
 def operation_of(kind: StreamKind, /) -> str | None:
     """Return the operation of `kind`, or None where this server has none."""
     named = REPORTS.get(kind)
-    return named if any(operation.name == named for operation in OPERATIONS) else None
+    return named if any(operation.name == named for operation in WIRE_OPERATIONS) else None
 
 
 async def reports(

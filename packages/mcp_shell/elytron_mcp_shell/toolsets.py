@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from elytron.registry import OPERATIONS, AnyOperation, Role
+from elytron.registry import WIRE_OPERATIONS, AnyOperation, Role
 
 PREFIX = "memory_"
 
@@ -48,7 +48,7 @@ def operations_of(sets: frozenset[ToolSet], /, *, is_operator: bool) -> tuple[An
     """Return the operations that are tools in `sets`, an operator's own only for operators."""
     return tuple(
         operation
-        for operation in OPERATIONS
+        for operation in WIRE_OPERATIONS
         if _is_in(operation, sets) and (is_operator or operation.role is Role.MEMBER)
     )
 

@@ -5,8 +5,6 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,14 @@ from rich_click import RichGroup
 
 import elytron
 from elytron import RemoteMemory
-from elytron.registry import OPERATIONS, AnyOperation, by_request
+from elytron.registry import WIRE_OPERATIONS, AnyOperation, by_request
 from elytron_adapter import codec
 from elytron_cli import recall_tables, tables
 from elytron_cli.commands.writing import receipt
 from elytron_cli.options import command, common, limited, told
 from elytron_cli.output import Output, json_text
 from elytron_cli.running import output
+from elytron_cli.server_address import Server, addressed
 from elytron_core import limits
 from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest
@@ -29,12 +28,6 @@ from elytron_core.contracts.writing import MemoryWriteReport
 from elytron_core.errors import InvalidInput, PayloadTooLarge, Unauthorized, UnreadableFile
 from elytron_core.model import Value
 
-DEFAULT_URL = "http://127.0.0.1:8010"
-_ADDRESS = (
-    click.option("--url", envvar="ELYTRON_URL", default=DEFAULT_URL, show_default=True, help="http(s):// or ws(s)://"),
-    click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="An access key; better in ELYTRON_API_KEY."),
-    click.option("--proxy", envvar="ELYTRON_PROXY", metavar="URL", help="The HTTP proxy to go by, and no other."),
-)
 _REPEATABLE = click.option("--idempotency-key", metavar="KEY", help="Do it once, however often this is run.")
 _REQUEST = click.option(
     "--request", "given", metavar="JSON", help="The request as JSON; @FILE reads a file, - standard input."
@@ -47,29 +40,7 @@ def client() -> None:
     """Call a memory on a server. Every operation has a command of its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Server:
-    """Which server is called, by whom, and over which proxy."""
-
-    url: str
-    key: str | None = field(repr=False)
-    proxy: str | None = field(repr=False)
-
-
-def _addressed(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say which server, and `body` that server."""
-
-    @wraps(body)
-    def addressed(*, url: str, key: str | None, proxy: str | None, **rest: Any) -> Any:
-        return body(server=_Server(url, key, proxy), **rest)
-
-    decorated: Callable[..., Any] = addressed
-    for option in reversed(_ADDRESS):
-        decorated = option(decorated)
-    return common(decorated)
-
-
-def _reached(server: _Server, work: Callable[[RemoteMemory, Output], Awaitable[None]]) -> None:
+def _reached(server: Server, work: Callable[[RemoteMemory, Output], Awaitable[None]]) -> None:
     """Connect to the server, do `work`, let go of it."""
     out = output()
     space = told(click.get_current_context()).get("space") or os.environ.get("ELYTRON_SPACE")
@@ -91,16 +62,16 @@ def _show(out: Output, report: Value) -> None:
 def _generic(operation: AnyOperation, /) -> click.Command:
     """Return the command that performs `operation` with a request in JSON."""
 
-    def perform(*, server: _Server, given: str | None, idempotency_key: str | None = None) -> None:
+    def perform(*, server: Server, given: str | None, idempotency_key: str | None = None) -> None:
         request = codec.decode(operation, _read(given) if given is not None else b"{}")
         _perform(request, server=server, idempotency_key=idempotency_key)
 
     perform.__doc__ = operation.summary
     body = _REQUEST(_REPEATABLE(perform) if operation.mutates else perform)
-    return command(operation.name)(_addressed(body))
+    return command(operation.name)(addressed(body))
 
 
-def _perform(request: Value, *, server: _Server, idempotency_key: str | None) -> None:
+def _perform(request: Value, *, server: Server, idempotency_key: str | None) -> None:
     async def work(memory: RemoteMemory, out: Output) -> None:
         report = by_request(request).report
         _show(out, await memory.operate(request, report, idempotency_key=idempotency_key))
@@ -112,8 +83,8 @@ def _perform(request: Value, *, server: _Server, idempotency_key: str | None) ->
 @click.argument("query", required=False)
 @limited("How many memories at most.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
 @_REQUEST
-@_addressed
-def _recall(*, query: str | None, limit: int, given: str | None, server: _Server) -> None:
+@addressed
+def _recall(*, query: str | None, limit: int, given: str | None, server: Server) -> None:
     """Find what answers QUERY, best first."""
     plain = {"query": query, "limit": limit}
     request = codec.decode(by_request(MemoryRecallRequest(query="")), _either(query, plain, given))
@@ -137,8 +108,8 @@ def _recall(*, query: str | None, limit: int, given: str | None, server: _Server
     help="Its size.",
 )
 @_REQUEST
-@_addressed
-def _project(*, query: str | None, max_chars: int, given: str | None, server: _Server) -> None:
+@addressed
+def _project(*, query: str | None, max_chars: int, given: str | None, server: Server) -> None:
     """Show the block that a model would see for QUERY."""
     plain = {"query": query, "max_chars": max_chars}
     request = codec.decode(by_request(MemoryProjectionRequest(query="")), _either(query, plain, given))
@@ -155,14 +126,14 @@ def _project(*, query: str | None, max_chars: int, given: str | None, server: _S
 @click.option("--speaker", metavar="NAME", help="Who said it.")
 @click.option("--conversation", metavar="NAME", help="The conversation it belongs to; needs --space.")
 @_REPEATABLE
-@_addressed
+@addressed
 def _add(
     *,
     text: str,
     speaker: str | None,
     conversation: str | None,
     idempotency_key: str | None,
-    server: _Server,
+    server: Server,
 ) -> None:
     """Store TEXT as evidence ("-" reads standard input)."""
     words = _text(_standard_input(limits.MESSAGE_CHARS * 4)) if text == "-" else text
@@ -215,5 +186,5 @@ def _standard_input(limit: int) -> bytes:
 
 
 _PLAIN = (_add, _recall, _project)
-for _command in (*_PLAIN, *(_generic(one) for one in OPERATIONS if one.name not in {"recall", "project"})):
+for _command in (*_PLAIN, *(_generic(one) for one in WIRE_OPERATIONS if one.name not in {"recall", "project"})):
     client.add_command(_command)

@@ -47,7 +47,8 @@ class Operation(Generic[RequestT, ReportT]):
 
     `operator_fields` are fields of the request that only an operator may set, `operator_values` values of a field that
     only he may ask for; `private_values` are those that ask for what is private. What is `grave` a model is not to do
-    unasked: each call, or where there are `grave_values` one whose field has such a value.
+    unasked: each call, or where there are `grave_values` one whose field has such a value. One that `is_local` acts on
+    the runtime of its own process and is called there alone: no transport over a wire has it.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Operation(Generic[RequestT, ReportT]):
     mutates: bool = False
     role: Role = Role.MEMBER
     repeat: Repeat = Repeat.HARMLESS
+    is_local: bool = False
     operator_fields: frozenset[str] = frozenset()
     operator_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     private_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])

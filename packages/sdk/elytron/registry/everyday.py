@@ -43,5 +43,5 @@ EVERYDAY: tuple[AnyOperation, ...] = (
     Operation("recover", inspecting.MemoryRecoverRequest, inspecting.MemoryLifecycleReport, ops.recover,
               "Check a space and rebuild its index.", mutates=True, role=Role.OPERATOR),
     Operation("close", inspecting.MemoryCloseRequest, inspecting.MemoryLifecycleReport, ops.close,
-              "End the runtime.", mutates=True, role=Role.OPERATOR),
+              "End the runtime.", mutates=True, role=Role.OPERATOR, is_local=True),
 )  # fmt: skip

@@ -23,6 +23,8 @@ FAMILIES: dict[str, tuple[AnyOperation, ...]] = {
     "maintaining": MAINTAINING,
 }
 OPERATIONS: tuple[AnyOperation, ...] = tuple(operation for family in FAMILIES.values() for operation in family)
+WIRE_OPERATIONS: tuple[AnyOperation, ...] = tuple(operation for operation in OPERATIONS if not operation.is_local)
+"""Those that transports over a wire show."""
 
 _BY_NAME = {operation.name: operation for operation in OPERATIONS}
 _FAMILY_OF = {operation.name: name for name, family in FAMILIES.items() for operation in family}

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from elytron.remote.address import Address
 from elytron.remote.sse import items
-from elytron.remote.wire import Begun, Call, told_of, unreachable
+from elytron.remote.wire import Begun, Call, ReportT, report_of, told_of, unreachable
 from elytron_core import limits
 from elytron_core.contracts.streaming import EventId, StreamItem
 from elytron_core.errors import ElytronError, LimitExceeded, MissingExtra, Unsupported
+from elytron_core.model import Value
 from elytron_core.scope import Scope
 
 if TYPE_CHECKING:
@@ -43,14 +44,19 @@ class HttpTransport:
         )
 
     async def call(self, call: Call, /) -> bytes:
+        keyed = {"Idempotency-Key": call.idempotency_key} if call.idempotency_key is not None else {}
+        return await self._posted(f"/v1/{call.operation.name}", call.payload, keyed)
+
+    async def post(self, path: str, asked: Value, report: type[ReportT], /) -> ReportT:
+        """Post `asked` to a path that is no operation's and return what is reported."""
+        return report_of(await self._posted(path, asked.model_dump_json().encode(), {}), report)
+
+    async def _posted(self, path: str, payload: bytes, headers: dict[str, str]) -> bytes:
         import httpx
 
-        headers = {"Content-Type": "application/json"}
-        if call.idempotency_key is not None:
-            headers["Idempotency-Key"] = call.idempotency_key
         try:
             request = self._client.build_request(
-                "POST", f"/v1/{call.operation.name}", content=call.payload, headers=headers
+                "POST", path, content=payload, headers={"Content-Type": "application/json", **headers}
             )
             response = await self._client.send(request, stream=True)
             try:

@@ -51,8 +51,13 @@ class RemoteMemory(MemoryFace):
     async def operate(self, request: Value, report: type[ReportT], /, *, idempotency_key: str | None = None) -> ReportT:
         """Perform the operation that takes `request` on the server and return what it reports.
 
-        With `idempotency_key`, any change may be sent again and is done once.
+        With `idempotency_key`, a change that takes one may be sent again and is done once. To close is to let go of
+        the connection: a server is not ended by a call.
         """
+        if isinstance(request, MemoryCloseRequest):
+            closed = await self.close(request)
+            assert isinstance(closed, report)
+            return closed
         call = call_of(by_request(request), self._scoped(request), idempotency_key=idempotency_key)
         return report_of(await self._persistently(lambda: self._sent(call), call), report)
 

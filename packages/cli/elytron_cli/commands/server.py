@@ -1,0 +1,28 @@
+"""A server that runs, ended from its own machine."""
+
+import asyncio
+
+import click
+from rich_click import RichCommand, RichGroup
+
+from elytron.remote.address import address_of
+from elytron.remote.shutdown import shut_down
+from elytron_cli.options import common
+from elytron_cli.running import output
+from elytron_cli.server_address import Server, addressed
+
+
+@click.group("server", cls=RichGroup)
+@common
+def server() -> None:
+    """End a server that runs on this machine."""
+
+
+@server.command("stop", cls=RichCommand)
+@click.option("--reason", default="", metavar="TEXT", help="Why, for whoever called.")
+@addressed
+def stop(*, reason: str, server: Server) -> None:
+    """End the server at --url: it finishes what it accepted. Needs an operator's key, on the server's own machine."""
+    address = address_of(server.url, api_key=server.key, proxy=server.proxy)
+    report = asyncio.run(shut_down(address, reason=reason))
+    output().report(report, lambda console: console.print(f"the server ends: process {report.pid}"))
