@@ -4,14 +4,14 @@ import tempfile
 from pathlib import Path
 
 import elytron
-from elytron import ImportMode, MemoryExportRequest, MemoryImportRequest
+from elytron import ImportMode, MemoryImportRequest, MemorySpaceExportRequest
 
 with tempfile.TemporaryDirectory() as folder:
     archive = Path(folder) / "ada.elytron"
 
     with elytron.open(Path(folder) / "phone.db", space="ada") as phone:
         phone.add(["The tide table hangs in the kitchen.", "The boat key is under the oar."], speaker="Ada")
-        told = phone.export(archive)
+        told = phone.export(archive, include_private=True)
         print(f"exported {told.documents} and {told.entries} journal entries, {told.size_bytes} bytes")
 
     # Another engine, the same state: the fingerprints say so.
@@ -29,5 +29,5 @@ with tempfile.TemporaryDirectory() as folder:
         print("first time:", tablet.import_archive(news).imported, "again:", tablet.import_archive(news).imported)
 
         copy = Path(folder) / "tablet.elytron"
-        tablet.export(MemoryExportRequest(path=str(copy)))
+        tablet.export(MemorySpaceExportRequest(path=str(copy), include_private=True))
         print("a backup is one file:", copy.name)

@@ -50,7 +50,8 @@ async def main(folder: Path) -> None:
         await memory.correct(home.id, "The user lives in Braga", user_id="ada", reason="she said so")
         print("put right:  ", (await memory.recall("where do I live?", filters=BELIEFS, user_id="ada")).hits[0].text)
 
-        print("exported:   ", dict((await memory.export(folder / "ada.elytron", user_id="ada")).documents))
+        exported = await memory.export(folder / "ada.elytron", include_private=True, user_id="ada")
+        print("exported:   ", dict(exported.documents))
         erased = await memory.erase(whole_space="ada", user_id="ada", reason="asked for")
         print("erased:     ", erased.changed, (await memory.recall("hazelnuts", user_id="ada")).outcome.value)
         print("bob is kept:", [fact.text for fact in (await memory.list(filters=BELIEFS, user_id="bob")).items])

@@ -209,7 +209,7 @@ async def run(engine: str, folder: Path, /, *, whole_space: bool) -> dict[str, l
             await memory.recover()
             archive = folder / "after.zip"
             if not whole_space:
-                await memory.export(archive)
+                await memory.export(archive, include_private=True)
             kept = await held(store, folder, space)
     finally:
         logging.getLogger().removeHandler(handler)

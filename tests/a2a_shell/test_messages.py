@@ -329,7 +329,7 @@ class TestMigration:
         """Return the archive of another memory, with one text in it."""
         async with elytron.open("memory:", space="old") as memory:
             await memory.add("The ferry leaves at six.")
-            await memory.export(tmp_path / "old.zip")
+            await memory.export(tmp_path / "old.zip", include_private=True)
         return (tmp_path / "old.zip").read_bytes()
 
     def chunks(self, data: bytes, count: int, **more: Any) -> list[dict[str, Any]]:

@@ -186,7 +186,7 @@ class TestReceipts:
         self, dispatcher: Dispatcher, tmp_path: Path
     ) -> None:
         await remembered(dispatcher.runtime, "tea")
-        await dispatcher.runtime.export(tmp_path / "a.zip")
+        await dispatcher.runtime.export(tmp_path / "a.zip", include_private=True)
         request = MemoryImportRequest(path=str(tmp_path / "a.zip"))
         async with elytron.open("memory:", space="ada") as memory:
             fresh = Dispatcher(memory)

@@ -17,7 +17,7 @@ def test_at_a_terminal_an_erasure_is_asked_about_and_a_no_does_nothing(
     elytron("get", memory, expect=3 if is_gone else 0)
 
 
-@pytest.mark.parametrize("options", [(), ("--public",)])
+@pytest.mark.parametrize("options", [(), ("--private",)])
 def test_an_existing_file_is_replaced_only_with_force(elytron: CommandLine, options: tuple[str, ...]) -> None:
     added(elytron, "tea")
     note = elytron.write("note.txt", b"precious")

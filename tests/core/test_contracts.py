@@ -42,7 +42,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             {"write": {"kind": "notes", "notes": [{"period": f"2026-{month}", "text": "x"} for month in (12, 13)]}},
             "write.notes.notes.1.period is not valid: name a day (2026-08-03) or a month (2026-08)",
         ),
-        (moving.MemoryExportRequest, {"path": "a\0b"}, r"path has not the form ^[^\x00]+$"),
+        (moving.MemorySpaceExportRequest, {"path": "a\0b"}, r"path has not the form ^[^\x00]+$"),
         (
             projecting.MemoryProjectionRequest,
             {"query": "q", "max_chars": -1},
@@ -66,7 +66,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             {"ids": ()},
             "ids is not valid: tuple should have at least 1 item after validation, not 0",
         ),
-        (moving.MemoryExportRequest, {"path": ""}, "path is not valid: string should have at least 1 character"),
+        (moving.MemorySpaceExportRequest, {"path": ""}, "path is not valid: string should have at least 1 character"),
         (
             inspecting.MemoryReplayRequest,
             {"limit": 10_000},

@@ -39,7 +39,7 @@ async def archive(gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryR
     add = wire.AddRequest.model_validate({**ada, "session_id": "chat:c", "messages": [said]})
     await gateway.add(add, uploads={"one": Upload("x.png", "image/png", PICTURE)})
     path = tmp_path / "ada.elytron"
-    report = await memory.export(elytron.MemoryExportRequest(scope=ADA, path=str(path)))
+    report = await memory.export(elytron.MemorySpaceExportRequest(scope=ADA, path=str(path), include_private=True))
     assert report.blobs == 2
     return path
 
@@ -83,7 +83,7 @@ async def test_an_export_of_what_was_imported_is_the_same_archive(archive: Path,
     async with elytron.open("memory:", space=None) as other:
         await other.import_archive(imports(archive))
         again = tmp_path / "again.elytron"
-        await other.export(elytron.MemoryExportRequest(scope=ADA, path=str(again)))
+        await other.export(elytron.MemorySpaceExportRequest(scope=ADA, path=str(again), include_private=True))
     with zipfile.ZipFile(archive) as first, zipfile.ZipFile(again) as second:
         assert {name: first.read(name) for name in first.namelist()} == {
             name: second.read(name) for name in second.namelist()
@@ -95,7 +95,7 @@ async def test_a_space_without_files_is_an_archive_that_older_versions_read(tmp_
     path = tmp_path / "plain.elytron"
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("The ferry leaves at six.")
-        await memory.export(path)
+        await memory.export(path, include_private=True)
     with zipfile.ZipFile(path) as plain:
         manifest = json.loads(plain.read("manifest.json"))
     assert (manifest["version"], "blobs" in manifest) == (1, False)
@@ -106,7 +106,7 @@ async def test_what_may_leave_its_owners_hands_holds_no_files(
 ) -> None:
     path = tmp_path / "public.elytron"
     request = elytron.MemorySpaceExportRequest(scope=ADA, path=str(path))
-    assert (await memory.export_space(request)).blobs == 0
+    assert (await memory.export(request)).blobs == 0
     with zipfile.ZipFile(path) as public:
         assert not [name for name in public.namelist() if name.startswith("blobs/")]
 

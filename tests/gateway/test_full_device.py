@@ -43,7 +43,7 @@ async def test_a_full_store_still_forgets_erases_ends_keys_and_exports(url: str,
         assert (await keys.revoke(AccessKeyRequest(id=issued.access.id))).revoked_at is not None
         await gateway.users.revoke("bob")
         await gateway.erase_user("carol")
-        await memory.export(tmp_path / "all.elytron")
+        await memory.export(tmp_path / "all.elytron", include_private=True)
         assert (await memory.erase([first, second])).changed
         assert {"one", "two"}.isdisjoint(item.text for item in (await memory.list(limit=1_000)).items)
 

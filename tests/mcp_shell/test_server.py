@@ -124,7 +124,7 @@ async def test_a_refusal_is_the_tools_answer_with_its_key_and_no_value(memory: e
             await client.get_prompt("nonsense", {})
 
 
-GRAVE = {"erase", "export", "export_space", "delete_runtime_skill", "delete_agent_tool_registry"}
+GRAVE = {"erase", "export", "delete_runtime_skill", "delete_agent_tool_registry"}
 
 
 @pytest.mark.parametrize("sets", [{ToolSet.CORE}, {ToolSet.ALL}, {ToolSet.CORE, ToolSet.ALL}])
@@ -179,7 +179,10 @@ async def test_a_grave_call_acts_once_it_is_confirmed_and_a_dry_run_before(
         archive = str(tmp_path / "ada.elytron")
         refused = await client.call_tool("memory_export", {"path": archive})
         assert (refused.meta or {})[ERROR]["key"] == "invalid_input"
-        await called(client, "memory_export", path=archive, confirm="export")
+        whole = await client.call_tool("memory_export", {"path": archive, "include_private": True, "confirm": "export"})
+        assert (whole.meta or {})[ERROR]["key"] == "permission_refused"
+        exported = await called(client, "memory_export", path=archive, confirm="export")
+        assert (exported["documents"], exported["redacted"]["turns"]) == ({}, 1)
         assert (await called(client, "memory_erase", **erasing, dry_run=True))["removed"]["turns"] == 1
         assert len((await called(client, "memory_list"))["items"]) == 1
         assert (await called(client, "memory_erase", **erasing, confirm="erase"))["changed"] is True

@@ -128,7 +128,7 @@ async def test_an_expectation_whose_reference_does_not_fit_is_a_problem() -> Non
 async def test_paths_of_the_story_are_the_same_in_every_run() -> None:
     steps: list[dict[str, JsonValue]] = [
         {"op": "write", "request": say("I like tea.")},
-        {"op": "export", "request": {"path": "${tmp}/a"}, "expect": {"path": "${tmp}/a"}},
+        {"op": "export", "request": {"path": "${tmp}/a", "include_private": True}, "expect": {"path": "${tmp}/a"}},
     ]
     outcome = await run_fixture(read(story(*steps)), engine("memory"))
     assert outcome.ok
@@ -138,7 +138,10 @@ async def test_paths_of_the_story_are_the_same_in_every_run() -> None:
 
 
 async def test_a_story_can_begin_with_an_archive(store: Engine, tmp_path: Path) -> None:
-    export: dict[str, JsonValue] = {"op": "export", "request": {"path": str(tmp_path / "ada.archive")}}
+    export: dict[str, JsonValue] = {
+        "op": "export",
+        "request": {"path": str(tmp_path / "ada.archive"), "include_private": True},
+    }
     before = await run_fixture(read(story({"op": "write", "request": say("I like tea.")}, export)), engine("memory"))
     assert before.ok
     begun = story(

@@ -284,7 +284,7 @@ async def test_vectors_travel_with_an_archive(tmp_path: Path) -> None:
     async with opened("memory:", WordEmbedder()) as memory:
         await tell(memory, "a boat", "some tea")
         await memory.embed()
-        told = await memory.export(tmp_path / "ada.zip")
+        told = await memory.export(tmp_path / "ada.zip", include_private=True)
     embedder = WordEmbedder()
     async with opened("memory:", embedder) as memory:
         await memory.import_archive(tmp_path / "ada.zip")

@@ -64,7 +64,7 @@ async def lived(memory: elytron.MemoryRuntime, archive: str) -> None:
     await learn(memory, "brew", STEPS)
     await put(memory, "notes", notes=[{"period": "2026-01-01", "text": "A day."}])
     await memory.add("emptied", conversation="attic")
-    await memory.export(archive)
+    await memory.export(archive, include_private=True)
     await memory.erase([turn, first, fact, SKILL])
     await memory.forget(forgotten)
     emptying = TranscriptLifecycleTransition.DELETE_RAW
@@ -102,7 +102,7 @@ async def test_what_was_written_anew_under_the_same_name_stays(
 ) -> None:
     await learn(memory, "brew", STEPS)
     await memory.add("first", conversation="boat")
-    await memory.export(archive)
+    await memory.export(archive, include_private=True)
     (second,) = (await memory.add("second", conversation="boat")).ids
     await memory.erase([SKILL, second])
     await memory.keep_erasures(told)
@@ -130,7 +130,7 @@ async def test_a_fact_that_was_only_closed_since_goes(
     memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
 ) -> None:
     (fact,) = (await believe(memory, "home", "Lisbon")).ids
-    await memory.export(archive)
+    await memory.export(archive, include_private=True)
     await memory.erase(fact)
     await memory.keep_erasures(told)
     async with put_back(archive, clock) as older:
@@ -143,7 +143,7 @@ async def test_a_space_that_was_erased_as_a_whole_goes_as_a_whole(
     memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
 ) -> None:
     await memory.add("the key is under the oar")
-    await memory.export(archive)
+    await memory.export(archive, include_private=True)
     whole = MemoryErasuresKeepRequest(path=str(told), whole_space="ada")
     with pytest.raises(NotFound, match="no space of this name that is gone"):
         await memory.keep_erasures(whole)

@@ -42,7 +42,7 @@ def everything_in(file: Path) -> str:
 
 async def test_by_default_no_private_word_leaves(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
-    report = await memory.export_space(tmp_path / "public.elytron")
+    report = await memory.export(tmp_path / "public.elytron")
     assert not report.include_private
     assert report.documents == {"facts": 2, "skills": 1, "slots": 1}
     assert report.redacted["turns"] == report.redacted["chat_aliases"] == report.redacted["derived_refs"] // 2 == 1
@@ -61,7 +61,7 @@ async def test_a_public_archive_can_be_added_to_a_space_and_not_restored(
 ) -> None:
     await lived(memory)
     place = tmp_path / "public.elytron"
-    await memory.export_space(place)
+    await memory.export(place)
     async with elytron.open("memory:", space="elsewhere") as other:
         with pytest.raises(InvalidInput, match="bootstrap"):
             await other.import_archive(place)
@@ -74,8 +74,8 @@ async def test_a_public_archive_can_be_added_to_a_space_and_not_restored(
 async def test_everything_goes_where_it_is_asked_for(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
     request = elytron.MemorySpaceExportRequest(path=str(tmp_path / "all.elytron"), include_private=True)
-    report = await memory.export_space(request)
-    whole = await memory.export(tmp_path / "whole.elytron")
+    report = await memory.export(request)
+    whole = await memory.export(tmp_path / "whole.elytron", include_private=True)
     assert (report.include_private, report.redacted, report.documents) == (True, {}, whole.documents)
     assert report.state_fingerprint == whole.state_fingerprint
     async with elytron.open("memory:", space="ada") as other:
@@ -87,7 +87,7 @@ async def test_an_archive_that_says_it_is_whole_and_is_not_is_damaged(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     await lived(memory)
-    await memory.export_space(tmp_path / "public.elytron")
+    await memory.export(tmp_path / "public.elytron")
     source = zipfile.ZipFile(tmp_path / "public.elytron")
     manifest = json.loads(source.read("manifest.json")) | {"include_private": True}
     with zipfile.ZipFile(tmp_path / "false.elytron", "w") as target:
@@ -102,18 +102,17 @@ async def test_of_a_space_that_was_never_written_to_nothing_is_exported(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     with pytest.raises(NotFound):
-        await memory.export_space(tmp_path / "public.elytron")
+        await memory.export(tmp_path / "public.elytron")
 
 
-@pytest.mark.parametrize("operation", ["export", "export_space"])
-async def test_an_export_never_replaces_a_file_unasked(tmp_path: Path, operation: str) -> None:
+async def test_an_export_never_replaces_a_file_unasked(tmp_path: Path) -> None:
     note = tmp_path / "note"
     note.write_bytes(b"precious")
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("tea")
         with pytest.raises(InvalidInput, match="is there already"):
-            await getattr(memory, operation)(note)
+            await memory.export(note)
         assert note.read_bytes() == b"precious"
-        await getattr(memory, operation)(note, overwrite=True)
+        await memory.export(note, overwrite=True)
     assert note.read_bytes().startswith(b"PK")
     assert [path.name for path in tmp_path.iterdir()] == ["note"]

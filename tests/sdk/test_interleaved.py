@@ -11,10 +11,10 @@ from elytron import (
     LongTermExtraction,
     MemoryCorrectRequest,
     MemoryEraseRequest,
-    MemoryExportRequest,
     MemoryForgetRequest,
     MemoryInspectionRequest,
     MemoryRuntime,
+    MemorySpaceExportRequest,
     MemoryWriteRequest,
 )
 from elytron_core.clock import FrozenClock
@@ -167,7 +167,7 @@ async def test_an_export_that_is_written_to_meanwhile_is_taken_again(
     await memory.add("one")
     store.reads_journal = True
     says(store, lambda: other.add("two"))
-    report = await memory.export(MemoryExportRequest(path=str(tmp_path / "ada.elytron")))
+    report = await memory.export(MemorySpaceExportRequest(path=str(tmp_path / "ada.elytron"), include_private=True))
     assert report.documents["turns"] == 2
 
 
@@ -178,7 +178,7 @@ async def test_an_export_that_never_finds_a_still_moment_says_so_and_leaves_no_f
     store.reads_journal = True
     says(store, lambda: other.add("again"), times=100)
     with pytest.raises(StoreBusy):
-        await memory.export(tmp_path / "ada.elytron")
+        await memory.export(tmp_path / "ada.elytron", include_private=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -197,4 +197,4 @@ async def test_a_checkpoint_that_cannot_be_stored_does_not_keep_a_runtime_from_c
 
 async def test_a_space_that_was_never_written_to_has_nothing_to_export(memory: MemoryRuntime, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        await memory.export(tmp_path / "ada.elytron")
+        await memory.export(tmp_path / "ada.elytron", include_private=True)

@@ -41,7 +41,7 @@ async def lived(memory: elytron.MemoryRuntime) -> None:
 
 async def test_a_round_trip_is_exact(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
-    first = await memory.export(tmp_path / "a.elytron")
+    first = await memory.export(tmp_path / "a.elytron", include_private=True)
     async with elytron.open("memory:", space="elsewhere") as other:
         dry = await other.import_archive(elytron.MemoryImportRequest(path=str(tmp_path / "a.elytron"), dry_run=True))
         assert (dry.changed, (await other.inspect()).exists) == (False, False)
@@ -49,7 +49,7 @@ async def test_a_round_trip_is_exact(memory: elytron.MemoryRuntime, tmp_path: Pa
         assert report.imported == first.documents
         assert (await other.inspect()).state_fingerprint == first.state_fingerprint
         assert (await other.inspect()).event_fingerprint == first.event_fingerprint
-        await other.export(tmp_path / "b.elytron")
+        await other.export(tmp_path / "b.elytron", include_private=True)
         assert sorted(await texts(other, "tea home brew 泡菜")) == sorted(await texts(memory, "tea home brew 泡菜"))
         await other.add("and on it goes")
         assert (await other.replay()).turns[-1].sequence == 5
@@ -65,7 +65,7 @@ async def test_a_round_trip_is_exact(memory: elytron.MemoryRuntime, tmp_path: Pa
 
 async def test_what_a_killed_restore_left_is_removed_by_the_next(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
-    await memory.export(tmp_path / "a.elytron")
+    await memory.export(tmp_path / "a.elytron", include_private=True)
     async with elytron.open("memory:", space="elsewhere") as other:
         leftover = Batch(
             space=elytron.Scope(space="elsewhere").space,
@@ -87,7 +87,7 @@ async def long_archive(path: Path, name: str) -> str:
     """Write an archive that is restored in several small batches, and return its space's state fingerprint."""
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add([f"{name} {number}" for number in range(9)])
-        return (await memory.export(path)).state_fingerprint
+        return (await memory.export(path, include_private=True)).state_fingerprint
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -142,7 +142,7 @@ async def test_a_restore_takes_nothing_that_was_written_while_it_read_its_archiv
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     await lived(memory)
-    await memory.export(tmp_path / "a.elytron")
+    await memory.export(tmp_path / "a.elytron", include_private=True)
     shared = MemoryStore()
     meanwhile = Meanwhile(shared)
     ours = await elytron.open(meanwhile, space="x")
@@ -156,7 +156,7 @@ async def test_a_restore_takes_nothing_that_was_written_while_it_read_its_archiv
 async def test_a_bootstrap_adds_what_is_new_and_can_be_repeated(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
     archive = tmp_path / "a.elytron"
-    await memory.export(archive)
+    await memory.export(archive, include_private=True)
     async with elytron.open("memory:", space="elsewhere") as other:
         await other.add("I was here before")
         await believe(other, "home", "Faro", observed_at=1_500)
@@ -190,7 +190,7 @@ async def test_a_bootstrap_keeps_where_things_came_from(memory: elytron.MemoryRu
     skill = elytron.RuntimeSkillWrite(name="book", topic="ferry", title="Book a ferry", summary="Steps", content=steps)
     learned = elytron.Procedural(writes=(skill,), source=SkillSource.EXTRACTION)
     await memory.write(elytron.MemoryWriteRequest(write=learned))
-    await memory.export(tmp_path / "a.elytron")
+    await memory.export(tmp_path / "a.elytron", include_private=True)
     async with elytron.open("memory:", space="elsewhere") as other:
         await other.import_archive(tmp_path / "a.elytron", mode=ImportMode.BOOTSTRAP)
         trusts = {item.plane: item.trust for item in (await other.list()).items}
@@ -202,7 +202,7 @@ async def test_a_bootstrap_can_put_all_turns_into_one_conversation(
 ) -> None:
     for number in range(450):
         await memory.add(f"note {number}", conversation=f"c{number % 2}")
-    await memory.export(tmp_path / "a.elytron")
+    await memory.export(tmp_path / "a.elytron", include_private=True)
     scope = elytron.Scope.model_validate({"space": "elsewhere", "conversation": "all"})
     async with elytron.open("memory:", scope=scope) as other:
         report = await other.import_archive(
@@ -214,13 +214,13 @@ async def test_a_bootstrap_can_put_all_turns_into_one_conversation(
 
 async def test_an_export_needs_a_space_and_a_folder(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        await memory.export(tmp_path / "a.elytron")
+        await memory.export(tmp_path / "a.elytron", include_private=True)
     await memory.add("I like tea")
     with pytest.raises(StoreUnavailable, match="cannot write"):
-        await memory.export(tmp_path / "missing" / "a.elytron")
+        await memory.export(tmp_path / "missing" / "a.elytron", include_private=True)
     (tmp_path / "folder").mkdir()
     with pytest.raises(StoreUnavailable, match="cannot write"):
-        await memory.export(tmp_path / "folder", overwrite=True)
+        await memory.export(tmp_path / "folder", overwrite=True, include_private=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder"]
 
 
@@ -303,7 +303,7 @@ async def test_a_bad_archive_is_refused_and_changes_nothing(
 ) -> None:
     await memory.add(["I like tea", "and tea likes me"])
     archive = tmp_path / "a.elytron"
-    await memory.export(archive)
+    await memory.export(archive, include_private=True)
     archive.write_bytes(spoil(archive.read_bytes()))
     async with elytron.open("memory:", space="elsewhere") as other:
         with pytest.raises((UnreadableFile, InvalidInput)):
@@ -322,7 +322,7 @@ async def test_a_space_can_be_imported_into_itself_and_nothing_is_there_twice(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     await lived(memory)
-    await memory.export(tmp_path / "a.elytron")
+    await memory.export(tmp_path / "a.elytron", include_private=True)
     before = (await memory.inspect()).state_fingerprint
     report = await memory.import_archive(
         elytron.MemoryImportRequest(path=str(tmp_path / "a.elytron"), mode=ImportMode.BOOTSTRAP)
@@ -338,7 +338,7 @@ async def test_what_was_erased_since_does_not_come_back_with_an_older_archive(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     await lived(memory)
-    await memory.export(tmp_path / "a.elytron")
+    await memory.export(tmp_path / "a.elytron", include_private=True)
     older = elytron.MemoryImportRequest(path=str(tmp_path / "a.elytron"), mode=ImportMode.BOOTSTRAP)
     held = [item.id for item in (await memory.list()).items]
     assert (await memory.erase(elytron.MemoryEraseRequest(ids=tuple(held)))).changed
@@ -353,7 +353,7 @@ async def test_what_was_erased_since_does_not_come_back_with_an_older_archive(
 async def test_an_archive_that_was_left_in_the_middle_is_closed(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     chance = random.Random(1)
     await memory.add([chance.randbytes(500).hex() for _ in range(200)])
-    await memory.export(tmp_path / "a.elytron")
+    await memory.export(tmp_path / "a.elytron", include_private=True)
     with ArchiveReader(tmp_path / "a.elytron") as reader:
         held = reader.documents()
         next(held)

@@ -65,7 +65,7 @@ async def test_a_bootstrap_into_a_small_store_is_whole_or_absent(tmp_path: Path,
     archive = tmp_path / "all.elytron"
     async with await opened("memory:") as memory:
         await memory.add([f"text {number}" for number in range(texts)], conversation="long")
-        await memory.export(archive)
+        await memory.export(archive, include_private=True)
     async with await opened("embedded:") as memory:
         await memory.add("mine")
         if texts == 400:

@@ -97,9 +97,9 @@ async def test_a_chats_fact_moves_only_with_its_conversation(memory: elytron.Mem
     await memory.import_continuity(elytron.ContinuityImportRequest(scope=OFFICE, snapshot=made.snapshot))
     assert await facts(memory, OFFICE) == ["a playful tone of answers"]
 
-    public = await memory.export_space(elytron.MemorySpaceExportRequest(path=str(tmp_path / "public.zip")))
+    public = await memory.export(elytron.MemorySpaceExportRequest(path=str(tmp_path / "public.zip")))
     assert public.documents.get("facts", 0) == 0
-    whole = await memory.export(tmp_path / "whole.zip")
+    whole = await memory.export(tmp_path / "whole.zip", include_private=True)
     assert whole.documents["facts"] == 2
     async with elytron.open("memory:", space="ben") as other:
         mode = elytron.ImportMode.BOOTSTRAP

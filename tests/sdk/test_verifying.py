@@ -94,7 +94,7 @@ async def test_a_head_means_the_same_in_whatever_store_the_space_was_taken_to(tm
     async with opened(tmp_path, "memory.db") as memory:
         await memory.add("I like tea.")
         head = (await memory.inspect()).head
-        await memory.export(tmp_path / "kept.zip")
+        await memory.export(tmp_path / "kept.zip", include_private=True)
     async with opened(tmp_path, "sealed/") as other:
         restored = await other.import_archive(
             elytron.MemoryImportRequest(path=str(tmp_path / "kept.zip"), mode=elytron.ImportMode.FULL_RESTORE)

@@ -77,14 +77,10 @@ BODIES: dict[str, Body] = {
         turn("Hello.", conversation="trip"),
         {"op": "replay", "request": {"chat_id": "trip"}, "expect": {"total_turns": 1, "has_more": False}},
     ],
-    "export": [TEA, {"op": "export", "request": {"path": "${tmp}/ada.zip"}, "expect": {"entries": 2}}],
-    "export_space": [
-        TEA,
-        {"op": "export_space", "request": {"path": "${tmp}/public.zip"}, "expect": {"space": "${space}"}},
-    ],
+    "export": [TEA, {"op": "export", "request": {"path": "${tmp}/ada.zip"}, "expect": {"space": "${space}"}}],
     "import": [
         TEA,
-        {"op": "export", "request": {"path": "${tmp}/ada.zip"}},
+        {"op": "export", "request": {"path": "${tmp}/ada.zip", "include_private": True}},
         {
             "op": "import",
             "request": {"scope": {"space": "${space} copied"}, "path": "${tmp}/ada.zip"},
@@ -102,7 +98,7 @@ BODIES: dict[str, Body] = {
     ],
     "apply_erasures": [
         TEA,
-        {"op": "export", "request": {"path": "${tmp}/ada.zip"}},
+        {"op": "export", "request": {"path": "${tmp}/ada.zip", "include_private": True}},
         {"op": "erase", "request": {"ids": ["${turn}"]}},
         {"op": "keep_erasures", "request": {"path": "${tmp}/erasures.jsonl"}},
         {"op": "import", "request": {**COPY, "path": "${tmp}/ada.zip"}, "expect": {"imported": {"turns": 1}}},

@@ -49,7 +49,7 @@ def asked(step: Step, values: dict[str, JsonValue], *, key: str | None) -> Asked
     )
     body = references.resolve({**scope, **step.request}, values)
     assert isinstance(body, dict)
-    is_written = step.op in {"export", "export_space"}
+    is_written = step.op == "export"
 
     def call(caller: int) -> Envelope:
         own = {"path": f"{body['path']}{caller or ''}"} if is_written else {}

@@ -22,7 +22,7 @@ from elytron_mcp_shell import ToolSet
 from elytron_replay import matching, references
 from elytron_replay.fixture import Step
 
-PROTOCOLS = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE})),)
+PROTOCOLS = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE}), is_private=True),)
 NAMES = [operation.name for operation in OPERATIONS]
 
 

@@ -129,7 +129,7 @@ class _Archives:
         return await self._entrance.call(
             principal,
             transport=Transport.HTTP,
-            operation="export_space" if isinstance(asked, MemorySpaceExportRequest) else "import",
+            operation="export" if isinstance(asked, MemorySpaceExportRequest) else "import",
             request_id=request_id_of(request.scope),
             payload=asked,
         )

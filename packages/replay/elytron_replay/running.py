@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from elytron import MemoryRuntime
 from elytron_core.contracts.inspecting import MemoryInspectionRequest
-from elytron_core.contracts.moving import ImportMode, MemoryExportRequest, MemoryImportRequest
+from elytron_core.contracts.moving import ImportMode, MemoryImportRequest, MemorySpaceExportRequest
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.ports.models import LanguageModel
@@ -132,7 +132,9 @@ class _Stage:
             scope = Scope(space=space)
             if (await self.runtime.inspect(MemoryInspectionRequest(scope=scope))).exists:
                 path = str(self._folder / f"carried-{number}")
-                await self.runtime.export(MemoryExportRequest(scope=scope, path=path, overwrite=True))
+                await self.runtime.export(
+                    MemorySpaceExportRequest(scope=scope, path=path, overwrite=True, include_private=True)
+                )
                 carried[space] = path
         self._carried = carried
 

@@ -112,8 +112,6 @@ if TYPE_CHECKING:
     )
     from elytron_core.contracts.moving import (
         ImportMode,
-        MemoryExportReport,
-        MemoryExportRequest,
         MemoryImportReport,
         MemoryImportRequest,
         MemorySpaceExportReport,
@@ -250,7 +248,7 @@ __all__ = [
     "MemoryCapabilitiesRequest", "MemoryCapabilityCatalog", "MemoryCloseRequest", "MemoryControlReport",
     "MemoryCorrectRequest", "MemoryEmbedReport", "MemoryEmbedRequest", "MemoryEraseRequest",
     "MemoryErasuresApplyReport", "MemoryErasuresApplyRequest", "MemoryErasuresKeepReport", "MemoryErasuresKeepRequest",
-    "MemoryExportReport", "MemoryExportRequest", "MemoryFinalizeTurnReport", "MemoryFinalizeTurnRequest",
+    "MemoryFinalizeTurnReport", "MemoryFinalizeTurnRequest",
     "MemoryForgetRequest", "MemoryGetRequest", "MemoryHistoryReport", "MemoryHistoryRequest", "MemoryImportReport",
     "MemoryImportRequest", "MemoryInspectionReport", "MemoryInspectionRequest", "MemoryLifecycleReport",
     "MemoryListReport", "MemoryListRequest", "MemoryMaintainRequest", "MemoryMaintenanceReport", "MemoryMergeReport",

@@ -55,8 +55,7 @@ HOMES: Final = MappingProxyType(
             "MemoryMaintenanceReport SkillReuse"
         ),
         "elytron_core.contracts.moving": (
-            "ImportMode MemoryExportReport MemoryExportRequest MemoryImportReport MemoryImportRequest "
-            "MemorySpaceExportReport MemorySpaceExportRequest"
+            "ImportMode MemoryImportReport MemoryImportRequest MemorySpaceExportReport MemorySpaceExportRequest"
         ),
         "elytron_core.contracts.projecting": "MemoryProjectionReport MemoryProjectionRequest Pressure",
         "elytron_core.contracts.recalling": (

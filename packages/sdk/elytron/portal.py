@@ -129,7 +129,6 @@ class BlockingMemory(Generic[FaceT]):
     replay = blocking(MemoryFace.replay)
     export = blocking(MemoryFace.export)
     spaces = blocking(MemoryFace.spaces)
-    export_space = blocking(MemoryFace.export_space)
     import_archive = blocking(MemoryFace.import_archive)
     keep_erasures = blocking(MemoryFace.keep_erasures)
     apply_erasures = blocking(MemoryFace.apply_erasures)

@@ -11,15 +11,13 @@ from elytron.transcripts import packed
 from elytron_cli import tables
 from elytron_cli.commands.writing import conversation_scope
 from elytron_cli.files import STANDARD_INPUT, as_file, require_free
-from elytron_cli.options import command, common, overwriting
+from elytron_cli.options import command, common, disclosing, overwriting
 from elytron_cli.output import Output
 from elytron_cli.progress import Bar
 from elytron_cli.running import run, storing
 from elytron_cli.session import Session
 from elytron_core.contracts.moving import (
     ImportMode,
-    MemoryExportReport,
-    MemoryExportRequest,
     MemoryImportReport,
     MemoryImportRequest,
     MemorySpaceExportReport,
@@ -78,34 +76,24 @@ def import_file(
 
 @command("export")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--public", is_flag=True, help="Only what may leave your hands: no transcript, no private fact.")
+@disclosing
 @overwriting
 @common
-def export(*, file: Path, public: bool, force: bool) -> int | None:
-    """Write the space to the archive FILE. An existing file is refused; with --force it is replaced as a whole."""
+def export(*, file: Path, include_private: bool, force: bool) -> int | None:
+    """Write to the archive FILE what may leave your hands: no transcript, no private fact. With --private, everything.
+
+    A full restore needs everything. An existing file is refused; with --force it is replaced as a whole.
+    """
     require_free(file, force=force)
-    if public:
-        return _publish(file, force=force)
-    request = MemoryExportRequest(path=os.fspath(file), overwrite=force)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, MemoryExportReport)
-        rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
-        counts = [(name, str(count)) for name, count in report.documents.items()]
-        out.report(report, lambda console: tables.pairs(console, [*rows, *counts]))
-
-    return run(work)
-
-
-def _publish(file: Path, *, force: bool) -> int | None:
-    request = MemorySpaceExportRequest(path=os.fspath(file), overwrite=force)
+    request = MemorySpaceExportRequest(path=os.fspath(file), include_private=include_private, overwrite=force)
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemorySpaceExportReport)
-        kept = [(name, str(count)) for name, count in report.documents.items()]
+        rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
+        counts = [(name, str(count)) for name, count in report.documents.items()]
         left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
-        rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), *kept, ("left out", left)]
-        out.report(report, lambda console: tables.pairs(console, rows))
+        left_out = [("left out", f"{left}: --private writes them too")] if left else []
+        out.report(report, lambda console: tables.pairs(console, [*rows, *counts, *left_out]))
 
     return run(work)
 

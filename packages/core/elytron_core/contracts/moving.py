@@ -16,14 +16,6 @@ PLAIN_VERSION = 1
 Path = Annotated[str, Field(min_length=1, max_length=4_096, pattern=r"^[^\x00]+$")]
 
 
-class MemoryExportRequest(ScopedRequest):
-    """Write the whole space to the archive file `path`; a file that exists is refused unless `overwrite` is true."""
-
-    path: Path
-    overwrite: bool = False
-    """Replace an existing file, as a whole or not at all."""
-
-
 class MemorySpaceExportRequest(ScopedRequest):
     """Write what of the space may leave its owner's hands to the archive file `path`.
 
@@ -110,19 +102,6 @@ class MemorySpaceExportReport(Value):
     include_private: bool
     documents: dict[str, int]
     redacted: dict[str, int]
-    entries: int
-    blobs: int = 0
-    state_fingerprint: str
-    event_fingerprint: str
-
-
-class MemoryExportReport(Value):
-    """What was written."""
-
-    space: str
-    path: str
-    size_bytes: int
-    documents: dict[str, int]
     entries: int
     blobs: int = 0
     state_fingerprint: str

@@ -10,7 +10,7 @@ from elytron.runtime import MemoryRuntime
 from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.contracts.governing import CandidatesWrite
 from elytron_core.contracts.inspecting import MemoryInspectionRequest
-from elytron_core.contracts.moving import MemoryExportRequest, MemoryImportRequest
+from elytron_core.contracts.moving import MemoryImportRequest, MemorySpaceExportRequest
 from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, WriteDecision
 from elytron_core.errors import PermissionRefused, ScopeMissing
@@ -147,7 +147,7 @@ async def _copied(memory: MemoryRuntime, scope: Scope) -> AsyncGenerator[MemoryR
     ctx = memory.context
     with TemporaryDirectory(prefix="elytron-evolve-") as folder:
         archive = str(Path(folder) / "space")
-        await memory.export(MemoryExportRequest(scope=scope, path=archive))
+        await memory.export(MemorySpaceExportRequest(scope=scope, path=archive, include_private=True))
         async with elytron.open("memory:", scope=scope, clock=ctx.clock, ids=ctx.ids) as copy:
             await copy.import_archive(MemoryImportRequest(scope=scope, path=archive))
             yield copy

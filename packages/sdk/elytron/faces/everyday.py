@@ -225,30 +225,22 @@ class EverydayFace(Face):
 
     async def export(
         self,
-        target: str | PathLike[str] | moving.MemoryExportRequest,
-        /,
-        *,
-        overwrite: bool = False,
-        user_id: str | None = None,
-    ) -> moving.MemoryExportReport:
-        """Write the whole space to one archive file; a file that exists is replaced only with `overwrite`."""
-        if not isinstance(target, moving.MemoryExportRequest):
-            scope = plain.scope_of(self.scope, user_id=user_id)
-            target = moving.MemoryExportRequest(scope=scope, path=fspath(target), overwrite=overwrite)
-        return await self.operate(target, moving.MemoryExportReport)
-
-    async def export_space(
-        self,
         target: str | PathLike[str] | moving.MemorySpaceExportRequest,
         /,
         *,
+        include_private: bool = False,
         overwrite: bool = False,
         user_id: str | None = None,
     ) -> moving.MemorySpaceExportReport:
-        """Write what of the space may leave its owner's hands to one archive file."""
+        """Write what of the space may leave its owner's hands to one archive file, or with `include_private` all.
+
+        A file that exists is replaced only with `overwrite`.
+        """
         if not isinstance(target, moving.MemorySpaceExportRequest):
             scope = plain.scope_of(self.scope, user_id=user_id)
-            target = moving.MemorySpaceExportRequest(scope=scope, path=fspath(target), overwrite=overwrite)
+            target = moving.MemorySpaceExportRequest(
+                scope=scope, path=fspath(target), include_private=include_private, overwrite=overwrite
+            )
         return await self.operate(target, moving.MemorySpaceExportReport)
 
     async def import_archive(

@@ -9,7 +9,7 @@ from elytron.ops.governing import list_candidates, merge_facts, resolve_candidat
 from elytron.ops.inspecting import inspect, replay
 from elytron.ops.living import close, recover
 from elytron.ops.maintaining import cancel_job, list_jobs, retry_job
-from elytron.ops.moving import export, export_space, import_archive
+from elytron.ops.moving import export, import_archive
 from elytron.ops.platform import capabilities
 from elytron.ops.projecting import project
 from elytron.ops.reading import get, history, list_memories
@@ -57,7 +57,6 @@ __all__ = [
     "erase",
     "export",
     "export_continuity",
-    "export_space",
     "export_transcript",
     "forget",
     "forget_facts",

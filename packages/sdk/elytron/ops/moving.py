@@ -11,8 +11,6 @@ from elytron.fingerprints import EventFingerprint, StateFingerprint, documents, 
 from elytron.restoring import bootstrap, full_restore
 from elytron_core.contracts.moving import (
     ImportMode,
-    MemoryExportReport,
-    MemoryExportRequest,
     MemoryImportReport,
     MemoryImportRequest,
     MemorySpaceExportReport,
@@ -28,26 +26,21 @@ ATTEMPTS = 3
 _NEVER_WRITTEN = "nothing was ever written to it in this store"
 
 
-async def export(ctx: OperationContext, request: MemoryExportRequest, /) -> MemoryExportReport:
-    """Write the space to one archive file, as it stood at one moment.
+async def export(ctx: OperationContext, request: MemorySpaceExportRequest, /) -> MemorySpaceExportReport:
+    """Write what of the space may leave its owner's hands, or all if `include_private`, as it stood at one moment.
 
     Raises NotFound for a space never written to, InvalidInput for a file that exists without `overwrite`.
     """
     scope = ctx.scope_of(request)
     if await ctx.spaces.find(scope.space) is None:
         raise NotFound(what="space", name=scope.space, way_out=_NEVER_WRITTEN)
-    report = await _written(ctx, scope, Path(request.path), include_private=True, overwrite=request.overwrite)
-    return MemoryExportReport.model_validate(report.model_dump(exclude={"include_private", "redacted"}))
-
-
-async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest, /) -> MemorySpaceExportReport:
-    """Write what of the space may leave its owner's hands, or with `include_private` all. Raises NotFound."""
-    scope = ctx.scope_of(request)
-    if await ctx.spaces.find(scope.space) is None:
-        raise NotFound(what="space", name=scope.space, way_out=_NEVER_WRITTEN)
-    return await _written(
-        ctx, scope, Path(request.path), include_private=request.include_private, overwrite=request.overwrite
-    )
+    for _ in range(ATTEMPTS):
+        report = await _export(
+            ctx, scope, Path(request.path), include_private=request.include_private, overwrite=request.overwrite
+        )
+        if report is not None:
+            return report
+    raise StoreBusy(engine=ctx.engine, waited_s=0)
 
 
 async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /) -> MemoryImportReport:
@@ -62,16 +55,6 @@ async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /)
                 return await bootstrap(ctx, scope, reader, word=request.word, dry_run=request.dry_run)
             case _:
                 assert_never(request.mode)
-
-
-async def _written(
-    ctx: OperationContext, scope: Scope, path: Path, *, include_private: bool, overwrite: bool
-) -> MemorySpaceExportReport:
-    for _ in range(ATTEMPTS):
-        report = await _export(ctx, scope, path, include_private=include_private, overwrite=overwrite)
-        if report is not None:
-            return report
-    raise StoreBusy(engine=ctx.engine, waited_s=0)
 
 
 async def _export(
