@@ -7,9 +7,9 @@ from elytron_cli.output import line, safe
 from elytron_cli.tables import bar, hits, new_table, when
 from elytron_core.contracts.recalling import (
     Absence,
-    Doubt,
     MemoryRecallReport,
     NearbyTurn,
+    RecallConfidence,
     RecallHit,
     RecallOutcome,
     RerankUse,
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _NOTHING: Final = {
-    RecallOutcome.NOTHING_RELEVANT: "nothing relevant is stored",
+    RecallOutcome.NOTHING_MATCHES_FILTERS: "the filters let nothing through: widen them",
+    RecallOutcome.BELOW_MIN_SCORE: "nothing has the score that was asked for: lower --min-score",
     RecallOutcome.EMPTY_QUERY: "the question has no words to look for",
     RecallOutcome.EMPTY_SPACE: "nothing was ever stored in the space {space!r} here: add something, or import a file",
 }
@@ -30,6 +31,7 @@ _ABSENCES: Final = {
     Absence.HIDDEN: "forgotten or replaced",
     Absence.FILTERED: "the filters leave it out",
     Absence.NO_MATCH: "nothing in it answers",
+    Absence.MIN_SCORE: "its score is less than was asked for",
     Absence.EARLIER_PAGE: "stands on an earlier page",
     Absence.LIMIT: "answers less well than those",
     Absence.TOKENS: "answers; tokens were spent",
@@ -44,10 +46,8 @@ def recalled(console: "Console", report: MemoryRecallReport, /, *, explain: bool
         _explained(console, report)
     else:
         _plain(console, report.hits)
-    if report.unheard:
-        console.print(f"nobody here says anything of: {line(', '.join(report.unheard))}", soft_wrap=True)
-    if Doubt.SAID_BY_OTHERS in report.doubts:
-        console.print("others than the one asked about said what comes nearest")
+    if report.confidence is RecallConfidence.DOUBTFUL:
+        console.print("it is doubtful that these answer")
     for clip in report.clipped:
         console.print(f"{clip.dropped} more {clip.what} left out by {clip.reason.value} {clip.limit}")
     if report.rerank is RerankUse.FAILED:

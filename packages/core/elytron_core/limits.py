@@ -54,6 +54,12 @@ CONDITION_CHARS = 1_000
 PAGE_MAX = 1_000
 RECALL_MAX = 1_000
 RECALL_DEFAULT = 8
+PROJECTED_SCORE = 0.3
+"""A projection shows what was recalled if the estimate that one of the best answers comes to this;"""
+LIKELY_SCORE = 0.5
+"""from here it is likely,"""
+SURE_SCORE = 0.8
+"""from here sure."""
 RECALL_NEIGHBOURS = 10
 """Turns before, and after, each hit."""
 WHY_NOT_IDS = 20

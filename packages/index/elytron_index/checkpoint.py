@@ -1,6 +1,7 @@
 """An index as bytes: a header, checksums, one JSON object for words and shapes, then the arrays as they stand.
 
-"ELYX" | format u16 | analyser u16 | sum of the JSON 8 | sums of the arrays 16 | size of both u64 u64 | JSON | arrays
+"ELYX" | format u16 | analyser u16 | text vectors u32 | sum of the JSON 8 | sums of the arrays 16
+| size of both u64 u64 | JSON | arrays
 
 Arrays are little-endian and begin at multiples of 64 bytes, so that an index can be read without copying them: what was
 loaded is written over only in copies. Their sums find damage and are cheap; forgery is the store's business.
@@ -11,6 +12,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from mmap import mmap
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from elytron_index.masks import Names
 from elytron_index.postings import Segment
 from elytron_index.refs import Kept, Refs
 from elytron_index.state import State
+from elytron_index.text_vectors import TextVectors
 from elytron_index.vectors import ModelVectors
 from elytron_index.vocabulary import KEPT_DTYPES, KeptTerms, Vocabulary
 
@@ -33,7 +36,7 @@ FORMAT = 12
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"
-_HEADER = struct.Struct("<4sHH8s16sQQ")
+_HEADER = struct.Struct("<4sHHI8s16sQQ")
 HEAD_BYTES: Final = _HEADER.size
 """How many bytes of a checkpoint say how long it is."""
 _ALIGNED = 64
@@ -76,15 +79,16 @@ def dump(frozen: Frozen, watermark: int, /) -> Iterator[bytes]:
     words = _padded(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
     sums = _sums(piece for array in arrays for piece in array.pieces())
     size = sum(array.size_bytes for array in arrays)
-    yield _HEADER.pack(_MAGIC, FORMAT, analysis.VERSION, _sum(words), sums, len(words), size) + words
+    yield _HEADER.pack(_MAGIC, FORMAT, analysis.VERSION, _table(), _sum(words), sums, len(words), size) + words
     for array in arrays:
         yield from array.pieces()
 
 
 def size_of(head: Bytes, /) -> int:
     """Return how long the checkpoint is that begins with `head`, of `HEAD_BYTES` at least; 0 for another version's."""
-    magic, version, analysed, _, _, words_size, size = _HEADER.unpack_from(head)
-    return HEAD_BYTES + words_size + size if (magic, version, analysed) == (_MAGIC, FORMAT, analysis.VERSION) else 0
+    *versions, _, _, words_size, size = _HEADER.unpack_from(head)
+    known = [_MAGIC, FORMAT, analysis.VERSION, _table()]
+    return HEAD_BYTES + words_size + size if versions == known else 0
 
 
 def load(data: Bytes, analyser: Analyser, /) -> tuple[State, int] | None:
@@ -94,7 +98,7 @@ def load(data: Bytes, analyser: Analyser, /) -> tuple[State, int] | None:
     """
     if len(data) < HEAD_BYTES or len(data) != size_of(data):
         return None
-    _, _, _, expected, sums, words_size, size = _HEADER.unpack_from(data)
+    *_, expected, sums, words_size, size = _HEADER.unpack_from(data)
     start = HEAD_BYTES + words_size
     words = bytes(memoryview(data)[HEAD_BYTES:start])
     if _sum(words) != expected or size % _ALIGNED:
@@ -174,6 +178,11 @@ class _Arrays:
         found = np.ndarray(tuple(shape), dtype, self._data, self._at)
         self._at += -(-found.nbytes // _ALIGNED) * _ALIGNED
         return found
+
+
+def _table() -> int:
+    """Return what stands for the version of the table that text vectors are made by."""
+    return crc32(TextVectors.load().version.encode())
 
 
 def _padded(data: bytes, filler: bytes, *, before: int = 0) -> bytes:

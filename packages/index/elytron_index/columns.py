@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index import gist
+from elytron_index.text_vectors import DIMENSIONS
 
 Rows = NDArray[np.int32]
 Mask = NDArray[np.bool_]
@@ -19,7 +19,7 @@ DTYPES: Final[dict[str, str]] = {
     "part": "<i4", "order": "<i8", "at": "<i8", "trust": "<i4",
     "valid_from": "<i8", "valid_to": "<i8", "recorded_at": "<i8", "closed_at": "<i8",
     "chars": "<i4", "informative": "<f4", "body_terms": "<i4", "title_terms": "<i4", "label_terms": "<i4",
-    "check": "<i8", "gist": gist.DTYPE, "traits": "<i4", "told": "<f4",
+    "check": "<i8", "text_vector": f"|V{DIMENSIONS}", "text_length": "<f4", "traits": "<i4", "told": "<f4",
 }  # fmt: skip
 """Every column that a unit brings, in the order in which `append` takes the values."""
 _ROW_BYTES: Final = sum(np.dtype(dtype).itemsize for dtype in (*DTYPES.values(), np.int32, np.int32, np.bool_))
@@ -54,7 +54,8 @@ class Columns:
     title_terms: NDArray[np.int32]
     label_terms: NDArray[np.int32]
     check: NDArray[np.int64]
-    gist: NDArray[np.void]
+    text_vector: NDArray[np.void]
+    text_length: NDArray[np.float32]
     traits: NDArray[np.int32]
     told: NDArray[np.float32]
     before: NDArray[np.int32]

@@ -9,7 +9,6 @@ from elytron_core.policy.query_types import Owner
 from elytron_core.policy.ranking import STANDARD, Weights
 from elytron_core.ports.store import Ref
 from elytron_core.text.telling import Trait
-from elytron_index.hearing import Unheard
 
 Number = TypeVar("Number")
 
@@ -154,8 +153,8 @@ class Signals(NamedTuple, Generic[Number]):
     """Shares of the neighbours' cosines above the lowest."""
     vector_session: Number
     """Mean cosine, above the lowest, of the thread's three best units."""
-    gist: Number
-    """How like the text as a whole is to the query by what their words mean, where people talk with assistants."""
+    text_vectors: Number
+    """Likeness of the text to the query by the text vectors that ship: a cosine, 0 if either has no known word."""
     owner: Number
     """1 where the role is the one whose words the query is after, in spaces where both speak."""
     standing: Number
@@ -209,8 +208,7 @@ class Candidates:
 
     `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
     that passed the filters. `name_terms` are the terms that are part of a speaker's name, `named` the speakers whose
-    whole name the query holds, `unheard` the words that nobody here says, whatever the filters; `long` are the
-    places in `found` of long texts.
+    whole name the query holds; `long` are the places in `found` of long texts.
     """
 
     found: tuple[Candidate, ...]
@@ -221,5 +219,4 @@ class Candidates:
     lows: Signals[float]
     pool: int
     searched: int
-    unheard: Unheard
     long: tuple[int, ...]

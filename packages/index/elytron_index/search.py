@@ -6,23 +6,25 @@ not depend on how the units arrived.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.policy.ranking import Weights
 from elytron_core.policy.sentences import LONG_CHARS
 from elytron_core.text.telling import Trait
-from elytron_index import aims, gist, masks
+from elytron_index import aims, masks
 from elytron_index.columns import Mask
 from elytron_index.nearness import Nearness, nearness
 from elytron_index.query import Candidate, Candidates, IndexQuery, Place, Signals
 from elytron_index.reading import Reading
-from elytron_index.selection import best, best_three
+from elytron_index.selection import best, best_three, highest
 from elytron_index.sights import Around
 from elytron_index.skipping import Skipping
 from elytron_index.state import State
+from elytron_index.text_likeness import TextLikeness
 from elytron_index.texts import Floats, Local, Rows, Terms, Texts
 
 _POOL: Final = 256
@@ -52,7 +54,8 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     read = reading.of(state, query)
     terms = read.terms
     near = nearness(state, query, sight)
-    pool = _pool(state, query, read.said, near, seen=sight.mask, asked=asked)
+    like = TextLikeness(state.columns, query.text)
+    pool = _pool(state, query, read.said, near, like, seen=sight.mask, asked=asked)
     shares, named = _speakers(state, terms)
     around = sight.around(pool)
     local = read.said.local(around)
@@ -60,9 +63,9 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     signals = Signals[Floats]._make(table)
     text = local.total(query.weights)
     _weigh(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
-    if query.weights.gist and signals.owner.any():
-        gist.weigh(terms.words, read.worths(), state.columns.gist.take(pool), signals.gist)
-    score = _score(state, query, pool, signals, text)
+    signals.text_vectors[:] = like.at(pool)
+    trust = _Trust.of(query.weights, sight.count, signals.context, like.share)
+    score = _score(state, query, pool, signals, text, trust=trust)
     chosen = best(state, pool, score, query.limit)
     rows = pool.take(chosen)
     places = state.places(rows)
@@ -77,18 +80,29 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
         lows=_one(lows.tolist()),
         pool=len(pool),
         searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
-        unheard=read.said.unheard,
         long=tuple((state.columns.chars.take(rows) >= LONG_CHARS).nonzero()[0].tolist()),
     )
 
 
 def _pool(
-    state: State, query: IndexQuery, said: Texts | Skipping, near: Nearness | None, /, *, seen: Mask, asked: Mask
+    state: State,
+    query: IndexQuery,
+    said: Texts | Skipping,
+    near: Nearness | None,
+    like: TextLikeness,
+    /,
+    *,
+    seen: Mask,
+    asked: Mask,
 ) -> Rows:
-    """Return the rows worth weighing in full: best by text, beside the best, nearest by vector."""
-    if query.vector is None and not query.text.strip():
-        return asked.nonzero()[0]
+    """Return the rows worth weighing in full: best by text, beside the best, most alike, nearest by vector.
+
+    If these are fewer than the limit, the latest rows are added.
+    """
     wanted = max(_POOL, _POOL_TIMES * query.limit)
+    rows = asked.nonzero()[0]
+    if len(rows) <= wanted or (query.vector is None and not query.text.strip()):
+        return rows
     mark = np.zeros(state.columns.size, np.bool_)
     speaking = said.speaking(seen, wanted)
     if len(speaking):
@@ -97,12 +111,15 @@ def _pool(
         mark[np.concatenate((previous, following, before.take(previous), after.take(following)))] = True
     is_one = said.is_body_alone and (asked is seen or np.array_equal(asked, seen))
     mark[speaking if is_one else said.telling(asked, wanted)] = True
+    if query.weights.text_vectors:
+        mark[like.nearest(asked, wanted)] = True
     if near is not None:
         mark[near.nearest(asked, wanted)] = True
     if Trait.STANDING in query.heeds:
-        rows = asked.nonzero()[0]
         mark[rows[aims.fitting(state.columns, query.heeds, rows)][-_STANDING:]] = True
     mark &= asked
+    if np.count_nonzero(mark) < query.limit:
+        mark[rows[highest(state.columns.at.take(rows).astype(np.float64), wanted)]] = True
     return mark.nonzero()[0]
 
 
@@ -174,13 +191,31 @@ def _weigh_neighbours(
         np.add(above[0], near.lowest, out=s.vector)
         own = np.array((bodies[0], above[0]))
     s.body[:] = bodies[0]
-    sessions = best_three(own, around.threads, around.reach)
+    sessions = best_three(own, around.threads, around.thread_units)
     s.session[:] = sessions[0]
     if near is not None:
         s.vector_session[:] = sessions[1]
 
 
-def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text: Floats) -> Floats:
+class _Trust(NamedTuple):
+    """How far a query's words, and its likeness, are to be trusted; 1 in full."""
+
+    known: float
+    """Few units tell little of how rare a word is, but what text vectors do not know, words alone can tell."""
+    worded: float
+    """Words tell little if even the best unit holds few of them."""
+    alike: float
+
+    @classmethod
+    def of(cls, weights: Weights, units: int, context: Floats, share: float, /) -> "_Trust":
+        known = units / (units + weights.few)
+        known += (1.0 - known) * (1.0 - share)
+        return cls(known, known * min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered), share)
+
+
+def _score(
+    state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text: Floats, /, *, trust: _Trust
+) -> Floats:
     weights = query.weights
     near, answer, window, vector = weights.near, weights.answer, weights.window, weights.vector
     again = weights.again
@@ -190,24 +225,24 @@ def _score(state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text
         vector *= weights.vector_assisted
         again *= weights.again_assisted
     scale = _scale(text)
-    said = (text + near * s.near + answer * s.answer) / scale
-    score = said + (weights.session / scale) * s.session
-    score += (window / _scale(s.window)) * s.window
-    matters = said
+    said = (trust.worded / scale) * (s.body + near * s.near + answer * s.answer)
+    said += (trust.known / scale) * (text - s.body)
+    score = said + (trust.worded * weights.session / scale) * s.session
+    score += (trust.worded * window / _scale(s.window)) * s.window
+    alike = np.maximum(s.text_vectors, 0.0) * (trust.alike / max(_scale(s.text_vectors), weights.likeness))
+    beside = weights.text_vectors_beside if query.vector is not None else 1.0
+    score += weights.text_vectors * beside * alike
+    matters = np.maximum(said, alike) if weights.text_vectors else said
     if query.vector is not None:
         above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
         span = _scale(above)
         meant = (above + near * s.vector_near) / span
         score += vector * (meant + (weights.session / span) * s.vector_session)
-        matters = np.maximum(said, meant) if vector else said
-    elif s.gist.any():
-        alike = s.gist - np.minimum.reduce(s.gist)
-        score += weights.gist * alike
-        matters = np.maximum(said, alike)
+        matters = np.maximum(matters, meant) if vector else matters
     # What a text is like says little for one that has little to do with the query.
     matters = np.sqrt(np.minimum(np.maximum(matters, 0.0), 1.0))
     like = weights.informative * s.informative + weights.told * s.told
-    score += matters * (like + weights.fits * s.fits if query.fits else like)
+    score += trust.known * matters * (like + weights.fits * s.fits if query.fits else like)
     if weights.present and s.speaker.any():
         score += weights.present * aims.in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
     own = weights.speaker * s.speaker + weights.owner * s.owner

@@ -22,7 +22,7 @@ Lines = NDArray[np.int32] | NDArray[np.int64]
 
 _TALK_MS: Final = 8 * 3_600_000
 """What was said so much earlier or later lends nothing, even where it stands beside in its thread."""
-_REACH_MOST: Final = 3
+_THREAD_MOST: Final = 3
 _ASKS: Final = int(Trait.ASKS)
 _ENDS_ASKING: Final = int(Trait.ENDS_ASKING)
 
@@ -55,8 +55,8 @@ class Around:
         return self.numbers[:5]
 
     @property
-    def reach(self) -> Lines:
-        """How many of the five there are, at most three."""
+    def thread_units(self) -> Lines:
+        """How many units their threads have, at most three; 1 without a thread."""
         return self.numbers[5]
 
     @property
@@ -86,7 +86,7 @@ class Around:
 class Sight:
     """What may be seen under some filters, from `since` on and before `until` where they name a moment."""
 
-    __slots__ = ("_all", "_columns", "_compared", "_looked_up", "count", "mask", "since", "until")
+    __slots__ = ("_all", "_columns", "_compared", "_looked_up", "_sizes", "count", "mask", "since", "until")
 
     def __init__(self, columns: Columns, mask: Mask, since: int, until: int, /) -> None:
         self.mask = mask
@@ -94,6 +94,7 @@ class Sight:
         self.since = since
         self.until = until
         self._columns = columns
+        self._sizes = _thread_sizes(columns, mask)
         self._all: Around | None = None
         self._looked_up = 0
         self._compared: dict[str, Mask | None] = {}
@@ -104,8 +105,8 @@ class Sight:
         if self._all is None and size <= _ROWS_KEPT and self.count * _PART_KEPT >= size:
             self._looked_up += len(rows)
             if self._looked_up >= size:
-                self._all = _around(self._columns, self.mask, np.arange(size))
-        return _around(self._columns, self.mask, rows) if self._all is None else self._all.of(rows)
+                self._all = _around(self._columns, self.mask, self._sizes, np.arange(size))
+        return _around(self._columns, self.mask, self._sizes, rows) if self._all is None else self._all.of(rows)
 
     def compared(self, model: str, kept: ModelVectors, /) -> Mask | None:
         """Return the rows that can be compared by `model`, whose vectors are `kept`; None where there are none."""
@@ -150,7 +151,14 @@ def _span(columns: Columns, moment: int) -> tuple[int, int]:
     return int(turns.max(where=gone, initial=-_FOREVER)), int(turns.min(where=~gone, initial=_FOREVER))
 
 
-def _around(columns: Columns, seen: Mask, rows: Rows) -> Around:
+def _thread_sizes(columns: Columns, seen: Mask) -> NDArray[np.int64]:
+    """Return how many units of each thread may be seen, 1 to 3."""
+    counts = np.bincount(columns.thread[: len(seen)], seen, minlength=1).astype(np.int64)
+    counts[0] = 1
+    return np.clip(counts, 1, _THREAD_MOST)
+
+
+def _around(columns: Columns, seen: Mask, sizes: NDArray[np.int64], rows: Rows) -> Around:
     before, after, traits = columns.before, columns.after, columns.traits
     numbers = np.empty((10, len(rows)), np.int32)
     lines: Lines = numbers[:5]
@@ -161,8 +169,8 @@ def _around(columns: Columns, seen: Mask, rows: Rows) -> Around:
     at = columns.at.take(lines)
     # A talk that was taken up again much later is another talk.
     lines *= (np.abs(at - at[0]) <= _TALK_MS) | (at == 0) | (at[0] == 0)
-    np.minimum(np.count_nonzero(lines, axis=0), _REACH_MOST, out=numbers[5], casting="unsafe")
     np.add.reduce(columns.body_terms.take(lines), axis=0, out=numbers[6])
     numbers[7] = ((traits.take(lines[1]) & _ASKS) != 0) & ((traits.take(lines[0]) & _ENDS_ASKING) == 0)
+    numbers[5] = sizes.take(columns.thread.take(rows))
     numbers[8], numbers[9] = columns.thread.take(rows), columns.chars.take(rows)
     return Around(numbers, np.array((columns.told.take(rows), columns.informative.take(rows))))

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from elytron_index import texts
 from elytron_index.columns import Mask
 from elytron_index.frequent import Run, Table
-from elytron_index.hearing import Unheard, unheard
 from elytron_index.postings import Field, code_of
 from elytron_index.query import Bm25, IndexQuery
 from elytron_index.selection import edge, highest
@@ -116,7 +115,6 @@ class Skipping:
     name: Sequence[Word]
     title: Sequence[Word]
     label: Sequence[Word]
-    unheard: Unheard
     related: Sequence[Mapping[str, float]]
 
     @property
@@ -236,7 +234,6 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
     label = _gains(state, Field.LABEL, query.label, weights.label)
     titled = _words(state, terms.every, Field.TITLE, title)
     labelled = _words(state, terms.words, Field.LABEL, label)
-    spoken = (any(held.living for held in group) for group in groups)
     return Skipping(
         state,
         query,
@@ -247,12 +244,6 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
         name=_words(state, terms.names, Field.BODY, name),
         title=titled,
         label=labelled,
-        unheard=unheard(
-            terms.words,
-            terms.every,
-            in_text=[by_text or bool(word.runs) for by_text, word in zip(spoken, labelled, strict=True)],
-            in_title=[bool(word.runs) for word in titled],
-        ),
         related=related,
     )
 

@@ -11,7 +11,7 @@ from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_core.text.names import other_names
 from elytron_core.text.telling import Trait
-from elytron_index import checkpoint, hearing
+from elytron_index import checkpoint
 from elytron_index.checkpoint import Bytes
 from elytron_index.frozen import Frozen
 from elytron_index.latest import latest
@@ -95,10 +95,6 @@ class SpaceIndex:
     def sentences_of(self, text: str, /) -> tuple[Sentence, ...]:
         """Return the sentences of `text` as they are compared with what is sought."""
         return sentences_of(text, self._state.analyser.terms)
-
-    def spelt(self, text: str, terms: Sequence[str], /) -> tuple[str, ...]:
-        """Return the words of `text` that are, or have in them, one of `terms`, as they are written there."""
-        return hearing.spelt(self._state.analyser, text, frozenset(terms))
 
     def latest(self, filters: Filters, traits: Trait, /, *, limit: int, least_trust: int = 0) -> tuple[UnitView, ...]:
         """Return the last units that pass and have one of `traits`, latest first, those of assistants left out.

@@ -14,7 +14,6 @@ from elytron_core.ports.store import Ref
 from elytron_core.text import telling
 from elytron_core.text.analyser import Analyser
 from elytron_core.text.names import is_role_name
-from elytron_index import gist
 from elytron_index.columns import Columns, Mask, whole_numbers
 from elytron_index.frozen import Frozen, frozen_models
 from elytron_index.masks import Names
@@ -22,6 +21,7 @@ from elytron_index.postings import ROWS_MAX, Field, Postings
 from elytron_index.query import Place, UnitView
 from elytron_index.refs import Refs
 from elytron_index.sights import Sights
+from elytron_index.text_vectors import TextVectors, encode, length
 from elytron_index.threads import Threads
 from elytron_index.units import Change, Embedded, Unit
 from elytron_index.vectors import Coded, Measured, Scanned, Vectors
@@ -262,11 +262,13 @@ class State:
         terms, postings = self.analyser.terms, self.postings
         records: list[tuple[Any, ...]] = []
         said = [_counted(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
-        for row, (unit, counts, about) in enumerate(zip(units, said, gist.of(said), strict=True), self.columns.size):
+        texts = [f"{unit.title}. {unit.text}" if unit.title else unit.text for unit in units]
+        meant = encode(TextVectors.load().vectors(texts))
+        for row, (unit, counts, vector) in enumerate(zip(units, said, meant, strict=True), self.columns.size):
             body = postings.add(row, Field.BODY, counts, unit.learnt)
             title = postings.add(row, Field.TITLE, _counted(terms(unit.title))) if unit.title else 0
             label = postings.add(row, Field.LABEL, self._label(unit))
-            records.append(self._record(unit, body, title, label, about))
+            records.append(self._record(unit, body, title, label, vector))
         self.refs.extend([unit.ref for unit in units])
         first = self.columns.append(records)
         rows = range(first, self.columns.size)
@@ -276,7 +278,7 @@ class State:
             if unit.vector is not None and vector is not None:
                 self.vectors.put(row, unit.vector[0], vector)
 
-    def _record(self, unit: Unit, body: int, title: int, label: int, about: bytes) -> tuple[Any, ...]:
+    def _record(self, unit: Unit, body: int, title: int, label: int, vector: NDArray[np.int8]) -> tuple[Any, ...]:
         names = self.names
         speaker = names.speaker.code(unit.speaker)
         if speaker == len(self.speaker_units):
@@ -286,7 +288,8 @@ class State:
             names.plane.code(unit.plane), speaker, names.role.code(unit.role), names.thread.code(unit.thread),
             names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, unit.trust,
             unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
-            len(unit.text), _informative(unit.text), body, title, label, unit.check, about, *telling.read(unit.text),
+            len(unit.text), _informative(unit.text), body, title, label, unit.check,
+            vector.tobytes(), length(vector), *telling.read(unit.text),
         )  # fmt: skip
 
     def _count(self, rows: slice, sign: int) -> None:

@@ -7,6 +7,7 @@ import; `TextVectors.load` reads the table once in a process.
 """
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ WORD_CHARS: Final = 32
 CONTINUATION: Final = "##"
 """What a token that continues a word begins with."""
 _TOKEN: Final = re.compile(r"[a-z]+|[?!.,]")
+_WORD: Final = re.compile(r"[a-z]+")
 _FULL: Final = 127
 
 
@@ -56,6 +58,11 @@ class Vocabulary:
             else:
                 found.append(place)
         return found
+
+    def share(self, text: str, /) -> float:
+        """Return the share of the letters and figures of `text` that stand in tokens; 0 of none."""
+        known = sum(map(len, filter(self.rows, _WORD.findall(text.casefold()))))
+        return known / max(sum(map(str.isalnum, text)), 1)
 
     def _cut(self, word: str) -> tuple[int, ...]:
         """Return the places of the pieces of `word`; none if it cannot be put together from pieces."""
@@ -117,6 +124,12 @@ def encode(vectors: Integers, /) -> NDArray[np.int8]:
     """Return vectors (one a row) in 8 bits: each is scaled so that its largest number is 127. Zero stays zero."""
     peaks = np.maximum.reduce(np.abs(vectors), axis=-1, keepdims=True).astype(np.float64)
     return np.rint(vectors * np.divide(_FULL, peaks, out=np.zeros_like(peaks), where=peaks > 0.0)).astype(np.int8)
+
+
+def length(vector: NDArray[np.int8], /) -> float:
+    """Return the length of an encoded vector."""
+    whole = vector.astype(np.int64)
+    return math.sqrt(int(whole @ whole))
 
 
 def cosines(asked: NDArray[np.int8], kept: NDArray[np.int8], /) -> NDArray[np.float64]:

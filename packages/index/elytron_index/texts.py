@@ -6,7 +6,7 @@ A row's score is summed in the order of the query's terms, never by where the ro
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from elytron_core.policy.ranking import Weights
 from elytron_core.text import stopwords
 from elytron_index import kin, spelling
 from elytron_index.columns import Mask
-from elytron_index.hearing import Unheard, unheard
 from elytron_index.postings import Field, Found, code_of
 from elytron_index.query import Bm25, IndexQuery
 from elytron_index.selection import highest
@@ -92,7 +91,6 @@ class Texts:
     held: Held
     others: Rows
     """Rows with a term in a title or label."""
-    unheard: Unheard
     related: Sequence[Mapping[str, float]]
 
     @property
@@ -191,16 +189,7 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     if ends[-1] > title_end:
         in_label = _part(found, in_body + every, words, title_end, ends[-1])
         label = _bm25(state, in_label, Field.LABEL, query.label)
-    counts = found.counts_of
-    groups = pairwise(accumulate((1 + len(others) for others in related), initial=0))
-    spoken = (any(counts[start:end]) for start, end in groups)
-    silent = unheard(
-        terms.words,
-        terms.every,
-        in_text=[by_text or bool(many) for by_text, many in zip(spoken, counts[in_body + every :], strict=True)],
-        in_title=[bool(many) for many in counts[in_body : in_body + every]],
-    )
-    return Texts(state, query, body, title, label, name, words, held, found.rows[body_end:], silent, related)
+    return Texts(state, query, body, title, label, name, words, held, found.rows[body_end:], related)
 
 
 def window_norm(state: State, query: IndexQuery, around: Around, /) -> Floats:

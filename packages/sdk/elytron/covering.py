@@ -26,4 +26,4 @@ async def covered(
     scope = ((SESSION, (session,)),) if session is not None else ()
     filters = Filters(planes=(COVERED,), scope=scope)
     asked = asked_of_index(question, None, limit=limit, filters=filters, diversity=Diversity.OFF, now=now)
-    return {item.key: item.score for item in turns_of(index.search(asked), question)}
+    return {item.key: item.score for item in turns_of(index.search(asked))}

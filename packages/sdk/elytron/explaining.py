@@ -27,6 +27,7 @@ async def absences(
     page: Sequence[RecallHit],
     shown: Sequence[RecallHit],
     offset: int,
+    min_score: float,
 ) -> tuple[WhyNot, ...]:
     """Return for each of `ids` why it is not `shown`, of a `page` that begins at `offset` of the whole `order`."""
     places = {item.id: (place, item) for place, item in enumerate(order, 1)}
@@ -40,6 +41,8 @@ async def absences(
             continue
         if memory_id in on_show:
             absence = Absence.SHOWN
+        elif item.score < min_score:
+            absence = Absence.MIN_SCORE
         elif memory_id in on_page:
             absence = Absence.TOKENS
         else:

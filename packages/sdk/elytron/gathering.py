@@ -1,16 +1,16 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from elytron.aliases import meant
+from elytron.answer_scores import answer_scores
 from elytron.closer import CLOSER, looked_closer
 from elytron.context import OperationContext
 from elytron.disclosure import SHOWN
 from elytron.embedding.passing import nudge
 from elytron.hits import fact_hit, skill_hit, with_newer
-from elytron.judging import UNJUDGED, Judged, judged, nearest_of
-from elytron.keeping import kept, text_of, title_of
+from elytron.keeping import kept
 from elytron.ranked import Placed, Ranked, favoured, hits_of, in_place, placed, ranked_facts, signals_of
 from elytron.searched import Searched
 from elytron.units import home_of
@@ -19,14 +19,14 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
 from elytron_core.ids import SkillId
 from elytron_core.planes import procedural, transcript
-from elytron_core.policy import anchoring, query_types, ranking, relevance, router, wording
-from elytron_core.policy.fact_scoring import FactQuery, Told, diversify, score_facts
+from elytron_core.planes.long_term import topic_key
+from elytron_core.policy import anchoring, query_types, ranking, router, wording
+from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.policy.succession import WINDOW
 from elytron_core.ports.store import Document, Ref
-from elytron_core.rounding import four
 from elytron_core.scope import ConversationKey, Scope
-from elytron_index import Candidate, Candidates, Filters, IndexQuery
+from elytron_index import Candidates, Filters, IndexQuery
 from elytron_index.space import SpaceIndex
 
 FACTS_SCORED = 96
@@ -55,7 +55,8 @@ class Gathered(NamedTuple):
     unembedded: int = 0
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     """Whether the scope's chat may stand for a conversation; where not, nothing said is recalled."""
-    judged: Judged = UNJUDGED
+    terms: tuple[str, ...] = ()
+    """What was looked for."""
 
 
 class _Asked(NamedTuple):
@@ -118,7 +119,7 @@ async def gather(
     ranked = await _ranked(ctx, scope, asked, found, route=route)
     hits = with_newer(question, query, await hits_of(ctx, scope, ranked, limit=max(limit, WINDOW), now=now))[:limit]
     return Gathered(
-        RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_RELEVANT,
+        RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_MATCHES_FILTERS,
         hits,
         order=tuple(map(placed, ranked)) if depth else (),
         scores=tuple([item.score for item in ranked]),
@@ -129,7 +130,7 @@ async def gather(
         intent=route.intent,
         vectors=use,
         unembedded=unembedded,
-        judged=judged(index, query, found, has_hits=bool(hits)),
+        terms=next((part.terms for part in found.values()), ()),
     )
 
 
@@ -189,22 +190,27 @@ def asked_of_index(
 async def _ranked(
     ctx: OperationContext, scope: Scope, asked: _Asked, found: Mapping[Plane, Candidates], /, *, route: router.Route
 ) -> list[Ranked]:
-    """Return all that was found in one order, each plane with what the query favours it by."""
+    """Return all that was found in one order; equal scores stand in the order of the route's planes."""
     ranked: list[Ranked] = []
-    for plane, candidates in found.items():
+    for plane in sorted(found, key=route.place):
         match plane:
             case Plane.TRANSCRIPT:
-                ranked += turns_of(candidates, asked.question)
+                ranked += turns_of(found[plane])
             case Plane.LONG_TERM:
-                ranked += await _facts(ctx, scope, asked, candidates)
+                ranked += sorted(await _facts(ctx, scope, asked, found[plane]), key=_order)
             case Plane.PROCEDURAL:
-                ranked += await _skills(ctx, scope, asked, candidates)
+                ranked += sorted(await _skills(ctx, scope, asked, found[plane]), key=_order)
             case _:
-                ranked += await _kept(ctx, scope, candidates, asked.now)
+                ranked += sorted(await _kept(ctx, scope, found[plane], asked.now), key=_order)
     if route.bonus:
         ranked = [favoured(item, route) for item in ranked]
-    ranked.sort(key=_order)
+    # A stable order: where scores are equal, each plane's own order stays.
+    ranked.sort(key=_score, reverse=True)
     return ranked
+
+
+def _score(item: Ranked) -> float:
+    return item.score
 
 
 def _order(item: Ranked) -> tuple[float, int, str, int]:
@@ -262,40 +268,11 @@ def _wanted(plane: Plane, limit: int) -> int:
             return KEPT_SCORED
 
 
-def turns_of(found: Candidates, question: query_types.Question, /) -> list[Ranked]:
-    """Return the turns found; the best is worth the share of the query's words it holds, the others in proportion."""
-    if not found.found or found.found[0].score <= 0:
-        return []
-    match relevance.answer_of(nearest_of(found, question)):
-        case relevance.Answer.NONE:
-            return []
-        case relevance.Answer.HEEDED:
-            shown = [item for item in found.found if item.signals.standing]
-            return _in_proportion(shown, relevance.STANDARD.heeded)
-        case relevance.Answer.FULL:
-            shown = _worded_first(found.found)
-            best = shown[0].signals
-            return _in_proportion(shown, max(best.coverage, best.vector, relevance.STANDARD.least))
-
-
-def _worded_first(found: Sequence[Candidate]) -> Sequence[Candidate]:
-    """Return the candidates; what speaks for the best alone is what stands beside it gives way to one with a word."""
-    best = found[0]
-    if best.signals.coverage or best.signals.vector or best.signals.standing:
-        return found
-    worded = next((place for place, item in enumerate(found) if item.signals.coverage), 0)
-    return (found[worded]._replace(score=best.score), *found[:worded], *found[worded + 1 :]) if worded else found
-
-
-def _in_proportion(found: Sequence[Candidate], worth: float) -> list[Ranked]:
-    """Return the candidates, the best of which is worth `worth`."""
-    if not found or found[0].score <= 0:
-        return []
-    each = worth / found[0].score
+def turns_of(found: Candidates, /) -> list[Ranked]:
+    """Return the turns found, each with its score."""
     return [
-        in_place((max(score, 0.0) * each, unit.at, unit.ref.key, unit.part, item))
-        for item in found
-        for unit, _, score in (item,)
+        in_place((score, item.unit.at, item.unit.ref.key, item.unit.part, item))
+        for score, item in zip(answer_scores(found), found.found, strict=True)
     ]
 
 
@@ -304,21 +281,25 @@ async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Cand
     if not documents:
         return []
     facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
-    scored = [item for item in score_facts(facts, asked.of_beliefs(found)) if item.match > 0]
-    ranked = ranked_facts(diversify(scored, FACTS_SCORED))
-    return ranked + _by_meaning(facts, found, {item.key for item in ranked}, asked.now)
-
-
-def _by_meaning(facts: Sequence[Told], found: Candidates, matching: set[str], now: Instant) -> list[Ranked]:
-    """Return the facts that share no word with the query and mean nearly the same, each worth its cosine."""
-    others = [said.fact for said in facts if said.fact.id not in matching]
-    near = {item.unit.ref.key: item.signals.vector for item in found.found} if others else {}
+    estimates = _estimates(found)
+    matching = [item for item in score_facts(facts, asked.of_beliefs(found)) if item.match > 0]
+    ranked = ranked_facts(diversify(matching, FACTS_SCORED), estimates)
+    others = {item.key for item in ranked}
+    signals = {item.unit.ref.key: item for item in found.found}
     hits = [
-        fact_hit(fact, now=now, score=near[fact.id], signals={"vector": four(near[fact.id])})
-        for fact in others
-        if near[fact.id] >= relevance.STANDARD.cosine
+        fact_hit(said.fact, now=asked.now, score=estimates[said.fact.id], signals=signals_of(signals[said.fact.id]))
+        for said in facts
+        if said.fact.id not in others
     ]
-    return [Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+    return ranked + [Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+
+
+def _estimates(found: Candidates) -> dict[str, float]:
+    """Return the score of each document's best unit, by its key."""
+    scores: dict[str, float] = {}
+    for score, item in zip(answer_scores(found), found.found, strict=True):
+        scores.setdefault(item.unit.ref.key, score)
+    return scores
 
 
 async def _skills(ctx: OperationContext, scope: Scope, asked: _Asked, found: Candidates) -> list[Ranked]:
@@ -326,9 +307,19 @@ async def _skills(ctx: OperationContext, scope: Scope, asked: _Asked, found: Can
     if not documents:
         return []
     skills = [procedural.Skill.from_bytes(document.body) for document in documents.values()]
+    scored = score_skills(skills, asked.of_beliefs(found), ranks=_ranks(found))
+    estimates, signals = _estimates(found), {item.unit.ref.key: signals_of(item) for item in found.found}
     hits = [
-        skill_hit(item.skill, score=ranking.common_scale(item.match), signals=item.signals)
-        for item in score_skills(skills, asked.of_beliefs(found), ranks=_ranks(found))
+        skill_hit(
+            item.skill, score=max(ranking.common_scale(item.match), estimates[item.skill.id]), signals=item.signals
+        )
+        for item in scored
+    ]
+    topics = {topic_key(item.skill.topic) for item in scored}
+    hits += [
+        skill_hit(skill, score=estimates[skill.id], signals=signals[skill.id])
+        for skill in skills
+        if skill.is_recallable and topic_key(skill.topic) not in topics
     ]
     return [Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
 
@@ -339,22 +330,16 @@ def _ranks(found: Candidates) -> tuple[SkillId, ...]:
 
 
 async def _kept(ctx: OperationContext, scope: Scope, found: Candidates, now: Instant) -> list[Ranked]:
-    """Return what conversations keep, each worth the share of the query's words that its title and text hold."""
+    """Return what conversations keep, each with its score."""
     documents = await _read(ctx, scope, found)
     if not documents:
         return []
-    terms = [wording.signs_of(term) for given in found.terms if (term := wording.normalise(given))]
     ranked: list[Ranked] = []
-    for item in found.found:
+    for score, item in zip(answer_scores(found), found.found, strict=True):
         document = documents.get(item.unit.ref)
-        if document is None:
-            continue
-        memory = kept(document)
-        told = wording.padded(wording.normalise(f"{title_of(memory.value)} {text_of(memory.value)}"))
-        share = sum(wording.has_any(told, signs) for signs in terms) / max(len(terms), 1)
-        if share:
-            hit = memory.found(score=share, signals=signals_of(item), now=now)
-            ranked.append(Ranked(share, hit.at or 0, hit.id, 0, hit))
+        if document is not None:
+            hit = kept(document).found(score=score, signals=signals_of(item), now=now)
+            ranked.append(Ranked(score, hit.at or 0, hit.id, 0, hit))
     return ranked
 
 

@@ -59,7 +59,8 @@ HOMES: Final = MappingProxyType(
         ),
         "elytron_core.contracts.projecting": "MemoryProjectionReport MemoryProjectionRequest Pressure",
         "elytron_core.contracts.recalling": (
-            "Diversity Doubt MemoryRecallReport MemoryRecallRequest Plane RecallFilters RecallHit RecallOutcome"
+            "Diversity MemoryRecallReport MemoryRecallRequest Plane RecallConfidence RecallFilters RecallHit "
+            "RecallOutcome"
         ),
         "elytron_core.contracts.skills": (
             "AgentSkillDirAddRequest RuntimeSkillDeleteRequest RuntimeSkillDetailRequest RuntimeSkillEditRequest "

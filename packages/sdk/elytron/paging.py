@@ -9,7 +9,7 @@ from elytron_core.canonical import checksum
 from elytron_core.contracts.recalling import MemoryRecallRequest
 from elytron_core.errors import InvalidInput
 
-_ASKED = {"query", "filters", "diversity"}
+_ASKED = {"query", "filters", "diversity", "min_score"}
 
 
 def cursor_of(request: MemoryRecallRequest, shown: Sequence[str], sequence: int, /) -> str:

@@ -46,10 +46,18 @@ in_place: Callable[[tuple[float, int, str, int, Candidate | ScoredFact]], Ranked
 """Makes a `Ranked` of its parts, in fewer steps than the class itself: a recall does it for all that it finds."""
 
 
-def ranked_facts(facts: Sequence[ScoredFact], /) -> list[Ranked]:
-    """Return facts in their places."""
+def ranked_facts(facts: Sequence[ScoredFact], estimates: Mapping[str, float], /) -> list[Ranked]:
+    """Return facts in their places, each worth its points or the estimate of the search, whichever is more."""
     return [
-        in_place((six(ranking.common_scale(item.match)), item.fact.observed_at, item.fact.id, 0, item))
+        in_place(
+            (
+                max(six(ranking.common_scale(item.match)), estimates[item.fact.id]),
+                item.fact.observed_at,
+                item.fact.id,
+                0,
+                item,
+            )
+        )
         for item in facts
     ]
 

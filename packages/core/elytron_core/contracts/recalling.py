@@ -86,6 +86,8 @@ class MemoryRecallRequest(ScopedRequest):
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
     max_tokens: Annotated[int, Field(ge=1)] | None = None
+    min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Only hits of this score at least."""
     filters: RecallFilters = RecallFilters()
     cursor: Annotated[str, Field(max_length=limits.KEY_CHARS)] | None = None
     """Continue behind the page whose report gave it: the same query and filters."""
@@ -104,18 +106,20 @@ class RecallOutcome(StrEnum):
     """What recall came to."""
 
     FOUND = "found"
-    NOTHING_RELEVANT = "nothing_relevant"
+    BELOW_MIN_SCORE = "below_min_score"
+    """Memories pass the filters; none has the score that was asked for."""
+    NOTHING_MATCHES_FILTERS = "nothing_matches_filters"
+    """The space holds memories; the filters let none through."""
     EMPTY_QUERY = "empty_query"
     EMPTY_SPACE = "empty_space"
 
 
-class Doubt(StrEnum):
-    """Why what was found may not answer."""
+class RecallConfidence(StrEnum):
+    """How likely it is that one of the best hits answers: a word for their scores."""
 
-    UNHEARD = "unheard"
-    """The query has words that nothing here says, nor anything alike."""
-    SAID_BY_OTHERS = "said_by_others"
-    """The query names somebody, and what others said holds more of it than anything of his."""
+    SURE = "sure"
+    LIKELY = "likely"
+    DOUBTFUL = "doubtful"
 
 
 class VectorUse(StrEnum):
@@ -165,6 +169,8 @@ class Absence(StrEnum):
     """The filters leave it out."""
     NO_MATCH = "no_match"
     """Nothing in it, or beside it, answers the query."""
+    MIN_SCORE = "min_score"
+    """Its score is less than was asked for."""
     EARLIER_PAGE = "earlier_page"
     LIMIT = "limit"
     """It answers, but the limit was reached before."""
@@ -183,7 +189,10 @@ class WhyNot(Value):
 
 
 class RecallHit(Value):
-    """One memory. `signals` say what spoke for it; `score` is comparable inside one report only."""
+    """One memory. `signals` say what spoke for it.
+
+    `score` is an estimate, 0 to 1, that the memory answers; it compares between queries and spaces.
+    """
 
     id: str
     plane: Plane
@@ -231,10 +240,8 @@ class MemoryRecallReport(Value):
     query: str
     outcome: RecallOutcome
     hits: tuple[RecallHit, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-    """Why the hits may not answer; signs, no proof."""
-    unheard: tuple[str, ...] = ()
-    """The words of the query that nothing here says, nor anything alike; English words alone, no names of speakers."""
+    confidence: RecallConfidence | None = None
+    """How likely one of the best 8 hits answers; None without hits."""
     considered: int = 0
     intent: str = "mixed"
     """What the query was taken to be after: factual, procedural, continuity, evidence or mixed."""

@@ -39,16 +39,23 @@ class Weights:
     """The share of `near` and `answer` that counts there, for the same reason."""
     session: float = 0.25
     answer: float = 0.5
-    vector: float = 0.7
+    vector: float = 1.0
     """Between people the words, the names and what stands beside tell more than likeness does."""
-    vector_assisted: float = 1.7
+    vector_assisted: float = 1.2
     """So many times counts `vector` where people talk with assistants: in long messages words tell less."""
     passage: float = 0.6
     """How far likeness is that of the nearest passage instead of the whole, where a message was embedded in both."""
     sentence: float = 0.7
     """What it counts in a long message that its nearest sentence speaks for it, and not all of it by chance."""
-    gist: float = 0.3
-    """Where people talk with assistants: between people a turn is too short to be about something by itself."""
+    text_vectors: float = 0.8
+    text_vectors_beside: float = 0.25
+    """The share of `text_vectors` that counts beside an encoder."""
+    likeness: float = 0.4
+    """The best likeness counts in full from here on."""
+    covered: float = 0.4
+    """Words count in full if a unit, with those beside it, holds such a share of the query; else in proportion."""
+    few: float = 60.0
+    """Among so many units words, and what a text is like, count half of what they count among very many."""
     speaker: float = 0.5
     present: float = 0.5
     """Of somebody it is told where he talks himself, rather than in talks of others."""

@@ -34,6 +34,10 @@ class Route(Value):
     slot: str | None = None
     """The slot that the query names as `kind:topic`, in its plain form."""
 
+    def place(self, plane: Plane, /) -> int:
+        """Return the place of `plane` among the planes; the last of all for one that it does not name."""
+        return self.planes.index(plane) if plane in self.planes else len(self.planes)
+
     def favour(self, plane: Plane, /) -> float:
         """Return the points that a match in `plane` gets on top."""
         return self.bonus.get(plane, 0.0)

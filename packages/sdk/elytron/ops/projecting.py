@@ -22,12 +22,12 @@ from elytron_core.contracts.projecting import (
     PrivateGate,
     SectionName,
 )
-from elytron_core.contracts.recalling import Doubt, Plane, RecallOutcome
+from elytron_core.contracts.recalling import Plane, RecallConfidence, RecallOutcome
 from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.evidence import Trust
-from elytron_core.policy import modes, projection
+from elytron_core.policy import answer_score, modes, projection
 from elytron_core.policy.blocks import RECALLED_CHARS_MAX, RECALLED_CHARS_MIN, recalled_chars
 from elytron_core.policy.passages import passages_of
 from elytron_core.scope import Scope
@@ -152,13 +152,9 @@ def _not_admitted(
 
 
 def _note(gathered: Gathered) -> str:
-    """Return what speaks against what was recalled, in words of our own: the query's are no memory."""
-    doubts = gathered.judged.doubts
-    notes = (
-        "some of what is asked about nobody here ever spoke of" if Doubt.UNHEARD in doubts else "",
-        "others than the one asked about said what comes nearest" if Doubt.SAID_BY_OTHERS in doubts else "",
-    )
-    return "; ".join(filter(None, notes))
+    """Return what is said of what was recalled."""
+    scores = [hit.score for hit in gathered.hits]
+    return "it is doubtful that these answer" if answer_score.confidence(scores) is RecallConfidence.DOUBTFUL else ""
 
 
 def _gathered(wanted: int, standing: int) -> int:
@@ -174,6 +170,8 @@ def _fitting(max_len: int) -> int:
 async def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.RecalledItem, ...]:
     """Return the hits that there may be room for, and a few more; of long messages the passage that answers best."""
     items: list[projection.RecalledItem] = []
+    if answer_score.of_any(hit.score for hit in gathered.hits) < limits.PROJECTED_SCORE:
+        return ()
     budget = room
     for place, hit in enumerate(gathered.hits, 1):
         most = recalled_chars(place, budget)
@@ -192,7 +190,7 @@ async def _recalled(gathered: Gathered, *, room: int) -> tuple[projection.Recall
                 is_overtaken=hit.newer is not None,
                 is_outside=hit.trust is Trust.OUTSIDE,
                 hint=hit.hint,
-                parts=passages_of(hit.text, gathered.judged.terms, most) if is_long else (),
+                parts=passages_of(hit.text, gathered.terms, most) if is_long else (),
             )
         )
         room -= min(len(hit.text), most)

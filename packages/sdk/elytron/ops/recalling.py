@@ -12,9 +12,16 @@ from elytron.paging import cursor_of, place_in, require_same
 from elytron.reranking import reranked
 from elytron.writes.reuse import note_shown
 from elytron_core import limits
-from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallHit, RerankUse
+from elytron_core.contracts.recalling import (
+    MemoryRecallReport,
+    MemoryRecallRequest,
+    RecallHit,
+    RecallOutcome,
+    RerankUse,
+)
 from elytron_core.contracts.scoped import Clip, ClipReason
 from elytron_core.model import Vouched
+from elytron_core.policy import answer_score
 from elytron_core.rounding import six
 from elytron_core.text.tokens import estimate_tokens
 
@@ -39,6 +46,8 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
     rerank, ordered = RerankUse.NONE, gathered.hits
     if ctx.models.reranker is not None:
         rerank, ordered = await reranked(ctx, request.query, ordered)
+    ordered = tuple([hit for hit in ordered if hit.score >= request.min_score])
+    scored = sum(score >= request.min_score for score in gathered.scores)
     if request.cursor is not None:
         require_same(request, [hit.id for hit in ordered[:offset]], gathered.sequence)
     page = tuple(cited(hit, scope.space) for hit in ordered[offset:end])
@@ -46,18 +55,21 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     await note_shown(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
-    has_more = bool(hits) and len(gathered.scores) > len(shown) < limits.RECALL_MAX
+    has_more = bool(hits) and scored > len(shown) < limits.RECALL_MAX
     return _REPORTS.make(
         space=scope.space,
         query=request.query,
-        outcome=gathered.outcome,
+        outcome=RecallOutcome.BELOW_MIN_SCORE if gathered.hits and not ordered else gathered.outcome,
         hits=await with_neighbours(ctx, scope, hits, count=request.neighbours) if request.neighbours else hits,
-        doubts=gathered.judged.doubts,
-        unheard=gathered.judged.unheard,
+        confidence=answer_score.confidence([hit.score for hit in ordered]) if ordered else None,
         considered=gathered.considered,
         intent=gathered.intent.value,
         sequence=gathered.sequence,
-        clipped=tuple(_clipped(request, page, hits, beyond=gathered.available - offset - len(page))),
+        clipped=tuple(
+            _clipped(
+                request, page, hits, beyond=(scored if request.min_score else gathered.available) - offset - len(page)
+            )
+        ),
         next_cursor=cursor_of(request, shown, gathered.sequence) if has_more else None,
         cut=six(gathered.scores[len(shown)]) if has_more else None,
         rerank=rerank,
@@ -71,6 +83,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
             page=page,
             shown=hits,
             offset=offset,
+            min_score=request.min_score,
         )
         if request.why_not
         else (),
