@@ -95,12 +95,13 @@ def test_kin_counts_a_share_and_the_word_itself_in_full() -> None:
     assert found["my pet sleeps"].signals.body > found["my dog sleeps"].signals.body > 0
     assert found["my dog sleeps"].signals.matched == 0
     off = by_text(units, IndexQuery(text="pet", limit=9, weights=Weights(kin=0.0)))
-    assert list(off) == ["my pet sleeps"]
+    assert off["my dog sleeps"].signals.body == 0
 
 
 def test_nobody_is_found_by_the_kin_of_a_word_that_he_is_called() -> None:
     units = [unit(1, "the dog sleeps", thread="", speaker="Dog"), unit(2, "my cat", thread="")]
-    assert list(by_text(units, IndexQuery(text="pet", limit=9))) == ["my cat"]
+    found = by_text(units, IndexQuery(text="pet", limit=9))
+    assert found["my cat"].signals.body > found["the dog sleeps"].signals.body == 0
 
 
 def test_a_slip_is_looked_for_only_where_nothing_else_is_there() -> None:
@@ -121,8 +122,11 @@ def test_things_of_a_kind_are_found_by_the_word_for_the_kind() -> None:
         unit(2, "Boxing on Mondays", thread=""),
         unit(3, "A stone", thread=""),
     ]
-    assert list(by_text(units, IndexQuery(text="Which countries?", limit=9))) == ["A trip to Spain"]
-    assert list(by_text(units, IndexQuery(text="What sports?", limit=9))) == ["Boxing on Mondays"]
+    countries, sports = (
+        by_text(units, IndexQuery(text=text, limit=9)) for text in ("Which countries?", "What sports?")
+    )
+    assert [text for text, found in countries.items() if found.signals.body] == ["A trip to Spain"]
+    assert [text for text, found in sports.items() if found.signals.body] == ["Boxing on Mondays"]
 
 
 def test_a_word_that_questions_are_made_with_counts_less_than_another_as_rare() -> None:
@@ -154,7 +158,8 @@ def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_abo
         unit(3, "The ferry leaves at six."),
         *(unit(place, "A stone", thread=str(place)) for place in range(9, 30)),
     ]
-    assert wish not in by_text(units, IndexQuery(text="ferry", limit=3))
+    plain = by_text(units, IndexQuery(text="ferry", limit=30))
+    assert {found.signals.standing for found in plain.values()} == {0.0}
     heeding = by_text(units, IndexQuery(text="ferry", limit=3, heeds=Trait.STANDING))
     assert heeding[wish].signals.standing == 1.0
     assert {found.signals.standing for text, found in heeding.items() if text != wish} == {0.0}
@@ -224,7 +229,8 @@ def test_one_long_talk_with_an_assistant_goes_through_much() -> None:
 def test_what_stands_beside_counts_less_where_people_talk_with_assistants() -> None:
     def worth(role: str) -> float:
         units = [unit(1, "green tea"), unit(2, "smoky", role=role), unit(3, "cups of tea")]
-        only = replace(Weights(), owner=0.0, near=0.0, answer=0.0, session=0.0, told=0.0, informative=0.0, gist=0.0)
+        only = replace(Weights(), owner=0.0, near=0.0, answer=0.0, session=0.0, told=0.0, informative=0.0, few=0.0)
+        only = replace(only, text_vectors=0.0)
         found = by_text(units, IndexQuery(text="green cups", limit=9, weights=only))
         return found["green tea"].score
 

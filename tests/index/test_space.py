@@ -157,7 +157,8 @@ def test_a_query_of_another_model_compares_nothing() -> None:
     index = SpaceIndex(ANALYSER)
     index.apply([Change(REF, (unit(vector=floats(1, 2)),))], watermark=1)
 
-    assert index.search(IndexQuery("", limit=1, vector=("large", floats(1)[1]))).found == ()
+    (found,) = index.search(IndexQuery("", limit=1, vector=("large", floats(1)[1]))).found
+    assert (found.signals.vector, found.score) == (0.0, 0.0)
 
 
 def test_hundreds_of_thousands_of_postings_merge_and_keep_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:

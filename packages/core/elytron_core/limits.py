@@ -38,7 +38,6 @@ FACT_USES_KEPT = 10_000
 LEARNING_RULES = 256
 TOMBSTONE_SENTENCES = 64
 FACT_CITATIONS = 6
-"""Citations that a fact keeps: the newest."""
 TOOL_OBSERVATIONS = 64
 HOST_REFS = 32
 ATTRIBUTES = 64
@@ -54,17 +53,12 @@ CONDITION_CHARS = 1_000
 PAGE_MAX = 1_000
 RECALL_MAX = 1_000
 RECALL_DEFAULT = 8
-PROJECTED_SCORE = 0.3
-"""A projection shows what was recalled if the estimate that one of the best answers comes to this;"""
-LIKELY_SCORE = 0.5
-"""from here it is likely,"""
-SURE_SCORE = 0.8
-"""from here sure."""
+PROJECTED_SCORE, LIKELY_SCORE, SURE_SCORE = 0.3, 0.5, 0.8
+"""Estimates that one of the best hits answers, from which a block shows them, they are likely, and sure."""
 RECALL_NEIGHBOURS = 10
 """Turns before, and after, each hit."""
 WHY_NOT_IDS = 20
 RERANK_HITS = 50
-"""So many of the best go to a reranker."""
 RERANK_TEXT_CHARS = 4_000
 RERANK_WAIT_S = 10.0
 PROJECTION_CHARS_MAX = 1_000_000

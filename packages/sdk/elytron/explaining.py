@@ -10,7 +10,7 @@ from elytron.gathering import Placed
 from elytron.keeping import KeptMemory
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, plane_of
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Absence, RecallFilters, RecallHit, WhyNot
+from elytron_core.contracts.recalling import Absence, MemoryRecallRequest, RecallFilters, RecallHit, WhyNot
 from elytron_core.planes import long_term
 from elytron_core.scope import Scope
 
@@ -18,30 +18,27 @@ from elytron_core.scope import Scope
 async def absences(
     ctx: OperationContext,
     scope: Scope,
-    ids: Sequence[str],
+    request: MemoryRecallRequest,
     /,
     *,
-    filters: RecallFilters,
-    include_private: bool,
     order: Sequence[Placed],
     page: Sequence[RecallHit],
     shown: Sequence[RecallHit],
     offset: int,
-    min_score: float,
 ) -> tuple[WhyNot, ...]:
-    """Return for each of `ids` why it is not `shown`, of a `page` that begins at `offset` of the whole `order`."""
+    """Return why each of `request.why_not` is not `shown`, of a `page` that begins at `offset` of the whole `order`."""
     places = {item.id: (place, item) for place, item in enumerate(order, 1)}
     on_page, on_show = ({hit.id for hit in hits} for hits in (page, shown))
     found: list[WhyNot] = []
-    for memory_id in ids:
+    for memory_id in request.why_not:
         place, item = places.get(memory_id, (None, None))
         if place is None or item is None:
-            absence = await _unplaced(ctx, scope, memory_id, filters, include_private=include_private)
+            absence = await _unplaced(ctx, scope, memory_id, request.filters, include_private=request.include_private)
             found.append(WhyNot(id=memory_id, absence=absence))
             continue
         if memory_id in on_show:
             absence = Absence.SHOWN
-        elif item.score < min_score:
+        elif item.score < request.min_score:
             absence = Absence.MIN_SCORE
         elif memory_id in on_page:
             absence = Absence.TOKENS

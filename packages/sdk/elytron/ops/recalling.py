@@ -73,20 +73,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         next_cursor=cursor_of(request, shown, gathered.sequence) if has_more else None,
         cut=six(gathered.scores[len(shown)]) if has_more else None,
         rerank=rerank,
-        why_not=await absences(
-            ctx,
-            scope,
-            request.why_not,
-            filters=request.filters,
-            include_private=request.include_private,
-            order=gathered.order,
-            page=page,
-            shown=hits,
-            offset=offset,
-            min_score=request.min_score,
-        )
-        if request.why_not
-        else (),
+        why_not=await absences(ctx, scope, request, order=gathered.order, page=page, shown=hits, offset=offset),
         agent_skill_hits=beside.agent_skills,
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
