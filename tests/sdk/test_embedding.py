@@ -56,7 +56,8 @@ async def test_a_fact_that_means_the_same_is_recalled_without_a_common_word() ->
         await memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(fact, other))))
         await memory.embed()
         hits = (await memory.recall("vessel")).hits
-        assert [(hit.text, hit.plane) for hit in hits] == [("Boat.", "long_term")]
+        assert [(hit.text, hit.plane) for hit in hits] == [("Boat.", "long_term"), ("Green.", "long_term")]
+        assert hits[0].score > 3 * hits[1].score
         assert hits[0].signals["vector"] == pytest.approx(1.0, abs=1e-2)
 
 

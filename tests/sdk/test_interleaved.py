@@ -125,7 +125,7 @@ async def test_an_erasure_counts_what_was_appended_meanwhile(
     assert dict(report.removed) == {"turns": 1}
     shown = await memory.inspect(MemoryInspectionRequest())
     assert [head.turns for head in shown.conversations] == [2]
-    assert (await memory.recall("safe")).hits == ()
+    assert "safe" not in "".join(hit.text for hit in (await memory.recall("safe")).hits)
 
 
 async def test_two_facts_of_a_slot_can_be_erased_at_once_after_it_grew_unseen(

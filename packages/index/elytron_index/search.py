@@ -208,7 +208,7 @@ class _Trust(NamedTuple):
 
     @classmethod
     def of(cls, weights: Weights, units: int, context: Floats, share: float, /) -> "_Trust":
-        known = units / (units + weights.few)
+        known = (units + weights.few / 3.0) / (units + weights.few)
         known += (1.0 - known) * (1.0 - share)
         return cls(known, known * min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered), share)
 

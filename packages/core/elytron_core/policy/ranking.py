@@ -55,7 +55,7 @@ class Weights:
     covered: float = 0.4
     """Words count in full if a unit, with those beside it, holds such a share of the query; else in proportion."""
     few: float = 60.0
-    """Among so many units words, and what a text is like, count half of what they count among very many."""
+    """Among a few units words, and what a text is like, count a third; among so many, two thirds."""
     speaker: float = 0.5
     present: float = 0.5
     """Of somebody it is told where he talks himself, rather than in talks of others."""

@@ -7,6 +7,7 @@ from elytron.context import OperationContext
 from elytron.skill_shelf import shelf_of
 from elytron.writes.fact_uses import note_uses
 from elytron.writes.settling import Settled, settle
+from elytron_core import limits
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.contracts.skills import RuntimeSkillReuseReport
 from elytron_core.errors import Conflict, StoreError
@@ -47,13 +48,14 @@ async def record_reuse(
 
 
 async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /) -> None:
-    """Count one use of each runtime skill among `hits`, and remember that of each fact; within six hours, as one.
+    """Count one use of each likely skill among `hits`, and remember that of each likely fact; within six hours, as one.
 
     Recall is never refused over it: where the store takes no write now, or others keep winning the race, the use is
     counted another time.
     """
-    note_uses(ctx, scope.space, hits)
-    names = tuple(hit.id for hit in hits if hit.plane is Plane.PROCEDURAL)
+    likely = [hit for hit in hits if hit.score >= limits.PROJECTED_SCORE]
+    note_uses(ctx, scope.space, likely)
+    names = tuple(hit.id for hit in likely if hit.plane is Plane.PROCEDURAL)
     if not names:
         return
     try:
