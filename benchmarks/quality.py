@@ -11,8 +11,9 @@ docs, "fit" for all that is chosen by looking.
 
 recall@10 is the share of a question's evidence among the first ten, nDCG@10 counts its places; "first" and "three" are
 the shares of questions with some of it in the first place and in the first three. "shown" is the share of answered
-questions that anything was found for, "false" that of questions that nothing answers. "AUROC" is the chance that the
-best hit of a question with an answer scores above that of one without. With an embedder, rows with vectors are added.
+questions that anything was found for, "false" that of questions that nothing answers. "near" and "far" are AUROC:
+the chance that the best hit of a question with an answer scores above that of one that asks an unknown detail of what
+was told (near), or of a matter never told (far). With an embedder, rows with vectors are added.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.quality_asked import add_sets, groups
-from benchmarks.quality_sets import APART, NOTHING, Told
+from benchmarks.quality_sets import APART, ELSEWHERE, NOTHING, UNANSWERED, Told
 from benchmarks.quality_sums import FIFTH, HALF, Likeness, Meaning, Share, Sum
 from benchmarks.quality_systems import Found, Fts5, Fused, Plain, Shipped, System
 from elytron_core.ports.models import Embedder
@@ -64,7 +65,7 @@ class Measured:
 
     kinds: dict[str, Score]
     answered: list[float]
-    unanswered: list[float]
+    unanswered: dict[str, list[float]]
     took_ms: list[float]
 
     @property
@@ -75,13 +76,13 @@ class Measured:
     @property
     def false(self) -> list[float]:
         """For each question that nothing answers, 1 if anything was found."""
-        return [float(score > -math.inf) for score in self.unanswered]
+        return [float(score > -math.inf) for scores in self.unanswered.values() for score in scores]
 
-    @property
-    def auroc(self) -> float:
-        """The chance that an answered question's best score is above an unanswered one's, equal ones by half."""
-        pairs = [(one > other) + (one == other) / 2 for one in self.answered for other in self.unanswered]
-        return statistics.fmean(pairs)
+    def auroc(self, kind: str) -> float | None:
+        """Return the chance that an answered question's best score is above an unanswered one's, equal ones by half."""
+        others = self.unanswered.get(kind, [])
+        pairs = [(one > other) + (one == other) / 2 for one in self.answered for other in others]
+        return statistics.fmean(pairs) if pairs else None
 
     def all(self, measure: str) -> list[float]:
         """Return the values of a measure over every kind but the one that is kept apart."""
@@ -90,7 +91,9 @@ class Measured:
     def line(self, name: str, kinds: Sequence[str]) -> str:
         """Return the row of a table."""
         whole = "".join(f"{_percent(self.all(each)):>8}" for each in MEASURES)
-        whole += f"{_percent(self.shown):>8}" + (f"{self.auroc:>8.2f}" if self.unanswered else f"{'-':>8}")
+        whole += f"{_percent(self.shown):>8}" + "".join(
+            f"{'-':>8}" if chance is None else f"{chance:>8.2f}" for chance in map(self.auroc, (NOTHING, ELSEWHERE))
+        )
         each = "".join(f"{_percent(self.kinds[kind].recall):>12}" for kind in kinds)
         false = _percent(self.false) if self.unanswered else "-"
         return f"{name:<24}{whole}{each}{false:>8}{statistics.median(self.took_ms):>8.2f}"
@@ -100,7 +103,7 @@ async def measure(system: System, sets: Sequence[Told]) -> Measured:
     """Tell `system` everything, then ask it everything."""
     kinds: defaultdict[str, Score] = defaultdict(Score)
     answered: list[float] = []
-    unanswered: list[float] = []
+    unanswered: defaultdict[str, list[float]] = defaultdict(list)
     took: list[float] = []
     for told in sets:
         await system.tell(told)
@@ -108,8 +111,8 @@ async def measure(system: System, sets: Sequence[Told]) -> Measured:
             start = time.perf_counter()
             found = await system.ask(told, question.text, ASKED)
             took.append(1_000 * (time.perf_counter() - start))
-            if question.kind == NOTHING:
-                unanswered.append(_best(found))
+            if question.kind in UNANSWERED:
+                unanswered[question.kind].append(_best(found))
                 continue
             if question.kind != APART:
                 answered.append(_best(found))
@@ -144,10 +147,10 @@ def systems(embedder: Embedder | None, *, ablation: bool) -> dict[str, System]:
 
 async def run(sets: Sequence[Told], rows: dict[str, System]) -> None:
     """Print one line per system."""
-    kinds = sorted({question.kind for told in sets for question in told.questions} - {NOTHING})
+    kinds = sorted({question.kind for told in sets for question in told.questions} - UNANSWERED)
     turns, asked = sum(len(told.turns) for told in sets), sum(len(told.questions) for told in sets)
     print(f"{len(sets)} spaces, {turns} turns, {asked} questions; percent; recall@{ASKED} by kind\n")
-    whole = "".join(f"{each:>8}" for each in (*MEASURES, "shown", "AUROC"))
+    whole = "".join(f"{each:>8}" for each in (*MEASURES, "shown", "near", "far"))
     head = "".join(f"{kind.removeprefix('5 ')[:11]:>12}" for kind in kinds)
     print(f"{'':<24}{whole}{head}{'false':>8}{'ms':>8}")
     for name, system in rows.items():

@@ -1,16 +1,18 @@
 """Small spaces of single facts, and ordinary conversations of some 200 turns: how memory is used every day.
 
 A small space holds 5 to 40 memories (`benchmarks/quality_data/small`), each asked for in other words than its own. An
-ordinary conversation (`benchmarks/quality_data/ordinary`) is asked questions of eight kinds. In both are questions that
-nothing answers. All of it was written before anything was measured. The half "fit" is there to be looked at and to
-choose weights by; the half "held" gives the figures of the docs, and no weight, word or rule is chosen by it.
+ordinary conversation (`benchmarks/quality_data/ordinary`) is asked questions of eight kinds. In both are
+questions that nothing answers: of an unknown detail of what was told ("nothing"), and of matters never told
+("elsewhere"). All was written before anything was measured, but the latter: these came later, by a writer who had seen
+no measurement. The half "fit" is there to be looked at and to choose weights by; the half "held" gives the figures of
+the docs, and no weight, word or rule is chosen by it.
 """
 
 import json
 from datetime import datetime
 from typing import Any, Literal
 
-from benchmarks.quality_sets import MADE, NOTHING, Question, Told, Turn, turns_of
+from benchmarks.quality_sets import MADE, UNANSWERED, Question, Told, Turn, turns_of
 
 Half = Literal["fit", "held"]
 SMALL = MADE / "small"
@@ -35,7 +37,9 @@ def _space(space: dict[str, Any]) -> Told:
         for said in space["memories"]
     )
     questions = tuple(
-        Question(NOTHING if asked["kind"] == NOTHING else space["language"], asked["text"], frozenset(asked["gold"]))
+        Question(
+            asked["kind"] if asked["kind"] in UNANSWERED else space["language"], asked["text"], frozenset(asked["gold"])
+        )
         for asked in space["questions"]
     )
     return _checked(Told(space["name"], turns, questions))
@@ -50,5 +54,5 @@ def _talk(talk: dict[str, Any], half: Half) -> Told:
 def _checked(told: Told) -> Told:
     known = {turn.id for turn in told.turns}
     assert all(question.gold <= known for question in told.questions), told.name
-    assert all((question.kind == NOTHING) == (not question.gold) for question in told.questions), told.name
+    assert all((question.kind in UNANSWERED) == (not question.gold) for question in told.questions), told.name
     return told

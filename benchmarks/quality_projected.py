@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from benchmarks.quality_asked import add_sets, chosen
-from benchmarks.quality_sets import APART, NOTHING, Question, Told
+from benchmarks.quality_sets import APART, UNANSWERED, Question, Told
 from benchmarks.quality_systems import Shipped
 from elytron_core.contracts.projecting import MemoryProjectionReport
 from elytron_core.contracts.recalling import RecallHit
@@ -36,7 +36,7 @@ async def measure(sets: Sequence[Told], *, tokens: Sequence[int] = TOKENS) -> di
         await shipped.tell(told)
         memory = shipped.memory(told)
         for question in told.questions:
-            if question.kind in {NOTHING, APART}:
+            if question.kind in UNANSWERED or question.kind == APART:
                 continue
             hits = (await memory.recall(question.text, limit=min(HITS, max(tokens) // 10))).hits
             for room in tokens:

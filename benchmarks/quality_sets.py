@@ -17,6 +17,10 @@ from typing import Any
 MADE = Path(__file__).parent / "quality_data"
 BACKGROUND = Path(__file__).parents[1] / "fixtures" / "conversations" / "harbour.jsonl"
 NOTHING = "nothing"
+"""Asks an unknown detail of what was told."""
+ELSEWHERE = "elsewhere"
+"""Asks of a matter that was never told."""
+UNANSWERED = frozenset((NOTHING, ELSEWHERE))
 APART = "5 adversarial"
 KINDS = {1: "1 multi-hop", 2: "2 temporal", 3: "3 open-domain", 4: "4 single-hop", 5: APART}
 

@@ -65,7 +65,8 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     _weigh(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
     signals.text_vectors[:] = like.at(pool)
     trust = _Trust.of(query.weights, sight.count, signals.context, like.share)
-    score = _score(state, query, pool, signals, text, trust=trust)
+    # Rounded, so that what is equal but for the order of sums stands by its time.
+    score = np.round(_score(state, query, pool, signals, text, trust=trust), 9)
     chosen = best(state, pool, score, query.limit)
     rows = pool.take(chosen)
     places = state.places(rows)
@@ -245,7 +246,7 @@ def _score(
     score += trust.known * matters * (like + weights.fits * s.fits if query.fits else like)
     if weights.present and s.speaker.any():
         score += weights.present * aims.in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
-    own = weights.speaker * s.speaker + weights.owner * s.owner
+    own = weights.speaker * s.speaker + trust.known * weights.owner * s.owner
     score += own + weights.date * s.date if query.spans else own
     if query.heeds and s.standing.any():
         score += weights.standing * aims.foremost(state.columns, pool, score, s.standing)

@@ -10,13 +10,15 @@ from elytron_index import Candidates
 def answer_scores(found: Candidates, /) -> list[float]:
     """Return the score of each candidate, in their order; none is above the one before it."""
     is_encoded = found.highs.vector > 0.0
-    return list(descending(six(probability(signs, is_encoded=is_encoded)) for signs in _signs(found)))
+    return list(descending(six(probability(signs, is_encoded=is_encoded)) for signs in signs_of(found)))
 
 
-def _signs(found: Candidates) -> Iterator[Signs]:
+def signs_of(found: Candidates, /) -> Iterator[Signs]:
+    """Yield what speaks for each candidate, in their order."""
     if not found.found:
         return
-    best, second = found.found[0].score, found.found[1].score if len(found.found) > 1 else 0.0
+    best = found.found[0].score
+    second = found.found[1].score if len(found.found) > 1 else best
     worth, lowest = abs(best) or 1.0, found.lows.vector
     lead = (best - second) / worth
     for place, (_, signals, score) in enumerate(found.found):

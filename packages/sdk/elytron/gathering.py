@@ -156,7 +156,9 @@ def _anchored(
     if anchor is None or key is None or Plane.TRANSCRIPT not in index.planes():
         return question
     told = index_filters(filters, Plane.TRANSCRIPT, now, key)
-    found = index.search(IndexQuery(text=anchor.text, limit=1, filters=told, owner=question.owner)).found
+    found = index.search(
+        IndexQuery(text=anchor.text, limit=1, weights=ranking.WORDED, filters=told, owner=question.owner)
+    ).found
     if not found or not found[0].unit.at or found[0].signals.coverage < anchoring.LEAST_COVERED:
         return question
     return question._replace(spans=anchoring.spans_of(anchor, Instant(found[0].unit.at)))

@@ -61,7 +61,7 @@ class Weights:
     """Of somebody it is told where he talks himself, rather than in talks of others."""
     owner: float = 1.0
     standing: float = 1.2
-    date: float = 0.6
+    date: float = 1.0
     fits: float = 0.2
     told: float = 1.0
     informative: float = 0.5
@@ -76,6 +76,8 @@ class Weights:
 
 
 STANDARD: Final = Weights()
+WORDED: Final = Weights(text_vectors=0.0, few=0.0)
+"""For what is looked up by its words alone."""
 SEVERAL: Final = Weights(speaker=0.75, again=0.2)
 """For questions whose answer stands in several conversations: what each piece has in common is whose it is."""
 WIDE: Final = Weights(again=0.4)
