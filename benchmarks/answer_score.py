@@ -83,8 +83,9 @@ def chances(numbers: Floats, signs: Floats) -> Floats:
 
 
 def _joined(groups: dict[str, tuple[Floats, Floats]], but: str = "") -> tuple[Floats, Floats, Floats]:
+    """Return the hits of all groups but one, and what each hit counts."""
     taken = [group for name, group in groups.items() if name != but]
-    mean = np.mean([len(gold) for _, gold in taken])
+    mean = float(np.mean([len(gold) for _, gold in taken]))
     worth = np.concatenate([np.full(len(gold), mean / len(gold)) for _, gold in taken])
     return np.concatenate([signs for signs, _ in taken]), np.concatenate([gold for _, gold in taken]), worth
 

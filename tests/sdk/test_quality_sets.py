@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from benchmarks.quality import Measured, measure
 from benchmarks.quality_ordinary import Half, ordinary, small
-from benchmarks.quality_sets import NOTHING, Question, Told, Turn
+from benchmarks.quality_sets import ELSEWHERE, NOTHING, Question, Told, Turn
 from benchmarks.quality_sums import Likeness, Meaning, Share, Sum
 from benchmarks.quality_systems import Found
 
@@ -37,17 +37,17 @@ class Directions:
 
 
 @pytest.mark.parametrize("half", ["fit", "held"])
-def test_a_half_of_the_small_spaces_has_sixty_facts_and_thirty_questions_that_nothing_answers(half: Half) -> None:
+def test_a_half_of_the_small_spaces_has_sixty_facts_and_sixty_questions_that_nothing_answers(half: Half) -> None:
     kinds = Counter(question.kind for told in small(half) for question in told.questions)
-    assert kinds[NOTHING] == 30
-    assert kinds.total() == 90
+    assert (kinds[NOTHING], kinds[ELSEWHERE]) == (30, 30)
+    assert kinds.total() == 120
 
 
 @pytest.mark.parametrize("half", ["fit", "held"])
 def test_a_half_of_each_ordinary_conversation_has_twenty_answered_questions_of_eight_kinds(half: Half) -> None:
     for told in ordinary(half):
         kinds = Counter(question.kind for question in told.questions)
-        assert kinds.pop(NOTHING) == 10
+        assert (kinds.pop(NOTHING), kinds.pop(ELSEWHERE)) == (10, 10)
         assert (len(kinds), kinds.total()) == (8, 20)
 
 
@@ -87,8 +87,9 @@ async def test_a_share_of_bm25_stays_below_one_and_counts_words_that_nothing_has
 
 async def test_scores_without_a_hit_rank_below_all_others() -> None:
     measured = await measure(Sum((1.0, Share())), [TOLD])
-    assert (measured.shown, measured.false, measured.auroc) == ([1.0], [0.0], 1.0)
+    assert (measured.shown, measured.false, measured.auroc(NOTHING)) == ([1.0], [0.0], 1.0)
 
 
 def test_the_chance_of_a_higher_score_counts_equal_ones_by_half() -> None:
-    assert Measured({}, answered=[0.5, 0.2], unanswered=[0.5, 0.1], took_ms=[]).auroc == 0.625
+    measured = Measured({}, answered=[0.5, 0.2], unanswered={NOTHING: [0.5, 0.1]}, took_ms=[])
+    assert (measured.auroc(NOTHING), measured.auroc(ELSEWHERE)) == (0.625, None)

@@ -25,13 +25,13 @@ async def test_what_answers_is_found_in_every_style_of_talk() -> None:
     assert statistics.fmean(ndcg) >= 0.83
 
 
-async def test_a_block_holds_more_of_what_answers_than_the_first_hits_that_fill_as_much() -> None:
+async def test_a_block_holds_as_much_of_what_answers_as_the_first_hits_that_fill_as_much() -> None:
     kinds = await measure_blocks(long_chats()[:1], tokens=(1_000,))
     block, hits = (
         statistics.fmean(share for shares in kinds.values() for share in shares[name, 1_000])
         for name in ("block", "hits")
     )
-    assert block >= max(hits, 0.75)
+    assert block >= max(hits - 0.005, 0.9)
 
 
 async def test_what_was_meant_by_a_time_is_found() -> None:

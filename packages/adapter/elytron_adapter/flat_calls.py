@@ -10,7 +10,7 @@ from elytron import plain
 from elytron_core import limits
 from elytron_core.clock import iso
 from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallFilters
+from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallConfidence, RecallFilters
 from elytron_core.contracts.writing import (
     FactDraft,
     LongTermExtraction,
@@ -80,6 +80,7 @@ class SearchRequest(FlatRequest):
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
+    min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     conversation: Name | None = None
 
 
@@ -98,6 +99,8 @@ class SearchReport(Value):
     """What answers the query, best first."""
 
     hits: tuple[FlatHit, ...]
+    confidence: RecallConfidence | None = None
+    """How likely one of them answers; None without hits."""
 
 
 class FactRequest(FlatRequest):
@@ -169,7 +172,9 @@ def _tell_add(report: Value) -> AddReport:
 def _ask_search(asked: SearchRequest, own: Scope | None) -> MemoryRecallRequest:
     conversations = (asked.conversation,) if asked.conversation is not None else ()
     filters = RecallFilters(conversations=conversations) if conversations else RecallFilters()
-    return MemoryRecallRequest(scope=asked.scope_of(own), query=asked.query, limit=asked.limit, filters=filters)
+    return MemoryRecallRequest(
+        scope=asked.scope_of(own), query=asked.query, limit=asked.limit, min_score=asked.min_score, filters=filters
+    )
 
 
 def _tell_search(report: Value) -> SearchReport:
@@ -185,7 +190,7 @@ def _tell_search(report: Value) -> SearchReport:
         )
         for hit in report.hits
     )
-    return SearchReport(hits=hits)
+    return SearchReport(hits=hits, confidence=report.confidence)
 
 
 def _ask_facts(asked: FactRequest, own: Scope | None) -> MemoryWriteRequest:

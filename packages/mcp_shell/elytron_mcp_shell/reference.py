@@ -171,7 +171,13 @@ async def _read(perform: Perform, _asked: Nothing) -> Any:
 
 async def _search(perform: Perform, asked: Search) -> Any:
     found = await perform(
-        "recall", {"query": asked.query, "limit": limits.RECALL_DEFAULT, "filters": {"planes": ["long_term"]}}
+        "recall",
+        {
+            "query": asked.query,
+            "limit": limits.RECALL_DEFAULT,
+            "min_score": limits.PROJECTED_SCORE,
+            "filters": {"planes": ["long_term"]},
+        },
     )
     names = {name for hit in found.get("hits", ()) for name in _names(hit.get("title") or "", hit["text"])}
     return await _open(perform, Names(names=tuple(sorted(names))))

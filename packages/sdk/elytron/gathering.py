@@ -10,7 +10,7 @@ from elytron.context import OperationContext
 from elytron.disclosure import SHOWN
 from elytron.embedding.passing import nudge
 from elytron.hits import fact_hit, skill_hit, with_newer
-from elytron.keeping import kept
+from elytron.keeping import kept, text_of, title_of
 from elytron.ranked import Placed, Ranked, favoured, hits_of, in_place, placed, ranked_facts, signals_of
 from elytron.searched import Searched
 from elytron.units import home_of
@@ -25,6 +25,7 @@ from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.policy.succession import WINDOW
 from elytron_core.ports.store import Document, Ref
+from elytron_core.rounding import six
 from elytron_core.scope import ConversationKey, Scope
 from elytron_index import Candidates, Filters, IndexQuery
 from elytron_index.space import SpaceIndex
@@ -32,6 +33,8 @@ from elytron_index.space import SpaceIndex
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
 KEPT_SCORED = 16
+HELD_SCORE = 0.6
+"""The least score of a text with a title that together hold all words of the query; less in proportion."""
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
 _PLANES = tuple(Plane)
@@ -336,12 +339,17 @@ async def _kept(ctx: OperationContext, scope: Scope, found: Candidates, now: Ins
     documents = await _read(ctx, scope, found)
     if not documents:
         return []
+    terms = [wording.signs_of(term) for given in found.terms if (term := wording.normalise(given))]
     ranked: list[Ranked] = []
-    for score, item in zip(answer_scores(found), found.found, strict=True):
+    for estimate, item in zip(answer_scores(found), found.found, strict=True):
         document = documents.get(item.unit.ref)
-        if document is not None:
-            hit = kept(document).found(score=score, signals=signals_of(item), now=now)
-            ranked.append(Ranked(score, hit.at or 0, hit.id, 0, hit))
+        if document is None:
+            continue
+        memory = kept(document)
+        told = wording.padded(wording.normalise(f"{title_of(memory.value)} {text_of(memory.value)}"))
+        share = sum(wording.has_any(told, signs) for signs in terms) / max(len(terms), 1)
+        hit = memory.found(score=max(estimate, six(HELD_SCORE * share)), signals=signals_of(item), now=now)
+        ranked.append(Ranked(hit.score, hit.at or 0, hit.id, 0, hit))
     return ranked
 
 

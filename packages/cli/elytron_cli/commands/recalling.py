@@ -38,6 +38,7 @@ from elytron_core.errors import InvalidInput
     show_default=True,
     help="Whether to spread over conversations.",
 )
+@click.option("--min-score", type=click.FloatRange(0.0, 1.0), default=0.0, help="Only hits of this score at least.")
 @click.option("--where", metavar="JSON", help='Conditions on metadata, such as {"team": "red", "size": {"gte": 3}}.')
 @click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
 @disclosing
@@ -48,6 +49,7 @@ def recall(
     query: str,
     limit: int,
     max_tokens: int | None,
+    min_score: float,
     explain: bool,
     neighbours: int,
     why_not: tuple[str, ...],
@@ -64,6 +66,7 @@ def recall(
         query=query,
         limit=limit,
         max_tokens=max_tokens,
+        min_score=min_score,
         filters=filters,
         cursor=cursor,
         diversity=Diversity(diversity),

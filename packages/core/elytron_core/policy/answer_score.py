@@ -40,7 +40,7 @@ class Estimate(NamedTuple):
 
 WORDED: Final = Estimate(-2.32, Signs(1.43, 0.49, 1.01, 2.56, -4.59))
 """Without an encoder."""
-ENCODED: Final = Estimate(-3.6, Signs(0.6, 0.7, 0.6, 2.0, -5.6, 4.4))
+ENCODED: Final = Estimate(-2.64, Signs(0.69, 0.02, 1.10, 3.36, -5.89, 2.05))
 
 
 def probability(signs: Signs, /, *, is_encoded: bool) -> float:

@@ -47,6 +47,7 @@ class EverydayFace(Face):
         cursor: str | None = None,
         diversity: recalling.Diversity = recalling.Diversity.AUTO,
         neighbours: int = 0,
+        min_score: float = 0.0,
         why_not: Sequence[str] = (),
         include_private: bool = False,
         user_id: str | None = None,
@@ -68,6 +69,7 @@ class EverydayFace(Face):
                 cursor=cursor,
                 diversity=diversity,
                 neighbours=neighbours,
+                min_score=min_score,
                 why_not=given.texts(why_not, field="why_not"),
                 include_private=include_private,
             )
