@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from tests.http_shell.conftest import Keys, bearer
 
 from elytron import MemoryRuntime
-from elytron.registry import OPERATIONS, AnyOperation, Role
+from elytron.registry import WIRE_OPERATIONS, AnyOperation, Role
 from elytron_adapter import codec
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import ElytronError
@@ -19,8 +19,8 @@ from elytron_http_shell.performing import path_of
 
 pytestmark = pytest.mark.anyio
 
-MEMBERS = [operation for operation in OPERATIONS if operation.role is Role.MEMBER]
-OPERATORS = [operation for operation in OPERATIONS if operation.role is Role.OPERATOR]
+MEMBERS = [operation for operation in WIRE_OPERATIONS if operation.role is Role.MEMBER]
+OPERATORS = [operation for operation in WIRE_OPERATIONS if operation.role is Role.OPERATOR]
 SECRET = "the safe opens with seven thirty-one"
 HOSTILE = (
     "ADA",
@@ -118,7 +118,7 @@ async def test_a_foreign_space_is_answered_as_an_absent_one(
         assert SECRET not in json.dumps(answers)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", WIRE_OPERATIONS, ids=lambda operation: operation.name)
 async def test_without_a_known_key_nothing_is_answered(
     server: httpx.AsyncClient, keys: Keys, operation: AnyOperation
 ) -> None:

@@ -17,6 +17,7 @@ from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, U
 from elytron_core.model import Value
 
 logger = logging.getLogger(__name__)
+_audit = logging.getLogger("elytron.audit")
 
 _PRIVATE = "private memories are not shown to models here: the server's operator allows it with --mcp-private"
 _LOCAL = (
@@ -68,7 +69,9 @@ class Dispatcher:
             raise PermissionRefused(refusal)
         if operation.is_local and envelope.transport not in LOCAL:
             raise Unsupported(_LOCAL)
-        return await self._repeats.answer(operation, request, envelope)
+        answer = await self._repeats.answer(operation, request, envelope)
+        _note(envelope)
+        return answer
 
 
 async def _request(operation: AnyOperation, payload: bytes | Value) -> Value:
@@ -81,6 +84,21 @@ async def _request(operation: AnyOperation, payload: bytes | Value) -> Value:
             return payload
         case _:
             assert_never(payload)
+
+
+def _note(envelope: Envelope) -> None:
+    """Log a call whose caller gave an id of records or said what it is: reads leave no other trace."""
+    source = envelope.source.label
+    if (envelope.audit_id is None and source is None) or not _audit.isEnabledFor(logging.INFO):
+        return
+    told = {
+        "request_id": envelope.request_id,
+        "operation": envelope.operation,
+        "principal": envelope.auth.principal,
+        "audit_id": envelope.audit_id,
+        "source": source,
+    }
+    _audit.info("call", extra={name: value for name, value in told.items() if value is not None})
 
 
 def _log(error: Exception, envelope: Envelope) -> None:

@@ -46,6 +46,13 @@ class Source(Value):
     channel: Name | None = None
     chat: Name | None = None
 
+    @property
+    def label(self) -> str | None:
+        """Return what the audit notes of it: its kind and the names that were said; None without a name."""
+        named = (("id", self.id), ("agent", self.agent), ("owner", self.owner), ("channel", self.channel))
+        said = [f"{what} {name!r}" for what, name in (*named, ("chat", self.chat)) if name is not None]
+        return ", ".join((self.kind, *said)) if said else None
+
 
 class AuthKind(StrEnum):
     """How a caller proved who he is."""

@@ -64,6 +64,9 @@ class Repeats:
 
         Raises IdempotencyConflict for a key of another request, StillRunning where the first call takes long.
         """
+        if envelope.idempotency_key is not None and operation.mutates and operation.repeat is Repeat.HARMLESS:
+            problem = f"is not taken by {operation.name!r}, which may be called again: leave it out"
+            raise InvalidInput(field="idempotency_key", problem=problem)
         match operation.repeat:
             case Repeat.STORE:
                 assert isinstance(request, MemoryWriteRequest)
@@ -82,7 +85,12 @@ class Repeats:
     async def _perform(self, operation: AnyOperation, request: Value, envelope: Envelope) -> Value:
         context = self._runtime.context
         if operation.mutates:
-            context = replace(context, caller=envelope.auth.principal or envelope.transport.value)
+            context = replace(
+                context,
+                caller=envelope.auth.principal or envelope.transport.value,
+                audit_id=envelope.audit_id,
+                source=envelope.source.label,
+            )
         if envelope.versions:
             context = await demanding(context, request, envelope.versions)
         return await operation.perform(context, request)

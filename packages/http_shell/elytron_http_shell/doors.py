@@ -20,6 +20,9 @@ from elytron_core.model import Value
 from elytron_http_shell.heads import heads_of
 from elytron_http_shell.responses import turn_away
 
+AUDIT_ID = "X-Audit-ID"
+IDEMPOTENCY_KEY = "Idempotency-Key"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _UNAUTHORIZED = 401
 _OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
 
@@ -90,6 +93,8 @@ class Surface:
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None
     credential: Callable[[Headers], str | None] = bearer
     told: Told | None = None
+    is_repeatable: bool = False
+    """Whether a call changes nothing that a second one would change again: an idempotency key is harmless then."""
 
 
 def shown(
@@ -126,6 +131,8 @@ class Door:
         self._credential = surface.credential
         self._path = surface.path
         self._query = surface.told.query if surface.told is not None else None
+        heard = surface.told.headers if surface.told is not None else ()
+        self._takes_keys = surface.is_repeatable or surface.kind is Kind.WEBSOCKET or IDEMPOTENCY_KEY in heard
         self.access = surface.access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,12 +141,18 @@ class Door:
             case Access.PUBLIC:
                 await self._app(scope, receive, send)
             case Access.SIGNED | Access.CREDENTIALS:
+                try:
+                    self._require_heard(scope)
+                except InvalidInput as error:
+                    await turn_away(rejection(error, request_id=request_id_of(scope)), scope, receive, send)
+                    return
                 await self._judged(scope, receive, send)
             case Access.MEMBER | Access.OPERATOR:
                 try:
                     scope["state"]["principal"] = await self._admitted(scope)
                     if scope["type"] == "http" and scope["query_string"]:
                         self._require_known(QueryParams(scope["query_string"]))
+                    self._require_heard(scope)
                 except ElytronError as error:
                     await turn_away(rejection(error, request_id=request_id_of(scope)), scope, receive, send)
                     return
@@ -181,6 +194,13 @@ class Door:
         if self.access is Access.OPERATOR and principal.kind not in _OPERATORS:
             raise PermissionRefused("this is an operator's: use an operator's key")
         return principal
+
+    def _require_heard(self, scope: Scope) -> None:
+        """Raise InvalidInput for an idempotency key where a repeat would act again."""
+        if self._takes_keys or scope.get("method", "GET") in SAFE or IDEMPOTENCY_KEY not in heads_of(scope):
+            return
+        problem = "is not heeded at this path, where a repeat acts again: leave the header out"
+        raise InvalidInput(field="idempotency_key", problem=problem)
 
     def _require_known(self, query: QueryParams) -> None:
         """Raise InvalidInput for a parameter that means nothing here: what it was to do would be left undone unsaid."""

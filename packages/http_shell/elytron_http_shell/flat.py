@@ -10,9 +10,17 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Duplicated, Response, Transport
 from elytron_adapter.flat_calls import FLAT_CALLS, FlatCall, own_scope
 from elytron_http_shell.bodies import body, require_json
-from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of
+from elytron_http_shell.doors import (
+    AUDIT_ID,
+    IDEMPOTENCY_KEY,
+    Access,
+    Surface,
+    Told,
+    principal_of,
+    request_id_of,
+)
 from elytron_http_shell.heads import heads_of
-from elytron_http_shell.performing import AUDIT_ID, IDEMPOTENCY_KEY, idempotency_key
+from elytron_http_shell.performing import idempotency_key, is_repeatable
 from elytron_http_shell.responses import give
 
 _GROUP = "flat"
@@ -27,6 +35,7 @@ def flat_routes(entrance: Entrance, /, *, body_bytes: int) -> tuple[Surface, ...
             Access.MEMBER,
             ("POST",),
             told=Told(call.name, call.summary, call.taken, call.given, _headers(call), group=_GROUP),
+            is_repeatable=is_repeatable(by_name(call.operation)),
         )
         for call in FLAT_CALLS
     )

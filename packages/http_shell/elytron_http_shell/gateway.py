@@ -28,7 +28,7 @@ from elytron_gateway.service import Gateway
 from elytron_gateway.users import principal_of
 from elytron_http_shell.bodies import body, require_json
 from elytron_http_shell.credentials import CUT, Claim, Unnamed, claimed, is_long, require_same
-from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
+from elytron_http_shell.doors import IDEMPOTENCY_KEY, Access, Surface, Told, request_id_of, shown
 from elytron_http_shell.forms import Form, form_kind
 from elytron_http_shell.performing import idempotency_key
 from elytron_http_shell.responses import refused
@@ -134,8 +134,10 @@ def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
     yield _surface("GET", "/health", health, told)
     told = Told("create_user", "Make a user.", wire.UserRequest, wire.UserAnswer)
     yield _surface("POST", "/users", users, told, unknown=_NO_OPERATOR)
-    yield _surface("POST", "/memories/add", add, Told("add_memories", "Add messages.", wire.AddRequest, wire.AddAnswer))
-    told = Told("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer)
+    keyed = (IDEMPOTENCY_KEY,)
+    told = Told("add_memories", "Add messages.", wire.AddRequest, wire.AddAnswer, keyed)
+    yield _surface("POST", "/memories/add", add, told)
+    told = Told("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer, keyed)
     yield _surface("POST", "/memories/add/multipart", add_multipart, told)
     rows: tuple[tuple[str, type[wire.Placed], type[Value], Call, str, str], ...] = (
         ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, Gateway.flush, "flush_memories", "Extract."),

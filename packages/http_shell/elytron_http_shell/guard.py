@@ -11,21 +11,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import HEADERS_TOO_LARGE, rejection
 from elytron_core import limits
-from elytron_core.errors import PermissionRefused
+from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.ids import Ids
+from elytron_http_shell.doors import AUDIT_ID, SAFE
 from elytron_http_shell.heads import heads_of
 from elytron_http_shell.responses import turn_away
 
 REQUEST_ID = "X-Request-ID"
 ANY_HOST = "*"
 _TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+_AUDIT_ID = re.compile(rf"[!-~](?:[ -~]{{0,{limits.NAME_CHARS - 2}}}[!-~])?")
 _STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
 _PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _REQUEST_ID = REQUEST_ID.lower().encode()
 _STANDING = [(name.lower().encode(), value.encode()) for name, value in _PRIVATE.items()]
 _SINGLE = (b"host", b"origin")
 _OWN_SITES = frozenset({"none", "same-origin"})
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _SCHEMES = {"ws": "http", "wss": "https"}
 _PORTS = {"http": 80, "https": 443}
 _OURS = frozenset({_REQUEST_ID, *(name for name, _ in _STANDING)})
@@ -65,6 +66,11 @@ class Guard:
         if sum([len(name) + len(value) for name, value in headers.raw]) > limits.HTTP_HEADER_BYTES:
             reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
             return Rejected(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
+        if not _AUDIT_ID.fullmatch(headers.get(AUDIT_ID, "-")):
+            refused = InvalidInput(field=AUDIT_ID, problem=f"has 1 to {limits.NAME_CHARS} printable ASCII characters")
+            return rejection(refused, request_id=request_id)
+        if AUDIT_ID in headers:
+            scope["state"]["audit_id"] = headers[AUDIT_ID]
         if _is_told_twice(headers):
             refused = PermissionRefused("two `Host` or two `Origin` headers mean two things: send one")
             return rejection(refused, request_id=request_id)
@@ -93,7 +99,7 @@ def _is_told_twice(headers: Headers) -> bool:
 
 def _is_own_page(scope: Scope, headers: Headers) -> bool:
     """Tell whether no web page asks, or one that this server gave, by its scheme, host and port."""
-    if headers.get("sec-fetch-site", "none") not in _OWN_SITES and scope.get("method", "GET") not in _SAFE:
+    if headers.get("sec-fetch-site", "none") not in _OWN_SITES and scope.get("method", "GET") not in SAFE:
         return False
     origin = headers.get("origin")
     scheme = _SCHEMES.get(told := scope.get("scheme", "http"), told)

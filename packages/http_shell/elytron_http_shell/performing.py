@@ -12,12 +12,18 @@ from elytron_adapter.envelope import Transport
 from elytron_adapter.idempotency import key_in
 from elytron_core import limits
 from elytron_http_shell.bodies import body, require_json
-from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of
+from elytron_http_shell.doors import (
+    AUDIT_ID,
+    IDEMPOTENCY_KEY,
+    Access,
+    Surface,
+    Told,
+    principal_of,
+    request_id_of,
+)
 from elytron_http_shell.heads import heads_of
 from elytron_http_shell.responses import give
 
-AUDIT_ID = "X-Audit-ID"
-IDEMPOTENCY_KEY = "Idempotency-Key"
 IF_MATCH = "If-Match"
 
 
@@ -60,6 +66,7 @@ def performed(
             headers_of(operation),
             group=group or family_of(operation),
         ),
+        is_repeatable=is_repeatable(operation),
     )
 
 
@@ -67,6 +74,11 @@ def headers_of(operation: AnyOperation, /) -> tuple[str, ...]:
     """Return the headers that `operation` looks at."""
     keyed = () if operation.repeat is Repeat.HARMLESS else (IDEMPOTENCY_KEY,)
     return (AUDIT_ID, *keyed, *((IF_MATCH,) if operation.request in CHANGES else ()))
+
+
+def is_repeatable(operation: AnyOperation, /) -> bool:
+    """Tell whether the route of `operation` may be called with an idempotency key; the operation itself judges it."""
+    return not operation.mutates or operation.repeat is not Repeat.HARMLESS
 
 
 def access_of(operation: AnyOperation, /) -> Access:

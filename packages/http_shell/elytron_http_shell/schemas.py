@@ -47,7 +47,8 @@ def brief(schemas: Mapping[str, Json], /, *, requests: Iterable[Json], reports: 
     asked = _reached(schemas, bodies)
     found = {name: _brief(schema, is_asked=name in asked) for name, schema in schemas.items()}
     for name in _refs(bodies):
-        found[name]["description"] = _first_sentence(schemas[name]["description"])
+        if (told := schemas[name].get("description")) is not None:
+            found[name]["description"] = _first_sentence(told)
     named = {*asked, *_refs([*reports])}
     used = Counter(_refs([*found.values()]))
     inner = {name: schema for name, schema in found.items() if name not in named and used[name] == 1}

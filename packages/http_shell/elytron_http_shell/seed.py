@@ -19,14 +19,14 @@ from elytron_core.contracts.tools import AgentToolRegistryUpsertReport
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_http_shell.bodies import body, require_json
-from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of
+from elytron_http_shell.doors import AUDIT_ID, Access, Surface, Told, principal_of, request_id_of
 from elytron_http_shell.heads import heads_of
 from elytron_http_shell.performing import (
-    AUDIT_ID,
     access_of,
     demanded,
     headers_of,
     idempotency_key,
+    is_repeatable,
     performed,
 )
 from elytron_http_shell.responses import give, rendered
@@ -121,7 +121,8 @@ def _surface(entrance: Entrance, operation: AnyOperation, named: Named, body_byt
         group=_GROUP,
     )
     app = _Naming(entrance, named, body_bytes=body_bytes)
-    return Surface(named.path, app, access_of(operation), (named.method,), told=told)
+    repeatable = is_repeatable(operation)
+    return Surface(named.path, app, access_of(operation), (named.method,), told=told, is_repeatable=repeatable)
 
 
 class _Naming:

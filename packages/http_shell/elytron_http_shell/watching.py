@@ -89,6 +89,8 @@ def _told(state: dict[str, Any], headers: Headers) -> dict[str, str]:
     principal = state.get("principal")
     if principal is not None:
         told["principal"] = principal.id
+    if "audit_id" in state:
+        told["audit_id"] = str(state["audit_id"])
     trace = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
     if trace is not None and set(trace[1]) != {"0"}:
         told |= {"trace_id": trace[1], "parent_id": trace[2]}

@@ -25,7 +25,7 @@ def event_of(
 ) -> AuditEvent:
     """Return the event of a control call of this context's caller, who says that `asked_by` asked for it."""
     by = f"{ctx.caller} for {asked_by}" if asked_by is not None else ctx.caller
-    return AuditEvent(action=action, at=at, by=by, reason=reason, part=part)
+    return AuditEvent(action=action, at=at, by=by, reason=reason, part=part, audit_id=ctx.audit_id, source=ctx.source)
 
 
 def trail_ref(record: SpaceRecord, ref: Ref, /) -> Ref:
@@ -83,7 +83,8 @@ def with_trail(
         known = told.get((kind, event.at)) or HistoryItem(id=memory, event=kind, at=event.at)
         reason = event.reason or known.reason
         places[kind, event.at] = place
-        told[kind, event.at] = known.model_copy(update={"by": event.by, "reason": reason})
+        noted = {"by": event.by, "reason": reason, "audit_id": event.audit_id, "source": event.source}
+        told[kind, event.at] = known.model_copy(update=noted)
     return sorted(told.values(), key=lambda item: (item.at, places.get((item.event, item.at), 0)))
 
 

@@ -71,6 +71,10 @@ class OperationContext:
     default_scope: Scope | None = None
     caller: str = "host"
     """Who calls, as the audit names it: a principal, or the transport of a call without one."""
+    audit_id: str | None = None
+    """The id of the caller's own records."""
+    source: str | None = None
+    """What the caller says to be."""
     put_off: set[SpaceId] = field(default_factory=set[SpaceId])
     """Spaces in which this runtime has put something off, or seen that somebody did."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])

@@ -103,6 +103,10 @@ class HistoryItem(Value):
     reason: str = ""
     by: str = ""
     """Who did it: the principal of a control call, or the transport of one without a principal."""
+    audit_id: str | None = None
+    """The id of the caller's own records, as the call gave it."""
+    source: str | None = None
+    """What the caller of a control call said to be."""
 
 
 class MemoryHistoryRequest(ScopedRequest):

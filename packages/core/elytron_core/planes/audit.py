@@ -30,7 +30,10 @@ class AuditAction(StrEnum):
 
 
 class AuditEvent(Value):
-    """One control call. `by` is the principal, or the transport of a call without one."""
+    """One control call. `by` is the principal, or the transport of a call without one.
+
+    `audit_id` is the id of the caller's own records, `source` what the caller said to be; neither proves anything.
+    """
 
     action: AuditAction
     at: Instant
@@ -38,6 +41,8 @@ class AuditEvent(Value):
     reason: str = ""
     part: int | None = None
     """Which message of a turn; None: the whole document."""
+    audit_id: str | None = None
+    source: str | None = None
 
 
 class AuditTrail(Value):

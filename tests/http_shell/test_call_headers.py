@@ -1,0 +1,112 @@
+"""What stands in the headers of a call is heeded, recorded or refused, at every path."""
+
+import logging
+from typing import Any
+
+import httpx
+import pytest
+from tests.http_shell.conftest import Keys, bearer
+
+from elytron import MemoryRuntime
+from elytron.registry import WIRE_OPERATIONS, Repeat
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.envelope import Auth, AuthKind, Envelope, Rejected, Source, Transport
+from elytron_adapter.principals import PrincipalKind
+from elytron_cli.protocols import a2a_surfaces, mcp_surfaces
+from elytron_http_shell import create_app
+from elytron_http_shell.gateway import gateway_surfaces
+from elytron_http_shell.store import store_surfaces
+from elytron_mcp_shell import DEFAULT_SETS
+
+pytestmark = pytest.mark.anyio
+
+KEY = {"Idempotency-Key": "k1"}
+READS = {operation.name for operation in WIRE_OPERATIONS if not operation.mutates} | {"search", "context"}
+"""Operations whose repeat changes nothing, also by the paths that other hosts know."""
+
+
+async def mutating(client: httpx.AsyncClient, keys: Keys) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return the method and path of all that is described and may change something, and what is said of it."""
+    document = (await client.get("/openapi/all.json", headers=bearer(keys.operator))).json()
+    found = [(method.upper(), path, told) for path, item in document["paths"].items() for method, told in item.items()]
+    return [(method, path, told) for method, path, told in found if method not in {"GET", "HEAD"}]
+
+
+def takes_key(told: dict[str, Any]) -> bool:
+    return any("IdempotencyKey" in parameter.get("$ref", "") for parameter in told.get("parameters", ()))
+
+
+def reads(told: dict[str, Any]) -> bool:
+    return told["operationId"].removeprefix("memory_").removeprefix("named_") in READS
+
+
+async def test_a_key_works_or_is_refused_at_every_path_that_changes_something(
+    runtime: MemoryRuntime, keys: Keys
+) -> None:
+    further = (gateway_surfaces(), mcp_surfaces(DEFAULT_SETS), a2a_surfaces(None), store_surfaces)
+    transport = httpx.ASGITransport(create_app(runtime, further=further))
+    server = httpx.AsyncClient(transport=transport, base_url="http://localhost")
+    unheeded: list[str] = []
+    paths = await mutating(server, keys)
+    for method, path, told in paths:
+        if takes_key(told) or reads(told):
+            continue
+        answer = await server.request(
+            method, path.replace("{", "").replace("}", ""), headers=bearer(keys.operator) | KEY
+        )
+        if answer.status_code != 422 or "idempotency_key" not in answer.text:
+            unheeded.append(f"{method} {path}: {answer.status_code}")
+    assert unheeded == []
+    assert len(paths) > len(WIRE_OPERATIONS)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [found.name for found in WIRE_OPERATIONS if found.mutates and found.repeat is Repeat.HARMLESS],
+)
+async def test_in_process_a_key_that_does_nothing_is_refused(runtime: MemoryRuntime, operation: str) -> None:
+    envelope = Envelope(
+        request_id="r", transport=Transport.SDK, operation=operation, idempotency_key="k", payload=b"{}"
+    )
+    answer = await Dispatcher(runtime).dispatch(envelope)
+    assert isinstance(answer, Rejected)
+    assert "idempotency_key" in answer.reason
+
+
+async def test_an_audit_id_stands_in_the_log_and_in_the_trail_of_what_was_changed(
+    server: httpx.AsyncClient, runtime: MemoryRuntime, keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
+    (turn,) = (await runtime.add("Ada likes tea.")).ids
+    headers = bearer(keys.user) | {"X-Audit-ID": "case 17/b"}
+    with caplog.at_level(logging.INFO):
+        await server.post("/v1/recall", json={"query": "tea"}, headers=headers)
+        await server.post("/v1/forget", json={"ids": [turn], "reason": "asked"}, headers=headers)
+    logged = [(record.name, getattr(record, "audit_id", None)) for record in caplog.records if record.name != "httpx"]
+    assert logged == [("elytron.audit", "case 17/b"), ("elytron.access", "case 17/b")] * 2
+    done = (await runtime.history(turn)).items[-1]
+    assert (done.event, done.audit_id, done.source) == ("forgotten", "case 17/b", None)
+
+
+@pytest.mark.parametrize("given", ["", "x" * 201, "a\tb", "é".encode().decode("latin-1")])
+async def test_an_audit_id_that_cannot_be_recorded_is_refused(server: httpx.AsyncClient, given: str) -> None:
+    answer = await server.get("/livez", headers=[(b"X-Audit-ID", given.encode("latin-1"))])
+    assert answer.status_code == 422
+
+
+async def test_what_a_caller_says_to_be_is_in_the_trail(
+    runtime: MemoryRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    (turn,) = (await runtime.add("Ada likes tea.")).ids
+    envelope = Envelope(
+        request_id="r1",
+        transport=Transport.SDK,
+        operation="forget",
+        source=Source(id="planner", chat="c1"),
+        auth=Auth(authenticated=True, kind=AuthKind.LOCAL, principal="host", role=PrincipalKind.OPERATOR),
+        payload=f'{{"ids": ["{turn}"]}}'.encode(),
+    )
+    with caplog.at_level(logging.INFO, "elytron.audit"):
+        await Dispatcher(runtime).dispatch(envelope)
+    assert (await runtime.history(turn)).items[-1].source == "host, id 'planner', chat 'c1'"
+    (line,) = caplog.records
+    assert (line.getMessage(), vars(line)["source"]) == ("call", "host, id 'planner', chat 'c1'")
