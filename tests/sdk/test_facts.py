@@ -11,7 +11,7 @@ from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.recalling import RecallFilters
 from elytron_core.errors import InvalidInput, PreconditionFailed
 from elytron_core.planes.jobs import Pass
-from elytron_core.planes.long_term import State
+from elytron_core.planes.long_term import FactOperation, State
 
 pytestmark = pytest.mark.anyio
 
@@ -139,6 +139,19 @@ async def test_a_fact_that_is_marked_stale_is_to_be_verified_until_it_is_confirm
     assert not (await memory.change_fact(FactChangeRequest(id=fact, action=FactAction.MARK_STALE))).changed
     await believe(memory, "home", "Lisbon")
     assert (await memory.get_fact(fact)).fact.hint == "none"
+
+
+async def test_after_a_proposed_deletion_an_older_observation_is_not_taken_again(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    await believe(memory, "home", "Lisbon")
+    older = clock.now()
+    gone = clock.now()
+    await believe(memory, "home", "", operation=FactOperation.DELETE, observed_at=gone)
+    (refused,) = (await believe(memory, "home", "Lisbon", observed_at=older)).decisions
+    assert (refused.outcome.value, refused.reason) == ("rejected", "it was observed before the fact was deleted")
+    assert await texts(memory, "home") == []
+    assert (await believe(memory, "home", "Lisbon", observed_at=gone)).changed
 
 
 async def test_a_fact_changes_its_scope_and_stays_the_same_fact(memory: elytron.MemoryRuntime) -> None:

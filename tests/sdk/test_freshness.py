@@ -26,8 +26,35 @@ async def test_a_fact_says_how_fresh_it_is(
     clock.advance(days * DAY_MS)
     (hit,) = (await memory.recall("kiln")).hits
     (listed,) = (await memory.list()).items
-    assert (hit.freshness, hit.hint) == (listed.freshness, listed.hint) == told
+    read = await memory.get(hit.id)
+    assert (hit.freshness, hit.hint) == (listed.freshness, listed.hint) == (read.freshness, read.hint) == told
     assert f"project{mark}] kiln: it is half built" in (await memory.project("kiln")).system_memory_block
+
+
+async def test_a_fact_is_as_fresh_as_its_last_observation_not_as_its_record(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    year_ago = clock.now() - 366 * DAY_MS
+    (fact,) = (await believe(memory, "home", "Lisbon", observed_at=year_ago)).ids
+    assert (await memory.get(fact)).hint is FreshnessHint.VERIFY
+    await believe(memory, "home", "Lisbon", observed_at=year_ago + DAY_MS)
+    entry = (await memory.get_fact(fact)).fact
+    assert (entry.evidence_count, entry.confirmed_at, entry.hint) == (2, year_ago + DAY_MS, FreshnessHint.VERIFY)
+    assert [item.event.value for item in (await memory.history(fact)).items] == ["added", "confirmed"]
+    await believe(memory, "home", "Lisbon")
+    assert (await memory.get(fact)).hint is FreshnessHint.NONE
+
+
+async def test_only_an_observation_after_it_ends_a_mark_of_staleness(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    (fact,) = (await believe(memory, "home", "Lisbon")).ids
+    before = clock.now()
+    await memory.change_fact(elytron.FactChangeRequest(id=fact, action=elytron.FactAction.MARK_STALE))
+    await believe(memory, "home", "Lisbon", observed_at=before)
+    assert (await memory.get(fact)).hint is FreshnessHint.VERIFY
+    await believe(memory, "home", "Lisbon")
+    assert (await memory.get(fact)).hint is FreshnessHint.NONE
 
 
 async def test_a_stale_capsule_is_marked(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
@@ -38,5 +65,6 @@ async def test_a_stale_capsule_is_marked(memory: elytron.MemoryRuntime, clock: F
     assert (fresh.freshness, fresh.hint) == (FreshnessState.FRESH, FreshnessHint.NONE)
     clock.advance(15 * DAY_MS)
     (stale,) = (await memory.recall("kiln repair")).hits
+    assert (await memory.get(stale.id)).hint is FreshnessHint.VERIFY
     assert (stale.freshness, stale.hint) == (FreshnessState.STALE, FreshnessHint.VERIFY)
     assert "(to verify)] The bricks are ordered." in (await memory.project("kiln repair")).system_memory_block

@@ -8,6 +8,7 @@ from elytron.context import OperationContext
 from elytron.hits import fact_hit, skill_hit, turn_hit
 from elytron.keeping import HOMES, KeptMemory, kept, place_of
 from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallHit
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import FactId, TurnId, is_id
@@ -58,6 +59,19 @@ class SkillMemory:
 
 
 Memory = TurnMemory | FactMemory | SkillMemory | KeptMemory
+
+
+def hit_at(memory: Memory, now: Instant, /) -> RecallHit:
+    """Return how a memory looks, with how fresh it is at `now`."""
+    match memory:
+        case FactMemory():
+            return fact_hit(memory.fact, now=now)
+        case KeptMemory():
+            return memory.found(now=now)
+        case TurnMemory() | SkillMemory():
+            return memory.hit
+        case _:
+            assert_never(memory)
 
 
 def plane_of(memory: Memory, /) -> Plane:

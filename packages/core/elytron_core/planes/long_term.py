@@ -128,6 +128,8 @@ class Fact(Value):
     """Since when it counts as stale by a control call; the next confirmation ends that."""
     closed_at: Instant | None = None
     closed_because: str | None = None
+    gone_at: Instant | None = None
+    """Of a fact that a proposal deleted: when that was observed. Without it, it was when the fact was closed."""
     state: State = State.ACTIVE
     supersedes: FactId | None = None
     superseded_by: FactId | None = None

@@ -3,7 +3,7 @@
 A judgement never looks at a model, a clock or a store: what is known comes in. Merge guards stand between a draft and
 the current fact of its slot: no change of privacy, no older observation over a newer one, no less sure word over a
 surer one. A draft that says the same again overwrites nothing, so only the privacy guard holds for it; a delete moves
-no privacy, so only the other two hold for it.
+no privacy, so only the other two hold for it. A deleted fact is not taken again from an observation before that.
 """
 
 from typing import Final, assert_never
@@ -32,6 +32,7 @@ EMPTY_CONTENT: Final = "the content is empty"
 VALIDITY_BACKWARDS: Final = "its validity ends before it begins"
 PRIVACY_TRANSITION: Final = "a write never changes the privacy of a fact: use change_fact with change_privacy"
 OLDER_OBSERVATION: Final = "it was observed before the current fact"
+OLDER_THAN_DELETION: Final = "it was observed before the fact was deleted"
 LESS_SURE: Final = "it is less sure than the current fact"
 NOTHING_TO_DELETE: Final = "there is no current fact to delete"
 EMPTY_SKILL: Final = "the topic or the title is empty"
@@ -54,8 +55,8 @@ def effective_confidence(draft: writing.FactDraft, /) -> long_term.Confidence:
     return _confidence(draft.authority, draft.confidence)
 
 
-def judge_fact(draft: writing.FactDraft, current: long_term.Fact | None, *, at: Instant) -> FactJudgement:
-    """Return what is to become of `draft` beside the `current` fact of its slot; a closed fact counts as none.
+def judge_fact(draft: writing.FactDraft, newest: long_term.Fact | None, *, at: Instant) -> FactJudgement:
+    """Return what is to become of `draft` beside the `newest` fact of its slot; of closed ones only a deletion counts.
 
     A draft without a time of observation was observed at `at`.
     """
@@ -63,11 +64,13 @@ def judge_fact(draft: writing.FactDraft, current: long_term.Fact | None, *, at: 
         return rejected(SELF_CLAIM)
     if wording.is_blank(draft.topic):
         return rejected(EMPTY_TOPIC)
-    known = current if current is not None and current.is_current else None
+    known = newest if newest is not None and newest.is_current else None
     match draft.operation:
         case writing.FactOperation.DELETE:
             return _judge_delete(draft, known, at=at)
         case writing.FactOperation.UPSERT:
+            if newest is not None and _is_before_deletion(draft, newest, at=at):
+                return rejected(OLDER_THAN_DELETION)
             return _judge_upsert(draft, known, at=at)
         case _:
             assert_never(draft.operation)
@@ -114,9 +117,20 @@ def may_bound(draft: writing.FactDraft, known: long_term.Fact, /, *, at: Instant
     return not _overwrite_refusal(draft, known, at=at)
 
 
+def observed(draft: writing.FactDraft, /, *, at: Instant) -> Instant:
+    """Return when what a draft says was observed."""
+    return draft.observed_at if draft.observed_at is not None else at
+
+
+def _is_before_deletion(draft: writing.FactDraft, newest: long_term.Fact, *, at: Instant) -> bool:
+    if newest.state is not long_term.State.DELETED:
+        return False
+    gone_at = newest.gone_at if newest.gone_at is not None else newest.closed_at
+    return gone_at is not None and observed(draft, at=at) < gone_at
+
+
 def _overwrite_refusal(draft: writing.FactDraft, known: long_term.Fact, *, at: Instant) -> str:
-    observed_at = draft.observed_at if draft.observed_at is not None else at
-    if observed_at < known.observed_at:
+    if observed(draft, at=at) < known.observed_at:
         return OLDER_OBSERVATION
     if SURENESS[effective_confidence(draft)] < SURENESS[_confidence(known.authority, known.confidence)]:
         return LESS_SURE

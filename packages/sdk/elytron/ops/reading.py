@@ -21,7 +21,7 @@ from elytron.filtering import (
 from elytron.hits import cited, fact_hit, skill_hit, turn_hit
 from elytron.keeping import KeptMemory, at_of, forgotten_at, kept, text_of
 from elytron.latest import latest_memories
-from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, must_find, plane_of
+from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, hit_at, must_find, plane_of
 from elytron.stored_order import Mark, documents_as_stored
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -71,7 +71,7 @@ async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
     """Return the memory with this id, whatever its state. Raises NotFound, InvalidInput for a private memory."""
     memory = await must_find(ctx, ctx.scope_of(request), request.id)
     require_disclosed(memory, plane_of(memory), include_private=request.include_private)
-    return cited(memory.hit, ctx.scope_of(request).space)
+    return cited(hit_at(memory, ctx.clock.now()), ctx.scope_of(request).space)
 
 
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
@@ -325,7 +325,7 @@ def _of_fact(fact: long_term.Fact, *, is_shown: bool) -> list[HistoryItem]:
     text = fact.content if is_shown else None
     items = [HistoryItem(id=fact.id, event=HistoryEvent.ADDED, at=fact.recorded_at, text=text)]
     if fact.evidence_count > 1:
-        items.append(HistoryItem(id=fact.id, event=HistoryEvent.CONFIRMED, at=fact.confirmed_at))
+        items.append(HistoryItem(id=fact.id, event=HistoryEvent.CONFIRMED, at=max(fact.recorded_at, fact.confirmed_at)))
     if fact.closed_at is not None and fact.state in _CLOSED:
         because = fact.closed_because or ""
         items.append(HistoryItem(id=fact.id, event=_CLOSED[fact.state], at=fact.closed_at, reason=because))

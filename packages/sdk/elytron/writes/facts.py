@@ -97,13 +97,12 @@ class _Slots:
                 before = Resting(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
                 await unlink_left(ctx, scope.space, self._record, self.changes, before, after=after)
 
-    def current(self, draft: FactDraft, /) -> long_term.Fact | None:
-        """Return the fact that now holds the draft's slot."""
+    def newest(self, draft: FactDraft, /) -> long_term.Fact | None:
+        """Return the fact that holds the draft's slot, or held it last."""
         slot = self._slots.get(self.tag(draft))
         if slot is None or slot[0].facts[-1] not in self._facts:
             return None
-        fact, _ = self._facts[slot[0].facts[-1]]
-        return fact if fact.is_current else None
+        return self._facts[slot[0].facts[-1]][0]
 
     def put(self, fact: long_term.Fact, action: Action, /) -> None:
         """Write a fact, new or changed."""
@@ -122,8 +121,9 @@ class _Slots:
 
 
 def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, now: Instant) -> WriteDecision:
-    current = book.current(draft)
-    judgement = admission.judge_fact(draft, current, at=now)
+    newest = book.newest(draft)
+    judgement = admission.judge_fact(draft, newest, at=now)
+    current = newest if newest is not None and newest.is_current else None
     if judgement.verdict is Verdict.ACCEPT and (refusal := book.refusal(draft)):
         judgement = admission.rejected(refusal)
     kept: FactId | None = current.id if current is not None else None
@@ -147,7 +147,8 @@ def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, 
         case Outcome.DELETED:
             assert current is not None
             because = draft.reason or "deleted"
-            book.put(long_term.close(current, at=now, because=because, state=long_term.State.DELETED), Action.DELETE)
+            closed = long_term.close(current, at=now, because=because, state=long_term.State.DELETED)
+            book.put(closed.model_copy(update={"gone_at": draft.observed_at}), Action.DELETE)
         case _:
             pass
     return WriteDecision(
@@ -163,7 +164,7 @@ def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, 
 def _fact(
     ctx: OperationContext, scope: Scope, draft: FactDraft, current: long_term.Fact | None, now: Instant
 ) -> long_term.Fact:
-    observed_at = draft.observed_at if draft.observed_at is not None else now
+    observed_at = admission.observed(draft, at=now)
     # What replaces another value began to hold, for all we know, when it was observed.
     began = draft.valid_from if draft.valid_from is not None or current is None else observed_at
     return long_term.Fact(
@@ -180,7 +181,7 @@ def _fact(
         confidence=admission.effective_confidence(draft),
         observed_at=observed_at,
         recorded_at=now,
-        confirmed_at=now,
+        confirmed_at=observed_at,
         valid_from=began,
         valid_to=draft.valid_to,
         supersedes=current.id if current is not None else None,
@@ -192,11 +193,13 @@ def _fact(
 
 def _confirmed(fact: long_term.Fact, draft: FactDraft, now: Instant) -> long_term.Fact:
     is_bounded = admission.may_bound(draft, fact, at=now)
+    observed_at = admission.observed(draft, at=now)
+    is_stale = fact.stale_at is not None and observed_at < fact.stale_at
     return fact.model_copy(
         update={
             "evidence_count": fact.evidence_count + 1,
-            "confirmed_at": now,
-            "stale_at": None,
+            "confirmed_at": max(fact.confirmed_at, observed_at),
+            "stale_at": fact.stale_at if is_stale else None,
             "valid_from": draft.valid_from if is_bounded and draft.valid_from is not None else fact.valid_from,
             "valid_to": draft.valid_to if is_bounded and draft.valid_to is not None else fact.valid_to,
             "citations": long_term.newest_citations((*fact.citations, *draft.citations)),
