@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.index import oracle
-from tests.index.corpora import HISTORIES, QUERIES, living
+from tests.index.corpora import ASKED, DAY_MS, HISTORIES, QUERIES, living
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.policy.ranking import Weights
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index import Change, IndexQuery, Unit, postings, state
+from elytron_index import Change, Filters, IndexQuery, Unit, postings, state
 from elytron_index.space import SpaceIndex
 
 ANALYSER = Analyser()
@@ -62,6 +64,46 @@ def test_everything_that_passes_the_filters_is_found(history: list[list[Change]]
     assert found.searched == len(expected)
     assert len(found.found) == min(query.limit, len(expected))
     assert {(each.unit.ref, each.unit.part) for each in found.found} <= expected
+
+
+MOMENTS = (0, 10, 20, 30)
+REF = Ref("fact", "00")
+OTHER = Ref("turn", "ff")
+UNITS = [
+    *(
+        Unit(REF, part, "facts", "tea", valid_from=begins, valid_to=ends, recorded_at=known, closed_at=closed)
+        for part, (begins, ends, known, closed) in enumerate(product(MOMENTS, MOMENTS, MOMENTS, (0, 20)))
+    ),
+    *(
+        Unit(
+            OTHER, part, plane, "tea", speaker=who, role=role, thread=thread, scope=scope, at=at, tags=tags, trust=trust
+        )
+        for part, (plane, (who, role, thread, scope), at, tags, trust) in enumerate(
+            product(
+                ("facts", "transcript"),
+                (
+                    ("", "", "", ()),
+                    ("Ada", "user", "aa", (("agent", "x"),)),
+                    ("Ben Miller", "assistant", "bb", (("agent", "y"), ("project", "p"))),
+                    ("", "", "", (("project", "q"),)),
+                ),
+                (0, DAY_MS * 19_851 - 1, DAY_MS * 19_851, DAY_MS * 19_851 + 1),
+                ((), ("red",), ("red", "green"), ("green",)),
+                (0, 1, 2),
+            )
+        )
+    ),
+]
+"""Units on both sides of whatever a filter asks for, and on the limit itself."""
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in ASKED.items() for value in values])
+def test_each_filter_alone_draws_the_line_where_the_book_does(name: str, value: Any) -> None:
+    filters = Filters(**{name: value})
+    expected = {(unit.ref, unit.part) for unit in UNITS if oracle.is_asked_for(unit, filters)}
+    found = fresh(UNITS).search(IndexQuery("tea", limit=limits.RECALL_MAX, filters=filters)).found
+
+    assert {(each.unit.ref, each.unit.part) for each in found} == expected
 
 
 @given(history=HISTORIES, query=QUERIES)
