@@ -8,7 +8,7 @@ from benchmarks.quality import Measured, measure
 from benchmarks.quality_ordinary import Half, ordinary, small
 from benchmarks.quality_sets import ELSEWHERE, NOTHING, Question, Told, Turn
 from benchmarks.quality_sums import Likeness, Meaning, Share, Sum
-from benchmarks.quality_systems import Found
+from benchmarks.quality_systems import Found, Plain
 
 from elytron_core.ports.models import EmbedderInfo
 
@@ -76,6 +76,13 @@ async def test_text_vectors_find_what_shares_no_word() -> None:
     found = await system.ask(TOLD, "When does the journey to Portugal begin?", 3)
     assert found[0].id == "t2"
     assert 0.0 < found[0].score < 1.0
+
+
+async def test_bm25_alone_tells_apart_by_words_alone() -> None:
+    system = Plain()
+    await system.tell(TOLD)
+    found = await system.ask(TOLD, "the kettle and the journey to Portugal", 3)
+    assert [each.id for each in found if each.score > 0.0] == ["t0"]
 
 
 async def test_a_share_of_bm25_stays_below_one_and_counts_words_that_nothing_has() -> None:

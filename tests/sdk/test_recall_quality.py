@@ -6,8 +6,9 @@ import statistics
 import pytest
 from benchmarks.quality import measure
 from benchmarks.quality_long import long_chats
+from benchmarks.quality_ordinary import Half, ordinary, small
 from benchmarks.quality_projected import measure as measure_blocks
-from benchmarks.quality_sets import made
+from benchmarks.quality_sets import ELSEWHERE, NOTHING, made
 from benchmarks.quality_systems import Shipped
 from benchmarks.quality_times import LIFE, met, told
 from benchmarks.quality_unseen import unseen
@@ -51,3 +52,25 @@ async def test_what_is_to_hold_is_found_in_a_talk_that_no_rule_was_written_for()
     measured = await measure(Shipped(), [chat for chat in unseen() if chat.name == "orchestra"])
     assert statistics.fmean(measured.kinds["instruction"].recall) == 1.0
     assert statistics.fmean(value for score in measured.kinds.values() for value in score.recall) >= 0.55
+
+
+@pytest.mark.parametrize(("half", "first", "three"), [("fit", 0.5, 0.81), ("held", 0.59, 0.74)])
+async def test_a_fact_in_a_small_space_is_found_in_other_words_than_its_own(
+    half: Half, first: float, three: float
+) -> None:
+    measured = await measure(Shipped(), small(half))
+    assert statistics.fmean(measured.all("first")) >= first
+    assert statistics.fmean(measured.all("three")) >= three
+    assert statistics.fmean(measured.shown) == 1.0
+    assert (measured.auroc(NOTHING) or 0.0) >= 0.17
+    assert (measured.auroc(ELSEWHERE) or 0.0) >= 0.55
+
+
+@pytest.mark.parametrize(("half", "recall", "near"), [("fit", 0.62, 0.34), ("held", 0.53, 0.24)])
+async def test_what_answers_is_found_in_ordinary_talk(half: Half, recall: float, near: float) -> None:
+    measured = await measure(Shipped(), ordinary(half))
+    assert statistics.fmean(measured.all("recall")) >= recall
+    assert statistics.fmean(measured.kinds["paraphrase"].recall) >= 0.45
+    assert statistics.fmean(measured.shown) == 1.0
+    assert (measured.auroc(NOTHING) or 0.0) >= near
+    assert (measured.auroc(ELSEWHERE) or 0.0) >= 0.6
