@@ -34,7 +34,7 @@ from elytron_core.ports.store import (
 from elytron_store import manifest
 from elytron_store.conformance import Reopen, ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, journal, one, put, write_blob
-from elytron_store.file import FileStore
+from elytron_store.file import FileStore, frame
 from elytron_store.file.opening import prepare
 from elytron_store.file.places import Places, folder_name
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
@@ -295,6 +295,47 @@ class TestFailures:
                 await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
         assert await documents(store) == [Document(fact(1), 1, b"before")]
         assert (await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))).documents == 1
+
+    async def test_a_blob_whose_removal_is_not_durable_is_not_told_as_erased(
+        self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await write_blob(store, "aa", b"secret")
+        blobs = Places(tmp_path / "store").blobs_of(folder_name(ADA))
+        fsync = os.fsync
+
+        def fail(handle: int) -> None:
+            if os.path.samestat(os.fstat(handle), blobs.stat()):
+                raise OSError(errno.EIO, "Input/output error")
+            fsync(handle)
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", fail)
+            with pytest.raises(StoreFailed):
+                await store.erase(Erasure(space=ADA, at=AT, blobs=("aa",)))
+
+    async def test_what_a_dead_writer_left_is_acknowledged_only_once_it_is_durable(
+        self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log = Places(tmp_path / "store").log_of(folder_name(ADA))
+        header = log.read_bytes()[: frame.HEADER_BYTES]
+        await put(store, fact(2))
+        with log.open("r+b") as file:
+            file.write(header)  # as if the writer had died before its last word became durable
+        died = log.read_bytes()
+
+        def fail(_: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        again = await FileStore.open(tmp_path / "store", clock=FrozenClock())
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fdatasync", fail)
+            with pytest.raises(StoreFailed):
+                await documents(again)
+        assert log.read_bytes() == died
+        await again.close()
+        third = await FileStore.open(tmp_path / "store", clock=FrozenClock())
+        assert [document.ref for document in await documents(third)] == [fact(1), fact(2)]
+        await third.close()
 
     async def test_a_device_that_cannot_be_read_is_unavailable(self, store: FileStore, tmp_path: Path) -> None:
         log = Places(tmp_path / "store").log_of(folder_name(ADA))

@@ -1,6 +1,8 @@
 """A bounded store keeps the port's promises, and takes nothing beyond what it may hold."""
 
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from elytron_store.conformance import StoreSuite
 from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
 from elytron_store.quota import QuotaStore
+from elytron_store.sqlite import SqliteStore
 
 ROOMY = StoreCapacity(records=100_000, events=100_000, blob_bytes=1 << 30, snapshot_bytes=1 << 30)
 SMALL = StoreCapacity(records=3, events=6, blob_bytes=10, snapshot_bytes=100)
@@ -159,3 +162,14 @@ async def test_what_is_held_is_counted_at_opening_and_after_a_repair() -> None:
     assert list(await again.spaces(limit=5)) == list(await inner.spaces(limit=5))
     assert [entry.sequence for entry in await again.journal(SPACE, after=0, limit=5)] == [1]
     assert b"".join([chunk async for chunk in again.read_blob(SPACE, "c0")]) == b"xyz"
+
+
+async def test_what_a_repair_sets_aside_gives_its_room_back(tmp_path: Path) -> None:
+    inner = await SqliteStore.open(tmp_path / "m.db", clock=FrozenClock())
+    store = await small(inner)
+    await store.commit(batch(Put(ref(1), b"whole", 0), Put(ref(2), b"damaged", 0)))
+    with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as raw:
+        raw.execute("UPDATE documents SET body = ? WHERE body = ?", (b"DAMAGED", b"damaged"))
+    assert not (await store.repair()).ok
+    assert store.used == StoreCapacity(records=1, events=2, blob_bytes=0, snapshot_bytes=5)
+    await store.close()

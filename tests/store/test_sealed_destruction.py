@@ -1,6 +1,7 @@
 """The end of a space's keys, in every handle and every byte; and a keyring that somebody meddled with."""
 
 import asyncio
+import gc
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -47,6 +48,7 @@ from elytron_store.conformance.examples import (
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.records import GUARD, KEYRING, RECORDS, SEATS
 from elytron_store.sealed.store import SealedStore
+from elytron_store.sealed.vault import Vault
 from elytron_store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -218,6 +220,20 @@ class TestDestruction:
         await store.erase(whole)
         assert await put(store, fact(1)) == Committed(1, 1)
         assert (await store.check()).ok
+
+    async def test_a_key_that_a_read_opened_meanwhile_is_let_go_when_the_mark_stands(self) -> None:
+        inner = Witness()
+        store = await seal(inner)
+        await put(store, fact(1), b"secret")
+        ended = await inner_space(inner)
+
+        async def read() -> None:
+            assert len(await documents(store)) == 1
+
+        inner.before("commit", read)
+        await store.destroy_key(ADA)
+        gc.collect()
+        assert [kept for kept in gc.get_objects() if isinstance(kept, Vault) and kept.inner == ended] == []
 
     async def test_a_destruction_cut_short_is_final_and_repair_finishes_it(self) -> None:
         inner = Witness()

@@ -23,7 +23,7 @@ from elytron_core.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Store
+from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Require, Store
 from elytron_store import limits as store_limits
 from elytron_store.conformance import Reopen, ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import (
@@ -146,6 +146,17 @@ async def test_each_batch_of_a_group_stands_on_its_own_feet(store: SqliteStore) 
     assert told[4] == Committed(1, 1, replayed=True, answer=b"answer")
     assert await documents(store) == [Document(fact(1), 2, b"uno"), Document(fact(4), 1, b"four")]
     assert await sequences(store) == [1, 2, 3]
+
+
+async def test_a_batch_of_a_group_sees_what_the_one_before_it_changed(store: SqliteStore) -> None:
+    await put(store, fact(1))
+    told = await asyncio.gather(
+        put(store, fact(1), b"later", expects=1),
+        store.commit(batch(Put(fact(2), b"", 0), Require(fact(1), 1))),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in told] == [Committed, Conflict]
+    assert [document.ref for document in await documents(store)] == [fact(1)]
 
 
 async def test_commits_keep_the_order_of_their_calls(store: SqliteStore) -> None:
@@ -296,12 +307,15 @@ async def test_expired_answers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     clock = FrozenClock(AT)
     store = await SqliteStore.open(tmp_path / "m.db", clock=clock)
     await store.commit(batch(Put(fact(1), b"", 0), idempotency=Idempotency(key="old", digest="", answer=b"")))
-    clock.advance(limits.IDEMPOTENCY_KEEP_MS + 1)
+    clock.advance(1)
+    last = Idempotency(key="last moment", digest="", answer=b"")
+    await store.commit(batch(Put(fact(3), b"", 0), at=clock.now(), idempotency=last))
+    clock.advance(limits.IDEMPOTENCY_KEEP_MS)
     later = clock.now()
     young = Idempotency(key="young", digest="", answer=b"")
     await store.commit(batch(Put(fact(2), b"", 0), at=later, idempotency=young))
     await store.close()
-    assert look(tmp_path / "m.db", "SELECT key FROM idempotency") == [("young",)]
+    assert look(tmp_path / "m.db", "SELECT key FROM idempotency ORDER BY key") == [("last moment",), ("young",)]
 
 
 @pytest.mark.parametrize("becomes", ["nothing", "another"])

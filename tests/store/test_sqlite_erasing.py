@@ -10,8 +10,8 @@ from tests.store.sqlite_rig import CLOCK, OLD, look, remains
 from elytron_core.errors import StoreBusy
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erased, Erasure, Idempotency, Put, Ref
-from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, put, spaces, write_blob
-from elytron_store.sqlite import SqliteStore
+from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
+from elytron_store.sqlite import SqliteStore, erasing
 from elytron_store.sqlite.driver import library
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +52,16 @@ async def crowd(store: SqliteStore, *, seed: int) -> dict[Ref, int]:
         for ref in choose.sample(sorted(living), 12):
             await delete(store, ref, expects=living.pop(ref)[1])
     return {ref: number for ref, (number, _) in living.items()}
+
+
+async def test_an_erasure_of_more_than_is_looked_up_at_once_takes_every_digest(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasing, "_REFS_AT_ONCE", 2)
+    named = [fact(number) for number in range(5)]
+    await store.commit(batch(*(Put(ref, b"", 0) for ref in named)))
+    assert (await store.erase(Erasure(space=ADA, at=AT, refs=tuple(named)))).entries_scrubbed == 5
+    assert [kept.digest for kept in await journal(store)] == [""] * 6
 
 
 @pytest.mark.parametrize("vacuum_bytes", [IN_MEMORY, IN_FILE], ids=["in memory", "in the file"])

@@ -80,6 +80,18 @@ class ConcurrencyClaims(Claims):
         ]
         assert await sequences(store) == [1]
 
+    async def test_one_request_that_each_caller_plans_anew_is_applied_once(self, store: Store) -> None:
+        once = Idempotency(key="k", digest="d", answer=b"answer")
+        told = await asyncio.gather(
+            *(store.commit(batch(Put(fact(number), b"", 0), idempotency=once)) for number in range(4))
+        )
+        assert sorted(told, key=lambda committed: committed.replayed) == [
+            Committed(1, 1, answer=b"answer"),
+            *[Committed(1, 1, replayed=True, answer=b"answer")] * 3,
+        ]
+        assert len(await documents(store)) == 1
+        assert await put(store, fact(9)) == Committed(2, 2)
+
     async def test_a_reader_among_writers_sees_whole_batches_in_order(self, store: Store) -> None:
         left, right = fact(1), Ref("turns", "0001")
         await store.commit(batch(Put(left, b"0", 0), Put(right, b"0", 0)))
