@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent, TextResourceContents
 
 import elytron
-from elytron.registry import OPERATIONS, Role
+from elytron.registry import WIRE_OPERATIONS, Role
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_mcp_shell import ToolSet, mcp_server
@@ -95,9 +95,9 @@ async def test_a_member_is_shown_members_tools_and_an_operator_all(memory: elytr
     for is_operator in (False, True):
         async with Client(mcp_server(memory, sets=every, is_operator=is_operator)) as client:
             names[is_operator] = {tool.name for tool in (await client.list_tools()).tools}
-    assert names[True] == {f"memory_{operation.name}" for operation in OPERATIONS} | EVERYDAY
+    assert names[True] == {f"memory_{operation.name}" for operation in WIRE_OPERATIONS} | EVERYDAY
     assert names[True] - names[False] == {
-        f"memory_{operation.name}" for operation in OPERATIONS if operation.role is Role.OPERATOR
+        f"memory_{operation.name}" for operation in WIRE_OPERATIONS if operation.role is Role.OPERATOR
     }
 
 

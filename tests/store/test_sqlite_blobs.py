@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,6 @@ from elytron_store.conformance.examples import ADA, AT, blob, source, write_blob
 from elytron_store.durability import Durability
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.blobs import WINDOW_PARTS, WINDOWS_AHEAD
-from elytron_store.sqlite.driver import library
-from elytron_store.sqlite.schema import TABLES
 
 pytestmark = pytest.mark.anyio
 
@@ -65,29 +62,6 @@ async def test_a_blob_is_read_without_those_of_other_spaces(tmp_path: Path) -> N
     assert len(await blob(store, "aa", space=SpaceId("s7"))) == size
     assert bytes_read() - before < 2 * size
     await store.close()
-
-
-@pytest.mark.parametrize("vacuum_bytes", [0, store_limits.VACUUM_BYTES])
-async def test_a_blob_of_a_store_from_before_outlives_the_erasure_of_another_space(
-    tmp_path: Path, vacuum_bytes: int
-) -> None:
-    path, body = tmp_path / "m.db", os.urandom(limits.BLOB_CHUNK_BYTES + 1)
-    store = await SqliteStore.open(path, clock=CLOCK)
-    await write_blob(store, "aa", body)
-    await write_blob(store, "aa", b"gone", space=SpaceId("ben"))
-    await store.close()
-    with closing(library().connect(str(path), wait_s=0.0)) as raw:
-        raw.execute("ALTER TABLE chunks RENAME TO later")
-        raw.execute(f"CREATE TABLE chunks ({TABLES['chunks']}) STRICT, WITHOUT ROWID")
-        raw.execute('INSERT INTO chunks SELECT space, upload, part, "check", zeroblob(2048), bytes FROM later')
-        raw.execute("DROP TABLE later")
-    store = await SqliteStore.open(path, clock=CLOCK)
-    assert await blob(store, "aa") == body
-    await store.erase(Erasure(space=SpaceId("ben"), at=AT, whole_space=True), vacuum_bytes=vacuum_bytes)
-    assert await blob(store, "aa") == body
-    assert not (await store.check()).problems
-    await store.close()
-    assert look(path, "SELECT DISTINCT length(pad) FROM chunks") == [(4_096 if vacuum_bytes == 0 else 2_048,)]
 
 
 async def test_an_upload_that_breaks_late_leaves_nothing(store: SqliteStore, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ async def test_the_manifest_keeps_its_birth_and_notes_each_opening(tmp_path: Pat
     born = clock.now()
     await (await SqliteStore.open(tmp_path / "m.db", clock=clock, profile="embedded", sealed=True)).close()
     clock.advance(1000)
-    await (await SqliteStore.open(tmp_path / "m.db", clock=clock, sealed=True)).close()
+    await (await SqliteStore.open(tmp_path / "m.db", clock=clock, profile="embedded", sealed=True)).close()
     ((kept,),) = look(tmp_path / "m.db", "SELECT body FROM manifest")
     assert read(kept) == Manifest(
         engine="sqlite", profile="embedded", sealed=True, created_at=born, opened_at=clock.now()

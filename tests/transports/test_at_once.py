@@ -19,7 +19,13 @@ from elytron_store.memory import MemoryStore
 pytestmark = pytest.mark.anyio
 
 CALLERS = 4
-LATE = {"import": "space_in_use", "correct": "invalid_input", "delete_runtime_skill": "not_found"}
+LATE = {
+    "import": "space_in_use",
+    "correct": "invalid_input",
+    "change_fact": "invalid_input",
+    "forget_facts": "precondition_failed",
+    "delete_runtime_skill": "not_found",
+}
 """What callers are told who come behind the first and cannot do the same again."""
 CLOSING = "close"
 Asked = Callable[[int], Envelope]
