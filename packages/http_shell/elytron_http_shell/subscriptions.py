@@ -22,7 +22,7 @@ from elytron_adapter.envelope import Accepted, Duplicated, Rejected, Transport
 from elytron_adapter.policy import within
 from elytron_adapter.principals import Principal
 from elytron_core import limits
-from elytron_core.contracts.inspecting import MemoryReplayReport
+from elytron_core.contracts.inspecting import LedgerOrder, MemoryReplayReport
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.contracts.streaming import Gap, JournalEvent, StreamKind
 from elytron_core.errors import ElytronError, LimitExceeded, Unauthorized
@@ -190,5 +190,5 @@ def _says_something(report: Value) -> bool:
 def _onward(payload: dict[str, JsonValue], report: Value) -> dict[str, JsonValue]:
     """Return the next request: a replay goes on behind the last turn that was sent."""
     if isinstance(report, MemoryReplayReport) and report.turns:
-        return {**payload, "cursor": cast("str", report.turns[-1].id)}
+        return {**payload, "cursor": cast("str", report.turns[-1].id), "order": LedgerOrder.FIRST.value}
     return payload

@@ -46,7 +46,7 @@ HOMES: Final = MappingProxyType(
             "Origin OriginKind"
         ),
         "elytron_core.contracts.inspecting": (
-            "MemoryCloseRequest MemoryInspectionReport MemoryInspectionRequest MemoryLifecycleReport "
+            "LedgerOrder MemoryCloseRequest MemoryInspectionReport MemoryInspectionRequest MemoryLifecycleReport "
             "MemoryRecoverRequest MemoryReplayReport MemoryReplayRequest"
         ),
         "elytron_core.contracts.maintaining": (

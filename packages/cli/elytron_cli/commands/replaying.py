@@ -14,6 +14,7 @@ from elytron_cli.options import command, common, limited
 from elytron_cli.output import Output, safe
 from elytron_cli.running import output, run, settings
 from elytron_cli.session import Session, keys_of, model_of
+from elytron_core import limits
 from elytron_core.contracts.inspecting import MemoryReplayReport, MemoryReplayRequest
 from elytron_core.ports.keys import KeyProvider
 
@@ -30,8 +31,8 @@ WALL = Path("fixtures/wall")
 @click.option("--record", is_flag=True, help="Write the fingerprints that all stores agree on into the fixtures.")
 @click.option("--wall", is_flag=True, help="FIXTURES are cases of the benchmark wall: measure them on each store.")
 @click.option("--conversation", metavar="NAME", help="Without fixtures: whose turns to show.")
-@limited("Turns on a page.")
-@click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+@limited("Turns on a page: the last ones.", usual=limits.LEDGER_TURNS)
+@click.option("--cursor", metavar="CURSOR", help="The turns before an earlier page.")
 @common
 def replay(
     *,
@@ -46,7 +47,7 @@ def replay(
     """Tell FIXTURES (files, or folders of them) to several stores and compare step by step.
 
     Exits with 1 where stores differ, and with --wall where a case is below the bar on one of them. Without FIXTURES,
-    show the turns of a conversation in their order.
+    show the last turns of a conversation in their order.
     """
     if wall:
         return _measure(_files(fixtures or (WALL,)), tuple(stores.split(",")))

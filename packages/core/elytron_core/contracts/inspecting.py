@@ -121,6 +121,8 @@ class MemoryInspectionReport(Value):
     documents: dict[str, int]
     planes: dict[Plane, int] = {}
     """How many memories each plane holds, hidden and closed ones too; a turn counts once."""
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    """Whether the chat of the scope may stand for a conversation. Of one that may not no conversation is named."""
     conversations: tuple[ConversationSummary, ...]
     conversations_clipped: bool
     speakers: tuple[str, ...]
@@ -157,13 +159,23 @@ class MemoryInspectionReport(Value):
     """With a `query` in the request: what a model would be shown for it, and how that came to be."""
 
 
+class LedgerOrder(StrEnum):
+    """From which end a ledger is read. Each page has its turns in the conversation's order."""
+
+    LATEST = "latest"
+    """The last turns; the cursor leads to those before."""
+    FIRST = "first"
+    """The first turns; the cursor leads to those behind."""
+
+
 class MemoryReplayRequest(ScopedRequest):
-    """Read a conversation's turn ledger in order, a page at a time; reading changes nothing."""
+    """Read a conversation's turn ledger, a page at a time; reading changes nothing."""
 
     chat_id: Name | None = None
     """The conversation or chat alias; without it, the scope's conversation."""
-    limit: PageLimit = 100
+    limit: PageLimit = limits.LEDGER_TURNS
     cursor: Cursor | None = None
+    order: LedgerOrder = LedgerOrder.LATEST
 
 
 class LedgerMessage(Value):

@@ -215,7 +215,7 @@ class RedactedTranscriptSlice(Value):
     audit: TranscriptReplayAudit
 
 
-PageSize = Annotated[int, Field(ge=1, le=limits.PAGE_MAX)]
+PageSize = Annotated[int, Field(ge=1, le=limits.PAGE_ASKED)]
 
 
 class MemoryTranscriptReplayRequest(ScopedRequest):

@@ -176,14 +176,20 @@ class Turn(Value):
         """Return how far a message may be relied on.
 
         What a tool said came from outside, unless the host vouches for it by name. Beside a page or a document that
-        went into the turn, nobody vouches for anything but what the user said.
+        went into the turn, nobody vouches for anything but what the user said. If the user said it all, it rests on the
+        page itself.
         """
         message = self.messages[part]
         if message.authority is None and message.role is Role.TOOL:
             return Trust.OUTSIDE
-        if message.role is not Role.USER and self.uses_external_content:
+        if self.uses_external_content and (message.role is not Role.USER or self._is_told_by_users):
             return Trust.OUTSIDE
         return trust_of_authority(message.stands_on)
+
+    @property
+    def _is_told_by_users(self) -> bool:
+        """Whether users said all of a turn that was delivered; of one that was not, an answer may be missing."""
+        return self.delivery is Delivery.DELIVERED and all(message.role is Role.USER for message in self.messages)
 
     @property
     def uses_external_content(self) -> bool:

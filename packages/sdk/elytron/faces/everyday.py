@@ -215,14 +215,18 @@ class EverydayFace(Face):
         request: str | inspecting.MemoryReplayRequest | None = None,
         /,
         *,
-        limit: int = 100,
+        limit: int = limits.LEDGER_TURNS,
         cursor: str | None = None,
+        order: inspecting.LedgerOrder = inspecting.LedgerOrder.LATEST,
         user_id: str | None = None,
     ) -> inspecting.MemoryReplayReport:
-        """Read a conversation's turn ledger a page at a time; a text names the conversation."""
+        """Read the last turns of a conversation, or with `order` the first; a text names the conversation."""
         if not isinstance(request, inspecting.MemoryReplayRequest):
             scope = plain.scope_of(self.scope, user_id=user_id)
-            request = inspecting.MemoryReplayRequest(scope=scope, chat_id=request, limit=limit, cursor=cursor)
+            order = given.word(inspecting.LedgerOrder, order, field="order")
+            request = inspecting.MemoryReplayRequest(
+                scope=scope, chat_id=request, limit=limit, cursor=cursor, order=order
+            )
         return await self.operate(request, inspecting.MemoryReplayReport)
 
     async def export(

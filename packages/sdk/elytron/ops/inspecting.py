@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import assert_never
 
 from elytron.aliases import meant
 from elytron.cataloging import catalog_of
@@ -18,6 +19,7 @@ from elytron_core.contracts.inspecting import (
     ConversationSummary,
     HeadStanding,
     LedgerMessage,
+    LedgerOrder,
     LedgerTurn,
     MemoryInspectionReport,
     MemoryInspectionRequest,
@@ -26,7 +28,7 @@ from elytron_core.contracts.inspecting import (
 )
 from elytron_core.contracts.maintaining import WorkHealth
 from elytron_core.errors import InvalidInput, SealBroken, StoreCorrupt
-from elytron_core.ids import TurnId
+from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.planes import embedding, procedural, tools, transcript
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.policy import modes, skill_governance, tool_experience
@@ -54,7 +56,9 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         if store_check is None:
             raise
         seen.damaged = True
-    conversations = sorted(seen.conversations, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
+    alias = (await meant(ctx, scope)).trust
+    known = seen.conversations if alias is transcript.AliasTrust.TRUSTED else []
+    conversations = sorted(known, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
     firsts = [head.first_at for head in conversations if head.first_at is not None]
     lasts = [head.last_at for head in conversations if head.last_at is not None]
     return MemoryInspectionReport(
@@ -64,6 +68,7 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         sequence=seen.events.count,
         documents=dict(sorted(seen.counts.items())),
         planes=by_plane(seen.counts),
+        alias=alias,
         conversations=tuple(_summary(head) for head in conversations[:CONVERSATIONS_SHOWN]),
         conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
         speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
@@ -186,21 +191,51 @@ async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> Memo
     if request.cursor is not None and not _is_cursor(request.cursor, tag):
         raise _unknown_cursor()
     head = await read_head(ctx.store, scope.space, tag)
-    page = await ctx.store.scan(
-        scope.space, transcript.TURNS, prefix=f"{tag}.", after=request.cursor or "", limit=request.limit + 1
-    )
-    turns = tuple(_ledger(document) for document in page[: request.limit])
+    next_sequence = head[0].next_sequence if head is not None else 1
+    documents, more = await _page(ctx, scope, tag, request, next_sequence)
+    turns = tuple(map(_ledger, documents))
     assert all(one.sequence < other.sequence for one, other in pairwise(turns))
-    more = len(page) > request.limit
     return MemoryReplayReport(
         space=scope.space,
         channel=key.channel,
         conversation=key.conversation,
         turns=turns,
         total_turns=head[0].turns if head is not None else 0,
-        next_cursor=turns[-1].id if more else None,
+        next_cursor=turns[0 if request.order is LedgerOrder.LATEST else -1].id if more else None,
         has_more=more,
     )
+
+
+async def _page(
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, request: MemoryReplayRequest, next_sequence: int
+) -> tuple[list[Document], bool]:
+    """Return the turns that `request` asks for, and whether there are more."""
+    most, cursor = request.limit + 1, request.cursor
+    match request.order:
+        case LedgerOrder.LATEST:
+            end = min(transcript.sequence_of(TurnId(cursor)), next_sequence) if cursor is not None else next_sequence
+            found = await _last_before(ctx, scope, tag, end, most=most)
+            return found[-request.limit :], len(found) == most
+        case LedgerOrder.FIRST:
+            page = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=cursor or "", limit=most)
+            return list(page[: request.limit]), len(page) == most
+        case _:
+            assert_never(request.order)
+
+
+async def _last_before(
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, end: int, *, most: int
+) -> list[Document]:
+    """Return the last turns of a conversation before the one at `end`, in order, also where others are missing."""
+    found: list[Document] = []
+    while end > 1 and len(found) < most:
+        start = max(1, end - most)
+        after = transcript.turn_id(tag, start - 1)
+        page = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=end - start)
+        before = transcript.turn_id(tag, end)
+        found = [*(document for document in page if document.ref.key < before), *found]
+        end = start
+    return found[-most:]
 
 
 def _asked(scope: Scope, request: MemoryReplayRequest) -> Scope:

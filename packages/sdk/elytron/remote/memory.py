@@ -14,6 +14,7 @@ from elytron.remote.retrying import pause_s
 from elytron.remote.wire import Begun, Call, Transport, call_of, report_of, space_of
 from elytron_core import limits
 from elytron_core.contracts.inspecting import (
+    LedgerOrder,
     MemoryCloseRequest,
     MemoryLifecycleReport,
     MemoryReplayReport,
@@ -164,7 +165,7 @@ def _behind(item: JournalEvent | Gap | Begun) -> str:
 def _onward(request: Value, report: Value) -> Value:
     """Return the next request of a stream that is opened again: a replay goes on behind the last turn that came."""
     if isinstance(report, MemoryReplayReport) and report.turns:
-        return request.model_copy(update={"cursor": report.turns[-1].id})
+        return request.model_copy(update={"cursor": report.turns[-1].id, "order": LedgerOrder.FIRST})
     return request
 
 
