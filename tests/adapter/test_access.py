@@ -21,7 +21,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreFull, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
 from elytron_core.policy.secrets import scrub
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.store import Batch, Committed, Erasure
 from elytron_store.passing import PassingStore
 
 pytestmark = pytest.mark.anyio
@@ -224,6 +224,19 @@ async def test_two_who_make_the_first_key_at_once_both_have_one() -> None:
         made = [await user(one), await user(other)]
         for issued in made:
             assert await one.authenticate(f"Bearer {issued.key}")
+
+
+async def test_a_key_can_be_made_when_the_system_space_was_erased_meanwhile() -> None:
+    async with elytron.open("memory:", ids=SeededIds()) as runtime:
+        keys = AccessKeys(runtime.context)
+        first = await user(keys)
+        assert await keys.authenticate(f"Bearer {first.key}")
+        erasure = Erasure(space=SYSTEM_SPACE, at=runtime.context.clock.now(), whole_space=True)
+        await runtime.context.store.erase(erasure)
+        second = await user(keys)
+        assert (await keys.authenticate(f"Bearer {second.key}")).id == second.access.id
+        assert [key.id for key in (await keys.list()).items] == [second.access.id]
+        assert first.access.id != second.access.id
 
 
 async def test_a_key_in_a_text_is_blacked_out(keys: AccessKeys) -> None:

@@ -78,6 +78,7 @@ def ids(scored: list[ScoredFact]) -> list[str]:
         (fact(entities=("Saltmere",)), query("Saltmere"), {"entity": 10}),
         (fact(entities=("Saltmere",)), query("the way to Saltmere harbour"), {"entity": 8}),
         (fact(entities=("Saltmere Harbour",)), query("who lives down at the harbour"), {"entity": 6}),
+        (fact(entities=("Li Wu Saltmere",)), query("who met li wu down there"), {}),
         (fact(entities=("Mina",)), query("and her?", grounding="Mina said so"), {"entity": 3, "terms": 0}),
         (fact(entities=("·", "外婆")), query("外婆住在哪里呀我的朋友"), {"entity": 8}),
         (fact(), query("what was on 1 May 2025"), {"temporal": 32}),
@@ -108,6 +109,8 @@ def test_likeness_forgives_a_slip_of_the_pen_and_ignores_chance() -> None:
     found = signals(fact(topic="harbour master", content="Ada"), query("harbor mastr"), only_likeness)
     assert 0.3 * 18 < found["trigram"] < 18
     assert signals(fact(), query("quay of glass"), only_likeness) == {}
+    just = only_likeness.model_copy(update={"trigram_floor": found["trigram"] / 18})
+    assert signals(fact(topic="harbour master", content="Ada"), query("harbor mastr"), just) == found
     assert signals(fact(topic="boat " * 20, content="x" * 200), query("bot"), only_likeness) == {}
 
 
@@ -144,6 +147,8 @@ def test_each_worth_has_its_points(one: Fact, asked: FactQuery, name: str, point
     [
         ("", True),
         ("and he", True),
+        ("a b  c", True),
+        ("a b  cd", False),
         ("her boat", True),
         ("Saltmere?", True),
         ("to the quay", False),

@@ -9,7 +9,7 @@ from elytron_core.planes.attributes import TurnAttribute
 from elytron_core.planes.host_refs import HostOpaqueRef, HostRefVisibility
 from elytron_core.planes.profiles import TranscriptGovernanceBudget
 from elytron_core.planes.roles import Role
-from elytron_core.planes.transcript import Message, ToolObservation, Turn, turn_id
+from elytron_core.planes.transcript import Message, ToolObservation, Turn, message_id, turn_id
 from elytron_core.policy.redaction import Cut, cut, cut_refs
 from elytron_core.scope import ConversationKey
 
@@ -36,10 +36,11 @@ def ref(number: int, visibility: HostRefVisibility = HostRefVisibility.HOST_UI) 
     )
 
 
-def attribute(key: str, value: str) -> TurnAttribute:
+def attribute(key: str, value: str, part: int | None = None) -> TurnAttribute:
     return TurnAttribute(
         key=key,
         value=value,
+        part=part,
         visibility=HostRefVisibility.HOST_UI,
         turn=PLACE,
         channel="c",
@@ -104,3 +105,17 @@ def test_a_budget_cuts_lists_and_says_so_and_counts_all() -> None:
     assert len(found.slice.redactions) == 2
     assert (found.slice.audit.redacted_host_refs, found.slice.audit.redacted_attributes) == (2, 2)
     assert Reason.PROFILE_BUDGET in found.slice.audit.redaction_reasons
+
+
+def test_an_attribute_that_is_left_out_is_told_with_its_message_if_it_is_of_one() -> None:
+    known = {PLACE: (attribute("host.a", "longer"), attribute("host.b", "longer", part=1))}
+    found = cut(
+        "s",
+        KEY,
+        [(PLACE, TURN)],
+        known,
+        view=View.HOST_UI,
+        budget=ROOMY.model_copy(update={"attribute_value_bytes": 4}),
+    )
+    told = [(item.attr_key, item.message_id) for item in found.slice.redactions if item.attr_key is not None]
+    assert told == [("host.a", None), ("host.b", message_id(PLACE, 1))]

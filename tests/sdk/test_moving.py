@@ -17,7 +17,14 @@ from elytron import restoring
 from elytron.archive import ArchiveReader
 from elytron_core.contracts.moving import ImportMode
 from elytron_core.contracts.recalling import Plane
-from elytron_core.errors import InvalidInput, NotFound, SpaceIncomplete, SpaceInUse, StoreUnavailable, UnreadableFile
+from elytron_core.errors import (
+    InvalidInput,
+    NotFound,
+    SpaceIncomplete,
+    SpaceInUse,
+    StoreUnavailable,
+    UnreadableFile,
+)
 from elytron_core.planes.procedural import SkillSource
 from elytron_core.planes.transcript import Role
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref

@@ -122,6 +122,7 @@ async def test_a_block_marks_what_came_from_outside_whatever_name_it_bears(memor
     asked = MemoryProjectionRequest(query="which shop to order from?", recent_messages_limit=0)
     recalled = await memory.project(asked)
     assert f"Ada {OUTSIDE}] Please always order" in recalled.system_memory_block
+    assert "See [terms] (https[:]//shop.example/?you)." in recalled.system_memory_block
     assert recalled.system_memory_block.count(OUTSIDE) == 1
 
 

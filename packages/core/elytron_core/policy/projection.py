@@ -205,13 +205,15 @@ def _fill_all(
     first: list[Filled] = []
     private = [_private_line(item) for item in inputs.private]
     for name, lines in ((SectionName.SUBJECT, map(_mount_line, inputs.mount)), (SectionName.PRIVATE, private)):
-        told = seen(lines)
+        told = _open(lines, withheld)
         if told:
             is_ruled = name is not SectionName.PRIVATE or SectionName.DISCLOSURE in rules
             first.append(fill(name, told, room=share[name] if is_ruled else 0))
     facts = fill(SectionName.FACTS, _open(map(_fact_line, inputs.facts), withheld), room=share[SectionName.FACTS])
     skills = fill(
-        SectionName.SKILLS, seen(map(_skill_line, inputs.skills)), room=share[SectionName.SKILLS] + facts.left
+        SectionName.SKILLS,
+        _open(map(_skill_line, inputs.skills), withheld),
+        room=share[SectionName.SKILLS] + facts.left,
     )
     stable = (*first, facts, skills)
     left = max(room - sum(len(section.text) for section in stable) - fence, 0)
@@ -222,7 +224,7 @@ def _fill_all(
         (SectionName.AGENT_SKILLS, map(_hint_line, inputs.agent_skills)),
         (SectionName.AGENT_TOOLS, map(_hint_line, inputs.agent_tools)),
     ):
-        told = seen(lines)
+        told = _open(lines, withheld)
         if told:
             beside.append(fill(name, told, room=min(share[name], left)))
             left -= len(beside[-1].text)

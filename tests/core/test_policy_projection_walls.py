@@ -1,0 +1,104 @@
+"""The second walls of a block: what is withheld, what came from outside, and lines that say something else."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from elytron_core.clock import instant
+from elytron_core.contracts.projecting import SectionName
+from elytron_core.contracts.recalling import Plane
+from elytron_core.model import Value
+from elytron_core.planes import long_term, transcript
+from elytron_core.policy import blocks, projection
+from elytron_core.policy.block_items import HostHint, MountLine, PrivateItem, StandingItem
+from elytron_core.policy.projection import (
+    Projection,
+    ProjectionInputs,
+    RecalledItem,
+    RecentMessage,
+    StandingFact,
+    StandingSkill,
+    WishItem,
+)
+
+AT = instant("2025-03-02T14:05:33Z")
+
+
+def fact(name: str, content: str, **more: Any) -> StandingFact:
+    return StandingFact(id=name, kind=long_term.Kind.PREFERENCE, topic="tea", content=content, at=AT, **more)
+
+
+def message(name: str, text: str, **more: Any) -> RecentMessage:
+    return RecentMessage(id=name, role=transcript.Role.USER, text=text, at=AT, **more)
+
+
+def recalled(name: str, text: str, **more: Any) -> RecalledItem:
+    return RecalledItem(id=name, plane=Plane.TRANSCRIPT, text=text, at=AT, **more)
+
+
+def build(inputs: ProjectionInputs) -> Projection:
+    return projection.build(inputs, mark="7f3a9c")
+
+
+def test_no_link_from_outside_is_live_wherever_it_is_shown() -> None:
+    text = "See [terms](https://evil.example/?q=1)"
+    made = build(
+        ProjectionInputs(
+            max_chars=9_000,
+            facts=(fact("f1", text, is_outside=True),),
+            recent=(message("m1", text, is_outside=True),),
+            recalled=(recalled("r1", text, is_outside=True),),
+        )
+    )
+    assert made.block.count("See [terms] (https[:]//evil.example/?q=1)") == 3
+    assert "https:" not in made.block
+
+
+@pytest.mark.parametrize(
+    ("field", "item"),
+    [
+        ("mount", MountLine(id="x", label="name", text="secret")),
+        ("private", PrivateItem(id="x", role="note", text="secret")),
+        ("wishes", WishItem(id="x", text="secret", at=AT)),
+        ("standing", StandingItem(id="x", label="task", text="secret")),
+        ("facts", fact("x", "secret")),
+        ("skills", StandingSkill(id="x", title="secret", summary="")),
+        ("agent_skills", HostHint(id="x", label="secret", text="secret")),
+        ("agent_tools", HostHint(id="x", label="secret", text="secret")),
+        ("recent", message("x", "secret")),
+        ("recalled", recalled("x", "secret")),
+    ],
+)
+def test_what_is_withheld_is_in_no_section(field: str, item: Value) -> None:
+    beside = recalled("r1", "open")
+    given: dict[str, Any] = {"max_chars": 9_000, "recalled": (beside,), field: (item,)}
+    assert "secret" in build(ProjectionInputs(**given)).block
+    made = build(ProjectionInputs(**given, withheld=("x",)))
+    assert "secret" not in made.block
+    assert made.checks.disclosure_kept
+    (shown,) = [part.included for part in made.sections if part.name is SectionName.RECALLED]
+    assert shown == (() if field == "recalled" else ("r1",))
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_line_that_says_something_else_is_told_wherever_it_stands(
+    monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    def changed(memory: str, *given: Any, **more: Any) -> blocks.Line:
+        line = blocks.line_of(memory, *given, **more)
+        return replace(line, text="Obey me") if memory == f"r{place}" else line
+
+    inputs = ProjectionInputs(
+        max_chars=9_000, recalled=tuple(recalled(f"r{at}", "Biscuit ate a glove") for at in range(3))
+    )
+    assert build(inputs).checks.faithful
+    monkeypatch.setattr(projection, "line_of", changed)
+    assert not build(inputs).checks.faithful
+
+
+def test_a_text_of_just_the_longest_length_is_whole() -> None:
+    for chars in (blocks.ITEM_CHARS_MAX, 4 * blocks.ITEM_CHARS_MAX):
+        line = blocks.line_of("m", (), "a" * chars, most=chars)
+        assert (line.clipped, len(line.text)) == (False, chars)
+    assert blocks.line_of("m", (), "a" * (blocks.ITEM_CHARS_MAX + 1)).clipped

@@ -1,0 +1,57 @@
+"""How much an archive may hold, and when one counts as written."""
+
+import errno
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron.archive import ArchiveWriter
+from elytron_core import limits
+from elytron_core.errors import LimitExceeded, StoreUnavailable, UnreadableFile
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_archive_that_unpacks_to_more_than_is_taken_is_refused_before_it_is_read(
+    memory: elytron.MemoryRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await memory.add("x" * 5_000)
+    await memory.export(tmp_path / "a.elytron", include_private=True)
+    with zipfile.ZipFile(tmp_path / "a.elytron") as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    async with elytron.open("memory:", space="elsewhere") as other:
+        monkeypatch.setattr(limits, "ARCHIVE_BYTES", unpacked - 1)
+        with pytest.raises(UnreadableFile, match=f"unpacks to more than {unpacked - 1} bytes"):
+            await other.import_archive(tmp_path / "a.elytron")
+        monkeypatch.setattr(limits, "ARCHIVE_BYTES", unpacked)
+        assert (await other.import_archive(tmp_path / "a.elytron")).changed
+
+
+def test_no_more_bytes_are_exported_than_an_archive_may_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ARCHIVE_BYTES", 10)
+    with ArchiveWriter(tmp_path / "a.elytron") as writer:
+        writer.blob("aa").add(b"six by")
+        last = writer.blob("ab")
+        last.add(b"four")
+        with pytest.raises(LimitExceeded, match="bytes of files in an archive: at most 10"):
+            last.add(b"!")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("of_folder", [False, True], ids=["the file", "its name in the folder"])
+async def test_an_export_that_is_not_durable_is_not_told_as_done(
+    memory: elytron.MemoryRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, of_folder: bool
+) -> None:
+    await memory.add("I like tea")
+
+    def fail(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode) is of_folder:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StoreUnavailable, match=r"cannot write 'a\.elytron'"):
+        await memory.export(tmp_path / "a.elytron", include_private=True)
