@@ -1,5 +1,7 @@
 """What models may cost in a day."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +52,17 @@ def test_turns_that_were_looked_at_are_known_in_whatever_order_they_came(numbers
     assert [number for number in range(1, 61) if seen.has(number)] == sorted(set(numbers))
     whole = next((gap for gap in range(1, 62) if gap not in numbers), 61) - 1
     assert seen.through == whole
+
+
+@given(steps=st.lists(st.tuples(st.integers(1, 12), st.booleans()), max_size=40))
+def test_turns_wait_for_a_model_until_one_has_looked_at_them(steps: list[tuple[int, bool]]) -> None:
+    seen, waiting = Maintained(), set[int]()
+    for number, waits in steps:
+        seen = seen.put_off(number) if waits else seen.plus(number)
+        waiting = waiting | {number} if waits else waiting - {number}
+        assert seen.has(number)
+    assert list(seen.waiting()) == sorted(waiting)
+    assert all(last + 1 < first for (_, last), (first, _) in pairwise(seen.by_rules))
 
 
 def test_too_many_gaps_are_closed_from_the_oldest() -> None:

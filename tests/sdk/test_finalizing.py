@@ -181,3 +181,33 @@ async def test_a_secret_beside_it_does_not_hide_a_fact(memory: elytron.MemoryRun
     report = await finish(memory, "t1", f"I live in Lisbon. My key is {key}")
     assert [decision.outcome.value for decision in report.decisions] == ["stored"]
     assert "The user lives in Lisbon" in [hit.text for hit in (await memory.recall("Lisbon")).hits]
+
+
+async def test_what_a_model_would_have_found_is_left_to_the_model_that_comes_later(path: str) -> None:
+    async with elytron.open(path, space="ada") as memory:
+        await finish(memory, "t1", "My sister Mei bakes bread on Sundays.")
+        await finish(memory, "t2", "My name is Ada.")
+        assert (await memory.maintain()).turns == 0
+    model = answering(("Mei", items(item("Mei bakes bread", "My sister Mei bakes bread", topic="sister"))))
+    async with elytron.open(path, space="ada", language_model=model) as memory:
+        report = await memory.maintain()
+        assert (report.turns, [decision.outcome.value for decision in report.decisions]) == (2, ["stored"])
+        assert (await memory.maintain()).turns == 0
+        assert {fact.content for fact in (await memory.list_facts()).items} >= {"Mei bakes bread"}
+
+
+async def test_a_finished_turn_takes_up_what_waits_in_its_conversation_for_a_model(path: str) -> None:
+    async with elytron.open(path, space="ada") as memory:
+        await finish(memory, "t1", "My sister Mei bakes bread on Sundays.")
+    model = answering(("Mei", items(item("Mei bakes bread", "My sister Mei bakes bread", topic="sister"))))
+    async with elytron.open(path, space="ada", language_model=model) as memory:
+        await finish(memory, "t2", "It rains.")
+        await memory.run_jobs()
+        assert [fact.content for fact in (await memory.list_facts()).items] == ["Mei bakes bread"]
+
+
+async def test_what_rules_alone_were_asked_to_read_waits_for_no_model(path: str) -> None:
+    async with elytron.open(path, space="ada") as memory:
+        await finish(memory, "t1", "My sister Mei bakes bread.", extraction=Extraction.RULES)
+    async with elytron.open(path, space="ada", language_model=answering()) as memory:
+        assert (await memory.maintain()).turns == 0

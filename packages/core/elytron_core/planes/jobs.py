@@ -3,6 +3,7 @@
 Nothing here holds a word of what was said: a job names turns by their numbers.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, NewType
 
@@ -156,13 +157,36 @@ class Maintained(Value):
     beyond: tuple[int, ...] = ()
     noted: int = 0
     """The last turn from whose days notes were drawn."""
+    by_rules: tuple[tuple[int, int], ...] = ()
+    """Of those that were looked at, the first and last of each run of turns that wait for a model: there was none."""
 
     def has(self, sequence: int, /) -> bool:
         """Tell whether the turn was looked at."""
         return sequence <= self.through or sequence in self.beyond
 
+    def waits(self, sequence: int, /) -> bool:
+        """Tell whether only rules looked at the turn, for want of a model."""
+        return any(first <= sequence <= last for first, last in self.by_rules)
+
+    def waiting(self) -> Iterator[int]:
+        """Yield the turns that wait for a model, in their order."""
+        for first, last in self.by_rules:
+            yield from range(first, last + 1)
+
+    def put_off(self, sequence: int, /) -> "Maintained":
+        """Return this with one more turn, which waits for a model; beyond the bound the oldest runs wait no more."""
+        runs: list[tuple[int, int]] = []
+        for first, last in sorted((*self._without(sequence), (sequence, sequence))):
+            if runs and first <= runs[-1][1] + 1:
+                runs[-1] = runs[-1][0], max(last, runs[-1][1])
+            else:
+                runs.append((first, last))
+        return self.plus(sequence).model_copy(update={"by_rules": tuple(runs[-limits.MAINTAIN_BEYOND :])})
+
     def plus(self, sequence: int, /) -> "Maintained":
-        """Return this with one more turn; the oldest gaps close where too many turns lie beyond them."""
+        """Return this with one more turn, which waits for nothing; beyond the bound the oldest gaps close."""
+        if self.waits(sequence):
+            return self.model_copy(update={"by_rules": self._without(sequence)})
         if self.has(sequence):
             return self
         beyond = sorted({*self.beyond, sequence})
@@ -170,6 +194,17 @@ class Maintained(Value):
         while beyond and (beyond[0] == through + 1 or len(beyond) > limits.MAINTAIN_BEYOND):
             through = beyond.pop(0)
         return self.model_copy(update={"through": through, "beyond": tuple(beyond)})
+
+    def _without(self, sequence: int) -> tuple[tuple[int, int], ...]:
+        """Return the runs without a turn."""
+        parts = (
+            part
+            for first, last in self.by_rules
+            for part in (
+                [(first, last)] if not first <= sequence <= last else [(first, sequence - 1), (sequence + 1, last)]
+            )
+        )
+        return tuple((first, last) for first, last in parts if first <= last)
 
 
 class DaySpent(Value):

@@ -72,7 +72,7 @@ async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: Extraction
     heads = [head async for head in read_heads(ctx.store, scope.space)]
     for head in sorted(heads, key=lambda head: (head.first_at or 0, head.channel, head.conversation)):
         place = Scope(space=scope.space, channel=head.channel, conversation=head.conversation)
-        numbers, _ = await unseen(ctx, place, record, most=head.next_sequence)
+        numbers, _ = await unseen(ctx, place, record, most=head.next_sequence, asks=asks)
         if not numbers:
             continue
         found.append(ConversationBacklog(channel=head.channel, conversation=head.conversation, turns=len(numbers)))

@@ -1,14 +1,17 @@
 """Finalize: a finished turn becomes evidence at once; what needs a model is left to a durable job."""
 
+from itertools import islice
+
 from elytron.aliases import home
 from elytron.context import OperationContext
 from elytron.flows.maintaining import uses_model
 from elytron.ops.transcript import commit_transcript
 from elytron.passes.extracting import extract
 from elytron.passes.governing import note_reuse
-from elytron.passes.working import Work, read_turns, skipped
+from elytron.passes.working import Work, read_maintained, read_turns, skipped
 from elytron.queueing import enqueue
 from elytron.text_admission import admitting
+from elytron_core import limits
 from elytron_core.contracts.maintaining import (
     CommitStatus,
     Extraction,
@@ -103,6 +106,8 @@ async def _maintain(
         pressure=request.mode_input.pressure,
     )
     known = await enqueue(ctx, scope, (committed.sequence,)) if needs_model else None
+    if known is not None and ctx.models.language is not None:
+        await _take_up(work)
     reused = await note_reuse(work) if committed.changed else skipped(Pass.SKILL_REUSE, "duplicate")
     extracted = await extract(work)
     own = {Pass.SKILL_REUSE: reused}
@@ -111,6 +116,14 @@ async def _maintain(
     rest = _rest(needs_model=needs_model, is_queued=known is not None)
     outcomes = tuple(own.get(of) or rest.model_copy(update={"of": of}) for of in Pass)
     return outcomes, tuple(work.decisions), known.id if known is not None else None
+
+
+async def _take_up(work: Work) -> None:
+    """Queue the oldest turns of the conversation that wait for a model, now that there is one."""
+    seen = await read_maintained(work.ctx, work.scope, work.record)
+    waiting = tuple(islice(seen.waiting(), limits.MAINTAIN_TURNS))
+    if waiting:
+        await enqueue(work.ctx, work.scope, waiting)
 
 
 def _rest(*, needs_model: bool, is_queued: bool) -> PassOutcome:

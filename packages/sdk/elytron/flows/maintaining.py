@@ -1,5 +1,6 @@
 """Maintain: every part of maintenance now, over the turns that nobody has looked at; what cannot be done is put off."""
 
+from heapq import merge
 from itertools import islice
 
 from elytron.aliases import home
@@ -44,7 +45,8 @@ async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> 
     if refused is not None or record is None:
         none = tuple(skipped(of, "nothing_kept") for of in Pass if of in request.passes)
         return report.model_copy(update={"refused": refused, "passes": () if refused is not None else none})
-    numbers, has_more = await unseen(ctx, scope, record, most=request.turns_max)
+    asks = uses_model(request.extraction) and ctx.models.language is not None
+    numbers, has_more = await unseen(ctx, scope, record, most=request.turns_max, asks=asks)
     turns = await read_turns(ctx, scope, record, numbers)
     language = ctx.models.language
     is_asked = request.extraction is not Extraction.OFF  # rules are for facts: a summary needs the model all the same
@@ -111,12 +113,17 @@ async def _put_off(work: Work) -> JobId | None:
     return known.id if known is not None else None
 
 
-async def unseen(ctx: OperationContext, scope: Scope, record: SpaceRecord, /, *, most: int) -> tuple[list[int], bool]:
-    """Return the numbers of the oldest turns that nobody has looked at, up to `most`, and whether there are more."""
+async def unseen(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, /, *, most: int, asks: bool
+) -> tuple[list[int], bool]:
+    """Return the numbers of the oldest turns that nobody has looked at, up to `most`, and whether there are more.
+
+    With `asks`, those that wait for a model are among them.
+    """
     head = await read_head(ctx.store, scope.space, record.conversation_tag(scope.conversation_key))
     if head is None:
         return [], False
     seen = await read_maintained(ctx, scope, record)
     unseen = (number for number in range(seen.through + 1, head[0].next_sequence) if not seen.has(number))
-    numbers = list(islice(unseen, most + 1))
+    numbers = list(islice(merge(seen.waiting() if asks else (), unseen), most + 1))
     return numbers[:most], len(numbers) > most

@@ -47,12 +47,13 @@ async def extract(work: Work, /) -> PassOutcome:
     known = await read_maintained(work.ctx, work.scope, work.record)
     changed = 0
     for turn in work.turns:
-        if known.has(turn.turn.sequence):
+        is_new = not known.has(turn.turn.sequence)
+        if not is_new and not (_asks(work) and known.waits(turn.turn.sequence)):
             continue
         before = counts["refused"]
         changed += await _extract_one(work, turn, counts)
         if counts["refused"] == before or not work.leaves_refused:
-            await mark_maintained(work, (turn.turn.sequence,))
+            await mark_maintained(work, (turn.turn.sequence,), waits=_waits(work, turn))
     outcome = ended(Pass.EXTRACTION, dict(counts), changed=changed)
     if counts["refused"]:
         return outcome.model_copy(update={"status": PassStatus.FAILED, "reason": ModelRefused.key})
@@ -61,7 +62,7 @@ async def extract(work: Work, /) -> PassOutcome:
 
 async def _extract_one(work: Work, turn: KnownTurn, counts: Counter[str]) -> bool:
     """Propose what one turn holds; tell whether that changed anything."""
-    uses_model = work.asker is not None and work.extraction is not Extraction.RULES
+    uses_model = _asks(work)
     gate = await _model_gate(work, turn) if uses_model else extraction.gate_for_rules(turn.turn)
     if uses_model and gate in {Gate.ONE_SIDED, Gate.PRESSURE} and work.extraction is Extraction.AUTO:
         uses_model, gate = False, extraction.gate_for_rules(turn.turn)
@@ -77,6 +78,17 @@ async def _extract_one(work: Work, turn: KnownTurn, counts: Counter[str]) -> boo
         counts["refused"] += 1
         return await _propose(work, f"gleaned.{turn.id}", extraction.gleaned(turn.id, turn.turn), counts)
     return await _propose(work, f"extracted.{turn.id}", drafts, counts)
+
+
+def _asks(work: Work) -> bool:
+    return work.asker is not None and work.extraction is not Extraction.RULES
+
+
+def _waits(work: Work, turn: KnownTurn) -> bool:
+    """Tell whether a turn that rules have read is left to a model, because this runtime has none."""
+    if work.ctx.models.language is not None or work.extraction is not Extraction.AUTO:
+        return False
+    return extraction.gate_for_model(turn.turn, is_pressed=False) in {Gate.OPEN, Gate.ONE_SIDED}
 
 
 async def _model_gate(work: Work, turn: KnownTurn) -> Gate:

@@ -124,8 +124,8 @@ async def read_maintained(ctx: OperationContext, scope: Scope, record: SpaceReco
     return Maintained.from_bytes(document.body) if document is not None else Maintained()
 
 
-async def mark_maintained(work: Work, numbers: Sequence[int], /) -> None:
-    """Write down that these turns were looked at."""
+async def mark_maintained(work: Work, numbers: Sequence[int], /, *, waits: bool = False) -> None:
+    """Write down that these turns were looked at, and with `waits` that they wait for a model."""
 
     async def plan(record: SpaceRecord) -> Settled[None]:
         ref = Ref(jobs.MAINTAINED, record.conversation_tag(work.scope.conversation_key))
@@ -133,7 +133,7 @@ async def mark_maintained(work: Work, numbers: Sequence[int], /) -> None:
         before = Maintained.from_bytes(document.body) if document is not None else Maintained()
         after = before
         for number in numbers:
-            after = after.plus(number)
+            after = after.put_off(number) if waits else after.plus(number)
         if after == before:
             return Settled(None)
         changes = Changes(record)
