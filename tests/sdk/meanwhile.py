@@ -3,24 +3,25 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Committed, Document, Ref, Store
+from elytron_core.ports.store import Batch, Committed, Document, Erased, Erasure, Ref, Store
 from elytron_store.passing import PassingStore
 
 Then = Callable[[], Awaitable[object]]
 
 
 class Meanwhile(PassingStore):
-    """Lets something happen once, just behind a reading or a commit of a document."""
+    """Lets something happen once, just behind a reading or a commit of a document, or before an erasure."""
 
     def __init__(self, store: Store, /) -> None:
         super().__init__(store)
         self._behind_reading: dict[str, Then] = {}
         self._behind_commit: dict[str, Then] = {}
+        self._before_erasure: list[Then] = []
 
     @property
     def is_over(self) -> bool:
         """Tell whether all has happened that was to."""
-        return not self._behind_reading and not self._behind_commit
+        return not (self._behind_reading or self._behind_commit or self._before_erasure)
 
     def behind_reading(self, collection: str, then: Then, /) -> None:
         """Let `then` happen when a document of `collection` was next looked for."""
@@ -29,6 +30,10 @@ class Meanwhile(PassingStore):
     def behind_commit(self, collection: str, then: Then, /) -> None:
         """Let `then` happen when a document of `collection` was next written."""
         self._behind_commit[collection] = then
+
+    def before_erasure(self, then: Then, /) -> None:
+        """Let `then` happen when documents are next about to be erased."""
+        self._before_erasure.append(then)
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
         found = await super().get(space, refs)
@@ -39,6 +44,11 @@ class Meanwhile(PassingStore):
         committed = await super().commit(batch)
         await _happen(self._behind_commit, [put.ref for put in batch.puts])
         return committed
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        if self._before_erasure:
+            await self._before_erasure.pop()()
+        return await super().erase(erasure)
 
 
 async def _happen(awaited: dict[str, Then], refs: Iterable[Ref]) -> None:

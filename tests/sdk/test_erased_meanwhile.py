@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.sdk.encoders import WordEmbedder
 from tests.sdk.meanwhile import Meanwhile
 from tests.sdk.turns import answering, finish, item, items
 
@@ -85,3 +86,15 @@ async def test_a_job_whose_space_is_erased_when_it_is_taken_is_let_go(
     assert (await memory.run_jobs()).waiting == 0
     assert store.is_over
     assert not (await memory.inspect()).exists
+
+
+async def test_a_text_that_is_embedded_while_it_is_erased_leaves_no_vector(
+    store: Meanwhile, clock: FrozenClock
+) -> None:
+    async with elytron.open(store, space="ada", clock=clock, ids=SeededIds(), embedder=WordEmbedder()) as memory:
+        memory.context.encoders.nudge = lambda space, work: None
+        wrong = await fact(memory)
+        store.before_erasure(memory.embed)
+        assert (await memory.erase(elytron.MemoryEraseRequest(ids=(wrong,)))).changed
+        assert store.is_over
+        assert "vectors" not in (await memory.inspect()).documents
