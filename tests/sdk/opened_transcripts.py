@@ -1,6 +1,6 @@
 """One transcript of a place, opened for a test."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from elytron.transcripts import Transcript, open_transcripts
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Transcript]:
+def opened(path: Path) -> Generator[Transcript]:
     """Yield the only transcript at `path`."""
     with open_transcripts(path) as source:
         (transcript,) = source.found

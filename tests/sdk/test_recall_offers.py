@@ -11,7 +11,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
 from elytron_core.contracts.recalling import Absence, Diversity, RecallConfidence, RerankUse
 from elytron_core.errors import InvalidInput, ModelUnavailable
-from elytron_core.ids import SeededIds
+from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.long_term import Authority, Confidence, Kind
 
 pytestmark = pytest.mark.anyio
@@ -310,3 +310,32 @@ async def test_bounds_of_what_is_asked_beside_hold(memory: elytron.MemoryRuntime
         await memory.recall("tea", neighbours=limits.RECALL_NEIGHBOURS + 1)
     with pytest.raises(InvalidInput, match="why_not"):
         await memory.recall("tea", why_not=["x"] * (limits.WHY_NOT_IDS + 1))
+
+
+async def test_a_query_too_short_to_stand_alone_is_read_with_the_recent_talk(memory: elytron.MemoryRuntime) -> None:
+    for topic, content in (("Noor", "Noor plays the oboe"), ("Ben", "Ben collects stamps"), ("Ada", "Ada rows")):
+        await believe(memory, topic, content)
+    await memory.add("What does Noor do in the evening?", conversation="chat")
+    scope = elytron.Scope(space=SpaceId("ada"), conversation="chat")
+    filters = F(planes=(elytron.Plane.LONG_TERM,))
+    report = await memory.recall(elytron.MemoryRecallRequest(scope=scope, query="and her?", filters=filters))
+    assert report.hits[0].text == "Noor plays the oboe"
+
+
+async def test_wide_recall_spreads_facts_over_their_kinds(memory: elytron.MemoryRuntime) -> None:
+    for number in range(4):
+        await believe(memory, f"tea {number}", f"Ada likes tea number {number}", kind=Kind.PREFERENCE)
+    await believe(memory, "shop", "The tea shop is closed", kind=Kind.FACT)
+    request = elytron.MemoryRecallRequest(
+        query="tea", limit=2, diversity=Diversity.WIDE, filters=F(planes=(elytron.Plane.LONG_TERM,))
+    )
+    assert {hit.kind for hit in (await memory.recall(request)).hits} == {Kind.PREFERENCE, Kind.FACT}
+
+
+async def test_where_scores_are_equal_the_planes_stand_as_the_query_suits_them(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("The kiln repair is going on.")
+    capsule = {"capsule_kind": "work_session", "topic": "kiln repair", "summary": "The bricks are ordered."}
+    write = {"kind": "capsules", "capsules": [capsule]}
+    await memory.write(elytron.MemoryWriteRequest.model_validate({"write": write}))
+    hits = (await memory.recall("where were we with the kiln repair?")).hits
+    assert hits[0].plane is elytron.Plane.CONTINUITY

@@ -12,21 +12,23 @@ from elytron.embedding.passing import nudge
 from elytron.hits import fact_hit, skill_hit, with_newer
 from elytron.keeping import kept, text_of, title_of
 from elytron.ranked import Placed, Ranked, favoured, hits_of, in_place, placed, ranked_facts, signals_of
+from elytron.recent_talk import recent_talk
 from elytron.searched import Searched
 from elytron.units import home_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
-from elytron_core.ids import SkillId
+from elytron_core.ids import SkillId, SpaceId
 from elytron_core.planes import procedural, transcript
 from elytron_core.planes.long_term import topic_key
 from elytron_core.policy import anchoring, query_types, ranking, router, wording
-from elytron_core.policy.fact_scoring import FactQuery, diversify, score_facts
+from elytron_core.policy.fact_scoring import FactQuery, diversify, is_weak, score_facts
 from elytron_core.policy.skill_scoring import score_skills
 from elytron_core.policy.succession import WINDOW
 from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import six
 from elytron_core.scope import ConversationKey, Scope
+from elytron_core.text import stopwords
 from elytron_index import Candidates, Filters, IndexQuery
 from elytron_index.space import SpaceIndex
 
@@ -66,13 +68,17 @@ class _Asked(NamedTuple):
     """What memories are compared with: the query, what it is after, where and when it was asked."""
 
     text: str
-    question: query_types.Question
     chat: str
     now: Instant
+    grounding: str
+    """The recent talk, if the query is too short to stand alone."""
+    facts: int
+    """How many facts are taken at the most, spread over kinds and topics if more match."""
 
     def of_beliefs(self, found: Candidates, /) -> FactQuery:
         """Return the query with the terms that the index made of it."""
-        return FactQuery(text=self.text, terms=found.terms, chat=self.chat, now=self.now)
+        terms = tuple(wording.normalise(self.text).split()) if self.grounding else found.terms
+        return FactQuery(text=self.text, terms=terms, chat=self.chat, now=self.now, grounding=self.grounding)
 
 
 async def gather(
@@ -98,11 +104,12 @@ async def gather(
     conversation = await meant(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
     question = _anchored(index, query_types.read(query, now), filters, now, key)
+    grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
     use, vector = await ctx.encoders.asked(record, index, question.text)
     unembedded = _unembedded(ctx, scope, index, use)
     searches = {
         plane: asked_of_index(
-            question,
+            question if plane is Plane.TRANSCRIPT else _grounded(question, grounding),
             vector,
             limit=_wanted(plane, max(limit, depth)),
             filters=index_filters(filters, plane, now, key, include_private=include_private),
@@ -112,13 +119,12 @@ async def gather(
         for plane in _planes(index, filters, key)
     }
     found = {plane: index.search(search) for plane, search in searches.items()}
-    heard = found.get(Plane.TRANSCRIPT)
-    has_passages = vector is not None and ctx.encoders.reads_passages(record, index)
-    if heard is not None and (heard.long or has_passages):
-        searched = Searched(scope.space, index, searches[Plane.TRANSCRIPT], heard, has_passages)
-        found[Plane.TRANSCRIPT] = await looked_closer(ctx, searched)
+    found |= await _closer(
+        ctx, scope.space, index, searches, found, reads_passages=ctx.encoders.reads_passages(record, index)
+    )
     route = router.route(query)
-    asked = _Asked(query, question, (key or scope.conversation_key).conversation, now)
+    spread = limit if diversity is Diversity.WIDE else FACTS_SCORED
+    asked = _Asked(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _ranked(ctx, scope, asked, found, route=route)
     hits = with_newer(question, query, await hits_of(ctx, scope, ranked, limit=max(limit, WINDOW), now=now))[:limit]
     return Gathered(
@@ -135,6 +141,34 @@ async def gather(
         unembedded=unembedded,
         terms=next((part.terms for part in found.values()), ()),
     )
+
+
+async def _closer(
+    ctx: OperationContext,
+    space: SpaceId,
+    index: SpaceIndex,
+    searches: Mapping[Plane, IndexQuery],
+    found: Mapping[Plane, Candidates],
+    /,
+    *,
+    reads_passages: bool,
+) -> dict[Plane, Candidates]:
+    """Return the messages found in the order of a closer look, if one is worth it."""
+    heard = found.get(Plane.TRANSCRIPT)
+    if heard is None:
+        return {}
+    has_passages = searches[Plane.TRANSCRIPT].vector is not None and reads_passages
+    if not heard.long and not has_passages:
+        return {}
+    searched = Searched(space, index, searches[Plane.TRANSCRIPT], heard, has_passages)
+    return {Plane.TRANSCRIPT: await looked_closer(ctx, searched)}
+
+
+def _grounded(question: query_types.Question, grounding: str) -> query_types.Question:
+    """Return `question` with the recent talk behind it, if it says nothing by itself."""
+    if not grounding or not stopwords.ENGLISH.issuperset(wording.normalise(question.text).split()):
+        return question
+    return question._replace(text=f"{question.text} {grounding}"[: limits.QUERY_CHARS])
 
 
 def _unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, use: VectorUse) -> int:
@@ -288,8 +322,8 @@ async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Cand
     facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
     estimates = _estimates(found)
     matching = [item for item in score_facts(facts, asked.of_beliefs(found)) if item.match > 0]
-    ranked = ranked_facts(diversify(matching, FACTS_SCORED), estimates)
-    others = {item.key for item in ranked}
+    ranked = ranked_facts(diversify(matching, asked.facts), estimates)
+    others = {item.fact.id for item in matching}
     signals = {item.unit.ref.key: item for item in found.found}
     hits = [
         fact_hit(said.fact, now=asked.now, score=estimates[said.fact.id], signals=signals_of(signals[said.fact.id]))
