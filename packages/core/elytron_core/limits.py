@@ -150,6 +150,22 @@ MODEL_ATTEMPTS = 3
 MODEL_ANSWER_CHARS = 200_000
 """More of an answer than this is not read."""
 MODEL_ANSWER_TOKENS = 1_200
+MODEL_OUTPUT_TOKENS = 8_192
+"""What a model may write where the dialect demands a number and the request has none."""
+MODEL_CONNECT_S = 10.0
+MODEL_SILENCE_S = 120.0
+"""The longest silence within an answer; some models think for long before they write."""
+MODEL_STREAM_S = 1_800.0
+MODEL_EVENT_BYTES = 8 * 1024 * 1024
+MODEL_STREAM_BYTES = 64 * 1024 * 1024
+"""One event of an answer, and all of them."""
+MODEL_REFUSAL_BYTES = 64 * 1024
+"""More of a refusal than this is not read."""
+MODEL_BACKOFF_S, MODEL_BACKOFF_MAX_S = 0.5, 8.0
+MODEL_RETRY_AFTER_S = 30
+"""A server that asks for a longer wait is not waited for."""
+MODEL_TOOL_CALLS = 128
+MODEL_NAME_CHARS = 200
 EXTRACTION_ITEMS = 4
 EXTRACTION_CHARS = 12_000
 """How much of a turn an extraction is shown; a longer one is cut at its end."""

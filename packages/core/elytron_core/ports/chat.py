@@ -1,0 +1,237 @@
+"""The port to chat models: messages and tools go in, a stream of typed events comes out."""
+
+from collections.abc import AsyncGenerator
+from enum import StrEnum
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.model import Request, Value
+
+
+class Role(StrEnum):
+    """Who speaks in a message that a model is given."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+
+
+class ToolChoice(StrEnum):
+    """Whether a model calls tools."""
+
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+
+
+class FinishReason(StrEnum):
+    """Why a model ended its answer."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOLS = "tools"
+    REFUSED = "refused"
+    INCOMPLETE = "incomplete"
+
+
+class FailureReason(StrEnum):
+    """Why there is no whole answer."""
+
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    CUT = "cut"
+    """The bytes ended before the provider's own end marker."""
+    RATE_LIMITED = "rate_limited"
+    UNAVAILABLE = "unavailable"
+    UNAUTHORIZED = "unauthorized"
+    CONTEXT_TOO_LONG = "context_too_long"
+    OPAQUE_REFUSED = "opaque_refused"
+    """The provider does not take back an opaque item, because another key or model made it."""
+    REFUSED = "refused"
+    MALFORMED = "malformed"
+    TOO_LARGE = "too_large"
+
+
+PASSING = frozenset(
+    {
+        FailureReason.UNREACHABLE,
+        FailureReason.TIMEOUT,
+        FailureReason.CUT,
+        FailureReason.RATE_LIMITED,
+        FailureReason.UNAVAILABLE,
+    }
+)
+"""Failures after which the same request may succeed."""
+
+
+class TextPart(Value):
+    """Text of a message."""
+
+    kind: Literal["text"] = "text"
+    text: str
+
+
+class ImagePart(Value):
+    """An image of a message: an `https:` address, or a `data:` URL in base64."""
+
+    kind: Literal["image"] = "image"
+    url: str
+
+
+class ToolCall(Value):
+    """A whole call of a tool. `arguments` is JSON text as the model wrote it, perhaps wrong."""
+
+    kind: Literal["tool_call"] = "tool_call"
+    id: str
+    name: str
+    arguments: str
+
+
+class Opaque(Value):
+    """An item of the provider's own, such as encrypted reasoning. `body` is its JSON text, unchanged.
+
+    It is given back only to its `issuer`: the model and server that made it.
+    """
+
+    kind: Literal["opaque"] = "opaque"
+    type: str
+    body: str
+    issuer: str = ""
+
+
+Part = Annotated[TextPart | ImagePart, Field(discriminator="kind")]
+ReplyItem = Annotated[TextPart | ToolCall | Opaque, Field(discriminator="kind")]
+
+
+class InputMessage(Value):
+    """What the host or a person says."""
+
+    kind: Literal["input"] = "input"
+    role: Role
+    parts: tuple[Part, ...]
+
+
+class Reply(Value):
+    """What a model answered, its items in order."""
+
+    kind: Literal["reply"] = "reply"
+    items: tuple[ReplyItem, ...]
+
+
+class ToolResult(Value):
+    """What a tool returned for the call `call_id`."""
+
+    kind: Literal["tool_result"] = "tool_result"
+    call_id: str
+    tool: str
+    text: str
+    is_error: bool = False
+
+
+Message = Annotated[InputMessage | Reply | ToolResult, Field(discriminator="kind")]
+
+
+class Tool(Value):
+    """A tool that a model may call. `parameters` is a JSON Schema, as JSON text."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    description: str = ""
+    parameters: str = '{"type":"object","properties":{}}'
+
+
+class ModelRequest(Request):
+    """What a model is asked. `answer_schema` is the JSON Schema, as JSON text, that its answer is to fit."""
+
+    messages: Annotated[tuple[Message, ...], Field(min_length=1)]
+    tools: Annotated[tuple[Tool, ...], Field(max_length=limits.MODEL_TOOL_CALLS)] = ()
+    tool_choice: ToolChoice = ToolChoice.AUTO
+    answer_schema: str | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+
+
+class TextDelta(Value):
+    """The next piece of the answer's text."""
+
+    kind: Literal["text_delta"] = "text_delta"
+    text: str
+
+
+class ReasoningDelta(Value):
+    """The next piece of what a model thinks aloud: to show, never evidence."""
+
+    kind: Literal["reasoning_delta"] = "reasoning_delta"
+    text: str
+
+
+class ToolCallDelta(Value):
+    """The next piece of a tool call. `index` tells calls apart; `id` and `name` are empty where they are not told."""
+
+    kind: Literal["tool_call_delta"] = "tool_call_delta"
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class Usage(Value):
+    """Tokens of the whole call. Cached tokens are among the input's, reasoning among the output's."""
+
+    kind: Literal["usage"] = "usage"
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+class Finished(Value):
+    """The end of a whole answer: the provider's own end marker was seen. Nothing follows it."""
+
+    kind: Literal["finished"] = "finished"
+    reason: FinishReason
+
+
+class Failed(Value):
+    """The end of an answer that is not whole. Nothing follows it, and it repeats nothing that was sent."""
+
+    kind: Literal["failed"] = "failed"
+    reason: FailureReason
+    status: int | None = None
+    retry_after_s: int = 0
+
+    @property
+    def is_passing(self) -> bool:
+        return self.reason in PASSING
+
+
+ModelEvent = Annotated[
+    TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | Opaque | Usage | Finished | Failed,
+    Field(discriminator="kind"),
+]
+
+
+class ModelInfo(Value):
+    """What is known of a model. `name` is its address as reports show it; not secret."""
+
+    name: str
+    context_tokens: int | None = None
+    holds_schema: bool = False
+    """Whether the server itself holds the model to a request's schema."""
+
+
+class ChatModel(Protocol):
+    """Answers a request as a stream."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """Return what is known of the model."""
+        ...
+
+    def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
+        """Yield the events of the answer, the last of which, and no other, is a Finished or a Failed.
+
+        Close it where it is left early. Raises InvalidInput for a request that the dialect cannot express.
+        """
+        ...

@@ -1,0 +1,109 @@
+"""The one grammar for models: `dialect:name[@url]`, and where a model's key comes from."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput
+
+KEY_VARIABLE: Final = "ELYTRON_MODEL_KEY"
+_FORM: Final = "dialect:name[@url], for example openai:gpt-5, ollama:llama3.2 or chat:name@http://host/v1"
+_URL: Final = re.compile(r"@(?=https?://)")
+_NAME: Final = re.compile(rf"[\x21-\x7e]{{1,{limits.MODEL_NAME_CHARS}}}")
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,500}")
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """What a prefix stands for: a dialect, and a server and a key's variable where there is a usual one."""
+
+    dialect: str
+    url: str | None = None
+    key_variable: str | None = None
+
+
+VENDORS: Final[Mapping[str, Vendor]] = {
+    "anthropic": Vendor("messages", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+    "chat": Vendor("chat"),
+    "messages": Vendor("messages"),
+    "ollama": Vendor("ollama", "http://127.0.0.1:11434", "OLLAMA_API_KEY"),
+    "openai": Vendor("responses", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "responses": Vendor("responses"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAddress:
+    """A model on a server. `str` of it is the address as it is written, without what is usual."""
+
+    prefix: str
+    model: str
+    url: str
+
+    def __str__(self) -> str:
+        return f"{self.prefix}:{self.model}" + ("" if self.is_official else f"@{self.url}")
+
+    @property
+    def vendor(self) -> Vendor:
+        return VENDORS[self.prefix]
+
+    @property
+    def is_official(self) -> bool:
+        """Tell whether the server is the usual one of the prefix."""
+        return self.url == self.vendor.url
+
+    @property
+    def issuer(self) -> str:
+        """Return the mark of what this model issues and takes back."""
+        return f"{self.vendor.dialect}:{self.model}@{self.url}"
+
+
+def address_of(text: str, /) -> ModelAddress:
+    """Return the address that `text` writes. Raises InvalidInput, which repeats nothing of it."""
+    prefix, colon, rest = text.partition(":")
+    if not colon or prefix not in VENDORS:
+        raise InvalidInput(field="model", problem=f"names no dialect of {', '.join(VENDORS)}: write {_FORM}")
+    *names, url = _URL.split(rest) if _URL.search(rest) else (rest, VENDORS[prefix].url)
+    name = "@".join(part for part in names if part is not None)
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(field="model", problem=f"has no name after the dialect: write {_FORM}")
+    if url is None:
+        raise InvalidInput(field="model", problem=f"has no server, and {prefix!r} has no usual one: write {_FORM}")
+    return ModelAddress(prefix=prefix, model=name, url=_checked(url))
+
+
+def key_of(address: ModelAddress, environment: Mapping[str, str], /) -> str:
+    """Return the key for a model: ELYTRON_MODEL_KEY, else the vendor's own variable, else an empty one.
+
+    The vendor's key is for the vendor's server alone. Raises InvalidInput for a key that no header can hold.
+    """
+    own = address.vendor.key_variable if address.is_official else None
+    for variable in (KEY_VARIABLE, own):
+        if variable is not None and (key := environment.get(variable, "").strip()):
+            return checked_key(key, field=variable)
+    return ""
+
+
+def checked_key(key: str, /, *, field: str) -> str:
+    """Return `key`. Raises InvalidInput where it is none; the message does not repeat it."""
+    if key and not _KEY.fullmatch(key):
+        raise InvalidInput(field=field, problem="is no key: printable ASCII without spaces")
+    return key
+
+
+def _checked(url: str) -> str:
+    problem = "has an address that names no server: http:// or https:// and a host"
+    try:
+        parts = urlsplit(url)
+        is_server = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        raise InvalidInput(field="model", problem=problem) from None
+    if not is_server:
+        raise InvalidInput(field="model", problem=problem)
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        problem = f"has more than scheme, host, port and path in its address: give a key in {KEY_VARIABLE}"
+        raise InvalidInput(field="model", problem=problem)
+    return url.rstrip("/")

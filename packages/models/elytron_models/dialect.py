@@ -1,0 +1,108 @@
+"""A dialect of model APIs, as data: where and how a request is written, and how its answer is read."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput
+from elytron_core.ports.chat import (
+    ImagePart,
+    InputMessage,
+    ModelRequest,
+    Opaque,
+    Part,
+    Reply,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from elytron_models.fields import Fields, fields_of
+from elytron_models.stream_parser import StreamParser
+
+_DATA: Final = "data:"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The model that a request is for. `issuer` is what its opaque items are marked with."""
+
+    model: str
+    issuer: str
+    is_official: bool = False
+    context_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one family of servers is spoken to. `path` is appended to the server's base URL."""
+
+    path: str
+    headers: Callable[[str], dict[str, str]]
+    body: Callable[[ModelRequest, Target], dict[str, object]]
+    parser: Callable[[str], StreamParser]
+    holds_schema: bool = True
+
+
+def bearer(key: str, /) -> dict[str, str]:
+    """Return the header that shows `key`, none if it is empty."""
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def parsed(json: str, /, *, field: str) -> Fields:
+    """Return the object that `json` is. Raises InvalidInput."""
+    found = fields_of(json)
+    if found is None:
+        raise InvalidInput(field=field, problem="is no JSON object")
+    return found
+
+
+def arguments_of(call: ToolCall, /) -> Fields:
+    """Return the arguments of a call as an object, also where the model wrote none."""
+    found = fields_of(call.arguments or "{}")
+    return found if found is not None else {"arguments": call.arguments}
+
+
+def returned(item: Opaque, target: Target, /) -> Fields | None:
+    """Return an opaque item for the one who issued it, None for any other."""
+    return fields_of(item.body) if item.issuer == target.issuer else None
+
+
+def texts_of(parts: tuple[Part, ...], /) -> str:
+    """Return the text of a message."""
+    return "\n\n".join(part.text for part in parts if isinstance(part, TextPart))
+
+
+def data_of(image: ImagePart, /) -> tuple[str, str] | None:
+    """Return the media type and the base64 of an image that is a `data:` URL, None for an address.
+
+    Raises InvalidInput for what is neither.
+    """
+    if image.url.startswith(("https://", "http://")):
+        return None
+    head, comma, data = image.url.partition(",")
+    if not (head.startswith(_DATA) and head.endswith(";base64") and comma):
+        raise InvalidInput(field="image", problem="is neither an https: address nor a data: URL in base64")
+    return head.removeprefix(_DATA).removesuffix(";base64"), data
+
+
+def joined(messages: tuple[InputMessage | Reply | ToolResult, ...], /) -> list[InputMessage | Reply | ToolResult]:
+    """Return `messages` with neighbours of one role as one: templates of many models refuse two in a row."""
+    found: list[InputMessage | Reply | ToolResult] = []
+    for message in messages:
+        last = found[-1] if found else None
+        if isinstance(message, InputMessage) and isinstance(last, InputMessage) and last.role == message.role:
+            found[-1] = InputMessage(role=last.role, parts=(*last.parts, *message.parts))
+        else:
+            found.append(message)
+    return found
+
+
+def output_tokens(request: ModelRequest, /) -> int:
+    """Return how much may be written where a number must stand."""
+    return request.max_tokens if request.max_tokens is not None else limits.MODEL_OUTPUT_TOKENS
+
+
+def present(**fields: object) -> dict[str, object]:
+    """Return the fields that are given: neither None nor empty."""
+    return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {}, ())}

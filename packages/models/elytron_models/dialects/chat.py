@@ -1,0 +1,204 @@
+"""The dialect `chat`: OpenAI's chat completions, as most servers speak it."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from elytron_core import limits
+from elytron_core.ports.chat import (
+    Failed,
+    FailureReason,
+    Finished,
+    FinishReason,
+    InputMessage,
+    ModelRequest,
+    Part,
+    ReasoningDelta,
+    Reply,
+    Role,
+    TextDelta,
+    TextPart,
+    ToolCall,
+    ToolCallDelta,
+    ToolChoice,
+    ToolResult,
+    Usage,
+)
+from elytron_models.dialect import Dialect, Target, bearer, data_of, joined, parsed, present, texts_of
+from elytron_models.failures import failure_of
+from elytron_models.fields import Fields, count, inner, objects, text
+from elytron_models.frames import EventFrames
+from elytron_models.stream_parser import Events, StreamParser
+
+_REASONS: Final = {
+    "stop": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "tool_calls": FinishReason.TOOLS,
+    "function_call": FinishReason.TOOLS,
+    "content_filter": FinishReason.REFUSED,
+}
+_FAILED: Final = "error"
+"""What some routers write as the reason of an answer that broke off."""
+
+
+def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
+    """Return the JSON of `request`."""
+    body = present(
+        model=target.model,
+        messages=[_message(message) for message in joined(_plain(request))],
+        tools=[_tool(tool.name, tool.description, tool.parameters) for tool in request.tools],
+        temperature=request.temperature,
+    )
+    if request.tools and request.tool_choice is not ToolChoice.AUTO:
+        body["tool_choice"] = request.tool_choice.value
+    if request.answer_schema is not None:
+        shape = {"name": "answer", "strict": True, "schema": parsed(request.answer_schema, field="answer_schema")}
+        body["response_format"] = {"type": "json_schema", "json_schema": shape}
+    if request.max_tokens is not None:
+        # The service's newer models refuse the older name, most other servers know no other.
+        body["max_completion_tokens" if target.is_official else "max_tokens"] = request.max_tokens
+    return {**body, "stream": True, "stream_options": {"include_usage": True}}
+
+
+def parser_of(_issuer: str = "", /) -> StreamParser:
+    """Return a parser of one answer."""
+    return StreamParser(EventFrames(), ChatAnswer())
+
+
+def _plain(request: ModelRequest) -> tuple[InputMessage | Reply | ToolResult, ...]:
+    """Return the messages without the role `developer`, which most servers do not know."""
+    return tuple(
+        InputMessage(role=Role.SYSTEM, parts=message.parts)
+        if isinstance(message, InputMessage) and message.role is Role.DEVELOPER
+        else message
+        for message in request.messages
+    )
+
+
+def _message(message: InputMessage | Reply | ToolResult) -> dict[str, object]:
+    match message:
+        case InputMessage():
+            return {"role": message.role.value, "content": _content(message.parts)}
+        case Reply():
+            calls = [
+                {"id": item.id, "type": "function", "function": {"name": item.name, "arguments": item.arguments}}
+                for item in message.items
+                if isinstance(item, ToolCall)
+            ]
+            said = "".join(item.text for item in message.items if isinstance(item, TextPart))
+            return {"role": "assistant", "content": said or (None if calls else ""), **present(tool_calls=calls)}
+        case ToolResult():
+            return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
+
+
+def _content(parts: tuple[Part, ...]) -> object:
+    if all(isinstance(part, TextPart) for part in parts):
+        return texts_of(parts)
+    found: list[dict[str, object]] = []
+    for part in parts:
+        if isinstance(part, TextPart):
+            found.append({"type": "text", "text": part.text})
+        else:
+            data_of(part)
+            found.append({"type": "image_url", "image_url": {"url": part.url}})
+    return found
+
+
+def _tool(name: str, description: str, parameters: str) -> dict[str, object]:
+    shape = parsed(parameters, field=f"the parameters of {name!r}")
+    return {"type": "function", "function": present(name=name, description=description) | {"parameters": shape}}
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str
+    name: str = ""
+    arguments: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class ChatAnswer:
+    """An answer in chunks. It is whole if every choice has its reason and `[DONE]` came."""
+
+    calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
+    open: set[int] = field(default_factory=lambda: {0})
+    reason: FinishReason = FinishReason.INCOMPLETE
+    usage: Usage | None = None
+    refused: bool = False
+
+    def take(self, event: Fields, /) -> Events:
+        """Return what one chunk tells."""
+        if event.get("error"):
+            yield failure_of(inner(event, "error") or {"message": text(event, "error")})
+            return
+        if used := inner(event, "usage"):
+            self.usage = usage_of(used)
+        for choice in objects(event, "choices"):
+            index = count(choice, "index")
+            reason = text(choice, "finish_reason")
+            if reason == _FAILED:
+                yield Failed(reason=FailureReason.UNAVAILABLE)
+                return
+            if reason:
+                self.open.discard(index)
+            elif index not in self.open:
+                self.open.add(index)
+            if index == 0:
+                yield from self._delta(inner(choice, "delta"))
+                if reason:
+                    self.reason = _REASONS.get(reason, FinishReason.INCOMPLETE)
+
+    def done(self) -> Events:
+        """Return the calls, the usage and the end."""
+        if self.open:
+            yield Failed(reason=FailureReason.MALFORMED)
+            return
+        for call in self.calls.values():
+            yield ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments))
+        if self.usage is not None:
+            yield self.usage
+        if self.refused:
+            self.reason = FinishReason.REFUSED
+        elif self.calls and self.reason is FinishReason.STOP:
+            self.reason = FinishReason.TOOLS
+        yield Finished(reason=self.reason)
+
+    def _delta(self, delta: Fields) -> Events:
+        if thought := text(delta, "reasoning_content") or text(delta, "reasoning"):
+            yield ReasoningDelta(text=thought)
+        if said := text(delta, "content"):
+            yield TextDelta(text=said)
+        if refusal := text(delta, "refusal"):
+            self.refused = True
+            yield TextDelta(text=refusal)
+        for part in objects(delta, "tool_calls"):
+            index = self._index(part)
+            if index is None:
+                yield Failed(reason=FailureReason.TOO_LARGE)
+                return
+            function = inner(part, "function")
+            call = self.calls.setdefault(index, _Call(text(part, "id") or f"call_{index}"))
+            call.name += text(function, "name")
+            call.arguments.append(text(function, "arguments"))
+            yield ToolCallDelta(
+                index=index, id=text(part, "id"), name=text(function, "name"), arguments=text(function, "arguments")
+            )
+
+    def _index(self, part: Fields) -> int | None:
+        """Return which call a piece belongs to; servers that number none begin each with an id. None: too many."""
+        index = part.get("index")
+        if not isinstance(index, int):
+            index = len(self.calls) if text(part, "id") or not self.calls else len(self.calls) - 1
+        return index if index in self.calls or len(self.calls) < limits.MODEL_TOOL_CALLS else None
+
+
+def usage_of(used: Fields, /) -> Usage:
+    """Return the usage that a chunk tells."""
+    return Usage(
+        input_tokens=count(used, "prompt_tokens"),
+        output_tokens=count(used, "completion_tokens"),
+        cached_tokens=count(inner(used, "prompt_tokens_details"), "cached_tokens"),
+        reasoning_tokens=count(inner(used, "completion_tokens_details"), "reasoning_tokens"),
+    )
+
+
+CHAT: Final = Dialect(path="/chat/completions", headers=bearer, body=body_of, parser=parser_of)

@@ -1,0 +1,183 @@
+"""The dialect `responses`: OpenAI's Responses and Open Responses. Nothing is kept by the server."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from elytron_core.ports.chat import (
+    Failed,
+    FailureReason,
+    Finished,
+    FinishReason,
+    InputMessage,
+    ModelRequest,
+    Opaque,
+    Part,
+    ReasoningDelta,
+    Reply,
+    TextDelta,
+    TextPart,
+    ToolCall,
+    ToolCallDelta,
+    ToolChoice,
+    ToolResult,
+    Usage,
+)
+from elytron_models.dialect import Dialect, Target, bearer, data_of, parsed, present, returned
+from elytron_models.failures import failure_of
+from elytron_models.fields import Fields, count, fields, inner, json_text, objects, text
+from elytron_models.frames import EventFrames
+from elytron_models.stream_parser import Events, StreamParser
+
+_REASONING: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
+_INCOMPLETE: Final = {"max_output_tokens": FinishReason.LENGTH, "content_filter": FinishReason.REFUSED}
+
+
+def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
+    """Return the JSON of `request`."""
+    body = present(
+        model=target.model,
+        input=[item for message in request.messages for item in _items(message, target)],
+        tools=[
+            present(type="function", name=tool.name, description=tool.description)
+            | {"parameters": parsed(tool.parameters, field=f"the parameters of {tool.name!r}"), "strict": False}
+            for tool in request.tools
+        ],
+        max_output_tokens=request.max_tokens,
+        temperature=request.temperature,
+    )
+    if request.tools and request.tool_choice is not ToolChoice.AUTO:
+        body["tool_choice"] = request.tool_choice.value
+    if request.answer_schema is not None:
+        shape = parsed(request.answer_schema, field="answer_schema")
+        body["text"] = {"format": {"type": "json_schema", "name": "answer", "strict": True, "schema": shape}}
+    return {**body, "stream": True, "store": False, "include": ["reasoning.encrypted_content"]}
+
+
+def parser_of(issuer: str = "", /) -> StreamParser:
+    """Return a parser of one answer, whose opaque items are of `issuer`."""
+    return StreamParser(EventFrames(), ResponsesAnswer(issuer))
+
+
+def _items(message: InputMessage | Reply | ToolResult, target: Target) -> list[Fields]:
+    match message:
+        case InputMessage():
+            content = [_part(part) for part in message.parts]
+            return [{"type": "message", "role": message.role.value, "content": content}]
+        case ToolResult():
+            return [{"type": "function_call_output", "call_id": message.call_id, "output": message.text}]
+        case Reply():
+            return [item for one in message.items if (item := _item(one, target)) is not None]
+
+
+def _part(part: Part) -> Fields:
+    if isinstance(part, TextPart):
+        return {"type": "input_text", "text": part.text}
+    data_of(part)
+    return {"type": "input_image", "image_url": part.url, "detail": "auto"}
+
+
+def _item(item: TextPart | ToolCall | Opaque, target: Target) -> Fields | None:
+    match item:
+        case TextPart():
+            return {"type": "message", "role": "assistant", "content": item.text} if item.text else None
+        case ToolCall():
+            return {"type": "function_call", "call_id": item.id, "name": item.name, "arguments": item.arguments}
+        case Opaque():
+            return returned(item, target)
+
+
+@dataclass(slots=True)
+class ResponsesAnswer:
+    """An answer as events of items. It is whole when `response.completed` or `response.incomplete` came."""
+
+    issuer: str
+    settled: set[int] = field(default_factory=set[int])
+    """Items of which everything was told."""
+    spoken: set[int] = field(default_factory=set[int])
+    called: bool = False
+    refused: bool = False
+
+    def take(self, event: Fields, /) -> Events:
+        """Return what one event tells; kinds that are not known tell nothing."""
+        kind, index = text(event, "type"), count(event, "output_index")
+        match kind:
+            case "response.output_text.delta" | "response.refusal.delta":
+                self.spoken.add(index)
+                self.refused = self.refused or kind == "response.refusal.delta"
+                if said := text(event, "delta"):
+                    yield TextDelta(text=said)
+            case _ if kind in _REASONING:
+                yield ReasoningDelta(text=text(event, "delta"))
+            case "response.output_item.added":
+                item = inner(event, "item")
+                if text(item, "type") == "function_call":
+                    yield ToolCallDelta(index=index, id=text(item, "call_id"), name=text(item, "name"))
+            case "response.function_call_arguments.delta":
+                yield ToolCallDelta(index=index, arguments=text(event, "delta"))
+            case "response.output_item.done":
+                yield from self._item(index, inner(event, "item"))
+            case "response.completed" | "response.incomplete":
+                yield from self._ended(inner(event, "response"), is_whole=kind == "response.completed")
+            case "response.failed" | "response.cancelled":
+                yield failure_of(inner(inner(event, "response"), "error"))
+            case "error":
+                yield failure_of(inner(event, "error") or event)
+            case _:
+                pass
+
+    def done(self) -> Events:
+        """Return nothing: some servers append `[DONE]`, and it ends nothing here."""
+        return ()
+
+    def _item(self, index: int, item: Fields) -> Events:
+        """Return what a whole item tells beyond its deltas."""
+        if index in self.settled:
+            return
+        self.settled.add(index)
+        match text(item, "type"):
+            case "message":
+                if index not in self.spoken:
+                    yield from self._message(item)
+            case "function_call":
+                self.called = True
+                yield ToolCall(id=text(item, "call_id"), name=text(item, "name"), arguments=text(item, "arguments"))
+            case "reasoning":
+                # Without its content the server would look for an item that it does not keep.
+                if item.get("encrypted_content") or item.get("content"):
+                    yield Opaque(type="reasoning", body=json_text(item), issuer=self.issuer)
+            case "":
+                yield Failed(reason=FailureReason.MALFORMED)
+            case kind:
+                yield Opaque(type=kind, body=json_text(item), issuer=self.issuer)
+
+    def _message(self, item: Fields) -> Events:
+        for part in objects(item, "content"):
+            self.refused = self.refused or text(part, "type") == "refusal"
+            if said := text(part, "text") or text(part, "refusal"):
+                yield TextDelta(text=said)
+
+    def _ended(self, response: Fields, *, is_whole: bool) -> Events:
+        for index, item in enumerate(objects(response, "output")):
+            yield from self._item(index, item)
+        if used := inner(response, "usage"):
+            yield usage_of(used)
+        if not is_whole:
+            why = text(inner(response, "incomplete_details"), "reason")
+            yield Finished(reason=_INCOMPLETE.get(why, FinishReason.INCOMPLETE))
+        elif self.called:
+            yield Finished(reason=FinishReason.TOOLS)
+        else:
+            yield Finished(reason=FinishReason.REFUSED if self.refused else FinishReason.STOP)
+
+
+def usage_of(used: Fields, /) -> Usage:
+    """Return the usage that a response tells."""
+    return Usage(
+        input_tokens=count(used, "input_tokens"),
+        output_tokens=count(used, "output_tokens"),
+        cached_tokens=count(fields(used.get("input_tokens_details")), "cached_tokens"),
+        reasoning_tokens=count(fields(used.get("output_tokens_details")), "reasoning_tokens"),
+    )
+
+
+RESPONSES: Final = Dialect(path="/responses", headers=bearer, body=body_of, parser=parser_of)

@@ -1,0 +1,114 @@
+"""A model server of ours, over real sockets: it answers what it was given, and may die in the middle of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+EVENTS = "text/event-stream"
+LINES = "application/x-ndjson"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An answer: its bytes, each chunk written by itself."""
+
+    chunks: tuple[bytes, ...]
+    status: int = 200
+    media_type: str = EVENTS
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    dies: bool = False
+    """Whether the connection ends without the end of the body."""
+    hangs: bool = False
+    """Whether nothing comes after the chunks, and the connection stays open."""
+
+
+def refusal(status: int, error: object, **headers: str) -> Sent:
+    """Return an answer with an error object."""
+    body = json.dumps({"error": error}).encode()
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Sent((body,), status=status, media_type="application/json", headers=named)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that came in."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+
+
+@dataclass
+class FakeServer:
+    """Gives its answers one after the other, the last one for ever. None: the connection ends without an answer."""
+
+    answers: list[Sent | None] = field(default_factory=list[Sent | None])
+    asked: list[Asked] = field(default_factory=list[Asked])
+    url: str = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while (asked := await _read(reader)) is not None:
+                self.asked.append(asked)
+                answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+                if answer is None or not await _write(writer, answer):
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.transport.abort()
+
+
+async def _read(reader: asyncio.StreamReader) -> Asked | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    except asyncio.IncompleteReadError:
+        return None
+    first, *rest = head.strip().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in rest)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Asked(first.split(" ")[1], headers, json.loads(body))
+
+
+async def _write(writer: asyncio.StreamWriter, answer: Sent) -> bool:
+    """Write `answer` and return whether the connection goes on."""
+    headers = {"content-type": answer.media_type, "transfer-encoding": "chunked", **answer.headers}
+    told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    writer.write(f"HTTP/1.1 {answer.status} Told\r\n{told}\r\n".encode())
+    for chunk in answer.chunks:
+        writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+        await writer.drain()
+    if answer.hangs:
+        await asyncio.Event().wait()
+    if answer.dies:
+        # What was written arrives; a reset would take it along.
+        writer.write_eof()
+        return False
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+    return True
+
+
+@asynccontextmanager
+async def serving(*answers: Sent | None) -> AsyncGenerator[FakeServer]:
+    """Yield a server on this machine that gives `answers`."""
+    fake = FakeServer(list(answers))
+    tasks: set[asyncio.Task[None]] = set()
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(fake.serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(begin, "127.0.0.1", 0)
+    fake.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield fake
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,80 @@
+"""The grammar of models, and where their keys come from."""
+
+import pytest
+
+from elytron_core.errors import InvalidInput
+from elytron_models import ModelAddress, address_of, key_of, open_model
+
+CANARY = "canary-9d41"
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "url"),
+    [
+        ("openai:gpt-5", "gpt-5", "https://api.openai.com/v1"),
+        ("anthropic:claude-sonnet-5", "claude-sonnet-5", "https://api.anthropic.com/v1"),
+        ("ollama:llama3.2:3b", "llama3.2:3b", "http://127.0.0.1:11434"),
+        ("ollama:qwen3@http://host:11434/", "qwen3", "http://host:11434"),
+        ("chat:org/name@http://host/v1", "org/name", "http://host/v1"),
+        ("chat:@cf/meta/llama@https://host/v1", "@cf/meta/llama", "https://host/v1"),
+        ("responses:m@20250101@http://[::1]:80/v1", "m@20250101", "http://[::1]:80/v1"),
+    ],
+)
+def test_an_address_is_a_dialect_a_name_and_perhaps_a_server(text: str, model: str, url: str) -> None:
+    address = address_of(text)
+    assert address == ModelAddress(prefix=text.partition(":")[0], model=model, url=url)
+    assert address_of(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CANARY,
+        f"{CANARY}:gpt-5",
+        "openai:",
+        "openai: gpt",
+        "chat:m",
+        "messages:m",
+        "openai:m\u200b",
+        "ollama:" + "x" * 201,
+        f"chat:m@http://user:{CANARY}@host/v1",
+        f"chat:m@https://host/v1?key={CANARY}",
+        "chat:m@http://",
+        "chat:m@http://host:99999/v1",
+        "chat:m@http://[::1/v1",
+    ],
+)
+def test_what_is_no_address_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        address_of(text)
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "key"),
+    [
+        ("openai:m", {"OPENAI_API_KEY": "own"}, "own"),
+        ("anthropic:m", {"ANTHROPIC_API_KEY": "own", "OPENAI_API_KEY": "other"}, "own"),
+        ("openai:m", {"OPENAI_API_KEY": "own", "ELYTRON_MODEL_KEY": "ours"}, "ours"),
+        ("openai:m", {"OPENAI_API_KEY": " own\n", "ELYTRON_MODEL_KEY": ""}, "own"),
+        ("openai:m@http://elsewhere/v1", {"OPENAI_API_KEY": "own"}, ""),
+        ("openai:m@http://elsewhere/v1", {"ELYTRON_MODEL_KEY": "ours"}, "ours"),
+        ("chat:m@http://host/v1", {"OPENAI_API_KEY": "own"}, ""),
+        ("ollama:m", {}, ""),
+    ],
+)
+def test_a_key_is_ours_else_the_vendors_for_its_own_server_alone(
+    text: str, environment: dict[str, str], key: str
+) -> None:
+    assert key_of(address_of(text), environment) == key
+
+
+def test_a_key_that_is_none_names_its_variable_and_is_not_repeated() -> None:
+    with pytest.raises(InvalidInput, match="ELYTRON_MODEL_KEY") as caught:
+        open_model("openai:m", environment={"ELYTRON_MODEL_KEY": f"two {CANARY}"})
+    assert CANARY not in str(caught.value)
+
+
+def test_a_model_is_opened_by_its_address_alone() -> None:
+    model = open_model("ollama:llama3.2", environment={}, context_tokens=32_768)
+    assert (model.info.name, model.info.context_tokens) == ("ollama:llama3.2", 32_768)

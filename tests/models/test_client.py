@@ -1,0 +1,266 @@
+"""Clients of model servers, over real HTTP: what is sent, what comes back, what is tried again, what is never told."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.models.fake_server import LINES, FakeServer, Sent, refusal, serving
+from tests.models.requests import full, hello, said
+from tests.models.streams import RECORDED, chat
+
+from elytron_core.errors import InvalidInput, ModelRefused, ModelUnavailable
+from elytron_core.ports.chat import (
+    Failed,
+    FailureReason,
+    Finished,
+    FinishReason,
+    ImagePart,
+    InputMessage,
+    ModelEvent,
+    ModelRequest,
+    Opaque,
+    Role,
+    TextDelta,
+    Tool,
+    ToolChoice,
+)
+from elytron_models import ModelClient, address_of, ask, error_of
+
+pytestmark = pytest.mark.anyio
+KEY = "sk-test-canary-4f9c2d71"
+DIALECTS = ("chat", "responses", "messages", "ollama")
+EACH = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def good(name: str = "chat") -> Sent:
+    return Sent((RECORDED[name].data,), media_type=LINES if name.startswith("ollama") else "text/event-stream")
+
+
+class Pauses(list[float]):
+    """Waits that take no time."""
+
+    async def __call__(self, seconds: float, /) -> None:
+        self.append(seconds)
+
+
+@asynccontextmanager
+async def client_of(
+    dialect: str, *answers: Sent | None, pauses: Pauses | None = None, **settings: Any
+) -> AsyncGenerator[tuple[ModelClient, FakeServer]]:
+    async with serving(*answers) as server:
+        address = address_of(f"{dialect}:m@{server.url}/v1")
+        client = ModelClient(address, key=KEY, pause=pauses if pauses is not None else Pauses(), **settings)
+        try:
+            yield client, server
+        finally:
+            await client.close()
+
+
+async def events_of(client: ModelClient, request: ModelRequest | None = None) -> list[ModelEvent]:
+    return [event async for event in client.stream(request or hello())]
+
+
+@EACH
+async def test_an_answer_arrives_as_its_events(dialect: str) -> None:
+    async with client_of(dialect, good(f"{dialect}-tools")) as (client, server):
+        events = await events_of(client)
+        issuer = f"{dialect}:m@{server.url}/v1"
+    assert [
+        event.model_copy(update={"issuer": "me"}) if isinstance(event, Opaque) else event for event in events
+    ] == list(RECORDED[f"{dialect}-tools"].events)
+    assert {event.issuer for event in events if isinstance(event, Opaque)} <= {issuer}
+
+
+@EACH
+async def test_a_clean_end_without_the_marker_is_a_failure(dialect: str) -> None:
+    recorded = RECORDED[dialect]
+    half = Sent((recorded.data[: recorded.whole_at - 1],), media_type=good(dialect).media_type)
+    async with client_of(dialect, half) as (client, server):
+        assert (await events_of(client))[-1] == Failed(reason=FailureReason.CUT)
+    assert len(server.asked) == 1
+
+
+@EACH
+async def test_a_connection_that_dies_within_an_answer_is_not_asked_again(dialect: str) -> None:
+    data = RECORDED[dialect].data
+    async with client_of(dialect, Sent((data[:1], data[1 : len(data) // 2]), dies=True)) as (client, server):
+        assert (await events_of(client))[-1] == Failed(reason=FailureReason.CUT)
+    assert len(server.asked) == 1
+
+
+async def test_one_byte_of_an_answer_is_enough_not_to_ask_again() -> None:
+    async with client_of("chat", Sent((b":",), dies=True), good()) as (client, server):
+        assert await events_of(client) == [Failed(reason=FailureReason.CUT)]
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("broken", [None, Sent((), dies=True), Sent(()), refusal(503, "x"), refusal(529, "x")])
+async def test_what_fails_before_the_first_byte_is_tried_again(broken: Sent | None) -> None:
+    pauses = Pauses()
+    async with client_of("chat", broken, broken, good(), pauses=pauses) as (client, server):
+        assert (await events_of(client))[-1] == Finished(reason=FinishReason.STOP)
+    assert len(server.asked) == 3
+    assert pauses[0] < pauses[1] <= 1.0
+
+
+async def test_a_server_is_given_the_time_it_asks_for_but_no_more_than_the_bound() -> None:
+    pauses = Pauses()
+    async with client_of("chat", refusal(429, "x", retry_after="7"), good(), pauses=pauses) as (client, _):
+        await events_of(client)
+    assert pauses == [7.0]
+    async with client_of("chat", refusal(429, "x", retry_after="3600")) as (client, server):
+        failed = Failed(reason=FailureReason.RATE_LIMITED, status=429, retry_after_s=3600)
+        assert await events_of(client) == [failed]
+        error = error_of(failed, name="m")
+    assert isinstance(error, ModelUnavailable)
+    assert (error.retry_after_s, len(server.asked)) == (3600, 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (refusal(400, {"code": "context_length_exceeded"}), FailureReason.CONTEXT_TOO_LONG),
+        (
+            refusal(400, {"type": "invalid_request_error", "message": "prompt is too long: 9 > 5"}),
+            FailureReason.CONTEXT_TOO_LONG,
+        ),
+        (refusal(401, {"message": f"Incorrect API key provided: {KEY}"}), FailureReason.UNAUTHORIZED),
+        (refusal(404, "model 'm' not found"), FailureReason.REFUSED),
+        (refusal(413, {"type": "request_too_large"}), FailureReason.CONTEXT_TOO_LONG),
+        (refusal(429, {"code": "insufficient_quota"}), FailureReason.REFUSED),
+        (Sent((b"<html>" + b"x" * 200_000,), status=404), FailureReason.REFUSED),
+        (Sent((), status=302, headers={"location": "http://127.0.0.1:1/"}), FailureReason.REFUSED),
+    ],
+)
+async def test_a_refusal_is_told_by_its_reason_and_not_tried_again(answer: Sent, reason: FailureReason) -> None:
+    async with client_of("chat", answer) as (client, server):
+        assert await events_of(client) == [Failed(reason=reason, status=answer.status)]
+        with pytest.raises(ModelRefused) as caught:
+            await ask(client, hello())
+    assert len(server.asked) == 2
+    assert KEY not in str(caught.value)
+
+
+@EACH
+async def test_the_key_goes_to_the_server_and_nowhere_else(dialect: str) -> None:
+    async with client_of(dialect, good(dialect)) as (client, server):
+        await events_of(client)
+        assert KEY not in repr(client) + repr(client.info)
+        assert repr(client) == f"ModelClient('{dialect}:m@{server.url}/v1')"
+    headers = server.asked[0].headers
+    named = {name for name, value in headers.items() if KEY in value}
+    assert named == {"x-api-key" if dialect == "messages" else "authorization"}
+
+
+async def test_without_a_key_no_header_shows_one() -> None:
+    async with serving(good()) as server:
+        client = ModelClient(address_of(f"chat:m@{server.url}"))
+        await events_of(client)
+        await client.close()
+    assert not {"authorization", "x-api-key"} & server.asked[0].headers.keys()
+
+
+async def test_a_server_that_falls_silent_is_not_waited_for() -> None:
+    half = Sent((chat()[:200],), hangs=True)
+    async with client_of("chat", half, silence_s=0.1) as (client, server):
+        assert (await events_of(client))[-1] == Failed(reason=FailureReason.TIMEOUT)
+        assert len(server.asked) == 1
+
+
+async def test_where_nothing_listens_the_model_is_unreachable() -> None:
+    async with serving() as server:
+        pass
+    pauses = Pauses()
+    client = ModelClient(address_of(f"chat:m@{server.url}"), pause=pauses)
+    assert await events_of(client) == [Failed(reason=FailureReason.UNREACHABLE)]
+    assert len(pauses) == 2
+    await client.close()
+
+
+async def test_an_item_that_is_not_taken_back_is_left_out_once() -> None:
+    refused = refusal(400, {"code": "invalid_encrypted_content"})
+    async with client_of("responses", refused, good("responses")) as (client, server):
+        events = await events_of(client, full(f"responses:m@{server.url}/v1"))
+    assert events[-1] == Finished(reason=FinishReason.STOP)
+    sent = ["thinking" in json.dumps(asked.body["input"]) for asked in server.asked]
+    assert sent == [True, False]
+
+
+async def test_an_item_that_is_refused_again_is_a_failure() -> None:
+    refused = refusal(400, {"code": "invalid_encrypted_content"})
+    async with client_of("responses", refused) as (client, server):
+        events = await events_of(client, full(f"responses:m@{server.url}/v1"))
+    assert events == [Failed(reason=FailureReason.OPAQUE_REFUSED, status=400)]
+    assert len(server.asked) == 2
+
+
+async def test_a_stream_that_is_left_early_lets_go_of_its_connection() -> None:
+    async with client_of("chat", Sent((chat()[:400],), hangs=True)) as (client, _):
+        stream = client.stream(hello())
+        assert await anext(stream)
+        await stream.aclose()
+
+
+async def test_a_whole_answer_has_its_items_in_order() -> None:
+    async with client_of("messages", good("messages-tools")) as (client, _):
+        answer = await ask(client, hello())
+    assert [item.kind for item in answer.reply.items] == ["opaque", "text", "tool_call"]
+    assert (answer.reason, answer.usage.output_tokens) == (FinishReason.TOOLS, 5)
+    assert answer.text == "Grüße aus Lissabon 🦜."
+    assert [call.name for call in answer.calls] == ["weather"]
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+async def test_an_image_that_is_neither_an_address_nor_data_is_refused(dialect: str) -> None:
+    image = InputMessage(role=Role.USER, parts=(ImagePart(url="file:///x.png"),))
+    async with client_of(dialect, good(dialect)) as (client, server):
+        with pytest.raises(InvalidInput, match="image"):
+            await events_of(client, ModelRequest(messages=(image,)))
+    assert server.asked == []
+
+
+async def test_ollama_takes_no_address_of_an_image() -> None:
+    image = InputMessage(role=Role.USER, parts=(ImagePart(url="https://example.org/x.png"),))
+    async with client_of("ollama", good("ollama")) as (client, _):
+        with pytest.raises(InvalidInput, match="data: URL"):
+            await events_of(client, ModelRequest(messages=(image,)))
+
+
+async def test_parameters_that_are_no_schema_name_their_tool() -> None:
+    request = ModelRequest(messages=(said("Hi"),), tools=(Tool(name="bad", parameters="[]"),))
+    async with client_of("chat", good()) as (client, _):
+        with pytest.raises(InvalidInput, match="'bad'"):
+            await events_of(client, request)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "told"),
+    [("chat", "required"), ("responses", "required"), ("messages", {"type": "any"}), ("ollama", None)],
+)
+async def test_the_choice_of_tools_is_told_as_the_dialect_tells_it(dialect: str, told: object) -> None:
+    async with client_of(dialect, good(dialect)) as (client, server):
+        await events_of(client, full("").model_copy(update={"tool_choice": ToolChoice.REQUIRED}))
+    assert server.asked[0].body.get("tool_choice") == told
+
+
+async def test_a_stream_of_text_can_be_read_as_it_comes() -> None:
+    async with client_of("chat", good()) as (client, _):
+        said_so_far = [event.text async for event in client.stream(hello()) if isinstance(event, TextDelta)]
+    assert said_so_far == ["Grüße", " aus Lissabon 🦜", "."]
+
+
+def test_bounds_of_settings_are_told() -> None:
+    address = address_of("chat:m@http://127.0.0.1:1")
+    with pytest.raises(InvalidInput, match="attempts"):
+        ModelClient(address, attempts=0)
+    with pytest.raises(InvalidInput, match="silence_s"):
+        ModelClient(address, silence_s=0)
+    with pytest.raises(InvalidInput, match="is no key"):
+        ModelClient(address, key="two words")
+
+
+def test_a_request_without_messages_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="messages"):
+        ModelRequest(messages=())

@@ -1,0 +1,173 @@
+"""Parsers of streams: the same events however the bytes are cut, and an end only where the provider marked it."""
+
+from typing import Any
+
+import pytest
+from tests.models.streams import RECORDED, Recorded, chat, data, lines, messages, named, ollama, responses
+
+from elytron_core.ports.chat import Failed, FailureReason, Finished, FinishReason, ModelEvent, TextDelta, ToolCall
+from elytron_models import DIALECTS, StreamParser, parse
+from elytron_models.dialects.chat import ChatAnswer
+from elytron_models.frames import EventFrames
+
+EACH = pytest.mark.parametrize("name", RECORDED)
+CUT = Failed(reason=FailureReason.CUT)
+
+
+def told(dialect: str, *chunks: bytes) -> tuple[ModelEvent, ...]:
+    return tuple(parse(DIALECTS[dialect].parser("me"), chunks))
+
+
+def events_of(recorded: Recorded, *chunks: bytes) -> tuple[ModelEvent, ...]:
+    return told(recorded.dialect, *chunks)
+
+
+@EACH
+def test_a_whole_stream_tells_all_its_events(name: str) -> None:
+    assert events_of(RECORDED[name], RECORDED[name].data) == RECORDED[name].events
+
+
+@EACH
+def test_every_byte_may_be_a_chunk_boundary(name: str) -> None:
+    recorded = RECORDED[name]
+    for at in range(1, len(recorded.data)):
+        assert events_of(recorded, recorded.data[:at], recorded.data[at:]) == recorded.events, at
+
+
+@EACH
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
+def test_bytes_may_come_one_by_one_under_every_line_ending(name: str, ending: bytes) -> None:
+    recorded = RECORDED[name]
+    sent = recorded.data.replace(b"\n", ending)
+    assert events_of(recorded, *(sent[at : at + 1] for at in range(len(sent)))) == recorded.events
+
+
+@EACH
+def test_a_stream_that_dies_at_any_byte_is_finished_if_and_only_if_its_marker_was_seen(name: str) -> None:
+    recorded = RECORDED[name]
+    for at in range(len(recorded.data)):
+        events = events_of(recorded, recorded.data[:at])
+        if at >= recorded.whole_at:
+            assert events == recorded.events, at
+        else:
+            assert events[-1] == CUT, at
+            assert events[:-1] == recorded.events[: len(events) - 1], at
+
+
+@EACH
+def test_what_comes_after_the_end_is_not_read(name: str) -> None:
+    recorded = RECORDED[name]
+    assert events_of(recorded, recorded.data, b"{]\n\n", recorded.data) == recorded.events
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sent"),
+    [
+        ("chat", data("{]")),
+        ("chat", data("[1]")),
+        ("responses", data("x")),
+        ("messages", data("x")),
+        ("ollama", b"<html>\n"),
+    ],
+)
+def test_what_is_no_stream_of_the_dialect_is_malformed(dialect: str, sent: bytes) -> None:
+    assert told(dialect, sent) == (Failed(reason=FailureReason.MALFORMED),)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sent", "reason"),
+    [
+        ("chat", data({"error": {"message": "later", "code": "rate_limit_exceeded"}}), FailureReason.RATE_LIMITED),
+        ("chat", data({"error": {"message": "no", "code": 503}}), FailureReason.UNAVAILABLE),
+        ("chat", data({"error": "maximum context length is 4096"}), FailureReason.CONTEXT_TOO_LONG),
+        ("responses", named({"type": "error", "code": "server_error", "message": "x"}), FailureReason.UNAVAILABLE),
+        (
+            "responses",
+            named({"type": "response.failed", "response": {"error": {"code": "server_error"}}}),
+            FailureReason.UNAVAILABLE,
+        ),
+        ("messages", named({"type": "error", "error": {"type": "overloaded_error"}}), FailureReason.UNAVAILABLE),
+        ("ollama", lines({"error": "model runner has stopped"}), FailureReason.UNAVAILABLE),
+    ],
+)
+def test_an_error_within_a_stream_ends_it(dialect: str, sent: bytes, reason: FailureReason) -> None:
+    (event,) = told(dialect, sent, chat(), ollama())
+    assert isinstance(event, Failed)
+    assert event.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sent", "reason"),
+    [
+        ("chat", chat(finish="length"), FinishReason.LENGTH),
+        ("chat", chat(finish="content_filter"), FinishReason.REFUSED),
+        ("chat", chat(finish="something_new"), FinishReason.INCOMPLETE),
+        ("chat", chat(with_tool=True, finish="stop"), FinishReason.TOOLS),
+        ("responses", responses(ends="incomplete"), FinishReason.LENGTH),
+        ("messages", messages(stop="max_tokens"), FinishReason.LENGTH),
+        ("messages", messages(stop="refusal"), FinishReason.REFUSED),
+        ("messages", messages(stop="pause_turn"), FinishReason.INCOMPLETE),
+        ("ollama", ollama(reason="length"), FinishReason.LENGTH),
+        ("ollama", ollama(reason="unload"), FinishReason.INCOMPLETE),
+    ],
+)
+def test_the_reason_of_an_end_is_one_of_a_closed_set(dialect: str, sent: bytes, reason: FinishReason) -> None:
+    assert told(dialect, sent)[-1] == Finished(reason=reason)
+
+
+def test_a_mark_of_the_end_without_a_reason_is_malformed() -> None:
+    sent = data({"choices": [{"index": 0, "delta": {"content": "half"}}]}, "[DONE]")
+    assert told("chat", sent) == (TextDelta(text="half"), Failed(reason=FailureReason.MALFORMED))
+
+
+def test_a_message_that_stops_within_a_block_is_malformed() -> None:
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "half"}}
+    assert told("messages", named(start, {"type": "message_stop"}))[-1] == Failed(reason=FailureReason.MALFORMED)
+
+
+def test_calls_without_a_number_are_told_apart_by_their_ids() -> None:
+    pieces: list[dict[str, Any]] = [
+        {"id": "a", "function": {"name": "one", "arguments": "{"}},
+        {"function": {"arguments": "}"}},
+        {"id": "b", "function": {"name": "two", "arguments": "{}"}},
+    ]
+    sent = [{"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]} for piece in pieces]
+    end: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    found = [event for event in told("chat", data(*sent, end, "[DONE]")) if isinstance(event, ToolCall)]
+    assert found == [ToolCall(id="a", name="one", arguments="{}"), ToolCall(id="b", name="two", arguments="{}")]
+
+
+def test_an_answer_that_comes_with_its_end_alone_is_told_whole() -> None:
+    text = {"type": "output_text", "text": "All at once"}
+    call = {"type": "function_call", "call_id": "t1", "name": "weather", "arguments": "{}"}
+    output = [{"type": "message", "content": [text]}, call]
+    assert told("responses", named({"type": "response.completed", "response": {"output": output}})) == (
+        TextDelta(text="All at once"),
+        ToolCall(id="t1", name="weather", arguments="{}"),
+        Finished(reason=FinishReason.TOOLS),
+    )
+
+
+def test_an_event_beyond_the_bound_ends_the_answer() -> None:
+    parser = StreamParser(EventFrames(64), ChatAnswer())
+    assert parse(parser, [b"data: " + b"x" * 40, b"x" * 40]) == [Failed(reason=FailureReason.TOO_LARGE)]
+
+
+def test_many_lines_of_one_event_are_bounded_together() -> None:
+    parser = StreamParser(EventFrames(64), ChatAnswer())
+    assert parse(parser, [b"data: " + b"x" * 40 + b"\n"] * 2) == [Failed(reason=FailureReason.TOO_LARGE)]
+
+
+def test_a_stream_beyond_the_bound_ends_the_answer() -> None:
+    parser = StreamParser(EventFrames(), ChatAnswer(), limit=100)
+    assert parse(parser, [b": ping\n\n"] * 20) == [Failed(reason=FailureReason.TOO_LARGE)]
+
+
+def test_half_of_a_surrogate_pair_does_not_break_the_text() -> None:
+    sent = data('{"choices":[{"index":0,"delta":{"content":"a\\ud83d"},"finish_reason":"stop"}]}', "[DONE]")
+    assert told("chat", sent) == (TextDelta(text="a\ufffd"), Finished(reason=FinishReason.STOP))
+
+
+def test_a_byte_order_mark_and_unknown_fields_are_passed_over() -> None:
+    sent = b"\xef\xbb\xbf" + b"id: 7\nretry: 10\n\n" + chat(("Hi",))
+    assert told("chat", sent) == told("chat", chat(("Hi",)))
