@@ -97,6 +97,25 @@ async def test_the_same_turn_again_is_a_duplicate_and_adds_no_evidence(memory: e
         await finish(memory, "t1", "I live in Rome.")
 
 
+async def test_a_turn_that_is_delivered_after_a_retry_is_no_conflict(memory: elytron.MemoryRuntime) -> None:
+    first = await finish(memory, "t1", "Where do I live?", "In", delivery=Delivery.CANCELLED)
+    again = await finish(memory, "t1", "Where do I live?", "In Lisbon, on the hill.")
+    assert (again.turn_id, again.session_commit, again.changed) == (first.turn_id, CommitStatus.COMMITTED, True)
+    assert len(again.message_ids) == 2
+    (turn,) = (await memory.replay()).turns
+    said = ["Where do I live?", "In Lisbon, on the hill."]
+    assert (turn.delivery, [message.text for message in turn.messages]) == (Delivery.DELIVERED, said)
+    assert (await memory.recall("hill")).hits[0].text == said[1]
+    once_more = await finish(memory, "t1", "Where do I live?", "In Lisbon, on the hill.")
+    assert once_more.session_commit is CommitStatus.DUPLICATE
+    with pytest.raises(TurnConflict):
+        await finish(memory, "t1", "Where do I live?", "In Rome.")
+    assert (await finish(memory, "t2", "And you?", "Here.")).turn_id != first.turn_id
+    account = (await memory.inspect(check=True)).journal_account
+    assert account is not None
+    assert account.ok
+
+
 async def test_with_a_model_the_turn_returns_without_asking_it(modelled: elytron.MemoryRuntime) -> None:
     report = await finish(modelled, "t1", "Well, home is Porto these days.")
     assert MODEL.prompts == []

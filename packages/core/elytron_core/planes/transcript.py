@@ -313,6 +313,17 @@ def evidence_of(messages: tuple[Message, ...], delivery: Delivery, /) -> tuple[M
             assert_never(delivery)
 
 
+def delivered_after(turn: Turn, messages: tuple[Message, ...], /) -> Turn | None:
+    """Return a turn that was not delivered at first with the messages that it has as a delivered one.
+
+    None if it was delivered, does not begin like that, or anything was taken out of it since.
+    """
+    is_whole = not turn.erased and not turn.forgotten and turn.redaction is Redaction.RAW_AVAILABLE
+    if turn.delivery is Delivery.DELIVERED or not is_whole or messages[: len(turn.messages)] != turn.messages:
+        return None
+    return turn.model_copy(update={"messages": messages, "delivery": Delivery.DELIVERED})
+
+
 def message_id(turn: TurnId, part: int, /) -> str:
     """Return the memory id of a turn's message: the turn's own for the first, `turn#part` for later ones."""
     return turn if part == 0 else f"{turn}#{part}"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from typing import NamedTuple
 
 from elytron.aliases import put_alias, read_alias
 from elytron.context import OperationContext
@@ -30,7 +31,7 @@ from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute, attri
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import wording
 from elytron_core.ports.store import Action, Ref
-from elytron_core.scope import Scope
+from elytron_core.scope import ConversationKey, Scope
 
 # Made by the hundred, of what the drafts hold.
 _TURNS = Vouched(
@@ -39,6 +40,17 @@ _TURNS = Vouched(
     "external_content_used", "candidate_ids", "chat", "title",
 )  # fmt: skip
 NO_WORDS = "a turn without words leaves no evidence"
+_TOLD = (
+    "tags",
+    "metadata",
+    "source",
+    "actor",
+    "tool_observations",
+    "host_refs",
+    "external_content_used",
+    "candidate_ids",
+)
+"""What the delivery of a turn says anew of it."""
 _DECISIONS = Vouched(WriteDecision, "plane", "id", "outcome", "verdict", "reason", "name")
 
 
@@ -57,6 +69,26 @@ class _Rules:
     sequence: int | None
 
 
+class _Name(NamedTuple):
+    """What is stored under a host id."""
+
+    ref: Ref
+    value: transcript.TurnName
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Retried:
+    """A stored turn that was not delivered at first, as its delivery leaves it."""
+
+    name: _Name
+    turn_id: TurnId
+    turn: transcript.Turn
+    revision: int
+    attributes: frozenset[str]
+    """The keys of the attributes that it has already."""
+
+
 async def write_turns(
     ctx: OperationContext,
     scope: Scope,
@@ -69,27 +101,22 @@ async def write_turns(
 ) -> MemoryWriteReport:
     """Commit the turns of `write` behind what their conversation holds, all or none.
 
-    A turn whose host id is already there with the same content is a duplicate; with other content, it is a TurnConflict
-    or left as it was, as `changed` says. With `sequence`, the first new turn must become that one of its conversation.
+    A turn whose host id is already there with the same content is a duplicate; one that was not delivered at first is
+    completed by its delivery; with other content, it is a TurnConflict or left as it was, as `changed` says. With
+    `sequence`, the first new turn must become that one of its conversation.
     """
     return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write, _Rules(changed, sequence)))
 
 
 async def _plan(
-    ctx: OperationContext,
-    scope: Scope,
-    write: TranscriptWrite,
-    rules: _Rules,
-    record: SpaceRecord,
+    ctx: OperationContext, scope: Scope, write: TranscriptWrite, rules: _Rules, record: SpaceRecord
 ) -> Planned:
     key = scope.conversation_key
     tag = record.conversation_tag(key)
-    names = {
-        turn.host_id: Ref(transcript.TURN_NAMES, record.turn_name_tag(key, turn.host_id))
-        for turn in write.turns
-        if turn.host_id is not None
-    }
-    known = await _known(ctx, scope, names)
+    names = _names(record, key, write)
+    there = await _known(ctx, scope, names)
+    known = {host_id: one.value for host_id, one in there.items()}
+    retried = await _retried(ctx, scope, record, write, there)
     alias = await read_alias(ctx, scope, record)
     head, revision, line, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
@@ -106,6 +133,11 @@ async def _plan(
                 continue
             digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
             name = known.get(draft.host_id) if draft.host_id is not None else None
+            retry = retried.get(draft.host_id) if draft.host_id is not None else None
+            if name is not None and retry is not None and name.digest != digest:
+                head = transcript.met(head, [_complete(changes, record, draft, retry, digest)])
+                decisions.append(_decision(Outcome.UPDATED, name.turn, draft))
+                continue
             if name is not None:
                 decisions.append(_known_turn(name, digest, draft, rules.changed))
                 continue
@@ -116,8 +148,7 @@ async def _plan(
             turn = _turn(
                 scope, draft, messages, sequence=sequence, now=now, origin=write.origin, chat=chat, title=title
             )
-            changes.put(Ref(transcript.TURNS, turn_id), turn, expects=0, action=Action.WRITE)
-            _put_attributes(changes, record, turn_id, turn, draft)
+            _put_turn(changes, record, turn_id, turn, draft)
             if draft.host_id is not None:
                 known[draft.host_id] = transcript.TurnName(turn=turn_id, digest=digest)
                 changes.put(names[draft.host_id], known[draft.host_id], expects=0, action=None)
@@ -126,7 +157,7 @@ async def _plan(
             sequence += 1
         about = Ref(transcript.CONVERSATIONS, tag)
         if not stored:
-            return Planned(changes, tuple(decisions), about)
+            return Planned(_with_head(changes, about, head, revision), tuple(decisions), about, requires)
         grown = transcript.grown(head, stored)
         changes.put(about, grown, expects=revision, action=None)
         if alias is not None:
@@ -134,6 +165,39 @@ async def _plan(
         return Planned(
             changes, tuple(decisions), about, requires, GrownHead(tag, grown, revision + 1, head.next_sequence, line)
         )
+
+
+def _names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrite) -> dict[str, Ref]:
+    """Return where the host ids of a write stand."""
+    return {
+        turn.host_id: Ref(transcript.TURN_NAMES, record.turn_name_tag(key, turn.host_id))
+        for turn in write.turns
+        if turn.host_id is not None
+    }
+
+
+def _put_turn(changes: Changes, record: SpaceRecord, turn_id: TurnId, turn: transcript.Turn, draft: TurnDraft) -> None:
+    """Add a new turn to the batch."""
+    changes.put(Ref(transcript.TURNS, turn_id), turn, expects=0, action=Action.WRITE)
+    _put_attributes(changes, record, turn_id, turn, draft)
+
+
+def _with_head(changes: Changes, about: Ref, head: transcript.Conversation, revision: int) -> Changes:
+    """Return the batch of turns that were completed, with what they changed of their conversation's head."""
+    if changes:
+        changes.put(about, head, expects=revision, action=None)
+    return changes
+
+
+def _complete(changes: Changes, record: SpaceRecord, draft: TurnDraft, retry: _Retried, digest: str) -> transcript.Turn:
+    """Add to the batch that a stored turn was delivered, with what its delivery brought, and return it."""
+    told = {name: getattr(draft, name) for name in _TOLD}
+    turn = retry.turn.model_copy(update=told)
+    changes.put(Ref(transcript.TURNS, retry.turn_id), turn, expects=retry.revision, action=Action.WRITE)
+    _put_attributes(changes, record, retry.turn_id, turn, draft, known=retry.attributes)
+    renamed = transcript.TurnName(turn=retry.turn_id, digest=digest)
+    changes.put(retry.name.ref, renamed, expects=retry.name.revision, action=None)
+    return turn
 
 
 def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> str:
@@ -148,7 +212,13 @@ def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> 
 
 
 def _put_attributes(
-    changes: Changes, record: SpaceRecord, turn_id: TurnId, turn: transcript.Turn, draft: TurnDraft
+    changes: Changes,
+    record: SpaceRecord,
+    turn_id: TurnId,
+    turn: transcript.Turn,
+    draft: TurnDraft,
+    *,
+    known: frozenset[str] = frozenset(),
 ) -> None:
     """Add the turn's attributes to the batch. Raises InvalidInput for one that is not the turn's."""
     seen: set[str] = set()
@@ -161,6 +231,8 @@ def _put_attributes(
         if key in seen:
             raise InvalidInput(field="attributes", problem="say one key twice")
         seen.add(key)
+        if key in known:
+            continue
         kept = TurnAttribute(
             **attribute.model_dump(),
             turn=turn_id,
@@ -180,16 +252,48 @@ def _known_turn(name: transcript.TurnName, digest: str, draft: TurnDraft, change
     raise TurnConflict(turn=draft.host_id or "")
 
 
-async def _known(ctx: OperationContext, scope: Scope, names: Mapping[str, Ref]) -> dict[str, transcript.TurnName]:
+async def _known(ctx: OperationContext, scope: Scope, names: Mapping[str, Ref]) -> dict[str, _Name]:
     """Return what is stored under the host ids of a write."""
     if not names:
         return {}
     documents = await ctx.store.get(scope.space, tuple(names.values()))
     return {
-        host_id: transcript.TurnName.from_bytes(document.body)
+        host_id: _Name(document.ref, transcript.TurnName.from_bytes(document.body), document.revision)
         for host_id, document in zip(names, documents, strict=True)
         if document is not None
     }
+
+
+async def _retried(
+    ctx: OperationContext,
+    scope: Scope,
+    record: SpaceRecord,
+    write: TranscriptWrite,
+    known: Mapping[str, _Name],
+) -> dict[str, _Retried]:
+    """Return the stored turns that a delivered turn of the write completes."""
+    drafts = {
+        draft.host_id: draft
+        for draft in write.turns
+        if draft.host_id is not None and draft.host_id in known and draft.delivery is transcript.Delivery.DELIVERED
+    }
+    found = (
+        await ctx.store.get(scope.space, [Ref(transcript.TURNS, known[name].value.turn) for name in drafts])
+        if drafts
+        else ()
+    )
+    retried: dict[str, _Retried] = {}
+    for (host_id, draft), document in zip(drafts.items(), found, strict=True):
+        stored = transcript.Turn.from_bytes(document.body) if document is not None else None
+        turn = transcript.delivered_after(stored, draft.messages) if stored is not None else None
+        if document is None or turn is None:
+            continue
+        turn_id = TurnId(document.ref.key)
+        keys = [attribute_key(turn_id, record.attribute_tag(one.key, one.part)) for one in draft.attributes]
+        there = await ctx.store.get(scope.space, [Ref(TURN_ATTRIBUTES, key) for key in keys]) if keys else ()
+        attributes = frozenset(one.ref.key for one in there if one is not None)
+        retried[host_id] = _Retried(known[host_id], turn_id, turn, document.revision, attributes)
+    return retried
 
 
 def _turn(
