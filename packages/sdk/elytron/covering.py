@@ -2,7 +2,8 @@
 
 from elytron.context import OperationContext
 from elytron.covered import COVERED, SESSION
-from elytron.gathering import asked_of_index, turns_of
+from elytron.gathering import asked_of_index
+from elytron.ranked import turns_of
 from elytron_core.contracts.recalling import Diversity
 from elytron_core.ids import SpaceId
 from elytron_core.policy import query_types, wording

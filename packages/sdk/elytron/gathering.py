@@ -11,9 +11,10 @@ from elytron.disclosure import SHOWN
 from elytron.embedding.passing import nudge
 from elytron.hits import fact_hit, skill_hit, with_newer
 from elytron.keeping import kept, text_of, title_of
-from elytron.ranked import Placed, Ranked, favoured, hits_of, in_place, placed, ranked_facts, signals_of
+from elytron.ranked import Placed, Ranked, favoured, placed, ranked_facts, signals_of, turns_of
 from elytron.recent_talk import recent_talk
 from elytron.searched import Searched
+from elytron.shown_hits import shown_hits
 from elytron.units import home_of
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -24,7 +25,6 @@ from elytron_core.planes.long_term import topic_key
 from elytron_core.policy import anchoring, query_types, ranking, router, wording
 from elytron_core.policy.fact_scoring import FactQuery, diversify, is_weak, score_facts
 from elytron_core.policy.skill_scoring import score_skills
-from elytron_core.policy.succession import WINDOW
 from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import six
 from elytron_core.scope import ConversationKey, Scope
@@ -126,7 +126,8 @@ async def gather(
     spread = limit if diversity is Diversity.WIDE else FACTS_SCORED
     asked = _Asked(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _ranked(ctx, scope, asked, found, route=route)
-    hits = with_newer(question, query, await hits_of(ctx, scope, ranked, limit=max(limit, WINDOW), now=now))[:limit]
+    seen = await shown_hits(ctx, scope, ranked, index, searches.get(Plane.TRANSCRIPT), limit=limit, now=now)
+    hits = with_newer(question, query, seen)[:limit]
     return Gathered(
         RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_MATCHES_FILTERS,
         hits,
@@ -305,14 +306,6 @@ def _wanted(plane: Plane, limit: int) -> int:
             return SKILLS_SCORED
         case _:
             return KEPT_SCORED
-
-
-def turns_of(found: Candidates, /) -> list[Ranked]:
-    """Return the turns found, each with its score."""
-    return [
-        in_place((score, item.unit.at, item.unit.ref.key, item.unit.part, item))
-        for score, item in zip(answer_scores(found), found.found, strict=True)
-    ]
 
 
 async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Candidates) -> list[Ranked]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from elytron.answer_scores import answer_scores
 from elytron.context import OperationContext
 from elytron.hits import fact_hit, scored
 from elytron.readings import ReadTurn
@@ -17,7 +18,7 @@ from elytron_core.policy.fact_scoring import ScoredFact
 from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four_each, six
 from elytron_core.scope import Scope
-from elytron_index import Candidate, Signals
+from elytron_index import Candidate, Candidates, Signals
 
 _SIGNALS = Signals._fields
 
@@ -59,6 +60,14 @@ def ranked_facts(facts: Sequence[ScoredFact], estimates: Mapping[str, float], /)
             )
         )
         for item in facts
+    ]
+
+
+def turns_of(found: Candidates, /) -> list[Ranked]:
+    """Return the turns found, each with its score."""
+    return [
+        in_place((score, item.unit.at, item.unit.ref.key, item.unit.part, item))
+        for score, item in zip(answer_scores(found), found.found, strict=True)
     ]
 
 
