@@ -74,3 +74,11 @@ def test_a_wall_is_measured_on_each_store_that_is_named(elytron: CommandLine) ->
     report = elytron.json("replay", "--wall", str(CASE), "--stores", "memory,file", expect=1)
     assert report["stores"] == ["memory", "file"]
     assert [row["store"] for row in report["rows"]] == ["memory", "memory", "file", "file"]
+
+
+def test_the_gate_is_a_command(elytron: CommandLine) -> None:
+    report = elytron.json("replay", "gate", str(FIXTURE), "--operation", "erase", expect=1)
+    assert "erase" in report["missing"]
+    shown = elytron("replay", "gate", str(FIXTURE.parent), "--all", "--no-json").stdout
+    assert "every demanded operation is exercised" in shown
+    assert "no operation" in elytron.error("replay", "gate", str(FIXTURE), "--operation", "eraze", expect=2)["reason"]

@@ -10,6 +10,7 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_core.clock import Clock
 from elytron_core.ids import Ids
+from elytron_core.planes.profiles import ProfileName
 from elytron_core.ports.models import LanguageModel
 from elytron_core.ports.store import Batch, Committed
 from elytron_core.scope import Scope
@@ -76,7 +77,16 @@ def losing() -> Engine:
         clock: Clock,
         ids: Ids,
         language_model: LanguageModel | None = None,
+        profile: ProfileName | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]:
-        return elytron.open(LosingStore(), space=None, scope=scope, clock=clock, ids=ids, language_model=language_model)
+        return elytron.open(
+            LosingStore(),
+            space=None,
+            scope=scope,
+            clock=clock,
+            ids=ids,
+            language_model=language_model,
+            profile=profile,
+        )
 
     return Engine("losing", opener, durable=False)

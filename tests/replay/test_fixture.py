@@ -32,7 +32,7 @@ def test_a_story_is_read_whole() -> None:
     assert (fixture.id, fixture.spaces, fixture.seed) == ("tea", ("ada",), "s")
     assert fixture.clock == StoryClock.model_construct(start=1_767_225_600_000, step=5)
     assert fixture.steps[1] == Step(op="get", request={"id": "${turn}"}, expect={"id": "${turn}"})
-    assert fixture.profile == "server-linux-dev-full"
+    assert fixture.profile is None
 
 
 def test_recorded_fingerprints_are_read() -> None:

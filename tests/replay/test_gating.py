@@ -1,13 +1,16 @@
 from pathlib import Path
 
+import pytest
+from pydantic import JsonValue
 from tests.replay.stories import SHIPPED, say, story, written
 
+from elytron_core.errors import InvalidInput
 from elytron_replay import gate
 from elytron_replay.operations import MANDATORY, names
 
 
 def test_the_shipped_stories_exercise_every_operation() -> None:
-    report = gate(SHIPPED)
+    report = gate(SHIPPED, demanded=names())
     assert (report.missing, report.ok) == ((), True)
     assert set(report.exercised) == set(names())
 
@@ -18,7 +21,8 @@ def test_mandatory_operations_are_registered_ones() -> None:
 
 def test_what_no_story_exercises_is_missing_mandatory_ones_first(tmp_path: Path) -> None:
     path = written(tmp_path, story({"op": "write", "request": say("I like tea.")}, {"op": "history"}))
-    report = gate([path])
+    assert gate([path]).missing == ("recall", "project", "inspect")
+    report = gate([path], demanded=names())
     assert report.ok is False
     assert report.missing[:3] == ("recall", "project", "inspect")
     assert set(report.missing) == set(names()) - {"write", "history"}
@@ -28,3 +32,17 @@ def test_what_no_story_exercises_is_missing_mandatory_ones_first(tmp_path: Path)
 def test_a_step_that_is_refused_exercises_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, story({"op": "recall", "request": {}, "error": "invalid_input"}))
     assert "recall" in gate([path]).missing
+
+
+def test_a_hosts_own_stories_pass_with_the_mandatory_operations_and_its_own(tmp_path: Path) -> None:
+    steps: tuple[dict[str, JsonValue], ...] = (
+        {"op": "write", "request": say("I like tea.")},
+        {"op": "recall", "request": {"query": "tea"}},
+        {"op": "project", "request": {"query": "tea"}},
+        {"op": "inspect"},
+    )
+    path = written(tmp_path, story(*steps))
+    assert gate([path]).ok
+    assert gate([path], demanded=["erase"]).missing == ("erase",)
+    with pytest.raises(InvalidInput, match="no operation"):
+        gate([path], demanded=["eraze"])

@@ -115,12 +115,6 @@ async def test_an_unknown_operation_is_refused_before_anything_runs(tmp_path: Pa
         await run_matrix([path])
 
 
-async def test_a_story_of_another_profile_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, story(*STEPS, profile="esp-embedded-sdk"))
-    with pytest.raises(UnreadableFile, match="profile: is 'esp-embedded-sdk'"):
-        await run_matrix([path])
-
-
 async def test_a_matrix_without_stores_is_refused() -> None:
     with pytest.raises(InvalidInput, match="stores are missing"):
         await run_matrix(SHIPPED, [])
@@ -136,3 +130,30 @@ async def test_an_unknown_store_is_refused() -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 async def test_a_shipped_story_is_written_as_a_recording_writes_it(path: Path) -> None:
     assert path.read_text("utf-8") == write_out(json.loads(path.read_text("utf-8")))
+
+
+async def test_a_story_is_told_in_its_profile_and_to_the_stores_that_the_profile_has(tmp_path: Path) -> None:
+    long: dict[str, JsonValue] = {"op": "write", "request": say("x" * 1_025), "error": "limit_exceeded"}
+    for name in ("esp-embedded-sdk", "profile-esp-embedded-sdk"):
+        path = written(tmp_path, story(long, profile=name))
+        await record([path])
+        (row,) = (await run_matrix([path])).rows
+        assert row.ok
+        assert row.verdicts == {
+            "memory": Verdict.EQUAL,
+            "file": Verdict.BARRED,
+            "sqlite": Verdict.BARRED,
+            "embedded": Verdict.EQUAL,
+        }
+
+
+async def test_a_story_that_no_store_could_be_told_is_not_ok(tmp_path: Path) -> None:
+    path = written(tmp_path, story(*STEPS, profile="esp-embedded-sdk"))
+    report = await record([path], ["sqlite"])
+    assert not report.ok
+    assert report.rows[0].verdicts == {"sqlite": Verdict.BARRED}
+
+
+async def test_an_unknown_profile_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFile, match="profile"):
+        await run_matrix([written(tmp_path, story(*STEPS, profile="toaster"))])

@@ -79,7 +79,18 @@ def test_of_many_differences_the_first_are_shown_and_the_others_counted() -> Non
 
 
 def test_the_gate_counts_fixtures_and_names_what_is_missing() -> None:
-    report = GateReport(exercised={"write": ("tea", "milk"), "recall": ()}, missing=("recall",))
-    assert render_gate(report) == "operation  fixtures\nwrite      2\nrecall     0\n\nnot exercised: recall"
-    whole = GateReport(exercised={"write": ("tea",)}, missing=())
-    assert render_gate(whole) == "operation  fixtures\nwrite      1\n\nevery operation is exercised"
+    report = GateReport(
+        exercised={"write": ("tea", "milk"), "recall": (), "erase": ()},
+        demanded=("write", "recall"),
+        missing=("recall",),
+    )
+    assert render_gate(report).splitlines() == [
+        "operation  fixtures",
+        "write      2         demanded",
+        "recall     0         demanded",
+        "erase      0",
+        "",
+        "not exercised: recall",
+    ]
+    whole = GateReport(exercised={"write": ("tea",)}, demanded=("write",), missing=())
+    assert render_gate(whole).splitlines()[-1] == "every demanded operation is exercised"

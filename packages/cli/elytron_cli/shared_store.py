@@ -13,6 +13,7 @@ from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import MissingExtra
 from elytron_core.ids import Ids
+from elytron_core.planes.profiles import ProfileName
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import LanguageModel
 from elytron_core.scope import Scope
@@ -36,7 +37,7 @@ def shared_engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
     A sealed one is sealed here with `keys`, else with a key that nobody keeps.
     """
     sealing = (keys or passing_key()) if name.endswith(SEALED) else None
-    return Engine(name, partial(_opened, keys=sealing))
+    return Engine(name, partial(_opened, keys=sealing), kind=SHARED)
 
 
 @asynccontextmanager
@@ -49,6 +50,7 @@ async def _opened(
     clock: Clock,
     ids: Ids,
     language_model: LanguageModel | None = None,
+    profile: ProfileName | None = None,
 ) -> AsyncGenerator[MemoryRuntime]:
     async with (
         elytron.open(f"sqlite:///{folder}/store.db", space=None, clock=clock) as behind,
@@ -61,6 +63,7 @@ async def _opened(
             clock=clock,
             ids=ids,
             language_model=language_model,
+            profile=profile,
         ) as memory,
     ):
         yield memory

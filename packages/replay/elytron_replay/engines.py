@@ -1,4 +1,4 @@
-"""The stores a story can be told to, by name: `memory`, `file`, `sqlite`, and each of them `+sealed`."""
+"""The stores a story can be told to, by name: `memory`, `file`, `sqlite`, `embedded`, and each of them `+sealed`."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +12,8 @@ from elytron import MemoryRuntime
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import Ids
+from elytron_core.planes.profiles import ProfileName
+from elytron_core.policy.profiles import profile_of
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import LanguageModel
 from elytron_core.scope import Scope
@@ -21,6 +23,7 @@ URLS: Mapping[str, Callable[[Path], str]] = {
     "memory": lambda _: "memory:",
     "file": lambda folder: f"file://{folder}/store",
     "sqlite": lambda folder: f"sqlite:///{folder}/store.db",
+    "embedded": lambda folder: f"embedded://{folder}/store",
 }
 DEFAULT_STORES = tuple(URLS)
 
@@ -37,16 +40,26 @@ class Opener(Protocol):
         clock: Clock,
         ids: Ids,
         language_model: LanguageModel | None = None,
+        profile: ProfileName | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A store by its name. One that is not `durable` ends with its runtime and is carried over by archive."""
+    """A store by its name. One that is not `durable` ends with its runtime and is carried over by archive.
+
+    `kind` is what profiles call it: some of them admit few kinds of stores.
+    """
 
     name: str
     open: Opener
     durable: bool = True
+    kind: str = "given"
+
+    def is_in(self, profile: ProfileName | None, /) -> bool:
+        """Tell whether `profile` has such a store."""
+        admitted = profile_of(profile).engines if profile is not None else ()
+        return not admitted or self.kind in admitted
 
 
 def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
@@ -68,13 +81,21 @@ def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
         clock: Clock,
         ids: Ids,
         language_model: LanguageModel | None = None,
+        profile: ProfileName | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]:
         url = URLS[plain](folder)
         return elytron.open(
-            url, space=None, scope=scope, keys=sealing, clock=clock, ids=ids, language_model=language_model
+            url,
+            space=None,
+            scope=scope,
+            keys=sealing,
+            clock=clock,
+            ids=ids,
+            language_model=language_model,
+            profile=profile,
         )
 
-    return Engine(name, opener, durable=plain != "memory")
+    return Engine(name, opener, durable=plain != "memory", kind=plain)
 
 
 def engines(stores: Sequence[str | Engine], /, *, keys: KeyProvider | None = None) -> list[Engine]:

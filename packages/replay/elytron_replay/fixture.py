@@ -11,10 +11,10 @@ from elytron_core import limits
 from elytron_core.clock import Instant, instant
 from elytron_core.errors import ElytronError, UnreadableFile
 from elytron_core.model import Value
+from elytron_core.planes.profiles import ProfileName
 from elytron_core.scope import Scope, Space
 from elytron_replay import matching, references
 from elytron_replay.reading import bytes_in, plain_of
-from elytron_store.manifest import DEFAULT_PROFILE
 
 FORMAT = "elytron.fixture"
 VERSION = 1
@@ -35,6 +35,11 @@ def _moment(value: object) -> Instant:
         return instant(value)
     except ElytronError as error:
         raise ValueError(str(error)) from None
+
+
+def _profile(value: object) -> object:
+    """Return the short name of a profile, which some hosts write with a prefix."""
+    return value.removeprefix("profile-") if isinstance(value, str) else value
 
 
 def _expectation(value: Object) -> Object:
@@ -110,7 +115,8 @@ class Fixture(Value):
     version: Literal[1]
     id: Slug
     title: Annotated[str, Field(min_length=1, max_length=NOTE_CHARS)]
-    profile: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)] = DEFAULT_PROFILE
+    profile: Annotated[ProfileName | None, BeforeValidator(_profile)] = None
+    """The kind of place that it is told in; without, the runtime's own bounds alone hold."""
     spaces: Annotated[tuple[Space, ...], Field(min_length=1, max_length=limits.FILTER_VALUES)]
     scope: Scope | None = None
     archive: StartingArchive | None = None

@@ -17,7 +17,6 @@ from elytron_replay import cassettes, comparing, engines, layout, operations
 from elytron_replay.engines import Engine
 from elytron_replay.fixture import Fixture, load
 from elytron_replay.running import Outcome, run_fixture
-from elytron_store.manifest import DEFAULT_PROFILE
 
 EXPECTED = "expected"
 """What the left side of a difference is called where the fixture itself demands it."""
@@ -34,6 +33,8 @@ class Verdict(StrEnum):
     """Every demand met, but not as the first store met them, or not as recorded."""
     FAILED = "failed"
     """A demand of the fixture was not met."""
+    BARRED = "barred"
+    """The fixture's profile has no such store, so that nothing was told to it."""
 
 
 class Recording(StrEnum):
@@ -70,8 +71,8 @@ class MatrixRow(Value):
 
     @property
     def ok(self) -> bool:
-        """Tell whether all stores are equal and the recorded fingerprints hold."""
-        return self.recording is Recording.EQUAL and all(found is Verdict.EQUAL for found in self.verdicts.values())
+        """Tell whether all stores of its profile, at least one, are equal and the recorded fingerprints hold."""
+        return self.recording is Recording.EQUAL and {*self.verdicts.values()} - {Verdict.BARRED} == {Verdict.EQUAL}
 
 
 class MatrixReport(Value):
@@ -127,19 +128,25 @@ async def record(
     for path in fixtures:
         fixture = _load(path)
         if model is not None and fixture.cassette is not None:
-            await _record_model(fixture, path.parent, named[0], model)
-        outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in named]
-        if not list(_demands(fixture, outcomes)) and not list(_between(fixture, outcomes)):
+            await _record_model(fixture, path.parent, _admitted(fixture, named)[:1], model)
+        outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in _admitted(fixture, named)]
+        if outcomes and not list(_demands(fixture, outcomes)) and not list(_between(fixture, outcomes)):
             _write_expected(path, outcomes[0])
     return await compare(fixtures, named)
 
 
-async def _record_model(fixture: Fixture, beside: Path, store: Engine, model: LanguageModel) -> None:
+async def _record_model(fixture: Fixture, beside: Path, stores: Sequence[Engine], model: LanguageModel) -> None:
     assert fixture.cassette is not None
     path = beside / fixture.cassette
     recording = RecordingModel(model, cassette=cassettes.load(path) if path.exists() else None)
-    await run_fixture(fixture, store, beside=beside, model=recording)
+    for store in stores:
+        await run_fixture(fixture, store, beside=beside, model=recording)
     cassettes.save(path, recording.cassette)
+
+
+def _admitted(fixture: Fixture, stores: Sequence[Engine]) -> list[Engine]:
+    """Return those of `stores` that the fixture's profile has."""
+    return [store for store in stores if store.is_in(fixture.profile)]
 
 
 def _require(stores: Sequence[Engine]) -> None:
@@ -149,9 +156,6 @@ def _require(stores: Sequence[Engine]) -> None:
 
 def _load(path: Path) -> Fixture:
     fixture = load(path)
-    if fixture.profile != DEFAULT_PROFILE:
-        problem = f"profile: is {fixture.profile!r}, and stores are opened for '{DEFAULT_PROFILE}' here"
-        raise UnreadableFile(name=path.name, problem=problem)
     known = operations.names()
     for number, step in enumerate(fixture.steps, 1):
         if step.op not in known:
@@ -161,20 +165,21 @@ def _load(path: Path) -> Fixture:
 
 
 async def _row(fixture: Fixture, path: Path, stores: Sequence[Engine]) -> MatrixRow:
-    outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in stores]
+    outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in _admitted(fixture, stores)]
     unmet = list(_demands(fixture, outcomes))
     unequal = list(_between(fixture, outcomes))
     unlike_recorded = list(_recorded(fixture, outcomes))
-    verdicts = dict.fromkeys((store.name for store in stores), Verdict.EQUAL)
+    verdicts = dict.fromkeys((store.name for store in stores), Verdict.BARRED)
+    verdicts |= {outcome.store: Verdict.EQUAL for outcome in outcomes}
     verdicts |= {found.right_side: Verdict.DIFFERS for found in (*unequal, *unlike_recorded)}
     verdicts |= {found.right_side: Verdict.FAILED for found in unmet}
-    first = outcomes[0]
+    ended = _fingerprints(outcomes[0]) if outcomes else {}
     return MatrixRow(
         fixture=fixture.id,
         title=fixture.title,
         steps=len(fixture.steps),
         verdicts=verdicts,
-        fingerprint=digest(canonical_bytes(_fingerprints(first))) if first.fingerprints else "",
+        fingerprint=digest(canonical_bytes(ended)) if ended else "",
         recording=_recording(fixture, unlike_recorded),
         differences=(*unmet, *unequal, *unlike_recorded),
     )
@@ -196,8 +201,7 @@ def _demands(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDif
 
 def _between(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDifference]:
     """Yield where another store's reports or fingerprints are not the first one's."""
-    first, *others = outcomes
-    for other in others:
+    for first, other in ((outcomes[0], other) for other in outcomes[1:]):
         # A story that broke off is told as far as both came; that one ended is itself a difference.
         for one, two in zip(first.steps, other.steps, strict=False):
             for found in comparing.differences(one.report, two.report):

@@ -23,8 +23,10 @@ def render(report: MatrixReport, /) -> str:
 
 def render_gate(report: GateReport, /) -> str:
     """Return `report` as a table of operations and the fixtures that exercise them, and what is missing."""
-    table = [("operation", "fixtures"), *((name, str(len(found))) for name, found in report.exercised.items())]
-    verdict = "every operation is exercised" if report.ok else f"not exercised: {', '.join(report.missing)}"
+    exercised = report.exercised.items()
+    rows = [(name, str(len(found)), "demanded" if name in report.demanded else "") for name, found in exercised]
+    table = [("operation", "fixtures", ""), *rows]
+    verdict = "every demanded operation is exercised" if report.ok else f"not exercised: {', '.join(report.missing)}"
     return "\n".join((*_columns(table), "", verdict))
 
 

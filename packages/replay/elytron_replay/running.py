@@ -158,6 +158,7 @@ class _Stage:
             clock=self._telling.clock,
             ids=self._telling.ids,
             language_model=self._model,
+            profile=self._fixture.profile,
         )
         self._is_closed = False
         self._runtime = await self._open.enter_async_context(opening)

@@ -119,9 +119,8 @@ async def gather(
         for plane in _planes(index, filters, key)
     }
     found = {plane: index.search(search) for plane, search in searches.items()}
-    found |= await _closer(
-        ctx, scope.space, index, searches, found, reads_passages=ctx.encoders.reads_passages(record, index)
-    )
+    reads = ctx.encoders.reads_passages(record, index)
+    found |= await _closer(ctx, scope.space, index, searches, found, reads_passages=reads)
     route = router.route(query)
     spread = limit if diversity is Diversity.WIDE else FACTS_SCORED
     asked = _Asked(query, (key or scope.conversation_key).conversation, now, grounding, spread)

@@ -30,7 +30,7 @@ from elytron_core.contracts.writing import (
     TurnDraft,
 )
 from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFile
-from elytron_core.ids import SpaceId
+from elytron_core.ids import RandomIds, SpaceId
 from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
@@ -173,8 +173,9 @@ async def bootstrap(
     if isinstance(bounded, QuotaStore) and not dry_run:
         # Several batches are no one batch: whether all of them fit is known before the first.
         rehearsal = RehearsalStore(bounded)
-        spaces = Spaces(rehearsal, ctx.clock, ctx.ids)
-        aside = replace(ctx, store=rehearsal, spaces=spaces, heads=Heads(rehearsal))
+        ids = RandomIds(ctx.clock)  # what is rehearsed takes none of the runtime's own
+        spaces = Spaces(rehearsal, ctx.clock, ids)
+        aside = replace(ctx, store=rehearsal, spaces=spaces, heads=Heads(rehearsal), ids=ids)
         await _add(aside, scope, reader, known, word=word, dry_run=False)
         bounded.require_room(rehearsal.batches)
     return await _add(ctx, scope, reader, known, word=word, dry_run=dry_run)

@@ -3,9 +3,10 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich_click import RichCommand
 
 from elytron_cli import tables
 from elytron_cli.commands.writing import conversation_scope
@@ -21,11 +22,41 @@ from elytron_core.ports.keys import KeyProvider
 if TYPE_CHECKING:
     from elytron_replay.engines import Engine
 
-STORES = "memory,file,sqlite"
+STORES = "memory,file,sqlite,embedded"
 WALL = Path("fixtures/wall")
 
 
-@command("replay")
+@command("gate")
+@click.argument("fixtures", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--operation", "demanded", multiple=True, metavar="NAME", help="Demand it too; may be repeated.")
+@click.option("--all", "is_all", is_flag=True, help="Demand every operation.")
+@common
+def gate(*, fixtures: tuple[Path, ...], demanded: tuple[str, ...], is_all: bool) -> int | None:
+    """Say which operations FIXTURES exercise: write, recall, project and inspect are demanded of every set.
+
+    Exits with 1 if a demanded one appears in none of them. Nothing is run.
+    """
+    import elytron_replay
+    from elytron_replay import operations
+
+    report = elytron_replay.gate(_files(fixtures), demanded=operations.names() if is_all else demanded)
+    output().report(report, lambda console: console.print(safe(elytron_replay.render_gate(report)), soft_wrap=True))
+    return None if report.ok else FAILURE
+
+
+class _WithGate(RichCommand):
+    """The command `replay`, of which `replay gate` is one of its own."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of the command that is called."""
+        if args[:1] == [gate.name]:
+            return gate.make_context(f"{info_name} {gate.name}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command("replay", cls=_WithGate)
 @click.argument("fixtures", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--stores", default=STORES, show_default=True, metavar="NAMES", help="Stores to tell the fixtures to.")
 @click.option("--record", is_flag=True, help="Write the fingerprints that all stores agree on into the fixtures.")
@@ -47,7 +78,7 @@ def replay(
     """Tell FIXTURES (files, or folders of them) to several stores and compare step by step.
 
     Exits with 1 where stores differ, and with --wall where a case is below the bar on one of them. Without FIXTURES,
-    show the last turns of a conversation in their order.
+    show the last turns of a conversation in their order. `replay gate FIXTURES` says which operations they exercise.
     """
     if wall:
         return _measure(_files(fixtures or (WALL,)), tuple(stores.split(",")))
