@@ -1,0 +1,238 @@
+"""Which share of small faults the tests see.
+
+    python -m benchmarks.mutation [--seconds 900] [--seed 1] [--modules elytron_store/sqlite elytron/erasing.py ...]
+
+Copies the checkout to a temporary folder and puts one fault after the other into modules there, drawn by the seed. For
+each only those tests run that reach its line, the quickest first: which these are is learned from a run with coverage
+of the tests that import the module or something that imports it. A fault is seen if a test fails or does not end.
+Some faults change nothing that can be seen, so the share is a lower bound. Each that no test saw is printed.
+"""
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+from coverage import CoverageData
+
+from benchmarks.mutation_faults import Place, places_of, with_fault
+from benchmarks.mutation_imports import Imports, modules_below
+
+ROOT = Path(__file__).parents[1]
+MODULES = (
+    "elytron_store/sqlite",
+    "elytron_store/file",
+    "elytron_store/sealed",
+    "elytron_store/quota.py",
+    "elytron/erasing.py",
+    "elytron/archive.py",
+    "elytron/restoring.py",
+    "elytron_core/policy/admission.py",
+    "elytron_core/policy/redaction.py",
+    "elytron_core/policy/projection.py",
+    "elytron_core/policy/blocks.py",
+    "elytron_core/policy/answer_score.py",
+    "elytron_core/policy/fact_scoring.py",
+    "elytron_adapter",
+    "elytron_gateway/users.py",
+    "elytron_index/masks.py",
+)
+"""Those that carry promises: commits, erasure, encryption, admission, the fence, keys, filters, archives."""
+FILES = 16
+"""Of so many files of tests a module's are taken."""
+LEARN_S = 45.0
+FILE_S = 90.0
+"""So long a module's files are tried, and one file at the most."""
+TESTS = 200
+TESTS_S = 15.0
+"""So many tests are run against one fault at most, and so long as they took before."""
+RUN_S = 90.0
+"""What takes longer than this does not end."""
+_TOOK = re.compile(r"^\s*([\d.]+)s (?:call|setup|teardown)\s+(.+)$")
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$")
+
+
+class Verdict(NamedTuple):
+    """What became of a fault."""
+
+    is_seen: bool
+    why: str
+
+
+class Workshop:
+    """A copy of the checkout, and what is known of its tests."""
+
+    def __init__(self, folder: Path, /, *, until: float) -> None:
+        self.folder = folder
+        self._until = until
+        self._known: set[str] = set()
+        self._took: Counter[str] = Counter()
+        self._reach: dict[Path, dict[int, set[str]]] = {}
+        self._failing: set[str] = set()
+        self._changed = 0
+        paths = [str(path) for path in sorted((folder / "packages").iterdir())]
+        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(folder)])}
+
+    @property
+    def left(self) -> float:
+        """Return how many seconds are left."""
+        return self._until - time.monotonic()
+
+    def learn(self, files: Iterable[str], /) -> None:
+        """Run files of tests that are not known, the first and more for `LEARN_S`; note what they reach and take."""
+        until = time.monotonic() + min(LEARN_S, self.left)
+        for file in files:
+            if time.monotonic() > until:
+                return
+            if file not in self._known:
+                self._known.add(file)
+                self._learn(file)
+
+    def _learn(self, file: str) -> None:
+        data = self.folder / ".coverage.mutation"
+        data.unlink(missing_ok=True)
+        self._environment["COVERAGE_FILE"] = str(data)
+        measured = ["--cov=packages", "--cov-context=test", "--cov-report=", "--durations=0", "-vv", "-n0"]
+        told = self._pytest([file, *measured], wait_s=min(FILE_S, self.left))
+        if told is None or not data.exists():
+            return
+        for line in told.stdout.splitlines():
+            if took := _TOOK.match(line):
+                self._took[took[2]] += int(1_000 * float(took[1]))
+            elif failed := _FAILED.match(line):
+                self._failing.add(failed[1])
+        read = CoverageData(str(data))
+        read.read()
+        for name in read.measured_files():
+            lines = self._reach.setdefault(Path(name), {})
+            for line, contexts in read.contexts_by_lineno(name).items():
+                tests = {context.rpartition("|")[0] for context in contexts if context}
+                lines.setdefault(line, set()).update(tests - self._failing)
+
+    def judge(self, module: Path, place: Place, /) -> tuple[Verdict, str]:
+        """Put a fault into `module`, run the tests that reach it, take it back; return what became of it, and it."""
+        path = self.folder / module
+        source = path.read_text(encoding="utf-8")
+        changed, told = with_fault(source, place)
+        tests = self._tests(path, place.line)
+        if not tests:
+            return Verdict(is_seen=False, why="no test reaches it"), told
+        times = path.stat()
+        self._changed += 1
+        path.write_text(changed, encoding="utf-8")
+        # Compiled code is known by its source's time in whole seconds, so each fault has one of its own.
+        os.utime(path, (self._changed, self._changed))
+        try:
+            ended = self._pytest(["-x", "-n0", *tests], wait_s=RUN_S)
+        finally:
+            path.write_text(source, encoding="utf-8")
+            os.utime(path, (times.st_atime, times.st_mtime))
+        if ended is None:
+            return Verdict(is_seen=True, why="no end"), told
+        return Verdict(is_seen=ended.returncode != 0, why=f"{len(tests)} tests"), told
+
+    def _tests(self, path: Path, line: int) -> Sequence[str]:
+        """Return the tests that reach a line, the quickest first; where it runs at import, those that reach any."""
+        lines = self._reach.get(path, {})
+        found = lines.get(line) or set[str]()
+        if not found and line in lines:
+            found = set[str]().union(*lines.values())
+        quickest = sorted(found, key=lambda test: (self._took[test], test))[:TESTS]
+        ends = accumulate(self._took[test] for test in quickest)
+        return [test for test, end in zip(quickest, ends, strict=True) if end <= 1_000 * TESTS_S] or quickest[:1]
+
+    def _pytest(self, arguments: Sequence[str], *, wait_s: float) -> subprocess.CompletedProcess[str] | None:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=60", *arguments]
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=max(wait_s, 1.0))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)  # with whatever processes the tests began
+            process.communicate()
+            return None
+        return subprocess.CompletedProcess(command, process.returncode, output, "")
+
+
+def copy_checkout(folder: Path, /) -> None:
+    """Copy what tests need into `folder`."""
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "*.pyc", "node_modules")
+    shutil.copytree(ROOT, folder, ignore=left_out, dirs_exist_ok=True)
+
+
+def drawn(
+    modules: Sequence[Path], chance: random.Random, /, *, folder: Path, each: int
+) -> Iterator[tuple[Path, list[Place]]]:
+    """Yield modules with some of their faults, every module once before any comes again, until none is left."""
+    left: dict[Path, list[Place]] = {}
+    for module in modules:
+        places = places_of((folder / module).read_text(encoding="utf-8"))
+        chance.shuffle(places)
+        left[module] = places
+    while left:
+        order = sorted(left)
+        chance.shuffle(order)
+        for module in order:
+            yield module, [left[module].pop() for _ in range(min(each, len(left[module])))]
+            if not left[module]:
+                del left[module]
+
+
+def report(seen: Counter[Path], put: Counter[Path], /) -> None:
+    """Print the share of faults that were seen, by module and in all."""
+    for module in sorted(put):
+        print(f"{seen[module]:4} of {put[module]:4}  {module}")
+    total, good = put.total(), seen.total()
+    if total:
+        print(f"{good:4} of {total:4}  seen: {100 * good / total:.0f} %")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Which share of small faults the tests see.")
+    parser.add_argument("--seconds", type=float, default=900)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--each", type=int, default=6, help="so many faults of a module before the next one's")
+    parser.add_argument("--modules", nargs="+", default=MODULES, help="files or folders below packages/*")
+    asked = parser.parse_args()
+    until = time.monotonic() + asked.seconds
+    modules = modules_below(ROOT, asked.modules)
+    seen, put = Counter[Path](), Counter[Path]()
+    with tempfile.TemporaryDirectory(prefix="elytron-mutation-") as name:
+        folder = Path(name).resolve()
+        copy_checkout(folder)
+        workshop = Workshop(folder, until=until)
+        imports = Imports(folder)
+        for module, places in drawn(modules, random.Random(asked.seed), folder=folder, each=asked.each):
+            workshop.learn(imports.tests_of(module)[:FILES])
+            for place in places:
+                if workshop.left < 0:
+                    break
+                verdict, told = workshop.judge(module, place)
+                put[module] += 1
+                seen[module] += verdict.is_seen
+                if not verdict.is_seen:
+                    print(f"{module}:{place.line}: {told}  ({verdict.why})", flush=True)
+            if workshop.left < 0:
+                break
+    report(seen, put)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Small faults that can be put into a module: one wrong comparison, one guard or call less, one number off by one.
+
+Messages of errors, asserts, annotations, docstrings and what is read by type checkers alone get none.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+_SUMS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.BitOr: ast.BitAnd,
+    ast.BitAnd: ast.BitOr,
+}
+_QUIET = frozenset({"log", "logger", "debug", "info", "warning"})
+_TOLD_CHARS = 100
+
+
+class Place(NamedTuple):
+    """Where a fault can be put: its number in the module, and the line that it changes."""
+
+    number: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A node, and what makes it wrong."""
+
+    node: ast.AST
+    apply: Callable[[], None]
+
+
+def places_of(source: str, /) -> list[Place]:
+    """Return where `source` can get a fault, in the order of its text."""
+    changes = enumerate(_changes(ast.parse(source)))
+    return [Place(number, getattr(change.node, "lineno", 0)) for number, change in changes]
+
+
+def with_fault(source: str, place: Place, /) -> tuple[str, str]:
+    """Return `source` with the fault of `place` in it, and what it says there, before and after."""
+    tree = ast.parse(source)
+    change = next(change for number, change in enumerate(_changes(tree)) if number == place.number)
+    before = _told(change.node)
+    change.apply()
+    return ast.unparse(ast.fix_missing_locations(tree)) + "\n", f"{before}  ->  {_told(change.node)}"
+
+
+def _told(node: ast.AST) -> str:
+    text = " ".join(ast.unparse(ast.fix_missing_locations(node)).split())
+    return text if len(text) <= _TOLD_CHARS else f"{text[:_TOLD_CHARS]}..."
+
+
+def _changes(tree: ast.Module) -> Iterator[_Change]:
+    for node in _walk(tree):
+        match node:
+            case ast.Compare(ops=[operator]):
+                yield _Change(node, _swap(node, operator))
+            case ast.BoolOp():
+                yield _Change(node, _set(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And()))
+            case ast.If(body=[ast.Raise() | ast.Return() | ast.Continue() | ast.Break()]):
+                yield _Change(node, _set(node, "test", ast.Constant(value=False)))
+            case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
+                if not _is_quiet(call):
+                    yield _Change(node, _set(node, "value", ast.Constant(value=None)))
+            case ast.AugAssign(op=ast.Add() | ast.Sub() | ast.BitOr() | ast.BitAnd() as sum_of):
+                yield _Change(node, _set(node, "op", _SUMS[type(sum_of)]()))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                yield _Change(node, _set(node, "operand", ast.UnaryOp(op=ast.Not(), operand=operand)))
+            case ast.Constant(value=bool() as value):
+                yield _Change(node, _set(node, "value", not value))
+            case ast.Constant(value=int() as value):
+                yield _Change(node, _set(node, "value", value + 1))
+            case _:
+                pass
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that may be wrong, in the order of the text."""
+    for name, value in ast.iter_fields(node):
+        if name in {"annotation", "returns", "decorator_list", "type_params", "bases"}:
+            continue
+        for child in value if isinstance(value, list) else [value]:  # pyright: ignore[reportUnknownVariableType]
+            if not isinstance(child, ast.AST) or isinstance(child, (ast.Raise, ast.Assert, ast.JoinedStr)):
+                continue
+            if isinstance(child, ast.If) and ast.unparse(child.test) in {"TYPE_CHECKING", "not TYPE_CHECKING"}:
+                continue
+            if isinstance(child, ast.Subscript) and isinstance(child.slice, ast.Constant):
+                continue  # what a wrong place of a pair breaks, every test sees
+            yield child
+            yield from _walk(child)
+
+
+def _is_quiet(call: ast.Call) -> bool:
+    return bool(_QUIET.intersection(ast.unparse(call.func).lstrip("_").split(".")))
+
+
+def _set(node: ast.AST, name: str, value: object) -> Callable[[], None]:
+    return lambda: setattr(node, name, value)
+
+
+def _swap(node: ast.Compare, operator: ast.cmpop) -> Callable[[], None]:
+    return _set(node, "ops", [_SWAPS[type(operator)]()])
