@@ -6,6 +6,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from enum import StrEnum
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
@@ -15,17 +16,21 @@ from elytron_core.errors import InvalidInput, MissingExtra
 from elytron_core.ports.chat import (
     Failed,
     FailureReason,
+    InputMessage,
     ModelEvent,
     ModelInfo,
     ModelRequest,
     Opaque,
     Reply,
+    Role,
+    TextPart,
 )
 from elytron_models.address import ModelAddress, address_of, checked_key, key_of
 from elytron_models.dialect import Dialect, Target
 from elytron_models.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES
 from elytron_models.failures import refusal_of
 from elytron_models.fields import json_text
+from elytron_models.structured_answer import told_schema
 
 if TYPE_CHECKING:
     import httpx
@@ -39,6 +44,15 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 _OK: Final = 200
 _HEADERS: Final = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 Pause = Callable[[float], Awaitable[None]]
+
+
+class Structuring(StrEnum):
+    """How a server is told the shape of an answer."""
+
+    JSON_SCHEMA = "json_schema"
+    """By the schema itself, which the server holds the model to."""
+    PROMPT = "prompt"
+    """By the schema in the prompt, for servers that hold a model to none."""
 
 
 @dataclass(slots=True)
@@ -66,6 +80,7 @@ class ModelClient:
         silence_s: float = limits.MODEL_SILENCE_S,
         attempts: int = limits.MODEL_ATTEMPTS,
         context_tokens: int | None = None,
+        structuring: Structuring = Structuring.JSON_SCHEMA,
         pause: Pause = asyncio.sleep,
     ) -> None:
         if not 1 <= attempts <= limits.MODEL_ATTEMPTS * 3:
@@ -80,6 +95,7 @@ class ModelClient:
         self._address = address
         self._dialect = DIALECTS[address.vendor.dialect]
         self._target = Target(address.model, address.issuer, address.is_official, context_tokens)
+        self._structuring = structuring
         self._key = checked_key(key, field="key")
         self._attempts = attempts
         self._pause = pause
@@ -95,7 +111,7 @@ class ModelClient:
         return ModelInfo(
             name=str(self._address),
             context_tokens=self._target.context_tokens,
-            holds_schema=self._dialect.holds_schema,
+            holds_schema=self._structuring is Structuring.JSON_SCHEMA,
         )
 
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
@@ -104,6 +120,8 @@ class ModelClient:
         Opaque items that the server does not take back are left out, once. Raises InvalidInput for a request that the
         dialect cannot express.
         """
+        if self._structuring is Structuring.PROMPT:
+            request = _with_schema_told(request)
         attempt = 0
         while True:
             attempt += 1
@@ -209,6 +227,7 @@ def open_model(
     key: str | None = None,
     environment: Mapping[str, str] | None = None,
     context_tokens: int | None = None,
+    structuring: Structuring = Structuring.JSON_SCHEMA,
 ) -> ModelClient:
     """Return the model that `text` writes as `dialect:name[@url]`; nothing is asked of it yet.
 
@@ -218,7 +237,7 @@ def open_model(
     address = address_of(text)
     if key is None:
         key = key_of(address, os.environ if environment is None else environment)
-    return ModelClient(address, key=key, context_tokens=context_tokens)
+    return ModelClient(address, key=key, context_tokens=context_tokens, structuring=structuring)
 
 
 def pause_s(failed: Failed, /, *, attempt: int, attempts: int, jitter: float) -> float | None:
@@ -232,6 +251,13 @@ def pause_s(failed: Failed, /, *, attempt: int, attempts: int, jitter: float) ->
         return None
     backoff = min(limits.MODEL_BACKOFF_S * 2 ** (attempt - 1), limits.MODEL_BACKOFF_MAX_S)
     return max(float(failed.retry_after_s), backoff * (0.5 + jitter / 2))
+
+
+def _with_schema_told(request: ModelRequest) -> ModelRequest:
+    if request.answer_schema is None:
+        return request
+    told = InputMessage(role=Role.SYSTEM, parts=(TextPart(text=told_schema(request.answer_schema)),))
+    return request.model_copy(update={"answer_schema": None, "messages": (told, *request.messages)})
 
 
 async def _refusal(response: "httpx.Response") -> Failed:

@@ -41,7 +41,6 @@ class Dialect:
     headers: Callable[[str], dict[str, str]]
     body: Callable[[ModelRequest, Target], dict[str, object]]
     parser: Callable[[str], StreamParser]
-    holds_schema: bool = True
 
 
 def bearer(key: str, /) -> dict[str, str]:

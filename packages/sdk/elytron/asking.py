@@ -2,16 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-
-from pydantic import ValidationError
+from typing import TypeVar
 
 from elytron.context import OperationContext
 from elytron.records import Changes
 from elytron.writes.settling import Settled, settle
-from elytron_core import strict_json
 from elytron_core.clock import Instant
-from elytron_core.errors import ElytronError, InvalidJson, ModelRefused
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes import jobs
@@ -21,6 +17,7 @@ from elytron_core.policy import asking as shapes
 from elytron_core.policy import spending
 from elytron_core.ports.models import Completion, LanguageModel, Said, Speaker
 from elytron_core.ports.store import Action, Ref
+from elytron_models.structured_answer import Correction, Written, corrected
 
 BOOK_REF = Ref(jobs.SPENDING, jobs.KEY)
 ValueT = TypeVar("ValueT", bound=Value)
@@ -67,20 +64,13 @@ class Asker:
         What is nearly JSON is repaired; what was cut off is not, for half a sentence would pass for a whole one.
         """
         schema = shapes.schema_of(shape)
-        answer = await self.ask(prompt, schema=schema, max_tokens=max_tokens)
-        read = _read(answer, shape)
-        if read.value is not None:
-            return read.value
-        again = (
-            *prompt,
-            Said(Speaker.ASSISTANT, answer.text),
-            Said(Speaker.USER, shapes.correction(read.problem, schema)),
-        )
-        answer = await self.ask(again, schema=schema, max_tokens=max_tokens)
-        read = _read(answer, shape)
-        if read.value is None:
-            raise ModelRefused(f"the model {self.model.name!r} twice gave no answer of the shape asked for")
-        return read.value
+
+        async def asked(correction: Correction | None, /) -> Written:
+            more = () if correction is None else _said(correction)
+            answer = await self.ask((*prompt, *more), schema=schema, max_tokens=max_tokens)
+            return Written(answer.text, is_cut=answer.is_cut)
+
+        return await corrected(asked, shape, name=self.model.name)
 
     async def _hold(self, tokens: int) -> Instant:
         def hold(book: SpendingBook, now: Instant) -> SpendingBook:
@@ -113,38 +103,5 @@ async def spent_on(ctx: OperationContext, space: SpaceId, /) -> SpendingBook:
     return SpendingBook.from_bytes(document.body) if document is not None else SpendingBook()
 
 
-@dataclass(frozen=True, slots=True)
-class _Read(Generic[ValueT]):
-    """An answer as a value, or what is wrong with it."""
-
-    value: ValueT | None
-    problem: str = ""
-
-
-def _read(answer: Completion, shape: type[ValueT]) -> _Read[ValueT]:
-    text = shapes.bare(answer.text)
-    if answer.is_cut or shapes.looks_cut(text):
-        return _Read(None, "it was cut off before its end: answer shorter")
-    try:
-        plain: Any = strict_json.parse(text.encode("utf-8", "replace"))
-    except ElytronError as error:
-        plain = _repaired(text)
-        if plain is None:
-            return _Read(None, error.message if isinstance(error, InvalidJson) else "it is too long")
-    try:
-        return _Read(shape.model_validate(plain))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the answer"
-        return _Read(None, f"{place}: {first['msg']}")
-
-
-def _repaired(text: str) -> object | None:
-    """Return what is left of `text` when common slips of models are put right; None where nothing is."""
-    try:
-        import json_repair
-    except ImportError:
-        # Without the extra, what is not JSON goes back to the model at once.
-        return None
-    found: object = json_repair.loads(text)
-    return found if isinstance(found, dict | list) else None
+def _said(correction: Correction) -> tuple[Said, Said]:
+    return Said(Speaker.ASSISTANT, correction.answer), Said(Speaker.USER, correction.question)

@@ -185,6 +185,15 @@ class Usage(Value):
     cached_tokens: int = 0
     reasoning_tokens: int = 0
 
+    def plus(self, other: "Usage", /) -> "Usage":
+        """Return what both calls used."""
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
 
 class Finished(Value):
     """The end of a whole answer: the provider's own end marker was seen. Nothing follows it."""

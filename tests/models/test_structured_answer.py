@@ -1,0 +1,157 @@
+"""Answers of a shape: as the server holds to it, repaired, corrected once, or a typed failure."""
+
+import json
+
+import pytest
+from tests.models.fake_server import Sent, serving
+from tests.models.requests import WEATHER, hello, said
+from tests.models.streams import RECORDED, chat, messages, responses
+
+from elytron_core.errors import ModelRefused, ModelUnavailable
+from elytron_core.model import Value
+from elytron_core.policy.asking import schema_of
+from elytron_core.ports.chat import ModelRequest
+from elytron_core.ports.models import Completion, LanguageModel, Said, Speaker
+from elytron_models import ModelClient, StructuredAnswer, Structuring, TextModel, address_of, ask_for
+
+pytestmark = pytest.mark.anyio
+
+
+class City(Value):
+    name: str
+    people: int
+
+
+PORTO = City(name="Porto", people=231_000)
+WHOLE = '{"name":"Porto","people":231000}'
+
+
+def client_of(url: str, structuring: Structuring = Structuring.JSON_SCHEMA) -> ModelClient:
+    return ModelClient(address_of(f"chat:m@{url}"), attempts=1, structuring=structuring)
+
+
+def sent(text: str, finish: str = "stop") -> Sent:
+    return Sent((chat((text,), finish=finish),))
+
+
+@pytest.mark.parametrize(
+    "text", [WHOLE, f"```json\n{WHOLE}\n```", f"<think>Hm {{}}</think>{WHOLE}", "{name: 'Porto', people: 231000,}"]
+)
+async def test_what_is_nearly_json_is_read_at_once(text: str) -> None:
+    async with serving(sent(text)) as server:
+        client = client_of(server.url)
+        answer = await ask_for(client, hello(), City)
+        await client.close()
+    assert answer.value == PORTO
+    assert len(server.asked) == 1
+    assert server.asked[0].body["response_format"]["json_schema"]["schema"] == json.loads(schema_of(City))
+
+
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [
+        (sent('{"name":"Porto"}'), "people"),
+        (sent('{"name":"Porto","people":"many"}'), "people"),
+        (sent('{"name":"Porto","peo'), "cut off"),
+        (sent(WHOLE, finish="length"), "cut off"),
+    ],
+)
+async def test_what_cannot_be_read_is_asked_for_once_more(first: Sent, told: str) -> None:
+    async with serving(first, sent(WHOLE)) as server:
+        client = client_of(server.url)
+        answer = await ask_for(client, hello(), City)
+        await client.close()
+    assert (answer.value, answer.usage.input_tokens) == (PORTO, 22)
+    question = server.asked[1].body["messages"][-1]
+    assert question["role"] == "user"
+    assert told in question["content"]
+
+
+async def test_what_cannot_be_read_twice_is_a_failure() -> None:
+    async with serving(sent("no")) as server:
+        client = client_of(server.url)
+        with pytest.raises(ModelRefused, match="twice gave no answer of the shape"):
+            await ask_for(client, hello(), City)
+        await client.close()
+    assert len(server.asked) == 2
+
+
+async def test_a_refusal_is_not_asked_again() -> None:
+    async with serving(sent("I will not.", finish="content_filter")) as server:
+        client = client_of(server.url)
+        with pytest.raises(ModelRefused, match="will not answer"):
+            await ask_for(client, hello(), City)
+        await client.close()
+    assert len(server.asked) == 1
+
+
+async def test_a_stream_that_breaks_off_is_no_answer_of_the_shape() -> None:
+    whole = chat((WHOLE,))
+    async with serving(Sent((whole[: whole.index(b"data: [DONE]")],))) as server:
+        client = client_of(server.url)
+        with pytest.raises(ModelUnavailable, match="broke off"):
+            await ask_for(client, hello(), City)
+        await client.close()
+
+
+async def test_a_server_without_schemas_is_told_the_shape_in_words() -> None:
+    async with serving(sent(WHOLE)) as server:
+        client = client_of(server.url, Structuring.PROMPT)
+        assert not client.info.holds_schema
+        request = ModelRequest(messages=(said("Which?"),), tools=(WEATHER,))
+        assert (await ask_for(client, request, City)).value == PORTO
+        await client.close()
+    body = server.asked[0].body
+    assert "response_format" not in body
+    assert "tools" not in body
+    assert schema_of(City) in body["messages"][0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer"),
+    [("chat", chat((WHOLE,))), ("responses", responses((WHOLE,))), ("messages", messages((WHOLE,)))],
+)
+async def test_every_dialect_answers_in_shape(dialect: str, answer: bytes) -> None:
+    async with serving(Sent((answer,))) as server:
+        client = ModelClient(address_of(f"{dialect}:m@{server.url}"))
+        found = await ask_for(client, hello(), City)
+        await client.close()
+    assert isinstance(found, StructuredAnswer)
+    assert found.value == PORTO
+
+
+async def test_a_chat_model_writes_text_to_a_prompt() -> None:
+    async with serving(Sent((RECORDED["chat"].data,))) as server:
+        client = client_of(server.url)
+        model: LanguageModel = TextModel(client, prompt_price=2.0, completion_price=10.0)
+        prompt = (
+            Said(Speaker.SYSTEM, "Be brief."),
+            Said(Speaker.USER, "Where?"),
+            Said(Speaker.ASSISTANT, "What?"),
+            Said(Speaker.USER, "Lisbon."),
+        )
+        answer = await model.complete(prompt, schema=schema_of(City), max_tokens=9)
+        await client.close()
+    assert answer == Completion("Grüße aus Lissabon 🦜.", f"chat:m@{server.url}", 11, 5, 72)
+    body = server.asked[0].body
+    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "user"]
+    assert body["max_tokens"] == 9
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_cut"), [(sent("half", "length"), True), (sent("half", "odd"), True), (sent("whole"), False)]
+)
+async def test_a_text_whose_end_is_missing_is_marked(answer: Sent, is_cut: bool) -> None:
+    async with serving(answer) as server:
+        client = client_of(server.url)
+        assert (await TextModel(client).complete((Said(Speaker.USER, "Hi"),), max_tokens=9)).is_cut is is_cut
+        await client.close()
+
+
+@pytest.mark.parametrize("answer", [sent(""), sent("I will not.", "content_filter")])
+async def test_no_text_is_a_refusal(answer: Sent) -> None:
+    async with serving(answer) as server:
+        client = client_of(server.url)
+        with pytest.raises(ModelRefused, match="gave no text"):
+            await TextModel(client).complete((Said(Speaker.USER, "Hi"),), max_tokens=9)
+        await client.close()
