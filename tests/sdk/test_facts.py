@@ -347,3 +347,23 @@ async def test_until_when_a_fact_holds_is_kept_if_it_is_said_again(
         assert (await memory.get_fact(fact)).fact.valid_to == kept
     clock.advance(DAY_MS)
     assert await texts(memory, "home") == []
+
+
+async def test_facts_of_one_kind_are_forgotten_by_a_query(memory: elytron.MemoryRuntime) -> None:
+    await memory.add_fact("drink", "Ada likes green tea", kind=elytron.Kind.PREFERENCE)
+    await memory.add_fact("errand", "buy green tea", kind=elytron.Kind.TASK)
+    told = await memory.forget_facts("green tea", kinds=[elytron.Kind.TASK])
+    assert [entry.topic for entry in told.items] == ["errand"]
+    with pytest.raises(PreconditionFailed):
+        await memory.forget_facts("green tea", token=told.token)
+    assert (await memory.forget_facts("green tea", kinds=[elytron.Kind.TASK], token=told.token)).changed
+    assert [entry.topic for entry in (await memory.list_facts()).items] == ["drink"]
+
+
+async def test_folding_facts_and_bringing_them_back_stands_in_their_history(memory: elytron.MemoryRuntime) -> None:
+    for topic in ("tea", "drink"):
+        await memory.add_fact(topic, "Ada drinks green tea in the morning", kind=elytron.Kind.PREFERENCE)
+    (pair,) = (await memory.merge_facts()).pairs
+    assert (await told(memory, pair.folded))[-1] == ("merged", "host", "")
+    await memory.merge_facts(elytron.MemoryMergeRequest(undo=(pair.folded,)))
+    assert (await told(memory, pair.folded))[-1] == ("restored", "host", "")

@@ -381,3 +381,20 @@ async def test_a_deleted_or_pruned_skill_leaves_no_link_behind(
     assert len((await memory.govern_runtime_skills()).pruned) == 1
     found = await memory.repair_transcript(check)
     assert (found.checked_derived_refs, found.issues, found.fail_closed) == (0, (), False)
+
+
+async def test_switching_and_deleting_a_skill_stands_in_its_history(memory: elytron.MemoryRuntime) -> None:
+    await learn(memory, "release", "1. Run the tests.\n2. Tag the release.\n3. Push the tag.")
+    name = "runtime_skill__release"
+    off = elytron.RuntimeSkillSetEnabledRequest(name=name, enabled=False, reason="too old")
+    await memory.set_runtime_skill_enabled(off)
+    await memory.set_runtime_skill_enabled(elytron.RuntimeSkillSetEnabledRequest(name=name, enabled=True))
+    await memory.delete_runtime_skill(elytron.RuntimeSkillDeleteRequest(name=name, reason="nobody needs it"))
+    items = (await memory.history(name)).items
+    assert [(item.event.value, item.by, item.reason) for item in items] == [
+        ("disabled", "host", "too old"),
+        ("enabled", "host", ""),
+        ("deleted", "host", "nobody needs it"),
+    ]
+    with pytest.raises(NotFound):
+        await memory.history("runtime_skill__other")

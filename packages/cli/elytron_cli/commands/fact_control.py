@@ -117,6 +117,7 @@ def change(*, at: str | None, fact: str, expect: str | None, conversation: str |
 
 @click.command("forget", cls=RichCommand)
 @click.argument("query")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice([kind.value for kind in Kind]), help="Of which kind.")
 @disclosing
 @click.option("--token", metavar="TOKEN", help="Of a dry run: forget what it named, without asking.")
 @asking
@@ -124,10 +125,17 @@ def change(*, at: str | None, fact: str, expect: str | None, conversation: str |
 @_DRY_RUN
 @common
 def forget(
-    *, query: str, include_private: bool, token: str | None, yes: bool, reason: str, dry_run: bool
+    *,
+    query: str,
+    kinds: tuple[str, ...],
+    include_private: bool,
+    token: str | None,
+    yes: bool,
+    reason: str,
+    dry_run: bool,
 ) -> int | None:
     """Forget every fact that holds each word of QUERY; it is named first, and not learned again until allowed."""
-    asked: dict[str, Any] = {"query": query, "include_private": include_private, "reason": reason}
+    asked: dict[str, Any] = {"query": query, "kinds": kinds, "include_private": include_private, "reason": reason}
     first = valid(FactForgetRequest, **asked, token=token, dry_run=dry_run or token is None)
 
     async def work(session: Session, out: Output) -> None:

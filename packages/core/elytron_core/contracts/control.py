@@ -91,6 +91,9 @@ class HistoryEvent(StrEnum):
     ARCHIVED = "archived"
     MASKED = "masked"
     RAW_DELETED = "raw_deleted"
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    MERGED = "merged"
 
 
 class HistoryItem(Value):

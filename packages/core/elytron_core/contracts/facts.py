@@ -156,6 +156,8 @@ class FactForgetRequest(ScopedRequest):
     """
 
     query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
+    kinds: Annotated[tuple[long_term.Kind, ...], Field(max_length=limits.TAGS)] = ()
+    """Without any, facts of every kind."""
     include_private: bool = False
     """Also what is private. A model is never given it, unless the server was started so."""
     dry_run: bool = False

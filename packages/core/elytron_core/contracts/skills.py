@@ -117,12 +117,14 @@ class RuntimeSkillSetEnabledRequest(ScopedRequest):
 
     name: RuntimeSkillName
     enabled: bool
+    reason: Reason = ""
 
 
 class RuntimeSkillDeleteRequest(ScopedRequest):
-    """Remove a runtime skill. No marker is left; a skill of this name can be learned again."""
+    """Remove a runtime skill. Nothing keeps it from being learned again; its history says who removed it, and why."""
 
     name: RuntimeSkillName
+    reason: Reason = ""
 
 
 class SkillRefusal(StrEnum):

@@ -27,6 +27,9 @@ class AuditAction(StrEnum):
     ARCHIVED = "archived"
     MASKED = "masked"
     RAW_DELETED = "raw_deleted"
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    MERGED = "merged"
 
 
 class AuditEvent(Value):

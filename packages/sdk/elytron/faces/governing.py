@@ -74,11 +74,18 @@ class GoverningFace(Face):
         return await self.operate(request, facts.FactChangeReport)
 
     async def forget_facts(
-        self, query: str | facts.FactForgetRequest, /, *, token: str | None = None, reason: str = ""
+        self,
+        query: str | facts.FactForgetRequest,
+        /,
+        *,
+        kinds: Sequence[Kind] = (),
+        token: str | None = None,
+        reason: str = "",
     ) -> facts.FactForgetReport:
         """Forget the facts that hold every word of `query`. Without the `token` of such a call, only name them."""
         if isinstance(query, str):
-            query = facts.FactForgetRequest(query=query, dry_run=token is None, token=token, reason=reason)
+            meant = tuple(given.word(Kind, kind, field="kinds") for kind in kinds)
+            query = facts.FactForgetRequest(query=query, kinds=meant, dry_run=token is None, token=token, reason=reason)
         return await self.operate(query, facts.FactForgetReport)
 
     async def set_learning(

@@ -141,7 +141,8 @@ async def _plan_forgetting(
     withheld, has_more = 0, False
     async for document in _documents(ctx, scope, after=""):
         fact = Fact.from_bytes(document.body)
-        if not fact.is_current or not fact_control.holds(fact, request.query):
+        is_meant = fact.is_current and (not request.kinds or fact.kind in request.kinds)
+        if not is_meant or not fact_control.holds(fact, request.query):
             continue
         if not may_disclose(fact, include_private=request.include_private):
             withheld += 1
@@ -178,7 +179,8 @@ async def _plan_forgetting(
 def _token(record: SpaceRecord, request: FactForgetRequest, found: list[tuple[Fact, int]]) -> str:
     """Return what stands for these facts at these revisions, asked for by this query."""
     parts = [part for fact, revision in found for part in (fact.id, str(revision))]
-    return record.tag("forget facts", wording.normalise(request.query), str(request.include_private), *parts)
+    kinds = ",".join(sorted(kind.value for kind in request.kinds))
+    return record.tag("forget facts", wording.normalise(request.query), kinds, str(request.include_private), *parts)
 
 
 async def _plan_learning(

@@ -1,5 +1,6 @@
 """Governance of beliefs: candidates listed and decided on, near duplicates folded together and brought back."""
 
+from elytron.audit import event_of, note
 from elytron.context import OperationContext
 from elytron.deriving import Resting, link_written, unlink_left
 from elytron.disclosure import is_private_candidate
@@ -23,6 +24,7 @@ from elytron_core.contracts.writing import Outcome, WriteDecision
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import FactId, is_id
 from elytron_core.planes import candidates, long_term
+from elytron_core.planes.audit import AuditAction
 from elytron_core.planes.candidates import Candidate, CandidateState
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
@@ -108,6 +110,10 @@ async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> 
             pairs = await _folded(ctx, scope, request.limit, changes)
             await link_written(ctx, scope.space, record, changes)
         changed = any(pair.changed for pair in pairs)
+        now = ctx.clock.now()
+        done = event_of(ctx, AuditAction.RESTORED if request.undo else AuditAction.MERGED, at=now)
+        told = {Ref(long_term.FACTS, pair.folded): (done,) for pair in pairs if pair.changed}
+        await note(ctx, scope.space, record, changes, told)
         report = MemoryMergeReport(
             space=scope.space,
             pairs=tuple(pairs),

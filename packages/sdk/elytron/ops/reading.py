@@ -101,6 +101,9 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
     A private document's text is never told, nor what was masked or deleted.
     """
     scope = ctx.scope_of(request)
+    gone = await _of_gone_skill(ctx, scope, request.id)
+    if gone:
+        return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(gone))
     memory = await _must_find_trace(ctx, scope, request.id)
     if plane_of(memory) is not Plane.PRIVATE_GARDEN:
         require_disclosed(memory, plane_of(memory), include_private=request.include_private)
@@ -257,6 +260,16 @@ def _of_skill(memory: str, skill: procedural.Skill) -> list[HistoryItem]:
     if skill.forgotten_at is not None:
         items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=skill.forgotten_at))
     return items
+
+
+async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list[HistoryItem]:
+    """Return what was done to a runtime skill that was deleted; nothing of any other memory."""
+    record = await ctx.spaces.find(scope.space)
+    if record is None or not name.startswith(procedural.NAME_PREFIX):
+        return []
+    ref = Ref(procedural.SKILLS, record.skill_tag(name))
+    (document,) = await ctx.store.get(scope.space, (ref,))
+    return with_trail((), await _trail(ctx, scope, ref), memory=name) if document is None else []
 
 
 def _of_kept(memory_id: str, memory: KeptMemory) -> list[HistoryItem]:

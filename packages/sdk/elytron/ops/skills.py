@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from elytron.audit import event_of, note
 from elytron.context import OperationContext
 from elytron.deriving import links_of_skills
+from elytron.records import Changes
 from elytron.skill_shelf import SkillShelf, shelf_of, whole_shelf
 from elytron.text_admission import admitting
 from elytron.writes.reuse import record_reuse
@@ -30,6 +32,7 @@ from elytron_core.contracts.skills import (
 )
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
+from elytron_core.planes.audit import AuditAction
 from elytron_core.planes.procedural import Skill, SkillState
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import procedures, skill_files, skill_governance, skill_quality, wording
@@ -116,6 +119,7 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
     return await _mutate(ctx, request, request.name, edited)
 
 
+@admitting
 async def set_runtime_skill_enabled(
     ctx: OperationContext, request: RuntimeSkillSetEnabledRequest, /
 ) -> RuntimeSkillMutationReport:
@@ -129,9 +133,11 @@ async def set_runtime_skill_enabled(
             back |= {"state": SkillState.ACTIVE, "superseded_by": None, "updated_at": ctx.clock.now()}
         return skill.model_copy(update=back)
 
-    return await _mutate(ctx, request, request.name, switched)
+    done = AuditAction.ENABLED if request.enabled else AuditAction.DISABLED
+    return await _mutate(ctx, request, request.name, switched, done=done, reason=request.reason)
 
 
+@admitting
 async def delete_runtime_skill(
     ctx: OperationContext, request: RuntimeSkillDeleteRequest, /
 ) -> RuntimeSkillMutationReport:
@@ -143,7 +149,10 @@ async def delete_runtime_skill(
         skill = shelf.must_get(request.name)
         report = RuntimeSkillMutationReport(space=scope.space, name=request.name, changed=True)
         links = await links_of_skills(ctx, scope.space, record, (skill,))
-        return Settled(report, deletes={shelf.ref(skill): shelf.revision(skill), **links})
+        changes = Changes(record)
+        done = event_of(ctx, AuditAction.DELETED, at=ctx.clock.now(), reason=request.reason)
+        await note(ctx, scope.space, record, changes, {shelf.ref(skill): (done,)})
+        return Settled(report, changes, deletes={shelf.ref(skill): shelf.revision(skill), **links})
 
     report, sequence = await settle(ctx, scope.space, plan, takes_back=True)
     return report.model_copy(update={"sequence": sequence})
@@ -239,6 +248,9 @@ async def _mutate(
     request: RuntimeSkillEditRequest | RuntimeSkillSetEnabledRequest,
     name: str,
     change: Callable[[Skill, SkillShelf], Skill | SkillRefusal],
+    *,
+    done: AuditAction | None = None,
+    reason: str = "",
 ) -> RuntimeSkillMutationReport:
     """Commit what `change` makes of the skill called `name`; where it makes the same, nothing. Raises NotFound."""
     scope = ctx.scope_of(request)
@@ -251,6 +263,8 @@ async def _mutate(
         stands = skill if isinstance(new, SkillRefusal) else new
         if stands != skill:
             shelf.put(stands, Action.OPERATOR)
+            events = () if done is None else (event_of(ctx, done, at=ctx.clock.now(), reason=reason),)
+            await note(ctx, scope.space, record, shelf.changes, {shelf.ref(stands): events})
         report = RuntimeSkillMutationReport(
             space=scope.space,
             name=name,
