@@ -32,7 +32,7 @@ BATCH = 200
 SEARCHES = 200
 ADDS = 300
 COMPARED = 40
-_OTHERS: dict[str, Any] = {field.name: 0.0 for field in fields(Weights) if field.name not in {"vector", "roles"}}
+_OTHERS: dict[str, Any] = {field.name: 0.0 for field in fields(Weights) if field.name != "vector"}
 ONLY_VECTORS = replace(Weights(), **_OTHERS)
 SHARES = (("all", ()), ("1/10", ("some",)), ("1/100", ("few",)))
 
@@ -92,7 +92,7 @@ def queries(data: Corpus, /) -> Iterator[IndexQuery]:
     """Yield the questions as recall asks them."""
     filters = Filters(planes=("transcript",), as_of=AT * 2)
     for text, vector in zip(data.questions, data.asked, strict=True):
-        yield IndexQuery(text=text, limit=26, vector=("m", vector.tobytes()), filters=filters, now=AT * 2)
+        yield IndexQuery(text=text, limit=26, vector=("m", vector.tobytes()), filters=filters)
 
 
 def searched(index: SpaceIndex, data: Corpus, /) -> tuple[float, float]:

@@ -4,9 +4,8 @@
 
 `benchmarks/kinds.txt` adds what no vectors of single words tell: things of a kind, by the words for the kind. The
 words are the whole words of the encoder's vocabulary, which stands in the order of their frequency; the mean of all
-vectors is taken off before they are compared. A stem has the vector of its most frequent word; its sense is that along
-the 64 directions in which they differ most, and what has no vector takes the sense of its kinds. Prints how far the
-table agrees with the one that ships, which was made with the encoder's weights before they were cut to 8 bits. Without
+vectors is taken off before they are compared. A stem has the vector of its most frequent word. Prints how far the table
+agrees with the one that ships, which was made with the encoder's weights before they were cut to 8 bits. Without
 a folder the kinds are added to the table that ships.
 """
 
@@ -28,15 +27,12 @@ OTHERS = 24
 """So many of a stem's likest are kept at the most."""
 AT_ONCE = 1_000
 KINDS = Path(__file__).parent / "kinds.txt"
-SENSES = 64
-"""So many numbers say what a stem means."""
 OF_KIND = 0.74
 """How like a word for a kind a thing of that kind is at the least."""
 
 Floats = NDArray[np.float32]
-Senses = NDArray[np.int8]
-Table = tuple[list[str], list[int], list[int], list[int], Senses]
-"""Stems, where each one's others begin, the others, how like they are, and what each stem means."""
+Table = tuple[list[str], list[int], list[int], list[int]]
+"""Stems, where each one's others begin, the others, and how like they are."""
 
 
 def main() -> int:
@@ -46,14 +42,13 @@ def main() -> int:
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
     table = _shipped() if given.folder is None else asyncio.run(_made(given.folder))
-    stems, starts, others, likeness, senses = _with_kinds(*table)
+    stems, starts, others, likeness = _with_kinds(*table)
     np.savez(  # not compressed: each process that recalls would wait for it
         given.output,
         words=np.frombuffer("\n".join(stems).encode("ascii"), np.uint8),
         starts=np.array(starts, "<i4"),
         others=np.array(others, "<u2"),
         likeness=np.array(likeness, "u1"),
-        senses=senses,
     )
     agreeing = _agreement(stems, starts, others)
     print(f"{len(stems)} stems, {len(others)} pairs; {agreeing:.1%} of their first three stand in the table that ships")
@@ -63,13 +58,13 @@ def main() -> int:
 def _shipped() -> Table:
     with np.load(Path(kin.__file__).with_name("kin.npz")) as arrays:
         stems = arrays["words"].tobytes().decode("ascii").split("\n")
-        numbers = (arrays[name].tolist() for name in ("starts", "others", "likeness"))
-        return stems, *numbers, arrays["senses"]
+        starts, others, likeness = (arrays[name].tolist() for name in ("starts", "others", "likeness"))
+        return stems, starts, others, likeness
 
 
 async def _made(folder: Path) -> Table:
     stems, vectors = await _stems(folder)
-    return stems, *_likest(vectors), _senses(vectors)
+    return stems, *_likest(vectors)
 
 
 async def _stems(folder: Path) -> tuple[list[str], Floats]:
@@ -109,18 +104,10 @@ def _likest(vectors: Floats) -> tuple[list[int], list[int], list[int]]:
     return starts, others, likeness
 
 
-def _senses(vectors: Floats) -> Senses:
-    """Return the vectors along the directions in which they differ most, as whole numbers."""
-    _, _, directions = np.linalg.svd(vectors.astype(np.float64), full_matrices=False)
-    along = vectors @ directions[:SENSES].T
-    return np.rint(along * (127 / np.abs(along).max())).astype(np.int8)
-
-
-def _with_kinds(stems: list[str], starts: list[int], others: list[int], likeness: list[int], senses: Senses) -> Table:
+def _with_kinds(stems: list[str], starts: list[int], others: list[int], likeness: list[int]) -> Table:
     """Return the table with the things of each kind among the likest of its words; unknown ones join the stems."""
     table = [dict(zip(others[start:end], likeness[start:end], strict=True)) for start, end in pairwise(starts)]
     places = {stem: place for place, stem in enumerate(stems)}
-    kinds_of: dict[int, list[int]] = {}
     for kind, thing in _kinds():
         for stem in (kind, thing):
             if stem not in places:
@@ -129,17 +116,10 @@ def _with_kinds(stems: list[str], starts: list[int], others: list[int], likeness
                 table.append({})
         near = table[places[kind]]
         near[places[thing]] = max(near.get(places[thing], 0), round(OF_KIND * 255))
-        kinds_of.setdefault(places[thing], []).append(places[kind])
-    meant = np.zeros((len(stems), SENSES), np.int8)
-    meant[: len(senses)] = senses
-    for thing, kinds in kinds_of.items():
-        known = [senses[kind] for kind in kinds if kind < len(senses) and senses[kind].any()]
-        if known and not meant[thing].any():
-            meant[thing] = np.rint(np.mean(known, axis=0))
     ordered = [sorted(near.items(), key=lambda pair: (-pair[1], pair[0])) for near in table]
     ends = accumulate((len(near) for near in ordered), initial=0)
     pairs = [pair for near in ordered for pair in near]
-    return stems, list(ends), [other for other, _ in pairs], [alike for _, alike in pairs], meant
+    return stems, list(ends), [other for other, _ in pairs], [alike for _, alike in pairs]
 
 
 def _kinds() -> Iterator[tuple[str, str]]:

@@ -34,7 +34,7 @@ from elytron_core.ports.models import Embedder
 ASKED = 10
 MEASURES = ("recall", "ndcg", "first", "three")
 SIGNALS = (
-    "kin", "asking", "answer", "near", "window", "session", "label", "name", "speaker", "present", "owner", "standing",
+    "kin", "asking", "answer", "near", "window", "session", "name", "speaker", "present", "owner", "standing",
     "date", "fits", "told", "sentence", "informative", "again", "text_vectors",
 )  # fmt: skip
 WITHOUT = {"asking": 1.0}

@@ -26,7 +26,7 @@ from elytron_index.space import SpaceIndex
 
 RRF = 60
 OFF = Weights(
-    title=0.0, label=0.0, name=0.0, kin=0.0, asking=1.0, near=0.0, window=0.0, session=0.0, answer=0.0, speaker=0.0,
+    title=0.0, name=0.0, kin=0.0, asking=1.0, near=0.0, window=0.0, session=0.0, answer=0.0, speaker=0.0,
     present=0.0, owner=0.0, standing=0.0, date=0.0, fits=0.0, told=0.0, informative=0.0, text_vectors=0.0,
 )  # fmt: skip
 """No signal but BM25 of the text."""

@@ -89,7 +89,6 @@ QUERIES = st.builds(
     limit=st.sampled_from([1, 3, 200]),
     vector=VECTORS,
     filters=st.just(Filters()) | FILTERS,
-    now=st.sampled_from([0, DAY_MS * 19_860]),
 )
 
 

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 
@@ -11,15 +10,7 @@ from elytron_core.text.analyser import Analyser
 from elytron_index import Filters, IndexQuery, Unit, kin, spelling
 
 ANALYSER = Analyser()
-DAY_MS = 86_400_000
 TALK_MS = 8 * 3_600_000
-
-
-def label(unit: Unit) -> str:
-    if not unit.at:
-        return unit.speaker
-    day = datetime.fromtimestamp(unit.at / 1000, UTC)
-    return f"{unit.speaker} {day.day} {day:%B %Y %Y-%m-%d}"
 
 
 def may_be_seen(unit: Unit, filters: Filters) -> bool:
@@ -115,7 +106,6 @@ def signals(units: Sequence[Unit], query: IndexQuery) -> list[dict[str, float]]:
     words = [term for term in every if term not in named]
     body = bm25(bodies, words, k1=query.body.k1, b=query.body.b, related=kindred(units, words, query))
     title = bm25([ANALYSER.terms(unit.title) for unit in units], every, k1=query.title.k1, b=query.title.b)
-    labels = bm25([ANALYSER.terms(label(unit)) for unit in units], words, k1=query.label.k1, b=query.label.b)
     name = bm25(bodies, named, k1=query.body.k1, b=query.body.b)
     found: list[dict[str, float]] = []
     for place, unit in enumerate(units):
@@ -123,7 +113,6 @@ def signals(units: Sequence[Unit], query: IndexQuery) -> list[dict[str, float]]:
         found.append({
             "body": body[place] if may_be_seen(unit, query.filters) else 0.0,
             "title": title[place],
-            "label": labels[place],
             "name": name[place],
             "matched": float(sum(term in bodies[place] for term in every)),
             "speaker": sum(term in named for term in set(spoken)) / len(set(spoken)) if unit.speaker else 0.0,

@@ -14,7 +14,7 @@ from tests.index.corpora import ASKED, DAY_MS, HISTORIES, QUERIES, living
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.policy.ranking import Weights
+from elytron_core.policy.dates_asked import Span
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Filters, IndexQuery, Unit, postings, state
@@ -188,28 +188,6 @@ def test_words_spread_over_neighbours_meet_in_the_window() -> None:
     assert windows["01"] > windows["04"] > 0
 
 
-def test_newer_units_are_more_recent_and_unknown_times_are_not() -> None:
-    times = (0, 1_000, 61_000)
-    changes = [
-        Change(ref := Ref("fact", f"{at:05x}"), (Unit(ref, 0, "facts", "tea", at=at),)) for at in times
-    ]  # fmt: skip
-    found = built([changes]).search(IndexQuery("tea", limit=3, now=61_000, half_life_ms=60_000)).found
-
-    assert {each.unit.at: each.signals.recency for each in found} == {0: 0.0, 1_000: 0.5, 61_000: 1.0}
-
-
-def test_a_role_can_be_preferred() -> None:
-    changes = [
-        Change(ref := Ref("turn", key), (Unit(ref, 0, "transcript", "tea", role=role),))
-        for key, role in (("00", "assistant"), ("01", "user"))
-    ]
-    weights = Weights(roles=(("user", 0.4), ("nobody", 1.0)))
-
-    found = built([changes]).search(IndexQuery("tea", limit=2, weights=weights)).found
-
-    assert [each.unit.ref.key for each in found] == ["01", "00"]
-
-
 def test_what_may_not_be_seen_lends_nothing_to_its_neighbours() -> None:
     ref, hidden = Ref("turn", "00"), Ref("turn", "01")
     index = built([[
@@ -236,13 +214,15 @@ def test_a_speaker_is_named_by_the_query() -> None:
     assert index.speakers("Was Ben Miller told by Ada?") == ("Ada", "Ben Miller")
 
 
-def test_a_date_finds_the_units_of_that_day() -> None:
-    days = (1_715_040_000_000, 1_717_718_400_000)
-    changes = [Change(ref := Ref("turn", f"{at:x}"), (Unit(ref, 0, "transcript", "hm", at=at),)) for at in days]
-    index = built([changes])
+def test_a_day_finds_its_units_in_a_large_space_without_a_word_of_theirs() -> None:
+    days = (19_850, *range(19_900, 20_300))
+    changes = [
+        Change(ref := Ref("turn", f"{day:x}"), (Unit(ref, 0, "transcript", "hm", at=day * DAY_MS),)) for day in days
+    ]
+    asked = Span(days[0] * DAY_MS, (days[0] + 1) * DAY_MS, 1.0)
 
-    assert [each.unit.at for each in index.search(IndexQuery("on May 7th 2024", limit=1)).found] == [days[0]]
-    assert [each.unit.at for each in index.search(IndexQuery("2024-06-07", limit=1)).found] == [days[1]]
+    (found,) = built([changes]).search(IndexQuery("7 May", limit=1, spans=(asked,))).found
+    assert found.unit.at == days[0] * DAY_MS
 
 
 def test_an_empty_space_answers_with_nothing() -> None:

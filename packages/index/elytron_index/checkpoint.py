@@ -32,7 +32,7 @@ from elytron_index.vocabulary import KEPT_DTYPES, KeptTerms, Vocabulary
 
 Bytes = bytes | bytearray | mmap
 
-FORMAT = 12
+FORMAT = 13
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"

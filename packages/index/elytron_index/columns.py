@@ -18,7 +18,7 @@ DTYPES: Final[dict[str, str]] = {
     "plane": "<i4", "speaker": "<i4", "role": "<i4", "thread": "<i4", "scope": "<i4", "tags": "<i4",
     "part": "<i4", "order": "<i8", "at": "<i8", "trust": "<i4",
     "valid_from": "<i8", "valid_to": "<i8", "recorded_at": "<i8", "closed_at": "<i8",
-    "chars": "<i4", "informative": "<f4", "body_terms": "<i4", "title_terms": "<i4", "label_terms": "<i4",
+    "chars": "<i4", "informative": "<f4", "body_terms": "<i4", "title_terms": "<i4",
     "check": "<i8", "text_vector": f"|V{DIMENSIONS}", "text_length": "<f4", "traits": "<i4", "told": "<f4",
 }  # fmt: skip
 """Every column that a unit brings, in the order in which `append` takes the values."""
@@ -52,7 +52,6 @@ class Columns:
     informative: NDArray[np.float32]
     body_terms: NDArray[np.int32]
     title_terms: NDArray[np.int32]
-    label_terms: NDArray[np.int32]
     check: NDArray[np.int64]
     text_vector: NDArray[np.void]
     text_length: NDArray[np.float32]
@@ -129,7 +128,7 @@ class Columns:
 
     def lengths(self, field: int, /) -> NDArray[np.int32]:
         """Return how many terms each row has in a field."""
-        return (self.body_terms, self.title_terms, self.label_terms)[field]
+        return (self.body_terms, self.title_terms)[field]
 
     @property
     def count(self) -> int:

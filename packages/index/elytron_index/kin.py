@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 FLOOR: Final = 0.35
 """Words less alike than this are not in the table."""
@@ -38,16 +37,6 @@ def knows(term: str, /) -> bool:
     return term in _table().places
 
 
-def places() -> Mapping[str, int]:
-    """Return where each stem stands in the table, the most frequent first."""
-    return _table().places
-
-
-def senses() -> NDArray[np.int8]:
-    """Return what each stem means as a few numbers: two are alike as far as they point the same way."""
-    return _table().senses
-
-
 class _Table:
     """The arrays of the file, and where each word stands in them."""
 
@@ -57,7 +46,6 @@ class _Table:
             self.starts: list[int] = arrays["starts"].tolist()
             self.others = arrays["others"]
             self.likeness = arrays["likeness"]
-            self.senses: NDArray[np.int8] = arrays["senses"]
         assert len(self.words) == len(self.starts) - 1
         self.places = {word: place for place, word in enumerate(self.words)}
 

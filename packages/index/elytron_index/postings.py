@@ -23,7 +23,7 @@ ROWS_MAX = 1 << 26
 COUNT_MAX = 255
 _ROW_SHIFT = 8
 _CODE_SHIFT = 34
-_TERM_SHIFT = 36
+_TERM_SHIFT = 35
 _LIVE_MAX = 8_192
 _MANY = 4_096
 """A text with more terms than that is taken in by arrays."""
@@ -37,12 +37,11 @@ class Field(IntEnum):
 
     BODY = 0
     TITLE = 1
-    LABEL = 2
 
 
 def code_of(term: int, field: Field, /) -> int:
     """Return the number under which `term` stands in `field`."""
-    return term << 2 | field
+    return term << 1 | field
 
 
 class Segment(NamedTuple):
@@ -220,9 +219,9 @@ def renumbered(
     rows = numbers[old_rows]
     packed, rows = packed[rows > 0], rows[rows > 0]
     codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int64)
-    used, places = np.unique(codes >> 2, return_inverse=True)
+    used, places = np.unique(codes >> 1, return_inverse=True)
     held: list[int] = used.tolist()
-    codes = (places.astype(np.int64) << 2) | (codes & 3)
+    codes = (places.astype(np.int64) << 1) | (codes & 1)
     fresh = (codes.astype(np.uint64) << np.uint64(_CODE_SHIFT)) | (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
     fresh |= packed & np.uint64(COUNT_MAX)
     return [terms[number] for number in held], segment_of(np.sort(fresh))

@@ -83,7 +83,7 @@ class Context:
 class IndexQuery:
     """A search. `vector` is a model's id and the query's embedding, compared with units of that model alone.
 
-    `now` and `half_life_ms` give the recency signal, `spans` the date signal; `fits` are the traits that an answer is
+    `spans` give the date signal; `fits` are the traits that an answer is
     likely to have, `heeds` those that count whatever the text is about, but for what is wished for one occasion: that
     counts where the query is about it. `owner` is whose words count more where people talk with assistants. Without
     text and vector every unit that passes the filters is a candidate.
@@ -96,14 +96,11 @@ class IndexQuery:
     weights: Weights = STANDARD
     body: Bm25 = Bm25()
     title: Bm25 = Bm25()
-    label: Bm25 = Bm25(k1=0.9, b=0.0)
     context: Context = Context()
     spans: tuple[Span, ...] = ()
     fits: Trait = Trait.NOTHING
     heeds: Trait = Trait.NOTHING
     owner: Owner = Owner.USER
-    now: int = 0
-    half_life_ms: int = 30 * 24 * 3600 * 1000
 
 
 class UnitView(NamedTuple):
@@ -133,8 +130,6 @@ class Signals(NamedTuple, Generic[Number]):
     body: Number
     """BM25 of the text for the query's words and, at a discount, their kin; names of this space's speakers apart."""
     title: Number
-    label: Number
-    """BM25 of the line "speaker, date of the unit"."""
     name: Number
     """BM25 of the text for those names."""
     near: Number
@@ -173,8 +168,6 @@ class Signals(NamedTuple, Generic[Number]):
     """
     later: Number
     """The place in time, 0 to 1, among the units whose text speaks at least half as much for them as the best's."""
-    recency: Number
-    """1 now, a half at the half-life, towards 0; 0 where the time is unknown."""
     informative: Number
     """Longer texts more, up to 0.5; questions 0.1 less."""
     matched: Number

@@ -45,7 +45,7 @@ class Reading:
     def of(self, state: State, query: IndexQuery, /) -> Read:
         """Return what the words of `query` say of `state`, which nobody has changed since this was made or forgot."""
         is_large = skipping.serves(state, query)
-        asked = (is_large, query.text, query.weights, query.body, query.title, query.label)
+        asked = (is_large, query.text, query.weights, query.body, query.title)
         kept = self._kept
         if kept is None or kept.asked != asked:
             terms = texts.terms_of(state, query.text)

@@ -96,7 +96,8 @@ def _pool(
     seen: Mask,
     asked: Mask,
 ) -> Rows:
-    """Return the rows worth weighing in full: best by text, beside the best, most alike, nearest by vector.
+    """Return the rows worth weighing in full: best by text, beside the best, most alike, nearest by vector, and the
+    last that came of the days or months that the query names.
 
     If these are fewer than the limit, the latest rows are added.
     """
@@ -116,6 +117,8 @@ def _pool(
         mark[like.nearest(asked, wanted)] = True
     if near is not None:
         mark[near.nearest(asked, wanted)] = True
+    if query.spans:
+        mark[rows[aims.dates(query.spans, state.columns.at.take(rows)) >= 1.0][-wanted:]] = True
     if Trait.STANDING in query.heeds:
         mark[rows[aims.fitting(state.columns, query.heeds, rows)][-_STANDING:]] = True
     mark &= asked
@@ -153,7 +156,7 @@ def _weigh(
 ) -> None:
     """Put into `s`, which is all 0, what speaks for each unit of the pool."""
     columns = state.columns
-    s.title[:], s.label[:], s.name[:] = local.title, local.label, local.name
+    s.title[:], s.name[:] = local.title, local.name
     s.window[:], s.matched[:], s.coverage[:], s.context[:] = local.spread
     _weigh_neighbours(query, s, local.body, near, around)
     if shares is not None:
@@ -171,9 +174,6 @@ def _weigh(
     s.told[:], s.informative[:] = around.telling
     if query.weights.later:
         s.later[:] = aims.later(text, at)
-    if query.now:
-        recency = query.half_life_ms / (query.half_life_ms + np.maximum(query.now - at, 0))
-        np.multiply(recency, at != 0, out=s.recency)
 
 
 def _weigh_neighbours(
@@ -250,13 +250,8 @@ def _score(
     score += own + weights.date * s.date if query.spans else own
     if query.heeds and s.standing.any():
         score += weights.standing * aims.foremost(state.columns, pool, score, s.standing)
-    if weights.later or weights.recency:
-        score += weights.later * s.later + weights.recency * s.recency
-    if weights.roles:
-        bonus = np.zeros(len(state.names.role))
-        for role, weight in weights.roles:
-            bonus[state.names.role.known((role,))] = weight
-        score += bonus[state.columns.role[pool]]
+    if weights.later:
+        score += weights.later * s.later
     return aims.spread_out(state.columns, pool, score, again) if again else score
 
 

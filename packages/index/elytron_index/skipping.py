@@ -114,13 +114,12 @@ class Skipping:
     body: Sequence[Word]
     name: Sequence[Word]
     title: Sequence[Word]
-    label: Sequence[Word]
     related: Sequence[Mapping[str, float]]
 
     @property
     def is_body_alone(self) -> bool:
         """No unit has a term in another field, so that the best by their body are the best by all."""
-        return not any(word.runs for word in (*self.name, *self.title, *self.label))
+        return not any(word.runs for word in (*self.name, *self.title))
 
     def speaking(self, seen: Mask, wanted: int, /) -> Rows:
         """Return the rows of `seen` best by their body, with all that equal the last of them."""
@@ -129,7 +128,7 @@ class Skipping:
 
     def telling(self, asked: Mask, wanted: int, /) -> Rows:
         """Return the rows of `asked` best by all fields together, with all that equal the last of them."""
-        rows = self._likely((*self.body, *self.name, *self.title, *self.label), asked, wanted)
+        rows = self._likely((*self.body, *self.name, *self.title), asked, wanted)
         return rows[highest(self._total(rows), wanted)].astype(np.int64)
 
     def local(self, around: Around, /) -> Local:
@@ -145,9 +144,9 @@ class Skipping:
         for word, (counts, _) in named:
             _add(name, word, rows, counts)
         pool = around.lines[0]
-        title, label = _summed(self.title, pool), _summed(self.label, pool)
+        title = _summed(self.title, pool)
         body, name = body[inverse], name[inverse[0]]
-        return Local(body, title, label, name, self._spread(around, inverse, held, named))
+        return Local(body, title, name, self._spread(around, inverse, held, named))
 
     def _spread(
         self,
@@ -178,7 +177,7 @@ class Skipping:
     def _total(self, rows: NDArray[np.int32]) -> Floats:
         total = _summed(self.body, rows)
         weights = self.query.weights
-        for words, weight in ((self.title, weights.title), (self.label, weights.label), (self.name, weights.name)):
+        for words, weight in ((self.title, weights.title), (self.name, weights.name)):
             if words:
                 total = total + weight * _summed(words, rows)
         return total
@@ -216,7 +215,7 @@ class Skipping:
 def serves(state: State, query: IndexQuery, /) -> bool:
     """Tell whether skipping pays in this space and holds with these weights: no word may bring less than nothing."""
     weights = query.weights
-    return state.columns.size >= LARGE and min(weights.title, weights.label, weights.name) > 0.0
+    return state.columns.size >= LARGE and min(weights.title, weights.name) > 0.0
 
 
 def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
@@ -231,9 +230,7 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
         groups = _groups(state, terms, related)
     body, name = _gains(state, Field.BODY, query.body, 1.0), _gains(state, Field.BODY, query.body, weights.name)
     title = _gains(state, Field.TITLE, query.title, weights.title)
-    label = _gains(state, Field.LABEL, query.label, weights.label)
     titled = _words(state, terms.every, Field.TITLE, title)
-    labelled = _words(state, terms.words, Field.LABEL, label)
     return Skipping(
         state,
         query,
@@ -243,7 +240,6 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
         ],
         name=_words(state, terms.names, Field.BODY, name),
         title=titled,
-        label=labelled,
         related=related,
     )
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_core.clock import Instant, as_datetime
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ports.store import Ref
 from elytron_core.text import telling
@@ -26,9 +25,7 @@ from elytron_index.threads import Threads
 from elytron_index.units import Change, Embedded, Unit
 from elytron_index.vectors import Coded, Measured, Scanned, Vectors
 
-_DAY_MS = 86_400_000
 _FULL_CHARS = 250
-_LABELS_KEPT = 4_096
 _COMPACT_DEAD = 1_024
 _OVERGROWN = 3
 _new: Callable[..., Any] = tuple[Any, ...].__new__
@@ -59,7 +56,6 @@ class State:
         self.speaker_units = [0]
         self.speakers_of: dict[str, list[int]] = {}
         self.name_terms: list[tuple[str, ...]] = [()]
-        self._labels: dict[tuple[str, int], Mapping[str, int]] = {}
         self._sums = np.zeros(0)
         self._assistants: tuple[Mask, Mask, bool] = np.zeros(0, np.bool_), np.zeros(0, np.bool_), False
         self._renew()
@@ -267,8 +263,7 @@ class State:
         for row, (unit, counts, vector) in enumerate(zip(units, said, meant, strict=True), self.columns.size):
             body = postings.add(row, Field.BODY, counts, unit.learnt)
             title = postings.add(row, Field.TITLE, _counted(terms(unit.title))) if unit.title else 0
-            label = postings.add(row, Field.LABEL, self._label(unit))
-            records.append(self._record(unit, body, title, label, vector))
+            records.append(self._record(unit, body, title, vector))
         self.refs.extend([unit.ref for unit in units])
         first = self.columns.append(records)
         rows = range(first, self.columns.size)
@@ -278,7 +273,7 @@ class State:
             if unit.vector is not None and vector is not None:
                 self.vectors.put(row, unit.vector[0], vector)
 
-    def _record(self, unit: Unit, body: int, title: int, label: int, vector: NDArray[np.int8]) -> tuple[Any, ...]:
+    def _record(self, unit: Unit, body: int, title: int, vector: NDArray[np.int8]) -> tuple[Any, ...]:
         names = self.names
         speaker = names.speaker.code(unit.speaker)
         if speaker == len(self.speaker_units):
@@ -288,7 +283,7 @@ class State:
             names.plane.code(unit.plane), speaker, names.role.code(unit.role), names.thread.code(unit.thread),
             names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, unit.trust,
             unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
-            len(unit.text), _informative(unit.text), body, title, label, unit.check,
+            len(unit.text), _informative(unit.text), body, title, unit.check,
             vector.tobytes(), length(vector), *telling.read(unit.text),
         )  # fmt: skip
 
@@ -310,17 +305,6 @@ class State:
         self.name_terms.append(terms)
         for term in terms:
             self.speakers_of.setdefault(term, []).append(code)
-
-    def _label(self, unit: Unit) -> Mapping[str, int]:
-        key = unit.speaker, unit.at // _DAY_MS if unit.at else 0
-        label = self._labels.get(key)
-        if label is None:
-            day = f"{as_datetime(Instant(unit.at)):%d %B %Y %Y-%m-%d}" if unit.at else ""
-            label = _counted(self.analyser.terms(f"{unit.speaker} {day.lstrip('0')}"))
-            if len(self._labels) >= _LABELS_KEPT:
-                self._labels.clear()
-            self._labels[key] = label
-        return label
 
 
 def _informative(text: str) -> float:

@@ -67,13 +67,12 @@ class Local(NamedTuple):
 
     body: Floats
     title: Floats
-    label: Floats
     name: Floats
     spread: Spread
 
     def total(self, weights: Weights, /) -> Floats:
         """Return the weighted sum of the fields of the units themselves."""
-        return self.body[0] + weights.title * self.title + weights.label * self.label + weights.name * self.name
+        return self.body[0] + weights.title * self.title + weights.name * self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +83,18 @@ class Texts:
     query: IndexQuery
     body: Floats | None
     title: Floats | None
-    label: Floats | None
     name: Floats | None
     words: int
     """So many of the terms held are words, those after them names."""
     held: Held
     others: Rows
-    """Rows with a term in a title or label."""
+    """Rows with a term in a title."""
     related: Sequence[Mapping[str, float]]
 
     @property
     def is_body_alone(self) -> bool:
         """No unit has a term in another field, so that the best by their body are the best by all."""
-        return self.title is None and self.label is None and self.name is None
+        return self.title is None and self.name is None
 
     def speaking(self, seen: Mask, wanted: int, /) -> Rows:
         """Return the rows of `seen` best by their body, with all that equal the last of them."""
@@ -117,12 +115,12 @@ class Texts:
         """Return what there is in `around` for its first line."""
         pool, lines = around.lines[0], around.lines
         body = np.zeros(lines.shape) if self.body is None else self.body.take(lines)
-        return Local(body, at(self.title, pool), at(self.label, pool), at(self.name, pool), self._spread(around))
+        return Local(body, at(self.title, pool), at(self.name, pool), self._spread(around))
 
     def _total(self, rows: Integers) -> Floats:
         weights = self.query.weights
         total = at(self.body, rows)
-        for scores, weight in ((self.title, weights.title), (self.label, weights.label), (self.name, weights.name)):
+        for scores, weight in ((self.title, weights.title), (self.name, weights.name)):
             if scores is not None:
                 total = total + weight * scores.take(rows)
         return total
@@ -178,18 +176,15 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     words, every = len(terms.words), len(terms.every)
     in_body = every + sum(map(len, related))
     ends = list(accumulate(found.counts_of, initial=0))
-    body_end, title_end = ends[in_body], ends[in_body + every]
+    body_end, title_end = ends[in_body], ends[-1]
     held = _with_kin(state, _part(found, 0, in_body, 0, body_end), (*related, *({} for _ in terms.names)))
     held.idf[:words] *= [weight_of(word, query.weights) for word in terms.words]
     body, name = _bodies(state, query, held, words)
-    title = label = None
+    title = None
     if title_end > body_end:
         in_title = _part(found, in_body, every, body_end, title_end)
         title = _bm25(state, in_title, Field.TITLE, query.title)
-    if ends[-1] > title_end:
-        in_label = _part(found, in_body + every, words, title_end, ends[-1])
-        label = _bm25(state, in_label, Field.LABEL, query.label)
-    return Texts(state, query, body, title, label, name, words, held, found.rows[body_end:], related)
+    return Texts(state, query, body, title, name, words, held, found.rows[body_end:], related)
 
 
 def window_norm(state: State, query: IndexQuery, around: Around, /) -> Floats:
@@ -237,13 +232,12 @@ def _is_name(state: State, term: str) -> bool:
 
 
 def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> Found:
-    """Return the postings of the words, each before its kin, and of the names, in texts; then of all terms in titles;
-    then of the words in labels."""
+    """Return the postings of the words, each before its kin, and of the names, in texts; then of all in titles."""
     number, units = state.postings.vocabulary.get, state.field_units
     spoken = (word for word, others in zip(terms.words, related, strict=True) for word in (word, *others))
     codes = [code_of(number(term, -1), Field.BODY) for term in chain(spoken, terms.names)]
-    for asked, field in ((terms.every, Field.TITLE), (terms.words, Field.LABEL)):
-        codes += [code_of(number(term, -1), field) for term in asked] if units[field] else [-1] * len(asked)
+    has_titles = units[Field.TITLE]
+    codes += [code_of(number(term, -1), Field.TITLE) if has_titles else -1 for term in terms.every]
     return state.postings.find(codes, state.columns.alive if state.columns.dead else None)
 
 

@@ -26,5 +26,5 @@ async def covered(
     question = query_types.read(query, now)
     scope = ((SESSION, (session,)),) if session is not None else ()
     filters = Filters(planes=(COVERED,), scope=scope)
-    asked = asked_of_index(question, None, limit=limit, filters=filters, diversity=Diversity.OFF, now=now)
+    asked = asked_of_index(question, None, limit=limit, filters=filters, diversity=Diversity.OFF)
     return {item.key: item.score for item in turns_of(index.search(asked))}

@@ -114,7 +114,6 @@ async def gather(
             limit=_wanted(plane, max(limit, depth)),
             filters=index_filters(filters, plane, now, key, include_private=include_private),
             diversity=diversity,
-            now=now,
         )
         for plane in _planes(index, filters, key)
     }
@@ -209,7 +208,6 @@ def asked_of_index(
     limit: int,
     filters: Filters,
     diversity: Diversity,
-    now: Instant,
 ) -> IndexQuery:
     """Return the search for what `question` is after, in the plane that `filters` name."""
     return IndexQuery(
@@ -222,7 +220,6 @@ def asked_of_index(
         fits=question.fits,
         heeds=question.heeds,
         owner=question.owner,
-        now=now,
     )
 
 

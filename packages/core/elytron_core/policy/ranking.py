@@ -25,7 +25,6 @@ class Weights:
     """
 
     title: float = 0.6
-    label: float = 0.6
     name: float = 0.3
     kin: float = 0.5
     """What a word as like as can be counts beside the word itself."""
@@ -65,14 +64,12 @@ class Weights:
     fits: float = 0.2
     told: float = 1.0
     informative: float = 0.5
-    recency: float = 0.0
     later: float = 0.0
     """Below 0 where the earliest is asked for."""
     again: float = 0.0
     """Taken off for each better unit of the same thread, twice at most."""
     again_assisted: float = 0.5
     """The share of `again` that counts where people talk with assistants: one long talk goes through much there."""
-    roles: tuple[tuple[str, float], ...] = ()
 
 
 STANDARD: Final = Weights()
