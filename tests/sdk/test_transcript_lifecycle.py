@@ -82,6 +82,8 @@ async def test_deleting_raw_text_keeps_what_was_accepted_and_names_it(memory: el
     await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=(skill,))))
     gone = await turn(memory, "delete_raw", str(report.turn_id))
     (ref,) = gone.derived_memory_refs
+    assert ref.model_dump(mode="json")["citation"] == ref.source.citation
+    assert ref.citation.startswith("transcript:")
     assert (ref.plane, ref.store_key, ref.source.turn_id) == ("shared_fact", fact, report.turn_id)
     assert ref.source.citation == f"transcript:ada/web/support#turn={report.turn_id}"
     everything = await turn(memory, "delete_raw")

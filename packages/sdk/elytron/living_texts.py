@@ -14,6 +14,7 @@ from elytron.records import Changes
 from elytron.spaces import opening_changes
 from elytron_core import limits
 from elytron_core.contracts.transcript import (
+    DerivedMemoryLink,
     MemoryTranscriptLifecycleReport,
     MemoryTranscriptLifecycleRequest,
     TranscriptRedactionReason,
@@ -51,7 +52,7 @@ class _Touched:
     turns: list[tuple[TurnId, transcript.Turn]] = field(default_factory=list[tuple[TurnId, transcript.Turn]])
     emptied: set[TurnId] = field(default_factory=set[TurnId])
     """Turns without text now, by this request or an earlier one that may not have got to remove its bytes."""
-    derived: list[DerivedMemoryRef] = field(default_factory=list[DerivedMemoryRef])
+    derived: list[DerivedMemoryLink] = field(default_factory=list[DerivedMemoryLink])
     changed: bool = False
     sequence: int = 0
 
@@ -199,7 +200,8 @@ async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTa
         return
     for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, (f"{tag}.",)):
         if TurnId(document.ref.key.rpartition(".")[0]) in affected:
-            touched.derived.append(DerivedMemoryRef.from_bytes(document.body))
+            ref = DerivedMemoryRef.from_bytes(document.body)
+            touched.derived.append(DerivedMemoryLink(**dict(ref), citation=ref.source.citation))
 
 
 def _report(

@@ -280,6 +280,13 @@ class MemoryTranscriptLifecycleRequest(ScopedRequest):
     requested_by: Name | None = None
 
 
+class DerivedMemoryLink(DerivedMemoryRef):
+    """A memory that rests on a transcript, as reports show it."""
+
+    citation: str
+    """The evidence as a text: `transcript:space/channel/conversation#turn=...`."""
+
+
 class MemoryTranscriptLifecycleReport(Value):
     """What a lifecycle request found and did. A request that matched nothing is done, and changed nothing."""
 
@@ -294,7 +301,7 @@ class MemoryTranscriptLifecycleReport(Value):
     affected_host_refs: tuple[HostOpaqueRef, ...] = ()
     redacted_host_refs: int = 0
     host_ref_redactions: tuple[TranscriptRedactionReportItem, ...] = ()
-    derived_memory_refs: tuple[DerivedMemoryRef, ...] = ()
+    derived_memory_refs: tuple[DerivedMemoryLink, ...] = ()
     profile_budget_applied: bool = False
     clipped: tuple[Clip, ...] = ()
     changed: bool = False
