@@ -1,9 +1,10 @@
 """Small faults that can be put into a module: one wrong comparison, one guard or call less, one number off by one.
 
-Messages of errors, asserts, annotations, docstrings and what is read by type checkers alone get none.
+Messages of errors, asserts, annotations, docstrings, and what type checkers or other systems alone read get none.
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,6 +28,8 @@ _SUMS: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr,
 }
 _QUIET = frozenset({"log", "logger", "debug", "info", "warning"})
+_ELSEWHERE = re.compile(r"\bTYPE_CHECKING\b|'(?:win32|darwin|nt)'")
+"""What is so on other systems, or for type checkers alone."""
 _TOLD_CHARS = 100
 
 
@@ -97,7 +100,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
         for child in value if isinstance(value, list) else [value]:  # pyright: ignore[reportUnknownVariableType]
             if not isinstance(child, ast.AST) or isinstance(child, (ast.Raise, ast.Assert, ast.JoinedStr)):
                 continue
-            if isinstance(child, ast.If) and ast.unparse(child.test) in {"TYPE_CHECKING", "not TYPE_CHECKING"}:
+            if isinstance(child, ast.If) and _ELSEWHERE.search(ast.unparse(child.test)):
                 continue
             if isinstance(child, ast.Subscript) and isinstance(child.slice, ast.Constant):
                 continue  # what a wrong place of a pair breaks, every test sees
