@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -88,15 +88,16 @@ class Workshop:
         """Return how many seconds are left."""
         return self._until - time.monotonic()
 
-    def learn(self, files: Iterable[str], /) -> None:
-        """Run files of tests that are not known, the first and more for `LEARN_S`; note what they reach and take."""
+    def learn(self, files: Iterable[str], /) -> bool:
+        """Run files of tests that are not known, the first and more for `LEARN_S`; tell whether there was any."""
         until = time.monotonic() + min(LEARN_S, self.left)
-        for file in files:
+        new = [file for file in files if file not in self._known]
+        for file in new:
             if time.monotonic() > until:
-                return
-            if file not in self._known:
-                self._known.add(file)
-                self._learn(file)
+                break
+            self._known.add(file)
+            self._learn(file)
+        return bool(new)
 
     def _learn(self, file: str) -> None:
         data = self.folder / ".coverage.mutation"
@@ -119,15 +120,26 @@ class Workshop:
                 tests = {context.rpartition("|")[0] for context in contexts if context}
                 lines.setdefault(line, set()).update(tests - self._failing)
 
-    def judge(self, module: Path, place: Place, /) -> tuple[Verdict, str]:
-        """Put a fault into `module`, run the tests that reach it, take it back; return what became of it, and it."""
+    def judge(self, module: Path, place: Place, files: Sequence[str], /) -> tuple[Verdict, str]:
+        """Put a fault into `module`, run the tests that reach it, take it back; return what became of it, and it.
+
+        Where these see nothing, more of `files` are learned, for as long as the first were.
+        """
         path = self.folder / module
-        source = path.read_text(encoding="utf-8")
-        changed, told = with_fault(source, place)
-        tests = self._tests(path, place.line)
-        if not tests:
-            return Verdict(is_seen=False, why="no test reaches it"), told
-        times = path.stat()
+        changed, told = with_fault(path.read_text(encoding="utf-8"), place)
+        tried: set[str] = set()
+        for is_again in (False, True):
+            if is_again and not self.learn(files):
+                break
+            tests = self._tests(path, place.line, tried)
+            tried.update(tests)
+            if tests and (seen := self._run(path, changed, tests)) is not None:
+                return seen, told
+        return Verdict(is_seen=False, why=f"{len(tried)} tests" if tried else "no test reaches it"), told
+
+    def _run(self, path: Path, changed: str, tests: Sequence[str]) -> Verdict | None:
+        """Run `tests` with `changed` at `path`; return None where they see nothing."""
+        source, times = path.read_text(encoding="utf-8"), path.stat()
         self._changed += 1
         path.write_text(changed, encoding="utf-8")
         # Compiled code is known by its source's time in whole seconds, so each fault has one of its own.
@@ -138,16 +150,23 @@ class Workshop:
             path.write_text(source, encoding="utf-8")
             os.utime(path, (times.st_atime, times.st_mtime))
         if ended is None:
-            return Verdict(is_seen=True, why="no end"), told
-        return Verdict(is_seen=ended.returncode != 0, why=f"{len(tests)} tests"), told
+            return Verdict(is_seen=True, why="no end")
+        if ended.returncode > 1 and not self._are_there(tests):
+            return None
+        return Verdict(is_seen=True, why="a test failed") if ended.returncode else None
 
-    def _tests(self, path: Path, line: int) -> Sequence[str]:
+    def _are_there(self, tests: Sequence[str]) -> bool:
+        """Tell whether `tests` are found without a fault, so that a run which found them not says something of it."""
+        found = self._pytest(["--collect-only", "-n0", *tests], wait_s=RUN_S)
+        return found is not None and found.returncode == 0
+
+    def _tests(self, path: Path, line: int, without: Collection[str]) -> Sequence[str]:
         """Return the tests that reach a line, the quickest first; where it runs at import, those that reach any."""
         lines = self._reach.get(path, {})
         found = lines.get(line) or set[str]()
         if not found and line in lines:
             found = set[str]().union(*lines.values())
-        quickest = sorted(found, key=lambda test: (self._took[test], test))[:TESTS]
+        quickest = sorted(found.difference(without), key=lambda test: (self._took[test], test))[:TESTS]
         ends = accumulate(self._took[test] for test in quickest)
         return [test for test, end in zip(quickest, ends, strict=True) if end <= 1_000 * TESTS_S] or quickest[:1]
 
@@ -220,11 +239,12 @@ def main() -> None:
         workshop = Workshop(folder, until=until)
         imports = Imports(folder)
         for module, places in drawn(modules, random.Random(asked.seed), folder=folder, each=asked.each):
-            workshop.learn(imports.tests_of(module)[:FILES])
+            files = imports.tests_of(module)[:FILES]
+            workshop.learn(files)
             for place in places:
                 if workshop.left < 0:
                     break
-                verdict, told = workshop.judge(module, place)
+                verdict, told = workshop.judge(module, place, files)
                 put[module] += 1
                 seen[module] += verdict.is_seen
                 if not verdict.is_seen:

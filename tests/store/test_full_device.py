@@ -69,6 +69,14 @@ async def test_a_sqlite_store_is_opened_where_the_time_of_it_cannot_be_noted(tmp
     assert read(look(path, "SELECT body FROM manifest")[0][0]).opened_at == CLOCK.now()
 
 
+async def test_a_sqlite_store_on_a_failing_device_is_not_opened(tmp_path: Path) -> None:
+    path, device = tmp_path / "m.db", failing()
+    await (await SqliteStore.open(path, clock=CLOCK, library=device)).close()
+    device.trouble.at["COMMIT"] = driver_error(10)
+    with pytest.raises(StoreFailed):
+        await SqliteStore.open(path, clock=LATER, library=device)
+
+
 async def test_what_does_not_match_is_told_on_a_full_device_too(tmp_path: Path) -> None:
     path, device = tmp_path / "m.db", failing()
     await (await SqliteStore.open(path, clock=CLOCK, library=device)).close()

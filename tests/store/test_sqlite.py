@@ -39,9 +39,11 @@ from elytron_store.conformance.examples import (
     write_blob,
 )
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.driver import WAL_SAFE_FROM, Library, library
 
 pytestmark = pytest.mark.anyio
+WITH_WAL = Library(module=library().module, version=WAL_SAFE_FROM)
+"""The usual library, taken for one that may share a WAL."""
 
 
 class TestSqliteStore(StoreSuite, ReopenSuite, SecondHandleSuite):
@@ -112,6 +114,17 @@ async def test_a_group_is_bounded(tmp_path: Path) -> None:
     await asyncio.gather(*(put(store, fact(number), body) for number in range(3)))
     await asyncio.gather(*(put(store, fact(number)) for number in range(3, 4 + store_limits.GROUP_BATCHES)))
     assert seen.commits - before == 4
+    await store.close()
+
+
+async def test_the_log_beside_the_file_is_moved_into_it_before_it_grows_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_limits, "CHECKPOINT_BYTES", 64 * 1024)
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=WITH_WAL)
+    for number in range(40):
+        await put(store, fact(number), bytes(20_000))
+    assert (tmp_path / "m.db-wal").stat().st_size < 300_000
     await store.close()
 
 
