@@ -75,6 +75,8 @@ class OperationContext:
     """The id of the caller's own records."""
     source: str | None = None
     """What the caller says to be."""
+    notes_projections: bool = False
+    """Whether each projection leaves an entry in the journal."""
     put_off: set[SpaceId] = field(default_factory=set[SpaceId])
     """Spaces in which this runtime has put something off, or seen that somebody did."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])

@@ -11,6 +11,7 @@ from elytron.announcing import Commits
 from elytron_core import limits
 from elytron_core.contracts.streaming import EventId, Gap, GapReason, JournalEvent, position
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import OF_A_CONVERSATION, plane_of
 from elytron_core.ports.store import JournalEntry, Store
 
 Mark = JournalEntry | None
@@ -173,7 +174,9 @@ def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
         at=entry.at,
         action=entry.action.value,
         collection=entry.ref.collection,
+        plane=plane_of(entry.ref.collection),
         key=entry.ref.key,
+        conversation=entry.ref.key.partition(".")[0] if entry.ref.collection in OF_A_CONVERSATION else None,
         digest=entry.digest,
     )
 

@@ -64,6 +64,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         work: bool = False,
         api_key: str | None = None,
         progress: Progress | None = None,
+        projection_events: bool = False,
     ) -> None:
         super().__init__()
         self._store = store
@@ -84,6 +85,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         self._works = work
         self._api_key = api_key
         self._progress = progress
+        self._notes_projections = projection_events
 
     async def _open(self) -> MemoryRuntime:
         try:
@@ -160,6 +162,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             commits=store.commits,
             skill_dirs=SkillDirs(self._skill_dirs),
             default_scope=self._scope,
+            notes_projections=self._notes_projections,
         )
 
     def sync(self) -> SyncMemoryRuntime:
@@ -191,21 +194,20 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     work: bool = False,
     api_key: str | None = None,
     progress: Progress | None = None,
+    projection_events: bool = False,
 ) -> Opening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
     `gateway+http://host:port` keeps everything in the store that a server shares, under `api_key`, and computes here.
     Calls that name no scope use `scope`, else `space`; with `space=None` every call must name one. `keys` opens or
-    makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a SQLite store may
-    lose the last acknowledged writes in a power cut. `when_missing` says what a path without a store becomes. A Store
-    that is handed in is closed with the runtime. With an `embedder` recall also compares meanings; `former_embedder`
-    made the vectors compared until a switch to `embedder` is complete; a text names an added model, a folder with one,
-    or a server. `agent_skill_dirs` hold SKILL.md files that recall and projection point to. `agent_tool_registries`
-    join the runtime's own space. `profile` names the kind of place, whose hard limits then hold; without it a full
-    server's do. A strict `capability_policy` hides much of the catalog. `budget` bounds what the language model may
-    cost a space in a day. With `work` the runtime does what was put off, of every space. `progress` is told how many
-    entries of its journal an index holds, and of how many, where it has to be made. Raises StoreUrlInvalid,
-    StoreMissing, StoreForeign, StoreNewer, StoreUnavailable, Unsupported, PermissionRefused, or InvalidInput.
+    makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a power cut may
+    cost a SQLite store its last writes. `when_missing` says what a path without a store becomes. With an `embedder`
+    recall also compares meanings; `former_embedder` made the vectors compared until a switch to `embedder` is
+    complete; a text names an added model, a folder with one, or a server. `agent_skill_dirs` hold SKILL.md files that
+    recall and projection point to. `profile` names the kind of place, whose hard limits then hold; without it a full
+    server's do. `budget` bounds what a model may cost a space in a day. With `work` the runtime does what was put off,
+    of every space. With `projection_events` each projection leaves an entry in the journal. Raises what `open_store`
+    raises, Unsupported, PermissionRefused and InvalidInput.
     """
     given.require(store, keys=keys, language_model=language_model, index_bytes=index_bytes)
     return Opening(
@@ -226,6 +228,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         work=work,
         api_key=api_key,
         progress=progress,
+        projection_events=projection_events,
     )
 
 

@@ -34,7 +34,11 @@ class JournalEvent(Value):
     at: Instant
     action: EventAction
     collection: str
+    plane: str = ""
+    """The plane that the collection belongs to."""
     key: str
+    conversation: str | None = None
+    """The keyed tag of the conversation that the document belongs to, if it belongs to one; never its name."""
     digest: str = ""
 
 

@@ -79,6 +79,29 @@ BESIDE = frozenset(
 """What lists or looks up other documents: it may change without an entry of its own in the journal."""
 KEY = "0"
 TAG_DIGITS = 24
+OF_A_CONVERSATION = frozenset({transcript.CONVERSATIONS, transcript.TURNS, continuity.CAPSULES, summaries.SUMMARIES})
+"""Collections whose keys begin with the tag of a conversation."""
+_PLANES = {
+    "transcript": (transcript.CONVERSATIONS, transcript.TURNS, transcript.TURN_NAMES, transcript.CHAT_ALIASES,
+                   attributes.TURN_ATTRIBUTES, derived_refs.DERIVED_REFS),
+    "long_term": (long_term.FACTS, long_term.SLOTS, long_term.FACT_USES, learning.TOMBSTONES, learning.LEARNING),
+    "procedural": (procedural.SKILLS,),
+    "tools": (tools.REGISTRIES, tools.EXPERIENCES),
+    "embedding": (embedding.VECTORS, embedding.EMBEDDING),
+    "candidates": (candidates.CANDIDATES,),
+    "continuity": (continuity.CAPSULES, execution.EXECUTION, summaries.SUMMARIES),
+    "subjects": (subjects.SUBJECTS, subjects.SUBJECT_EDGES, subjects.SOUL_BINDINGS),
+    "gateway": gateway.OF_A_SPACE,
+    "jobs": jobs.OF_A_SPACE,
+}  # fmt: skip
+_PLANE_OF = {collection: plane for plane, collections in _PLANES.items() for collection in collections}
+
+
+def plane_of(collection: str, /) -> str:
+    """Return the plane that a collection belongs to; one that is a plane of its own bears its name."""
+    return _PLANE_OF.get(collection, collection)
+
+
 TAGS_KEPT = 1_000
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import chain
 
 from elytron.aliases import meant
@@ -10,6 +11,7 @@ from elytron.filtering import message_passes, wants
 from elytron.gathering import Gathered, gather
 from elytron.hinting import hint_of_skill, hint_of_tool, hints_beside
 from elytron.profiling import rendered_chars
+from elytron.spaces import REF
 from elytron.standing import Private, Work, mount_of, private_of, standing_facts, standing_skills, work_of
 from elytron.wishing import wishes_of
 from elytron.writes.reuse import note_shown
@@ -24,12 +26,14 @@ from elytron_core.contracts.projecting import (
 )
 from elytron_core.contracts.recalling import Plane, RecallConfidence, RecallOutcome
 from elytron_core.contracts.scoped import Clip, ClipReason
+from elytron_core.errors import Conflict, StoreError
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.evidence import Trust
 from elytron_core.policy import answer_score, modes, projection
 from elytron_core.policy.blocks import RECALLED_CHARS_MAX, RECALLED_CHARS_MIN, recalled_chars
 from elytron_core.policy.passages import passages_of
+from elytron_core.ports.store import Action, Batch, Entry, Require
 from elytron_core.scope import Scope
 
 MARK_BYTES = 12
@@ -46,7 +50,24 @@ async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) ->
     report = await _admitted(ctx, scope, request)
     selected = _each_once(part.included for part in report.sections)
     considered = _each_once((*part.included, *part.dropped) for part in report.sections)
+    if ctx.notes_projections:
+        await _leave_event(ctx, scope, report)
     return report.model_copy(update={"selected_ids": selected, "candidate_ids": considered})
+
+
+async def _leave_event(ctx: OperationContext, scope: Scope, report: MemoryProjectionReport) -> None:
+    """Leave in the journal that a block was built: a keyed digest and no content.
+
+    A projection is never refused over it: where the store takes no write now, none is left.
+    """
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return
+    entry = Entry(Action.PROJECTION, REF, digest=record.digest(report.system_memory_block.encode()))
+    with suppress(Conflict, StoreError):
+        await ctx.store.commit(
+            Batch(space=scope.space, at=ctx.clock.now(), entries=(entry,), requires=(Require(REF, 1),))
+        )
 
 
 async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
