@@ -27,7 +27,7 @@ async def main() -> None:
         print((await memory.recall("allergic", filters=FACTS)).hits[0].text)
 
     # With one, the turn returns at once, and a durable job asks it. Any model behind the port will do;
-    # elytron.models.OpenAIModel speaks to a server, this one only says its line.
+    # elytron_models.TextModel speaks to a server, this one only says its line.
     line = {
         "plane": "factual", "op": "upsert", "kind": "profile", "topic": "residence", "confidence": "high",
         "content": "Ada lives on a barge in Utrecht.", "quote": "home is a barge in Utrecht",

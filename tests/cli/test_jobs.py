@@ -4,11 +4,15 @@ import json
 
 import pytest
 from tests.cli.conftest import CommandLine
-from tests.sdk.test_models import Server, chat, serving
+from tests.models.fake_server import Sent, refusal, serving_apart
+from tests.models.streams import chat
 from tests.sdk.turns import item, items, request
 
 import elytron as sdk
 from elytron_core.contracts.maintaining import Extraction
+
+BUSY = refusal(503, {"message": "busy"}, retry_after="3600")
+"""It asks for a longer wait than any, so it is not asked again."""
 
 
 def put_off(elytron: CommandLine) -> str:
@@ -51,27 +55,22 @@ def test_jobs_are_listed_run_given_up_and_tried_again(elytron: CommandLine) -> N
 
 
 def test_a_model_by_its_address_does_the_jobs(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    from starlette.responses import JSONResponse
-
     put_off(elytron)
-    monkeypatch.setenv("ELYTRON_LANGUAGE_MODEL_KEY", "sk-test-canary")
+    monkeypatch.setenv("ELYTRON_MODEL_KEY", "sk-test-canary")
     answer = items(item("The user lives in Porto.", "home is Porto these days"))
-    with serving(Server([JSONResponse(chat(answer))])) as server:
-        named = ("--language-model", "m", "--language-model-url", server.url)
+    with serving_apart(Sent((chat((answer,)),))) as server:
+        named = ("--language-model", f"chat:m@{server.url}")
         report = elytron.json("jobs", "run", *named)
-        assert server.seen[0]["headers"]["authorization"] == "Bearer sk-test-canary"
+        assert server.asked[0].headers["authorization"] == "Bearer sk-test-canary"
     assert (report["jobs"][0]["state"], report["spent"]["prompt_tokens"]) == ("succeeded", 11)
     assert "The user lives in Porto." in [hit["text"] for hit in elytron.json("recall", "Porto")["hits"]]
 
 
 def test_what_is_left_to_a_job_and_what_it_cost_is_shown(elytron: CommandLine) -> None:
-    from starlette.responses import JSONResponse
-
     elytron("add", "Home is Porto these days.")
     elytron("add", "Nice.", "--role", "assistant")
-    busy = JSONResponse({"error": {"message": "busy"}}, status_code=503, headers={"retry-after-ms": "1"})
-    with serving(Server([busy])) as server:
-        shown = elytron("maintain", "--language-model", "m", "--language-model-url", server.url, "--no-json").stdout
+    with serving_apart(BUSY) as server:
+        shown = elytron("maintain", "--language-model", f"chat:m@{server.url}", "--no-json").stdout
     assert "the rest is left to job" in shown
     assert "1 calls" in shown
 
@@ -97,21 +96,18 @@ def test_maintaining_a_conversation_without_turns_names_one_that_waits(elytron: 
 
 
 def test_the_cost_is_told_before_and_a_run_that_was_stopped_goes_on(elytron: CommandLine) -> None:
-    from starlette.responses import JSONResponse
-
     for conversation in ("a", "b"):
         elytron("add", "Well, home is Porto these days.", "--conversation", conversation)
         elytron("add", "Nice.", "--role", "assistant", "--conversation", conversation)
-    busy = JSONResponse({"error": {"message": "busy"}}, status_code=503, headers={"retry-after-ms": "1"})
-    with serving(Server([busy])) as server:
-        named = ("--language-model", "m", "--language-model-url", server.url)
+    with serving_apart(BUSY) as server:
+        named = ("--language-model", f"chat:m@{server.url}")
         waiting = elytron.json("maintain", "--all", "--dry-run", *named)["backlog"]
         assert waiting["calls"] == 6
         assert waiting["tokens"] > 100
         stopped = elytron.json("maintain", "--all", *named)
     assert (stopped["stopped"], stopped["conversations"]) == ("model_unavailable", 1)
     answer = items(item("The user lives in Porto.", "home is Porto these days"))
-    with serving(Server([JSONResponse(chat(answer))])) as server:
-        named = ("--language-model", "m", "--language-model-url", server.url)
+    with serving_apart(Sent((chat((answer,)),))) as server:
+        named = ("--language-model", f"chat:m@{server.url}")
         done = elytron.json("maintain", "--all", *named)
     assert (done["stopped"], done["left"]) == ("", 0)

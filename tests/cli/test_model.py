@@ -80,18 +80,24 @@ def test_a_model_is_not_asked_about_where_it_could_not_be_converted(
 
 
 @pytest.mark.parametrize(
-    "named",
-    [("--embedder", "http://127.0.0.1:9/v1#m@3"), ("--language-model", "m", "--language-model-url", "http://x")],
+    ("module", "named"),
+    [
+        ("openai", ("--embedder", "http://127.0.0.1:9/v1#m@3")),
+        ("httpx", ("--language-model", "chat:m@http://127.0.0.1:9")),
+    ],
 )
 def test_a_missing_extra_is_said_when_the_store_is_opened(
-    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, module: str, named: tuple[str, ...]
 ) -> None:
     elytron("add", "tea")
-    monkeypatch.setitem(sys.modules, "openai", None)
+    monkeypatch.setitem(sys.modules, module, None)
     error = elytron.error("recall", "tea", *named, expect=8)
     assert (error["key"], error["details"]["extra"]) == ("missing_extra", "llm")
 
 
-def test_a_language_model_without_server_and_key_is_refused(elytron: CommandLine) -> None:
+@pytest.mark.parametrize("named", ["m", "chat:m", "chat:m@http://user:canary@host/v1"])
+def test_a_language_model_that_is_no_address_is_refused(elytron: CommandLine, named: str) -> None:
     elytron("add", "tea")
-    assert "--language-model-url" in elytron.error("maintain", "--language-model", "m", expect=2)["reason"]
+    reason = elytron.error("maintain", "--language-model", named, expect=2)["reason"]
+    assert reason.startswith("--language-model ")
+    assert "canary" not in reason

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from anyio.from_thread import start_blocking_portal
 
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
@@ -112,3 +114,10 @@ async def serving(*answers: Sent | None) -> AsyncGenerator[FakeServer]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def serving_apart(*answers: Sent | None) -> Generator[FakeServer]:
+    """Yield a server in a thread of its own, for callers that block."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving(*answers)) as fake:
+        yield fake

@@ -264,3 +264,19 @@ def test_bounds_of_settings_are_told() -> None:
 def test_a_request_without_messages_is_refused() -> None:
     with pytest.raises(InvalidInput, match="messages"):
         ModelRequest(messages=())
+
+
+@pytest.mark.parametrize("media_type", ["text/html; charset=utf-8", "application/json"])
+async def test_an_answer_that_is_no_stream_is_malformed(media_type: str) -> None:
+    page = Sent((f"<html>{KEY}</html>".encode(),), media_type=media_type)
+    async with client_of("chat", page) as (client, server):
+        assert await events_of(client) == [Failed(reason=FailureReason.MALFORMED)]
+    assert len(server.asked) == 1
+
+
+async def test_a_server_on_this_machine_is_reached_without_the_environments_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    async with client_of("chat", good()) as (client, _):
+        assert (await events_of(client))[-1] == Finished(reason=FinishReason.STOP)

@@ -46,8 +46,7 @@ class Settings:
     embedder: Setting | None = None
     embedder_key: Setting | None = None
     language_model: Setting | None = None
-    language_model_url: Setting | None = None
-    language_model_key: Setting | None = None
+    model_key: Setting | None = None
     keys: Setting | None = None
     gateway_secret: Setting | None = None
     profile: Setting | None = None
@@ -68,7 +67,6 @@ OPTIONS = (
     "agent_skill_dirs",
     "embedder",
     "language_model",
-    "language_model_url",
     "profile",
     "agent",
     "channel",
@@ -101,9 +99,9 @@ def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], fo
     embedder_key = environment.get("ELYTRON_EMBEDDER_KEY")
     if embedder_key:
         found["embedder_key"] = Setting(embedder_key, "ELYTRON_EMBEDDER_KEY", secret=True)
-    model_key = environment.get("ELYTRON_LANGUAGE_MODEL_KEY")
+    model_key = environment.get("ELYTRON_MODEL_KEY")
     if model_key:
-        found["language_model_key"] = Setting(model_key, "ELYTRON_LANGUAGE_MODEL_KEY", secret=True)
+        found["model_key"] = Setting(model_key, "ELYTRON_MODEL_KEY", secret=True)
     gateway_secret = environment.get("ELYTRON_GATEWAY_SECRET")
     if gateway_secret:
         if len(gateway_secret) < GATEWAY_SECRET_CHARS:

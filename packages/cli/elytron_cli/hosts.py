@@ -112,8 +112,8 @@ def setting_options(settings: Settings, /) -> list[str]:
         found += ["--space", settings.space.value]
     if settings.key_file is not None:
         found += ["--key-file", str(Path(settings.key_file.value).absolute())]
-    models = (settings.embedder, settings.language_model, settings.language_model_url)
-    for option, setting in zip(("--embedder", "--language-model", "--language-model-url"), models, strict=True):
+    models = (settings.embedder, settings.language_model)
+    for option, setting in zip(("--embedder", "--language-model"), models, strict=True):
         if setting is not None:
             found += [option, setting.value]
     return found

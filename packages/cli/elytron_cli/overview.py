@@ -81,8 +81,7 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("--profile", "NAME", "The kind of place, whose limits then hold."),
     ("--key-file", "PATH", "Keys of a sealed store."),
     ("--embedder", "NAME", "Model to compare meanings."),
-    ("--language-model", "NAME", "Model that maintains memory."),
-    ("--language-model-url", "URL", "Where that model is served."),
+    ("--language-model", "MODEL", "Model that maintains memory: openai:gpt-5, ollama:llama3.2, ..."),
     ("--agent-skill-dirs", "PATHS", f"Directories of agent skills to read, separated by {os.pathsep!r}."),
 )
 """The options of every command that name something: name, what for, and what is said of it."""

@@ -27,15 +27,15 @@ from elytron_cli.config import Settings, default_store
 from elytron_cli.refusal import Refused
 from elytron_cli.values import valid
 from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
-from elytron_core.errors import InvalidInput, StoreUnavailable
+from elytron_core.errors import StoreUnavailable
 from elytron_core.model import Request, Value
 from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.models import Embedder
+from elytron_core.ports.models import Embedder, LanguageModel
 from elytron_core.scope import Scope
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
-    from elytron.models.openai_compatible import OpenAIModel
+    from elytron_models import ModelClient
 
 ReportT = TypeVar("ReportT", bound=Value)
 
@@ -105,7 +105,7 @@ async def opened(
     scope: Scope = valid(Scope, space=settings.space.value, **named)
     skill_dirs = skill_dirs_of(settings)
     usual = embedder_of(settings)
-    language_model = model_of(settings)
+    client = model_of(settings)
     opening = elytron.open(
         settings.store.value,
         scope=scope,
@@ -114,7 +114,7 @@ async def opened(
         former_embedder=usual if wanted is not None else None,
         agent_skill_dirs=skill_dirs,
         profile=settings.profile.value if settings.profile is not None else None,
-        language_model=language_model,
+        language_model=text_model_of(client),
         when_missing=when_missing,
         progress=progress,
     )
@@ -122,8 +122,8 @@ async def opened(
         async with opening as runtime:
             yield Session(runtime)
     finally:
-        if language_model is not None:
-            await language_model.close()
+        if client is not None:
+            await client.close()
 
 
 def embedder_of(settings: Settings, /) -> Embedder | None:
@@ -136,21 +136,26 @@ def embedder_of(settings: Settings, /) -> Embedder | None:
     return named(settings.embedder.value, key=key.value if key is not None else None)
 
 
-def model_of(settings: Settings, /) -> "OpenAIModel | None":
-    """Return the language model that the settings name, or None; nothing is asked of it yet."""
+def model_of(settings: Settings, /) -> "ModelClient | None":
+    """Return the language model that the settings name, or None; nothing is asked of it yet.
+
+    Raises InvalidInput, MissingExtra.
+    """
     if settings.language_model is None:
         return None
-    from elytron.models.openai_compatible import OpenAIModel
+    from elytron_models import ModelClient, address_of, key_of
 
-    url, key = settings.language_model_url, settings.language_model_key
-    if url is None and key is None:
-        way_out = "name its server by --language-model-url, or set ELYTRON_LANGUAGE_MODEL_KEY for OpenAI's own"
-        raise InvalidInput(field="--language-model", problem=f"has neither server nor key: {way_out}")
-    return OpenAIModel(
-        settings.language_model.value,
-        base_url=url.value if url is not None else None,
-        api_key=key.value if key is not None else None,
-    )
+    address = address_of(settings.language_model.value, field="--language-model")
+    return ModelClient(address, key=key_of(address, os.environ))
+
+
+def text_model_of(client: "ModelClient | None", /) -> LanguageModel | None:
+    """Return the model at `client` as what maintenance asks."""
+    if client is None:
+        return None
+    from elytron_models import TextModel
+
+    return TextModel(client)
 
 
 def keys_of(settings: Settings, /) -> KeyProvider | None:

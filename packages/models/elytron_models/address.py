@@ -61,18 +61,18 @@ class ModelAddress:
         return f"{self.vendor.dialect}:{self.model}@{self.url}"
 
 
-def address_of(text: str, /) -> ModelAddress:
-    """Return the address that `text` writes. Raises InvalidInput, which repeats nothing of it."""
+def address_of(text: str, /, *, field: str = "model") -> ModelAddress:
+    """Return the address that `text` writes. Raises InvalidInput, which names `field` and repeats nothing of `text`."""
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in VENDORS:
-        raise InvalidInput(field="model", problem=f"names no dialect of {', '.join(VENDORS)}: write {_FORM}")
+        raise InvalidInput(field=field, problem=f"names no dialect of {', '.join(VENDORS)}: write {_FORM}")
     *names, url = _URL.split(rest) if _URL.search(rest) else (rest, VENDORS[prefix].url)
     name = "@".join(part for part in names if part is not None)
     if not _NAME.fullmatch(name):
-        raise InvalidInput(field="model", problem=f"has no name after the dialect: write {_FORM}")
+        raise InvalidInput(field=field, problem=f"has no name after the dialect: write {_FORM}")
     if url is None:
-        raise InvalidInput(field="model", problem=f"has no server, and {prefix!r} has no usual one: write {_FORM}")
-    return ModelAddress(prefix=prefix, model=name, url=_checked(url))
+        raise InvalidInput(field=field, problem=f"has no server, and {prefix!r} has no usual one: write {_FORM}")
+    return ModelAddress(prefix=prefix, model=name, url=_checked(url, field))
 
 
 def key_of(address: ModelAddress, environment: Mapping[str, str], /) -> str:
@@ -94,16 +94,16 @@ def checked_key(key: str, /, *, field: str) -> str:
     return key
 
 
-def _checked(url: str) -> str:
+def _checked(url: str, field: str) -> str:
     problem = "has an address that names no server: http:// or https:// and a host"
     try:
         parts = urlsplit(url)
         is_server = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
-        raise InvalidInput(field="model", problem=problem) from None
+        raise InvalidInput(field=field, problem=problem) from None
     if not is_server:
-        raise InvalidInput(field="model", problem=problem)
+        raise InvalidInput(field=field, problem=problem)
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         problem = f"has more than scheme, host, port and path in its address: give a key in {KEY_VARIABLE}"
-        raise InvalidInput(field="model", problem=problem)
+        raise InvalidInput(field=field, problem=problem)
     return url.rstrip("/")

@@ -26,7 +26,7 @@ from elytron_core.ports.chat import (
     TextPart,
 )
 from elytron_models.address import ModelAddress, address_of, checked_key, key_of
-from elytron_models.dialect import Dialect, Target
+from elytron_models.dialect import EVENT_STREAM, JSON_LINES, Dialect, Target
 from elytron_models.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES
 from elytron_models.failures import refusal_of
 from elytron_models.fields import json_text
@@ -42,6 +42,11 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     "ollama": OLLAMA,
 }
 _OK: Final = 200
+_NO_STREAM: Final = {
+    EVENT_STREAM: frozenset({"text/html", "application/json"}),
+    JSON_LINES: frozenset({"text/html"}),
+}
+"""What answers under a wrong address; other types are read, because servers differ in what they call a stream."""
 _HEADERS: Final = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 Pause = Callable[[float], Awaitable[None]]
 
@@ -167,6 +172,9 @@ class ModelClient:
             if response.status_code != _OK:
                 yield await _refusal(response)
                 return
+            if _media_type(response) in _NO_STREAM[self._dialect.media_type]:
+                yield Failed(reason=FailureReason.MALFORMED)
+                return
             async with aclosing(self._events(response, progress)) as events:
                 async for event in events:
                     yield event
@@ -209,7 +217,7 @@ class ModelClient:
         if self._opened is None or self._loop is not loop:
             is_here = _is_here(self._address.url)
             self._opened = httpx.AsyncClient(
-                headers={**_HEADERS, **self._dialect.headers(self._key)},
+                headers={**_HEADERS, "Accept": self._dialect.media_type, **self._dialect.headers(self._key)},
                 timeout=self._timeout,
                 # What runs on this machine is reached without the proxy that the environment names for the rest.
                 trust_env=not is_here,
@@ -274,6 +282,10 @@ async def _refusal(response: "httpx.Response") -> Failed:
     except httpx.HTTPError:
         told.clear()
     return refusal_of(response.status_code, bytes(told), retry_after_s=_retry_after_s(response.headers))
+
+
+def _media_type(response: "httpx.Response") -> str:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _chunks(response: "httpx.Response") -> AsyncGenerator[bytes]:

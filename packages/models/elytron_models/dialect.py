@@ -20,6 +20,8 @@ from elytron_core.ports.chat import (
 from elytron_models.fields import Fields, fields_of
 from elytron_models.stream_parser import StreamParser
 
+EVENT_STREAM: Final = "text/event-stream"
+JSON_LINES: Final = "application/x-ndjson"
 _DATA: Final = "data:"
 
 
@@ -41,6 +43,7 @@ class Dialect:
     headers: Callable[[str], dict[str, str]]
     body: Callable[[ModelRequest, Target], dict[str, object]]
     parser: Callable[[str], StreamParser]
+    media_type: str = EVENT_STREAM
 
 
 def bearer(key: str, /) -> dict[str, str]:

@@ -35,7 +35,10 @@ def require(
     if isinstance(keys, str | PathLike):
         raise InvalidInput(field="keys", problem="is a name: give elytron_store.sealed.providers.FileKeys of it")
     if isinstance(language_model, str):
-        raise InvalidInput(field="language_model", problem="is a name: give elytron.models.OpenAIModel of it")
+        raise InvalidInput(
+            field="language_model",
+            problem="is a name: give TextModel(open_model(...)) of elytron_models",
+        )
     if index_bytes < 0:
         raise InvalidInput(field="index_bytes", problem="is negative")
 

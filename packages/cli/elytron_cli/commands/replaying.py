@@ -14,7 +14,7 @@ from elytron_cli.exits import FAILURE
 from elytron_cli.options import command, common, limited
 from elytron_cli.output import Output, safe
 from elytron_cli.running import output, run, settings
-from elytron_cli.session import Session, keys_of, model_of
+from elytron_cli.session import Session, keys_of, model_of, text_model_of
 from elytron_core import limits
 from elytron_core.contracts.inspecting import MemoryReplayReport, MemoryReplayRequest
 from elytron_core.ports.keys import KeyProvider
@@ -103,7 +103,7 @@ def _tell(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> 
         if not record:
             return await elytron_replay.run_matrix(files, told_to, keys=keys)
         try:
-            return await elytron_replay.record(files, told_to, keys=keys, model=model)
+            return await elytron_replay.record(files, told_to, keys=keys, model=text_model_of(model))
         finally:
             if model is not None:
                 await model.close()

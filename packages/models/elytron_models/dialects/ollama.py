@@ -26,6 +26,7 @@ from elytron_core.ports.chat import (
     Usage,
 )
 from elytron_models.dialect import (
+    JSON_LINES,
     Dialect,
     Target,
     arguments_of,
@@ -156,4 +157,4 @@ class OllamaAnswer:
         yield Finished(reason=FinishReason.TOOLS if self.calls and reason is FinishReason.STOP else reason)
 
 
-OLLAMA: Final = Dialect(path="/api/chat", headers=bearer, body=body_of, parser=parser_of)
+OLLAMA: Final = Dialect(path="/api/chat", headers=bearer, body=body_of, parser=parser_of, media_type=JSON_LINES)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from elytron.models.openai_service import OpenAIService
+from elytron.embedding.openai_service import OpenAIService
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, ModelRefused, ModelUnavailable
 from elytron_core.ports.models import EmbedderInfo
