@@ -22,7 +22,7 @@ from benchmarks.quality_ordinary import ordinary, small
 from benchmarks.quality_sets import Told, made
 from benchmarks.quality_systems import Shipped
 from benchmarks.quality_unseen import unseen
-from elytron import answer_scores, gathering
+from elytron import answer_scores, ranked
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.policy.answer_score import Signs
@@ -46,7 +46,7 @@ async def hits_of(sets: Sequence[Told], embedder: Embedder | None) -> tuple[Floa
         seen.append(found)
         return answer_scores.answer_scores(found)
 
-    setattr(gathering, "answer_scores", scores)  # noqa: B010 - to look on, as nothing else may
+    setattr(ranked, "answer_scores", scores)  # noqa: B010 - to look on, as nothing else may
     signs: list[Signs] = []
     gold: list[bool] = []
     for told in sets:

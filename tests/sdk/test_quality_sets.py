@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from benchmarks.answer_score import hits_of
 from benchmarks.quality import Measured, measure
 from benchmarks.quality_ordinary import Half, ordinary, small
 from benchmarks.quality_sets import ELSEWHERE, NOTHING, Question, Told, Turn
@@ -100,3 +101,10 @@ async def test_scores_without_a_hit_rank_below_all_others() -> None:
 def test_the_chance_of_a_higher_score_counts_equal_ones_by_half() -> None:
     measured = Measured({}, answered=[0.5, 0.2], unanswered={NOTHING: [0.5, 0.1]}, took_ms=[])
     assert (measured.auroc(NOTHING), measured.auroc(ELSEWHERE)) == (0.625, None)
+
+
+async def test_the_signs_of_scores_are_those_of_the_hits_of_each_question() -> None:
+    signs, gold = await hits_of([TOLD], None)
+    assert len(signs) == len(gold) == 2 * len(SAID)
+    assert gold.sum() == 1.0
+    assert (signs[0] != 0.0).any()
