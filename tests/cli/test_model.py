@@ -80,17 +80,13 @@ def test_a_model_is_not_asked_about_where_it_could_not_be_converted(
 
 
 @pytest.mark.parametrize(
-    ("module", "named"),
-    [
-        ("openai", ("--embedder", "http://127.0.0.1:9/v1#m@3")),
-        ("httpx", ("--language-model", "chat:m@http://127.0.0.1:9")),
-    ],
+    "named", [("--embedder", "http://127.0.0.1:9/v1#m@3"), ("--language-model", "chat:m@http://127.0.0.1:9")]
 )
 def test_a_missing_extra_is_said_when_the_store_is_opened(
-    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, module: str, named: tuple[str, ...]
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
 ) -> None:
     elytron("add", "tea")
-    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setitem(sys.modules, "httpx", None)
     error = elytron.error("recall", "tea", *named, expect=8)
     assert (error["key"], error["details"]["extra"]) == ("missing_extra", "llm")
 

@@ -164,7 +164,7 @@ async def test_without_a_key_no_header_shows_one() -> None:
 
 async def test_a_server_that_falls_silent_is_not_waited_for() -> None:
     half = Sent((chat()[:200],), hangs=True)
-    async with client_of("chat", half, silence_s=0.1) as (client, server):
+    async with client_of("chat", half, timeout_s=0.1) as (client, server):
         assert (await events_of(client))[-1] == Failed(reason=FailureReason.TIMEOUT)
         assert len(server.asked) == 1
 
@@ -255,8 +255,8 @@ def test_bounds_of_settings_are_told() -> None:
     address = address_of("chat:m@http://127.0.0.1:1")
     with pytest.raises(InvalidInput, match="attempts"):
         ModelClient(address, attempts=0)
-    with pytest.raises(InvalidInput, match="silence_s"):
-        ModelClient(address, silence_s=0)
+    with pytest.raises(InvalidInput, match="timeout_s"):
+        ModelClient(address, timeout_s=0)
     with pytest.raises(InvalidInput, match="is no key"):
         ModelClient(address, key="two words")
 

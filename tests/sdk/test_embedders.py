@@ -63,7 +63,6 @@ def service() -> Iterator[Service]:
             body = told.body or json.dumps(answer if status == 200 else {"error": {"message": "k3y"}}).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Retry-After-Ms", "1")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -83,7 +82,7 @@ def service() -> Iterator[Service]:
 
 
 def served(service: Service, **more: Any) -> OpenAIEmbedder:
-    settings: dict[str, Any] = {"dimensions": DIMENSIONS, "base_url": service.url, "api_key": "k3y", "attempts": 2}
+    settings: dict[str, Any] = {"dimensions": DIMENSIONS, "base_url": service.url, "api_key": "k3y", "attempts": 1}
     settings |= more
     return OpenAIEmbedder("m", **settings)
 
@@ -102,7 +101,7 @@ async def test_a_server_is_asked_in_batches_and_its_answer_is_put_in_order(servi
 
 async def test_a_server_that_fails_once_is_asked_again(service: Service) -> None:
     service.statuses = [500]
-    embedder = served(service)
+    embedder = served(service, attempts=2)
     assert len(await embedder.embed_documents(["a"])) == 1
     await embedder.close()
 
@@ -120,7 +119,7 @@ async def test_a_server_that_fails_once_is_asked_again(service: Service) -> None
 async def test_a_servers_no_is_one_of_two_errors_and_tells_no_key(
     service: Service, status: int, kind: type[Exception]
 ) -> None:
-    service.statuses = [status, status]
+    service.statuses = [status]
     embedder = served(service)
     with pytest.raises(kind) as error:
         await embedder.embed_query("a")

@@ -75,11 +75,11 @@ def refusal_of(status: int, body: bytes, /, *, retry_after_s: int = 0) -> Failed
     return failure_of(error, status=status).model_copy(update={"retry_after_s": retry_after_s})
 
 
-def error_of(failed: Failed, /, *, name: str) -> ModelError:
-    """Return `failed` as the error of a call of the model `name`."""
+def error_of(failed: Failed, /, *, name: str, kind: str = "model") -> ModelError:
+    """Return `failed` as the error of a call of the model `name`, or of what else the `kind` says."""
     status = f" ({failed.status})" if failed.status is not None else ""
-    kind = ModelUnavailable if failed.is_passing else ModelRefused
-    error = kind(f"the model {name!r} {_TOLD[failed.reason]}{status}")
+    made = ModelUnavailable if failed.is_passing else ModelRefused
+    error = made(f"the {kind} {name!r} {_TOLD[failed.reason]}{status}")
     error.retry_after_s = failed.retry_after_s
     return error
 

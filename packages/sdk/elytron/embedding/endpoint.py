@@ -1,16 +1,19 @@
 """An embedder behind any server that speaks OpenAI's embeddings: the service itself, vLLM, Ollama, others."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Final, cast
 
-from elytron.embedding.openai_service import OpenAIService
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, ModelRefused, ModelUnavailable
+from elytron_core.ports.chat import Failed, FailureReason
 from elytron_core.ports.models import EmbedderInfo
 from elytron_core.text.tokens import estimate_tokens
+from elytron_models.dialect import bearer
+from elytron_models.failures import error_of
+from elytron_models.fields import Fields, count, inner, objects
+from elytron_models.server import ModelServer
 
-_CLOSED = frozenset({401, 403})
-"""A key can be mended, and what is not embedded yet waits."""
+OFFICIAL: Final = "https://api.openai.com/v1"
 
 
 class OpenAIEmbedder:
@@ -47,8 +50,12 @@ class OpenAIEmbedder:
         self._tokens_left = token_budget
         self._batch_texts = batch_texts
         self._prefixes = (query_prefix, document_prefix)
-        self._service = OpenAIService(
-            f"the embedder {model!r}", base_url=base_url, api_key=api_key, timeout_s=timeout_s, attempts=attempts
+        self._server = ModelServer(
+            (base_url or OFFICIAL).rstrip("/"),
+            headers=bearer(api_key or ""),
+            silence_s=timeout_s,
+            attempts=attempts,
+            purpose=f"the embedder {model!r} on a server",
         )
 
     def __repr__(self) -> str:
@@ -73,35 +80,31 @@ class OpenAIEmbedder:
 
     async def close(self) -> None:
         """Let go of the connections; the next call opens them again."""
-        await self._service.close()
+        await self._server.close()
 
     async def _ask(self, texts: list[str]) -> list[Sequence[float]]:
         estimate = sum(map(estimate_tokens, texts))
         if self._tokens_left is not None and self._tokens_left < estimate:
             raise ModelUnavailable(f"the token budget of the embedder {self._model!r} is used up: give it a larger one")
-        client = self._service.client()
-        told = self._service.told
-        check = "check the model's name and the texts' length"
-        with self._service.asking(check=check, wanted="embeddings", closed=_CLOSED):
-            answer = await client.embeddings.create(model=self._model, input=texts, encoding_format="float")
-        # Servers answer what they like: nothing of the answer's type is taken for granted.
-        given: Any = answer
-        vectors = _by_index(given)
+        request = {"model": self._model, "input": texts, "encoding_format": "float"}
+        answer = await self._server.ask("/embeddings", request)
+        if isinstance(answer, Failed):
+            error = error_of(answer, name=self._model, kind="embedder")
+            # A key can be mended, and what is not embedded yet waits.
+            raise error if answer.reason is not FailureReason.UNAUTHORIZED else ModelUnavailable(error.message)
+        vectors = _by_index(answer)
         if sorted(vectors) != list(range(len(texts))):
-            raise ModelRefused(f"{told} gave {len(vectors)} embeddings for {len(texts)} texts")
+            raise ModelRefused(f"the embedder {self._model!r} gave {len(vectors)} embeddings for {len(texts)} texts")
         if self._tokens_left is not None:
-            used = getattr(getattr(given, "usage", None), "total_tokens", None)
-            self._tokens_left -= used if isinstance(used, int) and used > 0 else estimate
+            self._tokens_left -= count(inner(answer, "usage"), "total_tokens") or estimate
         return [vectors[place] for place in range(len(texts))]
 
 
-def _by_index(answer: Any) -> dict[int, Sequence[float]]:
+def _by_index(answer: Fields) -> dict[int, Sequence[float]]:
     """Return the vectors of an answer by the places of their texts."""
-    data: Any = getattr(answer, "data", None)
     found: dict[int, Sequence[float]] = {}
-    for item in data if isinstance(data, list) else ():  # pyright: ignore[reportUnknownVariableType]
-        index: Any = getattr(item, "index", None)  # pyright: ignore[reportUnknownArgumentType]
-        vector: Any = getattr(item, "embedding", None)  # pyright: ignore[reportUnknownArgumentType]
+    for item in objects(answer, "data"):
+        index, vector = item.get("index"), item.get("embedding")
         if isinstance(index, int) and isinstance(vector, list):
-            found[index] = vector
+            found[index] = cast("list[float]", vector)
     return found

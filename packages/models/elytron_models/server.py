@@ -1,0 +1,172 @@
+"""A server of models: JSON posted to it, over connections of its own, and its refusals told apart."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import urlsplit
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, MissingExtra
+from elytron_core.ports.chat import Failed, FailureReason
+from elytron_models.failures import refusal_of
+from elytron_models.fields import Fields, fields_of, json_text
+
+if TYPE_CHECKING:
+    import httpx
+
+_OK: Final = 200
+_HEADERS: Final = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+Pause = Callable[[float], Awaitable[None]]
+
+
+class ModelServer:
+    """Sends requests to the server at `url`, for one event loop at a time. `headers` hold the key and are not shown.
+
+    `purpose` is what the extra `llm` is missing for, where it is.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        /,
+        *,
+        headers: Mapping[str, str],
+        silence_s: float,
+        attempts: int,
+        pause: Pause = asyncio.sleep,
+        purpose: str = "a model on a server",
+    ) -> None:
+        if not 1 <= attempts <= limits.MODEL_ATTEMPTS * 3:
+            raise InvalidInput(field="attempts", problem=f"is not 1 to {limits.MODEL_ATTEMPTS * 3}")
+        if not 0 < silence_s <= limits.MODEL_STREAM_S:
+            raise InvalidInput(field="timeout_s", problem=f"is not above 0 and up to {limits.MODEL_STREAM_S:.0f}")
+        try:
+            import httpx
+        except ImportError as error:
+            raise MissingExtra(extra="llm", purpose=purpose) from error
+        self._timeout = httpx.Timeout(silence_s, connect=min(silence_s, limits.MODEL_CONNECT_S))
+        self._url = url
+        self._headers = {**_HEADERS, **headers}
+        self._attempts = attempts
+        self._pause = pause
+        self._opened: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def send(self, path: str, body: object, /) -> "httpx.Response | Failed":
+        """Return the answer, whose body the caller reads and closes, or what kept it from coming."""
+        import httpx
+
+        client = self._client()
+        content = json_text(body).encode("utf-8", "replace")
+        try:
+            response = await client.send(client.build_request("POST", self._url + path, content=content), stream=True)
+        except httpx.TimeoutException:
+            return Failed(reason=FailureReason.TIMEOUT)
+        except (httpx.TransportError, httpx.InvalidURL):
+            return Failed(reason=FailureReason.UNREACHABLE)
+        if response.status_code == _OK:
+            return response
+        told = await _read(response, limits.MODEL_REFUSAL_BYTES)
+        return refusal_of(response.status_code, told or b"", retry_after_s=_retry_after_s(response.headers))
+
+    async def ask(self, path: str, body: object, /) -> Fields | Failed:
+        """Return the JSON object that is answered, asked for again where that may help."""
+        attempt = 0
+        while True:
+            attempt += 1
+            response = await self.send(path, body)
+            if isinstance(response, Failed):
+                if await self.waits(response, attempt=attempt):
+                    continue
+                return response
+            told = await _read(response, limits.MODEL_STREAM_BYTES)
+            if told is None:
+                return Failed(reason=FailureReason.CUT)
+            if len(told) == limits.MODEL_STREAM_BYTES:
+                return Failed(reason=FailureReason.TOO_LARGE)
+            found = fields_of(told)
+            return found if found is not None else Failed(reason=FailureReason.MALFORMED)
+
+    async def waits(self, failed: Failed, /, *, attempt: int) -> bool:
+        """Wait until the next attempt and return True, or False where `failed` is the answer."""
+        wait_s = pause_s(failed, attempt=attempt, attempts=self._attempts, jitter=random.random())  # noqa: S311
+        if wait_s is None:
+            return False
+        await self._pause(wait_s)
+        return True
+
+    async def close(self) -> None:
+        """Let go of the connections; the next call opens them again."""
+        client, self._opened = self._opened, None
+        if client is not None:
+            await client.aclose()
+
+    def _client(self) -> "httpx.AsyncClient":
+        """Return the client, opened where there is none for this loop."""
+        import httpx
+
+        loop = asyncio.get_running_loop()
+        if self._opened is None or self._loop is not loop:
+            self._opened = httpx.AsyncClient(
+                headers=self._headers,
+                timeout=self._timeout,
+                # What runs on this machine is reached without the proxy that the environment names for the rest.
+                trust_env=not _is_here(self._url),
+                # Where nothing is encrypted, the system's certificates need not be read.
+                verify=not self._url.startswith("http://"),
+            )
+            self._loop = loop
+        return self._opened
+
+
+def pause_s(failed: Failed, /, *, attempt: int, attempts: int, jitter: float) -> float | None:
+    """Return how long to wait before the next attempt, or None where `failed` is the answer.
+
+    A silence is not waited for again. A server that names a time is given it, up to the bound.
+    """
+    if attempt >= attempts or not failed.is_passing or failed.reason is FailureReason.TIMEOUT:
+        return None
+    if failed.retry_after_s > limits.MODEL_RETRY_AFTER_S:
+        return None
+    backoff = min(limits.MODEL_BACKOFF_S * 2 ** (attempt - 1), limits.MODEL_BACKOFF_MAX_S)
+    return max(float(failed.retry_after_s), backoff * (0.5 + jitter / 2))
+
+
+def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
+    """Return the body as it comes; left early it is to be closed."""
+    # It is a generator, which its declared type does not say.
+    return cast("AsyncGenerator[bytes]", response.aiter_bytes())
+
+
+async def _read(response: "httpx.Response", limit: int) -> bytes | None:
+    """Return the body, up to `limit`, and let go of the answer; None where it broke off."""
+    import httpx
+
+    told = bytearray()
+    try:
+        async with aclosing(chunks_of(response)) as chunks:
+            async for chunk in chunks:
+                told += chunk[: limit - len(told)]
+                if len(told) == limit:
+                    break
+    except httpx.HTTPError:
+        return None
+    finally:
+        await response.aclose()
+    return bytes(told)
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> int:
+    told = headers.get("retry-after", "")
+    return int(told) if told.isdecimal() and len(told) <= 6 else 0
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
