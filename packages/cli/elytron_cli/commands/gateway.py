@@ -231,11 +231,27 @@ def search(
 @_command("add-memory")
 @click.option("--session-id", required=True, help="Such as chat:c_456.")
 @click.option("--messages", required=True, help="A JSON array of messages, or the path of a file with one.")
+@click.option("--external-content-used", is_flag=True, help="The messages rest on a page or a file.")
 @_placed
 @click.pass_obj
-def add_memory(client: "SyncMemoryGatewayClient", *, session_id: str, messages: str, **place: str) -> None:
+def add_memory(
+    client: "SyncMemoryGatewayClient",
+    *,
+    session_id: str,
+    messages: str,
+    external_content_used: bool,
+    app_id: str,
+    project_id: str,
+) -> None:
     """Add messages to a session."""
-    print(json_text(client.add(session_id, _messages(messages), **place)))
+    added = client.add(
+        session_id,
+        _messages(messages),
+        app_id=app_id,
+        project_id=project_id,
+        external_content_used=external_content_used,
+    )
+    print(json_text(added))
 
 
 @_command("flush-memory")
