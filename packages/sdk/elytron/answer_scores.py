@@ -22,11 +22,13 @@ def signs_of(found: Candidates, /) -> Iterator[Signs]:
     worth, lowest = abs(best) or 1.0, found.lows.vector
     lead = (best - second) / worth
     for place, (_, signals, score) in enumerate(found.found):
+        closeness = (signals.vector - lowest) / (1.0 - lowest) if lowest < 1.0 else 1.0
+        strength = max(signals.text_vectors, signals.context, closeness, 0.0)
         yield Signs(
             likeness=signals.text_vectors,
             coverage=signals.coverage,
             context=signals.context,
-            lead=0.0 if place else lead,
+            lead=0.0 if place else lead * strength,
             behind=(best - score) / worth,
-            closeness=(signals.vector - lowest) / (1.0 - lowest) if lowest < 1.0 else 1.0,
+            closeness=closeness,
         )
