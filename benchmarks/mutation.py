@@ -48,9 +48,9 @@ MODULES = (
     "elytron_index/masks.py",
 )
 """Those that carry promises: commits, erasure, encryption, admission, the fence, keys, filters, archives."""
-FILES = 16
+FILES = 40
 """Of so many files of tests a module's are taken."""
-LEARN_S = 45.0
+LEARN_S = 60.0
 FILE_S = 90.0
 """So long a module's files are tried, and one file at the most."""
 TESTS = 200
@@ -72,8 +72,9 @@ class Verdict(NamedTuple):
 class Workshop:
     """A copy of the checkout, and what is known of its tests."""
 
-    def __init__(self, folder: Path, /, *, until: float) -> None:
+    def __init__(self, folder: Path, /, *, until: float, wide_s: float) -> None:
         self.folder = folder
+        self._wide_s = wide_s
         self._until = until
         self._known: set[str] = set()
         self._took: Counter[str] = Counter()
@@ -123,7 +124,8 @@ class Workshop:
     def judge(self, module: Path, place: Place, files: Sequence[str], /) -> tuple[Verdict, str]:
         """Put a fault into `module`, run the tests that reach it, take it back; return what became of it, and it.
 
-        Where these see nothing, more of `files` are learned, for as long as the first were.
+        Where these see nothing, more of `files` are learned, for as long as the first were; then the rest is run
+        for a while.
         """
         path = self.folder / module
         changed, told = with_fault(path.read_text(encoding="utf-8"), place)
@@ -135,9 +137,12 @@ class Workshop:
             tried.update(tests)
             if tests and (seen := self._run(path, changed, tests)) is not None:
                 return seen, told
-        return Verdict(is_seen=False, why=f"{len(tried)} tests" if tried else "no test reaches it"), told
+        further = [file for file in files if file not in self._known]
+        if self._wide_s and further and (seen := self._run(path, changed, further, wait_s=self._wide_s)) is not None:
+            return seen, told
+        return Verdict(is_seen=False, why=f"{len(tried)} tests reach it"), told
 
-    def _run(self, path: Path, changed: str, tests: Sequence[str]) -> Verdict | None:
+    def _run(self, path: Path, changed: str, tests: Sequence[str], *, wait_s: float = RUN_S) -> Verdict | None:
         """Run `tests` with `changed` at `path`; return None where they see nothing."""
         source, times = path.read_text(encoding="utf-8"), path.stat()
         self._changed += 1
@@ -145,12 +150,12 @@ class Workshop:
         # Compiled code is known by its source's time in whole seconds, so each fault has one of its own.
         os.utime(path, (self._changed, self._changed))
         try:
-            ended = self._pytest(["-x", "-n0", *tests], wait_s=RUN_S)
+            ended = self._pytest(["-x", "-n0", *tests], wait_s=wait_s)
         finally:
             path.write_text(source, encoding="utf-8")
             os.utime(path, (times.st_atime, times.st_mtime))
         if ended is None:
-            return Verdict(is_seen=True, why="no end")
+            return Verdict(is_seen=True, why="no end") if wait_s == RUN_S else None
         if ended.returncode > 1 and not self._are_there(tests):
             return None
         return Verdict(is_seen=True, why="a test failed") if ended.returncode else None
@@ -219,8 +224,11 @@ def report(seen: Counter[Path], put: Counter[Path], /) -> None:
     for module in sorted(put):
         print(f"{seen[module]:4} of {put[module]:4}  {module}")
     total, good = put.total(), seen.total()
-    if total:
-        print(f"{good:4} of {total:4}  seen: {100 * good / total:.0f} %")
+    print(
+        f"{good:4} of {total:4}  seen: {100 * good / total:.0f} %"
+        if total
+        else "no fault was tried: give more --seconds"
+    )
 
 
 def main() -> None:
@@ -228,6 +236,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=900)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=6, help="so many faults of a module before the next one's")
+    parser.add_argument("--wide", type=float, default=60, help="seconds for further tests of a fault that is not seen")
     parser.add_argument("--modules", nargs="+", default=MODULES, help="files or folders below packages/*")
     asked = parser.parse_args()
     until = time.monotonic() + asked.seconds
@@ -236,7 +245,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="elytron-mutation-") as name:
         folder = Path(name).resolve()
         copy_checkout(folder)
-        workshop = Workshop(folder, until=until)
+        workshop = Workshop(folder, until=until, wide_s=asked.wide)
         imports = Imports(folder)
         for module, places in drawn(modules, random.Random(asked.seed), folder=folder, each=asked.each):
             files = imports.tests_of(module)[:FILES]

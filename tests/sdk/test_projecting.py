@@ -307,3 +307,15 @@ async def test_the_block_says_what_is_in_doubt_and_repeats_no_question(memory: e
     block = (await memory.project("Which Steinway was near the window of the school?")).system_memory_block
     assert "best first (it is doubtful that these answer):" in block
     assert "Steinway" not in block
+
+
+async def test_only_a_skill_that_a_block_shows_as_recalled_counts_as_used(memory: elytron.MemoryRuntime) -> None:
+    await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.", topic="brewing tea")
+    for recall_limit, used in ((0, 0), (5, 1)):
+        asked = elytron.MemoryProjectionRequest(query="how to do brew: brewing tea", recall_limit=recall_limit)
+        report = await memory.project(asked)
+        shown = {
+            name for section in report.sections if section.name is SectionName.RECALLED for name in section.included
+        }
+        assert shown == ({"runtime_skill__brew"} if used else set())
+        assert (await memory.get_runtime_skill("runtime_skill__brew")).skill.use_count == used
