@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron.archive import ArchiveWriter
+from elytron.archive import ArchiveReader, ArchiveWriter
 from elytron_core import limits
 from elytron_core.errors import LimitExceeded, StoreUnavailable, UnreadableFile
 
@@ -55,3 +55,17 @@ async def test_an_export_that_is_not_durable_is_not_told_as_done(
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(StoreUnavailable, match=r"cannot write 'a\.elytron'"):
         await memory.export(tmp_path / "a.elytron", include_private=True)
+
+
+@pytest.mark.parametrize("member", ["documents.jsonl", "journal.jsonl"])
+async def test_an_archive_whose_members_were_altered_is_not_opened(
+    memory: elytron.MemoryRuntime, tmp_path: Path, member: str
+) -> None:
+    await memory.add("I like tea")
+    await memory.export(tmp_path / "a.elytron", include_private=True)
+    with zipfile.ZipFile(tmp_path / "a.elytron") as source, zipfile.ZipFile(tmp_path / "b.elytron", "w") as target:
+        for name in source.namelist():
+            body = source.read(name)
+            target.writestr(name, body.replace(b"t", b"T", 1) if name == member else body)
+    with pytest.raises(UnreadableFile, match=f"{member} is not what its manifest says"):
+        ArchiveReader(tmp_path / "b.elytron")
