@@ -11,7 +11,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pydantic import TypeAdapter
 from tests.models.requests import SCHEMA, full, hello, said
 
-from elytron_core.ports.chat import ModelRequest, Reply, Role, TextPart, ToolCall
+from elytron_core.ports.chat import ModelRequest, Opaque, Reply, Role, TextPart, ToolCall
 from elytron_models import DIALECTS
 from elytron_models.dialect import Target
 
@@ -169,3 +169,11 @@ def test_arguments_that_a_model_wrote_wrong_are_given_back_as_text() -> None:
     wrong = Reply(items=(ToolCall(id="t1", name="weather", arguments='{"city":'),))
     (turn,) = body_of("messages", ModelRequest(messages=(wrong,)))["messages"]
     assert turn["content"][0]["input"] == {"arguments": '{"city":'}
+
+
+def test_what_a_call_was_signed_with_goes_back_beside_it() -> None:
+    signed = Opaque(type="tool_call_extra", body='{"id":"t1","extra_content":{"google":{"x":"y"}}}', issuer="me")
+    reply = Reply(items=(ToolCall(id="t1", name="weather", arguments="{}"), signed))
+    (message,) = body_of("chat", ModelRequest(messages=(reply,)))["messages"]
+    assert message["tool_calls"][0]["extra_content"] == {"google": {"x": "y"}}
+    assert message["content"] is None

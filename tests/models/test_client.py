@@ -1,12 +1,13 @@
 """Clients of model servers, over real HTTP: what is sent, what comes back, what is tried again, what is never told."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.models.fake_server import LINES, FakeServer, Sent, refusal, serving
+from tests.models.fake_server import LINES, FakeServer, Sent, refusal, serving, serving_apart
 from tests.models.requests import full, hello, said
 from tests.models.streams import RECORDED, chat
 
@@ -280,3 +281,11 @@ async def test_a_server_on_this_machine_is_reached_without_the_environments_prox
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     async with client_of("chat", good()) as (client, _):
         assert (await events_of(client))[-1] == Finished(reason=FinishReason.STOP)
+
+
+def test_a_client_serves_one_loop_after_another() -> None:
+    # Connections belong to a loop: in the next one they are opened anew.
+    with serving_apart(good()) as server:
+        client = ModelClient(address_of(f"chat:m@{server.url}"))
+        for _ in range(2):
+            assert asyncio.run(events_of(client))[-1] == Finished(reason=FinishReason.STOP)

@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 from tests.models.streams import RECORDED, Recorded, chat, data, lines, messages, named, ollama, responses
 
-from elytron_core.ports.chat import Failed, FailureReason, Finished, FinishReason, ModelEvent, TextDelta, ToolCall
+from elytron_core import limits
+from elytron_core.ports.chat import (
+    Failed,
+    FailureReason,
+    Finished,
+    FinishReason,
+    ModelEvent,
+    Opaque,
+    TextDelta,
+    ToolCall,
+)
 from elytron_models import DIALECTS, StreamParser, parse
 from elytron_models.dialects.chat import ChatAnswer
 from elytron_models.frames import EventFrames
@@ -171,3 +181,85 @@ def test_half_of_a_surrogate_pair_does_not_break_the_text() -> None:
 def test_a_byte_order_mark_and_unknown_fields_are_passed_over() -> None:
     sent = b"\xef\xbb\xbf" + b"id: 7\nretry: 10\n\n" + chat(("Hi",))
     assert told("chat", sent) == told("chat", chat(("Hi",)))
+
+
+def test_what_gemini_signs_a_call_with_is_an_item_of_its_own() -> None:
+    signed = {"google": {"thought_signature": "c2lnbmVk"}}
+    call = {"id": "t1", "function": {"name": "weather", "arguments": "{}"}, "extra_content": signed}
+    sent = data({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "stop"}]}, "[DONE]")
+    extra = '{"id":"t1","extra_content":{"google":{"thought_signature":"c2lnbmVk"}}}'
+    assert told("chat", sent)[1:] == (
+        ToolCall(id="t1", name="weather", arguments="{}"),
+        Opaque(type="tool_call_extra", body=extra, issuer="me"),
+        Finished(reason=FinishReason.TOOLS),
+    )
+
+
+def test_every_choice_needs_its_reason() -> None:
+    one = {"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}
+    other = {"index": 1, "delta": {"content": "b"}, "finish_reason": None}
+    assert told("chat", data({"choices": [one, other]}, "[DONE]"))[-1] == Failed(reason=FailureReason.MALFORMED)
+    ended: dict[str, Any] = {"index": 1, "delta": {}, "finish_reason": "stop"}
+    sent = data({"choices": [one, other]}, {"choices": [ended]}, "[DONE]")
+    assert told("chat", sent) == (TextDelta(text="a"), Finished(reason=FinishReason.STOP))
+
+
+def test_an_answer_that_a_router_gave_up_is_a_failure() -> None:
+    sent = data({"choices": [{"index": 0, "delta": {"content": "half"}, "finish_reason": "error"}]}, "[DONE]")
+    assert told("chat", sent) == (Failed(reason=FailureReason.UNAVAILABLE),)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sent"),
+    [
+        ("chat", data({"choices": [{"index": 0, "delta": {"refusal": "No."}, "finish_reason": "stop"}]}, "[DONE]")),
+        (
+            "responses",
+            named(
+                {"type": "response.refusal.delta", "output_index": 0, "delta": "No."},
+                {"type": "response.completed", "response": {}},
+            ),
+        ),
+        (
+            "responses",
+            named(
+                {
+                    "type": "response.completed",
+                    "response": {
+                        "output": [{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}],
+                    },
+                }
+            ),
+        ),
+    ],
+)
+def test_a_refusal_is_text_and_the_reason_of_the_end(dialect: str, sent: bytes) -> None:
+    assert told(dialect, sent) == (TextDelta(text="No."), Finished(reason=FinishReason.REFUSED))
+
+
+def test_more_calls_than_the_bound_end_the_answer() -> None:
+    call: dict[str, Any] = {"function": {"name": "x", "arguments": {}}}
+    many = [call] * (limits.MODEL_TOOL_CALLS + 1)
+    assert told("ollama", lines({"message": {"tool_calls": many}}))[-1] == Failed(reason=FailureReason.TOO_LARGE)
+    pieces = [{"index": at, "id": f"t{at}", "function": {"name": "x"}} for at in range(limits.MODEL_TOOL_CALLS + 1)]
+    sent = data({"choices": [{"index": 0, "delta": {"tool_calls": pieces}}]})
+    assert told("chat", sent)[-1] == Failed(reason=FailureReason.TOO_LARGE)
+
+
+def test_items_that_are_not_known_are_kept_for_their_issuer() -> None:
+    redacted = {"type": "redacted_thinking", "data": "c2VhbGVk"}
+    sent = named(
+        {"type": "content_block_start", "index": 0, "content_block": redacted},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_stop"},
+    )
+    kept = Opaque(type="redacted_thinking", body='{"type":"redacted_thinking","data":"c2VhbGVk"}', issuer="me")
+    assert told("messages", sent)[0] == kept
+    item = {"type": "compaction", "id": "c1"}
+    sent = named({"type": "response.output_item.done", "output_index": 0, "item": item})
+    assert told("responses", sent)[0] == Opaque(type="compaction", body='{"type":"compaction","id":"c1"}', issuer="me")
+
+
+def test_a_delta_of_no_block_is_malformed() -> None:
+    delta = {"type": "content_block_delta", "index": 3, "delta": {"type": "text_delta", "text": "x"}}
+    assert told("messages", named(delta)) == (Failed(reason=FailureReason.MALFORMED),)

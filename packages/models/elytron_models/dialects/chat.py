@@ -11,6 +11,7 @@ from elytron_core.ports.chat import (
     FinishReason,
     InputMessage,
     ModelRequest,
+    Opaque,
     Part,
     ReasoningDelta,
     Reply,
@@ -23,9 +24,9 @@ from elytron_core.ports.chat import (
     ToolResult,
     Usage,
 )
-from elytron_models.dialect import Dialect, Target, bearer, data_of, joined, parsed, present, texts_of
+from elytron_models.dialect import Dialect, Target, bearer, data_of, joined, parsed, present, returned, texts_of
 from elytron_models.failures import failure_of
-from elytron_models.fields import Fields, count, inner, objects, text
+from elytron_models.fields import Fields, count, inner, json_text, objects, text
 from elytron_models.frames import EventFrames
 from elytron_models.stream_parser import Events, StreamParser
 
@@ -44,7 +45,7 @@ def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
     """Return the JSON of `request`."""
     body = present(
         model=target.model,
-        messages=[_message(message) for message in joined(_plain(request))],
+        messages=[_message(message, target) for message in joined(_plain(request))],
         tools=[_tool(tool.name, tool.description, tool.parameters) for tool in request.tools],
         temperature=request.temperature,
     )
@@ -59,9 +60,9 @@ def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
     return {**body, "stream": True, "stream_options": {"include_usage": True}}
 
 
-def parser_of(_issuer: str = "", /) -> StreamParser:
-    """Return a parser of one answer."""
-    return StreamParser(EventFrames(), ChatAnswer())
+def parser_of(issuer: str = "", /) -> StreamParser:
+    """Return a parser of one answer, whose opaque items are of `issuer`."""
+    return StreamParser(EventFrames(), ChatAnswer(issuer))
 
 
 def _plain(request: ModelRequest) -> tuple[InputMessage | Reply | ToolResult, ...]:
@@ -74,13 +75,19 @@ def _plain(request: ModelRequest) -> tuple[InputMessage | Reply | ToolResult, ..
     )
 
 
-def _message(message: InputMessage | Reply | ToolResult) -> dict[str, object]:
+def _message(message: InputMessage | Reply | ToolResult, target: Target) -> dict[str, object]:
     match message:
         case InputMessage():
             return {"role": message.role.value, "content": _content(message.parts)}
         case Reply():
+            extras = _extras(message, target)
             calls = [
-                {"id": item.id, "type": "function", "function": {"name": item.name, "arguments": item.arguments}}
+                {
+                    "id": item.id,
+                    "type": "function",
+                    "function": {"name": item.name, "arguments": item.arguments},
+                    **present(extra_content=extras.get(item.id)),
+                }
                 for item in message.items
                 if isinstance(item, ToolCall)
             ]
@@ -88,6 +95,12 @@ def _message(message: InputMessage | Reply | ToolResult) -> dict[str, object]:
             return {"role": "assistant", "content": said or (None if calls else ""), **present(tool_calls=calls)}
         case ToolResult():
             return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
+
+
+def _extras(message: Reply, target: Target) -> dict[str, Fields]:
+    """Return what the server wants back beside its calls, by their ids."""
+    opaque = [returned(item, target) for item in message.items if isinstance(item, Opaque)]
+    return {text(item, "id"): inner(item, "extra_content") for item in opaque if item is not None}
 
 
 def _content(parts: tuple[Part, ...]) -> object:
@@ -113,12 +126,15 @@ class _Call:
     id: str
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
+    extra: Fields = field(default_factory=dict[str, object])
+    """What Gemini signs a call with, and wants back in the same place."""
 
 
 @dataclass(slots=True)
 class ChatAnswer:
     """An answer in chunks. It is whole if every choice has its reason and `[DONE]` came."""
 
+    issuer: str = ""
     calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
     open: set[int] = field(default_factory=lambda: {0})
     reason: FinishReason = FinishReason.INCOMPLETE
@@ -154,6 +170,9 @@ class ChatAnswer:
             return
         for call in self.calls.values():
             yield ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments))
+            if call.extra:
+                body = json_text({"id": call.id, "extra_content": call.extra})
+                yield Opaque(type="tool_call_extra", body=body, issuer=self.issuer)
         if self.usage is not None:
             yield self.usage
         if self.refused:
@@ -179,6 +198,7 @@ class ChatAnswer:
             call = self.calls.setdefault(index, _Call(text(part, "id") or f"call_{index}"))
             call.name += text(function, "name")
             call.arguments.append(text(function, "arguments"))
+            call.extra = inner(part, "extra_content") or call.extra
             yield ToolCallDelta(
                 index=index, id=text(part, "id"), name=text(function, "name"), arguments=text(function, "arguments")
             )
