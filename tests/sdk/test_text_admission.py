@@ -73,6 +73,8 @@ async def ids_of(memory: elytron.MemoryRuntime) -> dict[str, dict[str, object]]:
         "forget": {"ids": (message, other)},
         "erase": {"ids": (message,), "origin": None},
         "resolve_candidate": {"id": waiting[0]},
+        "put_record": {"expected_version": None, "ttl_s": None},
+        "delete_record": {"expected_version": None},
         "delete_runtime_skill": {"name": OTHER_SKILL},
     }
 

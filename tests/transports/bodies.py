@@ -32,6 +32,11 @@ def delta(turn_id: str) -> dict[str, Any]:
     return {"turn_id": turn_id, "input_messages": [said], "assistant_message": {"role": "assistant", "text": "Noted."}}
 
 
+NAMED: dict[str, Any] = {"namespace": ["users", "ada"], "key": "theme"}
+RECORD: dict[str, Any] = {
+    "op": "put_record",
+    "request": NAMED | {"value": {"colour": "dark"}, "text": "The screen is dark."},
+}
 TEA = turn("Ada likes green tea.")
 HOME = fact("home city", "Lisbon")
 SKILL: dict[str, Any] = {
@@ -271,6 +276,43 @@ BODIES: dict[str, Body] = {
     "delete_agent_tool_registry": [
         TOOLS,
         {"op": "delete_agent_tool_registry", "request": {"registry_id": "host"}, "expect": {"changed": True}},
+    ],
+    "put_record": [
+        RECORD | {"expect": {"changed": True, "record": {"version": 1, "value": {"colour": "dark"}}}},
+        {
+            "op": "put_record",
+            "request": NAMED | {"value": 1, "expected_version": 0},
+            "error": "precondition_failed",
+        },
+    ],
+    "get_record": [RECORD, {"op": "get_record", "request": NAMED, "expect": {"record": {"version": 1}}}],
+    "delete_record": [
+        RECORD,
+        {"op": "delete_record", "request": NAMED, "expect": {"changed": True, "version": 2}},
+        {"op": "get_record", "request": NAMED, "error": "not_found"},
+    ],
+    "search_records": [
+        RECORD,
+        {
+            "op": "search_records",
+            "request": {
+                "namespace": ["users"],
+                "query": "screen",
+                "where": [{"conditions": [{"field": "colour", "values": ["dark"]}]}],
+            },
+            "expect": {"items": [{"key": "theme"}], "has_more": False},
+        },
+    ],
+    "list_record_namespaces": [
+        RECORD,
+        {
+            "op": "list_record_namespaces",
+            "expect": {"namespaces": [{"namespace": ["users", "ada"], "records": 1}]},
+        },
+    ],
+    "record_history": [
+        RECORD,
+        {"op": "record_history", "request": NAMED, "expect": {"versions": [{"version": 1}]}},
     ],
     "finalize_turn_and_maintain": [
         {

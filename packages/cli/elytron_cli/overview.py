@@ -20,6 +20,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "candidates": ("candidates:candidates", "See proposed beliefs that wait, and decide on them."),
         "skills": ("skills:skills", "See and govern what was learned; see agent skills in directories."),
         "tools": ("tools:tools", "Tell which tools the host has; see what use has taught of them."),
+        "records": ("records:records", "Keep JSON values under namespaces and keys."),
         "notes": ("notebook:notes", "See and write what days and months held."),
         "garden": ("notebook:garden", "See and write what a persona keeps to itself."),
         "continuity": ("continuity:continuity", "See where a conversation stands, and take it elsewhere."),

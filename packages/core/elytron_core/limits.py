@@ -97,6 +97,15 @@ CANDIDATE_KEYWORDS = 8
 CANDIDATE_KEYWORD_CHARS = 24
 CANDIDATE_CITATIONS = 6
 CANDIDATE_CITATION_CHARS = 96
+RECORD_NAMESPACE_PARTS = 8
+RECORD_VALUE_BYTES, RECORD_VALUE_DEPTH = 256 * 1024, 32
+RECORD_TEXT_CHARS = 32_000
+RECORD_FIELDS = 64
+"""Scalars of a record's value that conditions can name."""
+RECORD_VERSIONS, RECORD_HISTORY_BYTES = 32, 1024 * 1024
+"""Earlier versions of a record that are kept, and their bytes together; the oldest go first."""
+RECORD_TTL_S = 10 * 366 * 24 * 3600
+RECORD_OFFSET = 100_000
 SNAPSHOT_FACTS_BOOTSTRAP, SNAPSHOT_FACTS_FULL = 16, 48
 FACTS_STANDING = 96
 """Facts that may stand at once; what is beyond answers when it is asked for."""

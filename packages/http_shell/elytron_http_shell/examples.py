@@ -26,6 +26,7 @@ _MANIFEST: Json = {
     "includes": [],
     "fingerprint": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
 }
+_NAMED: Json = {"namespace": ["users", "ada"], "key": "theme"}
 _SKILL = "runtime_skill__brew_tea"
 
 REQUESTS: Final[Mapping[str, Json]] = MappingProxyType(
@@ -48,6 +49,10 @@ REQUESTS: Final[Mapping[str, Json]] = MappingProxyType(
         "MemoryForgetRequest": {"ids": [_ID]},
         "MemoryCorrectRequest": {"id": _ID, "content": "Ada lives in Porto."},
         "MemoryEraseRequest": {"ids": [_ID], "dry_run": True},
+        "RecordPutRequest": _NAMED | {"value": {"colour": "dark"}, "text": "The screen is dark."},
+        "RecordGetRequest": _NAMED,
+        "RecordDeleteRequest": _NAMED | {"dry_run": True},
+        "RecordHistoryRequest": _NAMED,
         "FactDetailRequest": {"id": _ID},
         "FactChangeRequest": {"id": _ID, "action": "correct", "content": "Ada lives in Porto."},
         "FactForgetRequest": {"query": "home town", "dry_run": True},

@@ -145,6 +145,22 @@ if TYPE_CHECKING:
         RecallHit,
         RecallOutcome,
     )
+    from elytron_core.contracts.records import (
+        RecordDeleteReport,
+        RecordDeleteRequest,
+        RecordGetReport,
+        RecordGetRequest,
+        RecordHistoryReport,
+        RecordHistoryRequest,
+        RecordItem,
+        RecordNamespace,
+        RecordNamespaceListReport,
+        RecordNamespaceListRequest,
+        RecordPutReport,
+        RecordPutRequest,
+        RecordSearchReport,
+        RecordSearchRequest,
+    )
     from elytron_core.contracts.skills import (
         AgentSkillDirAddRequest,
         RuntimeSkillDeleteRequest,
@@ -219,6 +235,7 @@ if TYPE_CHECKING:
     from elytron_core.planes.long_term import Authority, Kind, Privacy, Reach
     from elytron_core.planes.procedural import ReuseOutcome
     from elytron_core.planes.profiles import ProfileName
+    from elytron_core.planes.records import RecordVersion
     from elytron_core.planes.roles import Role
     from elytron_core.planes.subjects import SoulBinding, SubjectMount
     from elytron_core.planes.tools import AgentToolDescriptor, AgentToolRegistryRef, AgentToolRegistrySnapshot
@@ -261,6 +278,9 @@ __all__ = [
     "MemoryTranscriptReplayRequest", "MemoryWriteReport", "MemoryWriteRequest", "Message", "ModelSwitchRequest",
     "NoteDraft", "NotesWrite", "Opening", "Origin", "OriginKind", "OriginTag", "Plane", "Pressure", "Privacy",
     "Procedural", "ProfileName", "Reach", "RecallConfidence", "RecallFilters", "RecallHit", "RecallOutcome",
+    "RecordDeleteReport", "RecordDeleteRequest", "RecordGetReport", "RecordGetRequest", "RecordHistoryReport",
+    "RecordHistoryRequest", "RecordItem", "RecordNamespace", "RecordNamespaceListReport", "RecordNamespaceListRequest",
+    "RecordPutReport", "RecordPutRequest", "RecordSearchReport", "RecordSearchRequest", "RecordVersion",
     "RedactedTranscriptSlice", "RemoteMemory", "Resolution", "ReuseOutcome", "Role", "RuntimeSkillDeleteRequest",
     "RuntimeSkillDetailRequest", "RuntimeSkillEditRequest", "RuntimeSkillGovernRequest", "RuntimeSkillListRequest",
     "RuntimeSkillReuseRequest", "RuntimeSkillSetEnabledRequest", "RuntimeSkillWrite", "Scope", "SkillProposal",

@@ -6,7 +6,7 @@ from elytron.keeping import KeptMemory
 from elytron.memories import FactMemory, Memory
 from elytron_core.contracts.recalling import Plane
 from elytron_core.errors import InvalidInput
-from elytron_core.planes import candidates, long_term, subjects
+from elytron_core.planes import candidates, long_term, records, subjects
 from elytron_core.planes.long_term import Fact, Privacy
 
 SHOWN: Final = (Privacy.PUBLIC.value, Privacy.SHARED.value)
@@ -34,6 +34,8 @@ def is_private(memory: Memory, /) -> bool:
             return is_private_candidate(candidate)
         case KeptMemory(value=subjects.Subject(visibility=visibility)):
             return visibility is not subjects.SubjectVisibility.VISIBLE
+        case KeptMemory(value=records.Record(privacy=privacy)):
+            return privacy is Privacy.PRIVATE
         case _:
             return False
 

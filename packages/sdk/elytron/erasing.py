@@ -9,8 +9,9 @@ from elytron.checkpoints import CHECKPOINT
 from elytron.context import OperationContext
 from elytron.deriving import links_of_memory
 from elytron.embedding.erasing import vectors_of
-from elytron.keeping import HOMES, KeptMemory, by_plane, citations_of, id_of, touched
+from elytron.keeping import KeptMemory, by_plane, citations_of, id_of, touched
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find_stored, plane_of
+from elytron.planes import HOMES
 from elytron.prefixes import documents_under
 from elytron.racing import Race
 from elytron.records import Changes

@@ -8,8 +8,9 @@ from elytron.ended_keys import end_again, gather_ended
 from elytron.erasing import erase_many, erase_space
 from elytron.erasures import Erased, Erasures, SpaceErasures
 from elytron.fingerprints import entries
-from elytron.keeping import PLANES, by_plane
+from elytron.keeping import by_plane
 from elytron.memories import Memory, TurnMemory, stored_at
+from elytron.planes import PLANES
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryEraseRequest

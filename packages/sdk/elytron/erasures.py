@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from elytron.keeping import PLANES
+from elytron.planes import PLANES
 from elytron_core import limits, strict_json
 from elytron_core.canonical import canonical_bytes
 from elytron_core.clock import Instant

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from elytron.aliases import meant
 from elytron.context import OperationContext
 from elytron.disclosure import is_private
-from elytron.filtering import fact_passes, kept_passes, message_passes, skill_passes
+from elytron.filtering import asked_planes, fact_passes, kept_passes, message_passes, skill_passes
 from elytron.gathering import Placed
 from elytron.keeping import KeptMemory
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, plane_of
@@ -62,7 +62,7 @@ async def _unplaced(
         return Absence.HIDDEN
     if not _passes(memory, RecallFilters(as_of=filters.as_of, known_at=filters.known_at), now):
         return Absence.HIDDEN
-    if (filters.planes and plane_of(memory) not in filters.planes) or not _passes(memory, filters, now):
+    if plane_of(memory) not in asked_planes(filters) or not _passes(memory, filters, now):
         return Absence.FILTERED
     return Absence.NO_MATCH
 
@@ -76,4 +76,4 @@ def _passes(memory: Memory, filters: RecallFilters, now: Instant) -> bool:
         case SkillMemory():
             return skill_passes(memory.skill, filters)
         case KeptMemory():
-            return kept_passes(memory, filters)
+            return kept_passes(memory, filters, now)

@@ -1,16 +1,19 @@
 """Whether a stored memory passes recall filters, read from the document itself."""
 
-from elytron.keeping import RECALLED, KeptMemory, KeptRecallable, is_forgotten
+from elytron.keeping import KeptMemory, is_expired, is_forgotten
+from elytron.planes import ASKED, OF_CONVERSATIONS, KeptRecallable
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallFilters
-from elytron_core.planes import continuity, long_term, procedural, transcript
+from elytron_core.planes import continuity, long_term, procedural, records, transcript
 from elytron_core.planes.evidence import Trust
 from elytron_core.policy import conditions
+
+_UNASKED = tuple(plane for plane in Plane if plane not in ASKED)
 
 
 def wants(filters: RecallFilters, plane: Plane, /) -> bool:
     """Tell whether `filters` leave anything of `plane`."""
-    if filters.planes and plane not in filters.planes:
+    if plane not in asked_planes(filters):
         return False
     of_turns = (
         filters.agents,
@@ -25,9 +28,15 @@ def wants(filters: RecallFilters, plane: Plane, /) -> bool:
     if any(of_facts) and plane is not Plane.LONG_TERM:
         return False
     of_conversations = (filters.channels, filters.conversations)
-    if plane in RECALLED:
+    if plane in OF_CONVERSATIONS:
         return not any(of_turns)
     return plane is Plane.TRANSCRIPT or not any((*of_turns, *of_conversations))
+
+
+def asked_planes(filters: RecallFilters, /) -> tuple[Plane, ...]:
+    """Return the planes that `filters` name, else all but those that are read only if they are named."""
+    named = filters.planes or (tuple(ASKED) if filters.namespace else _UNASKED)
+    return tuple(plane for plane in named if plane is Plane.RECORDS or not filters.namespace)
 
 
 def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
@@ -97,10 +106,10 @@ def skill_is_meant(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
     return known and is_relied_on and conditions.hold(filters.where, {}) and _within(skill.updated_at, filters)
 
 
-def kept_passes(memory: KeptMemory, filters: RecallFilters, /) -> bool:
+def kept_passes(memory: KeptMemory, filters: RecallFilters, now: Instant, /) -> bool:
     """Tell whether what a conversation keeps may be shown under `filters`: nothing private, hidden or replaced."""
     value = memory.value
-    if not isinstance(value, KeptRecallable) or is_forgotten(value):
+    if not isinstance(value, KeptRecallable) or is_forgotten(value) or is_expired(value, now):
         return False
     if isinstance(value, continuity.ContinuityCapsule) and not value.is_recallable:
         return False
@@ -113,13 +122,17 @@ def kept_is_meant(memory: KeptMemory, filters: RecallFilters, /) -> bool:
     if not isinstance(value, KeptRecallable):
         return False
     known = filters.known_at is None or value.updated_at <= filters.known_at
-    is_there = _among(value.channel, filters.channels) and _among(value.conversation, filters.conversations)
+    if isinstance(value, records.Record):
+        is_there, fields = value.namespace[: len(filters.namespace)] == filters.namespace, value.fields
+    else:
+        is_there = _among(value.channel, filters.channels) and _among(value.conversation, filters.conversations)
+        fields = {}
     is_relied_on = Trust.DRAWN.is_at_least(filters.trust)
     return (
         known
         and is_there
         and is_relied_on
-        and conditions.hold(filters.where, {})
+        and conditions.hold(filters.where, fields)
         and _within(value.updated_at, filters)
     )
 

@@ -9,13 +9,14 @@ from elytron.closer import CLOSER, looked_closer
 from elytron.context import OperationContext
 from elytron.disclosure import SHOWN
 from elytron.embedding.passing import nudge
+from elytron.filtering import asked_planes
 from elytron.hits import fact_hit, skill_hit, with_newer
 from elytron.keeping import kept, text_of, title_of
 from elytron.ranked import Placed, Ranked, favoured, placed, ranked_facts, signals_of, turns_of
 from elytron.recent_talk import recent_talk
 from elytron.searched import Searched
 from elytron.shown_hits import shown_hits
-from elytron.units import home_of
+from elytron.units import home_of, namespace_tag
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
@@ -39,7 +40,7 @@ HELD_SCORE = 0.6
 """The least score of a text with a title that together hold all words of the query; less in proportion."""
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
-_PLANES = tuple(Plane)
+_WITH_PRIVACY = frozenset({Plane.LONG_TERM, Plane.RECORDS})
 
 
 class Gathered(NamedTuple):
@@ -180,7 +181,7 @@ def _unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, use: Vec
 
 def _planes(index: SpaceIndex, filters: RecallFilters, key: ConversationKey | None) -> list[Plane]:
     """Return the planes that are asked and hold something; without a trusted conversation nothing said is recalled."""
-    held, asked = index.planes(), filters.planes or _PLANES
+    held, asked = index.planes(), asked_planes(filters)
     return [plane for plane in asked if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)]
 
 
@@ -261,7 +262,7 @@ def index_filters(
 
     `key` is the conversation that it is for, None where it cannot be trusted.
     """
-    if plane is not Plane.LONG_TERM and not filters.model_fields_set:
+    if plane not in _WITH_PRIVACY and not filters.model_fields_set:
         return Filters(planes=(plane,), as_of=now)
     homes = (home_of(None), *((home_of(key),) if key is not None else ()))
     parts = (
@@ -274,7 +275,7 @@ def index_filters(
         ("authority", filters.authorities),
         ("confidence", filters.confidences),
         ("home", homes if plane is Plane.LONG_TERM else ()),
-        ("privacy", SHOWN if plane is Plane.LONG_TERM and not include_private else ()),
+        ("privacy", SHOWN if plane in _WITH_PRIVACY and not include_private else ()),
     )
     return Filters(
         planes=(plane,),
@@ -284,7 +285,7 @@ def index_filters(
         since=filters.since,
         until=filters.until,
         tags_any=filters.tags_any,
-        tags_all=filters.tags_all,
+        tags_all=(*filters.tags_all, *((namespace_tag(filters.namespace),) if filters.namespace else ())),
         where=filters.where,
         as_of=filters.as_of if filters.as_of is not None else now,
         known_at=filters.known_at,
@@ -300,6 +301,8 @@ def _wanted(plane: Plane, limit: int) -> int:
             return FACTS_SCORED
         case Plane.PROCEDURAL:
             return SKILLS_SCORED
+        case Plane.RECORDS:
+            return min(limit + EXTRA, limits.RECALL_MAX)
         case _:
             return KEPT_SCORED
 

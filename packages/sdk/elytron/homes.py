@@ -62,6 +62,12 @@ HOMES: Final = MappingProxyType(
             "Diversity MemoryRecallReport MemoryRecallRequest Plane RecallConfidence RecallFilters RecallHit "
             "RecallOutcome"
         ),
+        "elytron_core.contracts.records": (
+            "RecordDeleteReport RecordDeleteRequest RecordGetReport RecordGetRequest RecordHistoryReport "
+            "RecordHistoryRequest RecordItem RecordNamespace RecordNamespaceListReport RecordNamespaceListRequest "
+            "RecordPutReport RecordPutRequest RecordSearchReport RecordSearchRequest"
+        ),
+        "elytron_core.planes.records": "RecordVersion",
         "elytron_core.contracts.skills": (
             "AgentSkillDirAddRequest RuntimeSkillDeleteRequest RuntimeSkillDetailRequest RuntimeSkillEditRequest "
             "RuntimeSkillGovernRequest RuntimeSkillListRequest RuntimeSkillReuseRequest "

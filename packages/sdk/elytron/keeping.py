@@ -5,8 +5,8 @@ Their memories are known by a word and a key (`capsule:3f…`), so that one look
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from elytron.planes import COLLECTION_OF_WORD, HOMES, PLANES, Kept
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import ControlDecision, ControlOutcome
 from elytron_core.contracts.recalling import Plane, RecallHit
@@ -15,61 +15,16 @@ from elytron_core.planes import (
     continuity,
     execution,
     garden,
-    long_term,
     notes,
-    procedural,
+    records,
     subjects,
     summaries,
     tools,
-    transcript,
 )
 from elytron_core.planes.evidence import Trust
+from elytron_core.policy import record_versions
 from elytron_core.policy.freshness import FRESH, STALE, Freshness
 from elytron_core.ports.store import Document, Ref
-
-Kept = (
-    continuity.ContinuityCapsule
-    | execution.ExecutionState
-    | summaries.SessionSummary
-    | notes.DailyNote
-    | garden.GardenDocument
-    | subjects.Subject
-    | candidates.Candidate
-    | tools.ToolExperience
-)
-
-KeptRecallable = continuity.ContinuityCapsule | execution.ExecutionState | summaries.SessionSummary | notes.DailyNote
-"""What of these recall reads, and lists show."""
-
-
-class Home(NamedTuple):
-    """Where a plane's documents stand, by which word their ids begin, and what they hold."""
-
-    plane: Plane
-    word: str
-    kind: type[Kept]
-
-
-HOMES: dict[str, Home] = {
-    continuity.CAPSULES: Home(Plane.CONTINUITY, continuity.ID_WORD, continuity.ContinuityCapsule),
-    execution.EXECUTION: Home(Plane.EXECUTION, execution.ID_WORD, execution.ExecutionState),
-    summaries.SUMMARIES: Home(Plane.SUMMARY, summaries.ID_WORD, summaries.SessionSummary),
-    notes.NOTES: Home(Plane.ARCHIVE, notes.ID_WORD, notes.DailyNote),
-    garden.GARDEN: Home(Plane.PRIVATE_GARDEN, garden.ID_WORD, garden.GardenDocument),
-    subjects.SUBJECTS: Home(Plane.SUBJECT, subjects.ID_WORD, subjects.Subject),
-    candidates.CANDIDATES: Home(Plane.CANDIDATE, candidates.ID_WORD, candidates.Candidate),
-    tools.EXPERIENCES: Home(Plane.TOOL_EXPERIENCE, tools.ID_WORD, tools.ToolExperience),
-}
-RECALLED = (Plane.CONTINUITY, Plane.EXECUTION, Plane.SUMMARY, Plane.ARCHIVE)
-"""The planes among them that recall reads and lists show."""
-PLANES: dict[str, Plane] = {
-    transcript.TURNS: Plane.TRANSCRIPT,
-    long_term.FACTS: Plane.LONG_TERM,
-    procedural.SKILLS: Plane.PROCEDURAL,
-    **{collection: home.plane for collection, home in HOMES.items()},
-}
-"""Which plane the memories of a collection belong to."""
-_COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +49,7 @@ class KeptMemory:
         """Return how it looks to whoever recalled it, with how fresh a capsule is at `now`."""
         value = self.value
         fresh = _freshness(value, now) if now is not None else None
-        is_of_space = isinstance(value, subjects.Subject | tools.ToolExperience)
+        is_of_space = isinstance(value, subjects.Subject | tools.ToolExperience | records.Record)
         channel, conversation = (None, None) if is_of_space else (value.channel, value.conversation)
         return RecallHit(
             id=id_of(self.ref),
@@ -107,6 +62,7 @@ class KeptMemory:
             title=title_of(value),
             trust=None if is_of_space else Trust.DRAWN,
             freshness=fresh.state if fresh is not None else None,
+            privacy=value.privacy if isinstance(value, records.Record) else None,
             hint=fresh.hint if fresh is not None else None,
             citations=citations_of(value),
             signals=dict(signals or {}),
@@ -138,7 +94,7 @@ def id_of(ref: Ref, /) -> str:
 def place_of(memory_id: str, /) -> Ref | None:
     """Return where a memory of this id would stand; None where the id is of another form."""
     word, sign, key = memory_id.partition(":")
-    collection = _COLLECTION_OF_WORD.get(word)
+    collection = COLLECTION_OF_WORD.get(word)
     return Ref(collection, key) if sign and collection is not None else None
 
 
@@ -149,6 +105,8 @@ def text_of(value: Kept, /) -> str:
             return value.text
         case summaries.SessionSummary() | notes.DailyNote() | garden.GardenDocument() | tools.ToolExperience():
             return value.text
+        case records.Record():
+            return value.words
         case subjects.Subject():
             return "\n".join(part for part in value.mount.model_dump().values() if part) or value.name
         case candidates.Candidate():
@@ -169,6 +127,8 @@ def title_of(value: Kept, /) -> str:
             return value.period
         case garden.GardenDocument() | subjects.Subject():
             return value.name
+        case records.Record():
+            return "/".join((*value.namespace, value.key))
         case tools.ToolExperience():
             return value.tool_id
         case candidates.Candidate():
@@ -205,12 +165,19 @@ def forgotten_at(value: Kept, /) -> Instant | None:
 
 
 def is_forgotten(value: Kept, /) -> bool:
-    """Tell whether somebody hid the document."""
+    """Tell whether a caller hid the document."""
     return forgotten_at(value) is not None
+
+
+def is_expired(value: Kept, now: Instant, /) -> bool:
+    """Tell whether the document's time to live is over."""
+    return isinstance(value, records.Record) and value.is_expired(now)
 
 
 def hidden(value: Kept, at: Instant | None, /) -> Kept | None:
     """Return the document hidden since `at`, or shown again for None; None where it is so, or knows no hiding."""
     if isinstance(value, subjects.Subject | candidates.Candidate) or is_forgotten(value) is (at is not None):
         return None
+    if isinstance(value, records.Record) and at is None:
+        return record_versions.shown_again(value)
     return value.model_copy(update={"forgotten_at": at})

@@ -6,7 +6,8 @@ from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.hits import fact_hit, skill_hit, turn_hit
-from elytron.keeping import HOMES, KeptMemory, kept, place_of
+from elytron.keeping import KeptMemory, is_expired, kept, place_of
+from elytron.planes import HOMES
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane, RecallHit
@@ -95,8 +96,8 @@ async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory
 
 async def find_all(ctx: OperationContext, scope: Scope, ids: Iterable[str], /) -> dict[str, Memory | None]:
     """Return the memory with each of `ids`, as `find` does."""
-    found = await find_stored(ctx, scope, ids)
-    return {memory_id: None if _is_erased(memory) else memory for memory_id, memory in found.items()}
+    found, now = await find_stored(ctx, scope, ids), ctx.clock.now()
+    return {memory_id: None if _is_gone(memory, now) else memory for memory_id, memory in found.items()}
 
 
 async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /) -> dict[str, Memory | None]:
@@ -142,7 +143,10 @@ def _part_of(memory: Memory, part: int) -> Memory | None:
     return replace(memory, part=part) if part < len(memory.turn.messages) else None
 
 
-def _is_erased(memory: Memory | None) -> bool:
+def _is_gone(memory: Memory | None, now: Instant) -> bool:
+    """Tell whether a stored memory is none any more: an erased message, or one whose time to live is over."""
+    if isinstance(memory, KeptMemory):
+        return is_expired(memory.value, now)
     return isinstance(memory, TurnMemory) and memory.part in memory.turn.erased
 
 

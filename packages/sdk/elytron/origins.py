@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 
 from elytron.context import OperationContext
 from elytron.erasing import erase_many, erase_memories
-from elytron.keeping import HOMES, citations_of, id_of
+from elytron.keeping import citations_of, id_of
+from elytron.planes import HOMES
 from elytron_core import limits
 from elytron_core.contracts.control import (
     ControlDecision,

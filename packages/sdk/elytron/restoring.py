@@ -15,6 +15,7 @@ from elytron.rehearsal import RehearsalStore
 from elytron.scrubbing import OwnOutput, scrub_request
 from elytron.spaces import REF, Spaces
 from elytron.writes.facts import draft_of, write_facts
+from elytron.writes.records import bring_records
 from elytron.writes.skills import write_skills
 from elytron.writes.transcripts import ChangedTurn, write_turns
 from elytron_core.contracts.moving import ArchiveWord, ImportMode, MemoryImportReport
@@ -31,7 +32,7 @@ from elytron_core.contracts.writing import (
 )
 from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFile
 from elytron_core.ids import RandomIds, SpaceId
-from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes import long_term, procedural, records, transcript
 from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.policy.vouching import as_claims
@@ -48,7 +49,7 @@ _TAKEN = (
     "was written to or restored by somebody else meanwhile, and this restore left nothing there: "
     "look at what it holds now"
 )
-_BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS})
+_BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS, records.RECORDS})
 _KEPT = frozenset({Outcome.STORED, Outcome.UPDATED})
 
 
@@ -161,7 +162,7 @@ def _entry(line: JournalEntry) -> Entry:
 async def bootstrap(
     ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, word: ArchiveWord, dry_run: bool
 ) -> MemoryImportReport:
-    """Add the archive's turns that are not here yet and its newest word on each fact and skill, judged like any write.
+    """Add the archive's turns and records that are not here yet and its newest word on each fact and skill.
 
     Turns keep their conversations, or all go to the scope's where it names one. Doing it twice changes nothing. What
     was erased in this very space since the archive was taken stays erased. Raises StoreBudgetExceeded, with nothing
@@ -200,6 +201,10 @@ async def _add(
         deleted[plane] += ended
         skipped[plane] += len(report.decisions) - stored - ended
         sequence = max(sequence, report.sequence)
+    brought = await bring_records(ctx, scope, _records(reader, known), dry_run=dry_run)
+    imported[records.RECORDS] += brought.stored
+    skipped[records.RECORDS] += brought.skipped
+    sequence = max(sequence, brought.sequence)
     return MemoryImportReport(
         space=scope.space,
         mode=ImportMode.BOOTSTRAP,
@@ -289,6 +294,12 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iter
     if pending and key is not None:
         yield transcript.TURNS, _turns(pending), _target(scope, key)
     yield from _beliefs(scope, facts, skills)
+
+
+def _records(reader: ArchiveReader, known: Collection[Ref]) -> Iterator[records.Record]:
+    for document in reader.documents():
+        if document.ref.collection == records.RECORDS and document.ref not in known:
+            yield records.Record.from_bytes(document.body)
 
 
 def _beliefs(

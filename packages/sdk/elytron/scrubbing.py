@@ -155,6 +155,10 @@ def _part(part: object, found: _Found, own: OwnOutput, name: str) -> object:
         return _message(part, found)
     if isinstance(part, Value):
         return _value(part, found, own)
+    if isinstance(part, list):
+        values = cast("list[object]", part)
+        fresh = [_part(value, found, own, name) for value in values]
+        return fresh if fresh != values else values
     if isinstance(part, tuple):
         items = cast("tuple[object, ...]", part)
         clean = tuple(_part(item, found, own, name) for item in items)

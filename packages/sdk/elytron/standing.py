@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from elytron.context import OperationContext
 from elytron.filtering import fact_passes, skill_passes, wants
-from elytron.keeping import RECALLED
+from elytron.planes import OF_CONVERSATIONS
 from elytron_core import limits
 from elytron_core.contracts.projecting import MemoryProjectionRequest, PrivateContext
 from elytron_core.contracts.recalling import Plane, RecallHit
@@ -166,7 +166,7 @@ async def private_of(
 async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> Work:
     """Return where the scope's conversation stands: its work, its summary, and up to three of its capsules."""
     record = await ctx.spaces.find(scope.space)
-    if record is None or not any(wants(request.filters, plane) for plane in RECALLED):
+    if record is None or not any(wants(request.filters, plane) for plane in OF_CONVERSATIONS):
         return Work()
     tag = record.conversation_tag(scope.conversation_key)
     refs = (Ref(execution.EXECUTION, tag), Ref(summaries.SUMMARIES, tag))

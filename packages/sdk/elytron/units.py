@@ -2,14 +2,26 @@
 
 import json
 import struct
-from typing import assert_never
+from collections.abc import Sequence
+from typing import assert_never, cast
 
-from elytron.keeping import HOMES, KeptRecallable, is_forgotten, title_of
+from elytron.keeping import is_forgotten, title_of
+from elytron.planes import HOMES, SHOWN, KeptRecallable
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane
 from elytron_core.ids import TurnId
-from elytron_core.planes import continuity, embedding, execution, long_term, notes, procedural, summaries, transcript
+from elytron_core.planes import (
+    continuity,
+    embedding,
+    execution,
+    long_term,
+    notes,
+    procedural,
+    records,
+    summaries,
+    transcript,
+)
 from elytron_core.planes.evidence import Trust
 from elytron_core.planes.subjects import Subject, SubjectVisibility
 from elytron_core.policy import wording
@@ -45,6 +57,8 @@ def units_of_value(ref: Ref, value: Recallable, /) -> tuple[Unit, ...]:
             return _kept(ref, value)
         case summaries.SessionSummary() | notes.DailyNote():
             return _kept(ref, value)
+        case records.Record():
+            return _record(ref, value)
         case _:
             assert_never(value)
 
@@ -186,7 +200,10 @@ def _skill(ref: Ref, skill: procedural.Skill) -> tuple[Unit, ...]:
     return (unit,)
 
 
-def _kept(ref: Ref, value: KeptRecallable) -> tuple[Unit, ...]:
+def _kept(
+    ref: Ref,
+    value: continuity.ContinuityCapsule | execution.ExecutionState | summaries.SessionSummary | notes.DailyNote,
+) -> tuple[Unit, ...]:
     if is_forgotten(value) or (isinstance(value, continuity.ContinuityCapsule) and not value.is_recallable):
         return ()
     unit = Unit(
@@ -216,13 +233,38 @@ def embedded_of_value(source: Ref, model_tag: str, value: embedding.VectorSet, /
     return Embedded(source, model_tag, {check: shape.pack(*numbers) for check, numbers in value.floats().items()})
 
 
+def namespace_tag(parts: Sequence[str], /) -> str:
+    """Return the tag that the index knows the records of a namespace by, and those below it."""
+    return json.dumps(parts)
+
+
+def _record(ref: Ref, record: records.Record) -> tuple[Unit, ...]:
+    if record.forgotten_at is not None or wording.is_blank(record.text):
+        return ()
+    unit = Unit(
+        ref=ref,
+        part=0,
+        plane=Plane.RECORDS,
+        text=record.text,
+        title=record.key,
+        at=record.updated_at,
+        scope=(
+            ("privacy", record.privacy),
+            *((METADATA + name, json.dumps(value)) for name, value in sorted(record.fields.items())),
+        ),
+        tags=tuple(namespace_tag(record.namespace[:depth]) for depth in range(1, len(record.namespace) + 1)),
+        valid_to=record.expires_at or 0,
+        recorded_at=record.updated_at,
+        trust=Trust.DRAWN.rank,
+        check=_check(record.key, record.text),
+    )
+    return (unit,)
+
+
 INDEXED: dict[str, type[Recallable]] = {
     transcript.TURNS: transcript.Turn,
     long_term.FACTS: long_term.Fact,
     procedural.SKILLS: procedural.Skill,
-    continuity.CAPSULES: continuity.ContinuityCapsule,
-    execution.EXECUTION: execution.ExecutionState,
-    summaries.SUMMARIES: summaries.SessionSummary,
-    notes.NOTES: notes.DailyNote,
+    **{name: cast("type[KeptRecallable]", home.kind) for name, home in SHOWN.items()},
 }
 """Which collections are recalled, and what their documents hold."""

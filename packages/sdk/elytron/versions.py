@@ -13,6 +13,7 @@ from elytron_core.contracts.control import (
 )
 from elytron_core.contracts.facts import FactChangeRequest, FactDetailRequest
 from elytron_core.contracts.governing import CandidateResolveRequest
+from elytron_core.contracts.records import RecordDeleteRequest, RecordGetRequest, RecordPutRequest
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
@@ -29,6 +30,7 @@ from elytron_core.errors import Conflict, InvalidInput, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.procedural import SKILLS
+from elytron_core.planes.records import RECORDS
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import REGISTRIES
 from elytron_core.ports.store import Batch, Committed, Erased, Erasure, Ref, Require, Store
@@ -39,6 +41,7 @@ READS: tuple[type[Value], ...] = (
     FactDetailRequest,
     RuntimeSkillDetailRequest,
     AgentToolRegistryGetRequest,
+    RecordGetRequest,
 )
 """Requests that read one thing, whose version may be told beside it."""
 CHANGES: tuple[type[Value], ...] = (
@@ -52,6 +55,8 @@ CHANGES: tuple[type[Value], ...] = (
     RuntimeSkillDeleteRequest,
     AgentToolRegistryUpsertRequest,
     AgentToolRegistryDeleteRequest,
+    RecordPutRequest,
+    RecordDeleteRequest,
 )
 """Requests that change one thing, and may demand its version. What is forgotten or erased must be one memory alone."""
 ANY = "*"
@@ -161,5 +166,11 @@ def _named(record: SpaceRecord, request: ScopedRequest) -> Ref | None:
             return Ref(REGISTRIES, record.registry_tag(snapshot.registry_id))
         case AgentToolRegistryGetRequest(registry_id=name) | AgentToolRegistryDeleteRequest(registry_id=name):
             return Ref(REGISTRIES, record.registry_tag(name))
+        case (
+            RecordGetRequest(namespace=namespace, key=key)
+            | RecordPutRequest(namespace=namespace, key=key)
+            | RecordDeleteRequest(namespace=namespace, key=key)
+        ):
+            return Ref(RECORDS, record.record_key(namespace, key))
         case _:
             return None

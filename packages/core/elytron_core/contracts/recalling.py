@@ -17,6 +17,7 @@ from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.evidence import Trust
 from elytron_core.planes.freshness import FreshnessHint, FreshnessState
+from elytron_core.planes.records import NamespacePrefix
 from elytron_core.scope import Name
 
 Values = Annotated[tuple[Name, ...], Field(max_length=limits.FILTER_VALUES)]
@@ -39,6 +40,8 @@ class Plane(StrEnum):
     SUBJECT = "subject"
     CANDIDATE = "candidate"
     TOOL_EXPERIENCE = "tool_experience"
+    RECORDS = "records"
+    """What a host keeps under namespaces and keys; recalled only if the filters ask for it."""
 
 
 class RecallFilters(Value):
@@ -68,7 +71,9 @@ class RecallFilters(Value):
     trust: Trust | None = None
     """Only what may be relied on so far at least, by where it came from."""
     where: Where = ()
-    """Conditions on a turn's metadata; what has no metadata passes negative ones alone."""
+    """Conditions on a turn's metadata and a record's fields; what has neither passes negative ones alone."""
+    namespace: NamespacePrefix = ()
+    """Records of the namespaces that begin so alone."""
 
 
 class Diversity(StrEnum):

@@ -22,6 +22,7 @@ from elytron_core.planes import (
     long_term,
     notes,
     procedural,
+    records,
     subjects,
     summaries,
     tools,
@@ -58,6 +59,7 @@ COLLECTIONS = (
     subjects.SUBJECTS,
     subjects.SUBJECT_EDGES,
     subjects.SOUL_BINDINGS,
+    records.RECORDS,
     *gateway.OF_A_SPACE,
     *jobs.OF_A_SPACE,
 )
@@ -162,6 +164,14 @@ class SpaceRecord(Value):
     def experience_key(self, registry_id: str, tool_id: str, schema: str, task: str, /) -> str:
         tag = self.tag("tool_experience", registry_id, tool_id, schema, task)
         return tools.experience_key(self.registry_tag(registry_id), tag)
+
+    def namespace_key(self, namespace: tuple[str, ...], /) -> str:
+        """Return how the keys of a namespace's records begin, those of the namespaces below a first part together."""
+        first = self.tag("record first part", namespace[0])[:8]
+        return f"{first}.{self.tag('record namespace', *namespace)[:16]}."
+
+    def record_key(self, namespace: tuple[str, ...], key: str, /) -> str:
+        return self.namespace_key(namespace) + self.tag("record", *namespace, key)
 
     def model_tag(self, model: str) -> str:
         known = self._models.get(model)

@@ -1,9 +1,12 @@
-"""What of a space may leave its owner's hands: beliefs, unless private or a chat's own. What was said stays."""
+"""What of a space may leave its owner's hands: beliefs, unless private or a chat's own, and records called public.
+
+What was said stays.
+"""
 
 from dataclasses import dataclass, field
 
 from elytron_core.ids import FactId
-from elytron_core.planes import long_term, procedural
+from elytron_core.planes import long_term, procedural, records
 
 
 @dataclass(slots=True)
@@ -33,5 +36,10 @@ class Publisher:
                 if not skill.is_recallable:
                     return None
                 return skill.model_copy(update={"citations": (), "source_chat_id": None}).to_bytes()
+            case records.RECORDS:
+                record = records.Record.from_bytes(body)
+                if record.privacy is not long_term.Privacy.PUBLIC or record.forgotten_at is not None:
+                    return None
+                return record.model_copy(update={"earlier": ()}).to_bytes()
             case _:
                 return None

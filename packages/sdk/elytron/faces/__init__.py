@@ -9,13 +9,22 @@ from elytron.faces.governing import GoverningFace
 from elytron.faces.maintaining import MaintainingFace
 from elytron.faces.mem0 import Mem0Face
 from elytron.faces.platform import PlatformFace
+from elytron.faces.records import RecordsFace
 from elytron.faces.skills import SkillsFace
 from elytron.faces.tools import ToolsFace
 from elytron.faces.transcript import TranscriptFace
 
 
 class MemoryFace(
-    Mem0Face, GoverningFace, EmbeddingFace, TranscriptFace, PlatformFace, SkillsFace, ToolsFace, MaintainingFace
+    Mem0Face,
+    GoverningFace,
+    EmbeddingFace,
+    TranscriptFace,
+    PlatformFace,
+    SkillsFace,
+    ToolsFace,
+    RecordsFace,
+    MaintainingFace,
 ):
     """Every call of a memory, wherever it runs. Leaving the block closes it."""
 
@@ -36,6 +45,7 @@ __all__ = [
     "Mem0Face",
     "MemoryFace",
     "PlatformFace",
+    "RecordsFace",
     "SkillsFace",
     "ToolsFace",
     "TranscriptFace",

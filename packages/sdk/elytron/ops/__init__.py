@@ -14,6 +14,14 @@ from elytron.ops.platform import capabilities
 from elytron.ops.projecting import project
 from elytron.ops.reading import get, history, list_memories
 from elytron.ops.recalling import recall
+from elytron.ops.records import (
+    delete_record,
+    get_record,
+    list_record_namespaces,
+    put_record,
+    record_history,
+    search_records,
+)
 from elytron.ops.skills import (
     add_agent_skill_dir,
     delete_runtime_skill,
@@ -51,6 +59,7 @@ __all__ = [
     "commit_transcript",
     "correct",
     "delete_agent_tool_registry",
+    "delete_record",
     "delete_runtime_skill",
     "edit_runtime_skill",
     "embed",
@@ -63,6 +72,7 @@ __all__ = [
     "get",
     "get_agent_tool_registry",
     "get_fact",
+    "get_record",
     "get_runtime_skill",
     "govern_runtime_skills",
     "history",
@@ -75,14 +85,17 @@ __all__ = [
     "list_facts",
     "list_jobs",
     "list_memories",
+    "list_record_namespaces",
     "list_runtime_skills",
     "list_spaces",
     "merge_facts",
     "project",
+    "put_record",
     "read_continuity",
     "read_garden",
     "read_subjects",
     "recall",
+    "record_history",
     "record_skill_reuse",
     "recover",
     "repair_transcript",
@@ -91,6 +104,7 @@ __all__ = [
     "request_transcript_lifecycle",
     "resolve_candidate",
     "retry_job",
+    "search_records",
     "set_learning",
     "set_runtime_skill_enabled",
     "switch_model",

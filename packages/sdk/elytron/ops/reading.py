@@ -19,9 +19,10 @@ from elytron.filtering import (
     wants,
 )
 from elytron.hits import cited, fact_hit, skill_hit, turn_hit
-from elytron.keeping import KeptMemory, at_of, forgotten_at, kept, text_of
+from elytron.keeping import KeptMemory, at_of, forgotten_at, is_expired, kept, text_of
 from elytron.latest import latest_memories
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, hit_at, must_find, plane_of
+from elytron.planes import SHOWN
 from elytron.stored_order import Mark, documents_as_stored
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -41,12 +42,8 @@ from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import (
     candidates,
-    continuity,
-    execution,
     long_term,
-    notes,
     procedural,
-    summaries,
     transcript,
 )
 from elytron_core.planes.audit import AuditTrail
@@ -58,10 +55,7 @@ _ORDER = (
     (Plane.TRANSCRIPT, transcript.TURNS),
     (Plane.LONG_TERM, long_term.FACTS),
     (Plane.PROCEDURAL, procedural.SKILLS),
-    (Plane.CONTINUITY, continuity.CAPSULES),
-    (Plane.EXECUTION, execution.EXECUTION),
-    (Plane.SUMMARY, summaries.SUMMARIES),
-    (Plane.ARCHIVE, notes.NOTES),
+    *((home.plane, collection) for collection, home in SHOWN.items()),
 )
 _NO_CURSOR = "is not one that a list report gave"
 _CURSOR_NUMBER = re.compile(r"[0-9]{1,16}")
@@ -213,7 +207,7 @@ def _shown(document: Document, plane: Plane, filters: RecallFilters, now: Instan
             return [(0, skill_hit(skill))] if skill_passes(skill, filters) else []
         case _:
             memory = kept(document)
-            return [(0, memory.found(now=now))] if kept_passes(memory, filters) else []
+            return [(0, memory.found(now=now))] if kept_passes(memory, filters, now) else []
 
 
 def _kept(document: Document, plane: Plane, filters: RecallFilters, now: Instant) -> list[tuple[int, RecallHit]]:
@@ -234,6 +228,8 @@ def _kept(document: Document, plane: Plane, filters: RecallFilters, now: Instant
             return [(0, skill_hit(skill))] if skill_is_meant(skill, filters) else []
         case _:
             memory = kept(document)
+            if is_expired(memory.value, now):
+                return []
             return [(0, memory.found(now=now))] if kept_is_meant(memory, filters) else []
 
 

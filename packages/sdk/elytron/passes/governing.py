@@ -4,6 +4,7 @@ from elytron.ops.control import retire
 from elytron.ops.governing import merge_facts
 from elytron.ops.skills import govern_runtime_skills
 from elytron.ops.writing import write
+from elytron.passes.expiry import remove_expired
 from elytron.passes.noting import draw_notes
 from elytron.passes.trimming import trim_evidence
 from elytron.passes.working import Work, ended, skipped
@@ -47,11 +48,12 @@ async def note_reuse(work: Work, /) -> PassOutcome:
 
 
 async def keep_house(work: Work, /) -> PassOutcome:
-    """Note old days, roll them into months, fold near duplicates, trim evidence, govern skills, renew the index."""
+    """Note old days, roll them into months, fold near duplicates, trim, remove what expired, govern skills, index."""
     drawn = await draw_notes(work)
     rolled = await _roll_up(work)
     merged = await _reconcile(work)
     trimmed = await trim_evidence(work)
+    expired = await remove_expired(work)
     skills = await govern_runtime_skills(work.ctx, RuntimeSkillGovernRequest(scope=work.scope))
     index = await work.ctx.folds.current(work.space)
     counts = {
@@ -59,11 +61,12 @@ async def keep_house(work: Work, /) -> PassOutcome:
         "notes_rolled_up": rolled,
         "facts_reconciled": merged,
         "facts_trimmed": trimmed,
+        "records_expired": expired,
         "skills_retired": len(skills.retired) + len(skills.merged),
         "skills_pruned": len(skills.pruned),
         "indexed": index.units,
     }
-    return ended(Pass.HYGIENE, counts, changed=drawn + rolled + merged + trimmed + skills.changed)
+    return ended(Pass.HYGIENE, counts, changed=drawn + rolled + merged + trimmed + expired + skills.changed)
 
 
 async def _roll_up(work: Work) -> int:

@@ -6,6 +6,7 @@ from elytron.registry.everyday import EVERYDAY
 from elytron.registry.governing import GOVERNING
 from elytron.registry.maintaining import MAINTAINING
 from elytron.registry.platform import PLATFORM
+from elytron.registry.records import RECORDS
 from elytron.registry.skills import SKILLS
 from elytron.registry.tools import TOOLS
 from elytron.registry.transcript import TRANSCRIPT
@@ -20,6 +21,7 @@ FAMILIES: dict[str, tuple[AnyOperation, ...]] = {
     "platform": PLATFORM,
     "skills": SKILLS,
     "tools": TOOLS,
+    "records": RECORDS,
     "maintaining": MAINTAINING,
 }
 OPERATIONS: tuple[AnyOperation, ...] = tuple(operation for family in FAMILIES.values() for operation in family)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
 from elytron.deriving import Resting, unlink_left
-from elytron.keeping import HOMES, Kept, id_of
+from elytron.keeping import id_of
+from elytron.planes import HOMES, Kept
 from elytron.records import Changes
 from elytron.writes.committing import Planned
 from elytron_core import limits

@@ -1,0 +1,263 @@
+"""Records: values by name with versions, found by namespace, fields and words, gone when their time is over."""
+
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron_core.clock import FrozenClock
+from elytron_core.contracts.maintaining import Extraction, MemoryMaintainRequest
+from elytron_core.contracts.recalling import Plane, RecallFilters
+from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed, Unsupported
+from elytron_core.planes.jobs import Pass
+from elytron_core.planes.long_term import Privacy
+from elytron_core.planes.profiles import ProfileName
+from elytron_store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+PREFS = ("users", "ada", "preferences")
+NOTES = ("users", "ada", "notes")
+SECOND_MS = 1_000
+
+
+async def names(memory: elytron.MemoryRuntime, *namespace: str, **asked: object) -> list[str]:
+    report = await memory.search_records(namespace, **asked)  # pyright: ignore[reportArgumentType]
+    return ["/".join((*item.namespace, item.key)) for item in report.items]
+
+
+async def hygiene(memory: elytron.MemoryRuntime) -> dict[str, int]:
+    request = MemoryMaintainRequest(passes=(Pass.HYGIENE,), extraction=Extraction.OFF)
+    return (await memory.maintain(request)).passes[0].counts
+
+
+async def test_a_record_is_put_read_and_replaced(memory: elytron.MemoryRuntime) -> None:
+    first = await memory.put_record(PREFS, "theme", {"colour": "dark", "size": 3})
+    assert (first.changed, first.record.version, first.record.namespace) == (True, 1, PREFS)
+    assert not (await memory.put_record(PREFS, "theme", {"colour": "dark", "size": 3})).changed
+    second = await memory.put_record(PREFS, "theme", {"colour": "light"})
+    assert (second.record.version, second.record.id) == (2, first.record.id)
+    found = await memory.get_record(PREFS, "theme")
+    assert found.record == second.record
+    assert (await memory.get(first.record.id)).text == '{"colour":"light"}'
+
+
+@pytest.mark.parametrize("value", [None, True, 1, 1.5, "text", [1, {"a": [None]}], {"a": {"b": 1}}])
+async def test_any_json_comes_back_as_it_was(memory: elytron.MemoryRuntime, value: object) -> None:
+    await memory.put_record(PREFS, "any", value)  # pyright: ignore[reportArgumentType]
+    found = (await memory.get_record(PREFS, "any")).record.value
+    assert (found, type(found)) == (value, type(value))
+
+
+async def test_one_and_true_are_two_values(memory: elytron.MemoryRuntime) -> None:
+    await memory.put_record(PREFS, "flag", 1)
+    assert (await memory.put_record(PREFS, "flag", True)).changed
+
+
+async def test_a_put_of_another_version_is_refused(memory: elytron.MemoryRuntime) -> None:
+    await memory.put_record(PREFS, "theme", "dark", expected_version=0)
+    with pytest.raises(PreconditionFailed):
+        await memory.put_record(PREFS, "theme", "light", expected_version=0)
+    with pytest.raises(PreconditionFailed):
+        await memory.delete_record(PREFS, "theme", expected_version=2)
+    assert (await memory.put_record(PREFS, "theme", "light", expected_version=1)).record.version == 2
+    assert (await memory.get_record(PREFS, "theme")).record.value == "light"
+
+
+async def test_a_deleted_record_is_found_by_no_read_and_its_versions_go_on(memory: elytron.MemoryRuntime) -> None:
+    await memory.put_record(PREFS, "theme", "dark", text="The screen is dark.")
+    gone = await memory.delete_record(PREFS, "theme", reason="asked to")
+    assert (gone.changed, gone.version) == (True, 2)
+    assert not (await memory.delete_record(PREFS, "theme")).changed
+    with pytest.raises(NotFound):
+        await memory.get_record(PREFS, "theme")
+    assert await names(memory) == []
+    assert await names(memory, query="dark screen") == []
+    again = await memory.put_record(PREFS, "theme", "light", expected_version=0)
+    assert again.record.version == 3
+    versions = (await memory.record_history(PREFS, "theme")).versions
+    assert [(one.version, one.value, one.deleted) for one in versions] == [
+        (1, "dark", False),
+        (2, None, True),
+        (3, "light", False),
+    ]
+
+
+async def test_a_deletion_is_undone_as_a_version_of_its_own(memory: elytron.MemoryRuntime) -> None:
+    put = await memory.put_record(PREFS, "theme", "dark")
+    await memory.delete_record(PREFS, "theme")
+    await memory.forget(elytron.MemoryForgetRequest(ids=(put.record.id,), undo=True))
+    found = (await memory.get_record(PREFS, "theme")).record
+    assert (found.value, found.version) == ("dark", 3)
+
+
+async def test_records_are_found_by_namespace_and_by_fields(memory: elytron.MemoryRuntime) -> None:
+    await memory.put_record(PREFS, "theme", {"colour": "dark", "owner": {"name": "Ada"}})
+    await memory.put_record(NOTES, "tea", {"colour": "green"})
+    await memory.put_record(("users", "bo"), "tea", {"colour": "green"})
+    await memory.put_record(("usersx",), "tea", {"colour": "green"})
+    assert await names(memory, "users", "ada") == ["users/ada/notes/tea", "users/ada/preferences/theme"]
+    assert len(await names(memory)) == 4
+    assert await names(memory, "users", where={"colour": "green"}) == ["users/ada/notes/tea", "users/bo/tea"]
+    assert await names(memory, where={"owner.name": "Ada"}) == ["users/ada/preferences/theme"]
+
+
+async def test_a_search_gives_pages(memory: elytron.MemoryRuntime) -> None:
+    for number in range(5):
+        await memory.put_record(NOTES, f"n{number}", number)
+    first = await memory.search_records(NOTES, limit=2)
+    last = await memory.search_records(NOTES, limit=2, offset=4)
+    assert ([item.key for item in first.items], first.has_more) == (["n0", "n1"], True)
+    assert ([item.key for item in last.items], last.has_more) == (["n4"], False)
+
+
+async def test_words_find_the_text_and_not_the_value(memory: elytron.MemoryRuntime) -> None:
+    await memory.put_record(NOTES, "ferry", {"at": 6}, text="The ferry to Cacilhas leaves at six.")
+    await memory.put_record(NOTES, "tram", {"words": "The ferry is not here."})
+    await memory.put_record(("users", "bo"), "ferry", {"at": 7}, text="The ferry of Bo leaves at seven.")
+    found = await memory.search_records(("users", "ada"), query="when does the ferry leave?")
+    assert [item.key for item in found.items] == ["ferry"]
+    assert (found.items[0].score or 0) > 0
+    assert await names(memory, query="ferry", where={"at": {"gte": 7}}) == ["users/bo/ferry"]
+
+
+async def test_recall_reads_records_only_if_its_filters_name_them(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("The ferry leaves from the old harbour.", speaker="Ada")
+    put = await memory.put_record(NOTES, "ferry", 6, text="The ferry to Cacilhas leaves at six.")
+    assert {hit.plane for hit in await memory.recall("ferry")} == {Plane.TRANSCRIPT}
+    assert {item.plane for item in await memory.list()} == {Plane.TRANSCRIPT}
+    asked = RecallFilters(planes=(Plane.RECORDS,))
+    assert [hit.id for hit in await memory.recall("ferry", filters=asked)] == [put.record.id]
+    assert [hit.id for hit in await memory.recall("ferry", filters=RecallFilters(namespace=("users",)))] == [
+        put.record.id
+    ]
+    assert [hit.id for hit in await memory.list(filters=asked)] == [put.record.id]
+    told = await memory.recall("ferry", why_not=(put.record.id,))
+    assert told.why_not[0].absence.value == "filtered"
+
+
+async def test_namespaces_are_counted_and_cut(memory: elytron.MemoryRuntime) -> None:
+    await memory.put_record(PREFS, "theme", 1)
+    await memory.put_record(NOTES, "tea", 1)
+    await memory.put_record(NOTES, "tram", 1)
+    await memory.put_record(("agents",), "a", 1)
+    listed = await memory.list_record_namespaces()
+    assert [(one.namespace, one.records) for one in listed.namespaces] == [(("agents",), 1), (NOTES, 2), (PREFS, 1)]
+    cut = await memory.list_record_namespaces(("users",), max_depth=2)
+    assert [(one.namespace, one.records) for one in cut.namespaces] == [(("users", "ada"), 3)]
+
+
+async def test_an_expired_record_is_read_by_no_call_and_swept(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    put = await memory.put_record(NOTES, "code", 4711, text="The door code of today.", ttl_s=60)
+    await memory.put_record(NOTES, "stays", 1)
+    assert await names(memory, query="door code") == ["users/ada/notes/code"]
+    clock.advance(60 * SECOND_MS)
+    assert await names(memory, query="door code") == []
+    assert await names(memory) == ["users/ada/notes/stays"]
+    assert [one.records for one in (await memory.list_record_namespaces()).namespaces] == [1]
+    asked = RecallFilters(planes=(Plane.RECORDS,))
+    assert len(await memory.list(filters=asked)) == 1
+    for read in (memory.get_record, memory.record_history):
+        with pytest.raises(NotFound):
+            await read(NOTES, "code")
+    with pytest.raises(NotFound):
+        await memory.get(put.record.id)
+    assert (await hygiene(memory))["records_expired"] == 1
+    assert "records_expired" not in await hygiene(memory)
+
+
+async def test_a_name_whose_record_expired_is_free_and_its_history_is_empty(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    await memory.put_record(NOTES, "code", 1, ttl_s=60)
+    clock.advance(60 * SECOND_MS)
+    put = await memory.put_record(NOTES, "code", 2, expected_version=0)
+    assert put.record.version == 2
+    assert [one.value for one in (await memory.record_history(NOTES, "code")).versions] == [2]
+
+
+async def test_an_embedded_profile_keeps_no_time_to_live() -> None:
+    async with elytron.open("memory:", space="ada", profile=ProfileName.ESP_SDK) as memory:
+        with pytest.raises(Unsupported):
+            await memory.put_record(NOTES, "code", 1, ttl_s=60)
+        assert (await memory.put_record(NOTES, "code", 1)).changed
+
+
+async def test_private_records_are_shown_to_those_who_ask(memory: elytron.MemoryRuntime) -> None:
+    put = await memory.put_record(NOTES, "diary", "x", text="Ada loves the sea.", privacy=Privacy.PRIVATE)
+    assert await names(memory) == []
+    assert await names(memory, query="sea") == []
+    assert await names(memory, query="sea", include_private=True) == ["users/ada/notes/diary"]
+    assert (await memory.list_record_namespaces()).namespaces == ()
+    for read in (memory.get_record, memory.record_history):
+        with pytest.raises(InvalidInput):
+            await read(NOTES, "diary")
+    with pytest.raises(InvalidInput):
+        await memory.get(put.record.id)
+    assert (await memory.get_record(NOTES, "diary", include_private=True)).record.value == "x"
+
+
+async def test_credentials_are_blacked_out_of_values_and_texts(memory: elytron.MemoryRuntime) -> None:
+    secret = "sk-" + "a1B2" * 12
+    value = {"deep": [{"key": secret}], "plain": "tea"}
+    put = await memory.put_record(NOTES, "login", value, text=f"The key is {secret}.")  # pyright: ignore[reportArgumentType]
+    assert secret not in put.model_dump_json()
+    assert sum(put.scrubbed.values()) == 2
+    assert secret not in (await memory.get_record(NOTES, "login")).model_dump_json()
+
+
+async def test_an_erased_record_leaves_no_byte() -> None:
+    store = MemoryStore()
+    async with elytron.open(store, space="ada") as memory:
+        put = await memory.put_record(NOTES, "word", "zanzibar")
+        await memory.put_record(NOTES, "word", "kilimanjaro")
+        report = await memory.erase(elytron.MemoryEraseRequest(ids=(put.record.id,)))
+        assert report.removed == {"records": 1}
+        with pytest.raises(NotFound):
+            await memory.record_history(NOTES, "word")
+        assert (await memory.inspect()).documents.get("records") is None
+
+
+async def test_archives_carry_records(tmp_path: Path, memory: elytron.MemoryRuntime) -> None:
+    await memory.put_record(NOTES, "word", 1)
+    await memory.put_record(NOTES, "word", 2)
+    await memory.put_record(PREFS, "open", "to all", privacy=Privacy.PUBLIC)
+    whole, public = tmp_path / "whole.elytron", tmp_path / "public.elytron"
+    await memory.export(str(whole), include_private=True)
+    told = await memory.export(str(public))
+    assert told.documents == {"records": 1}
+    async with elytron.open("memory:", space="bo") as other:
+        await other.import_archive(str(whole), mode=elytron.ImportMode.FULL_RESTORE)
+        assert len((await other.record_history(NOTES, "word")).versions) == 2
+    async with elytron.open("memory:", space="bo") as other:
+        await other.put_record(NOTES, "word", 9)
+        report = await other.import_archive(str(whole), mode=elytron.ImportMode.BOOTSTRAP)
+        assert (report.imported, report.skipped.get("records")) == ({"records": 1}, 1)
+        assert (await other.get_record(NOTES, "word")).record.value == 9
+        again = await other.import_archive(str(public), mode=elytron.ImportMode.BOOTSTRAP)
+        assert not again.changed
+
+
+async def test_a_dry_run_stores_nothing(memory: elytron.MemoryRuntime) -> None:
+    request = elytron.RecordPutRequest(namespace=NOTES, key="word", value=1, dry_run=True)
+    report = await memory.put_record(request)
+    assert (report.changed, report.record.version) == (False, 1)
+    assert await names(memory) == []
+
+
+async def test_values_have_bounds(memory: elytron.MemoryRuntime) -> None:
+    deep: object = 1
+    for _ in range(40):
+        deep = [deep]
+    for value in (deep, "x" * 300_000, float("nan")):
+        with pytest.raises(InvalidInput):
+            elytron.RecordPutRequest(namespace=NOTES, key="big", value=value)  # pyright: ignore[reportArgumentType]
+
+
+async def test_the_oldest_versions_go_first(memory: elytron.MemoryRuntime) -> None:
+    for number in range(40):
+        await memory.put_record(NOTES, "count", number)
+    versions = (await memory.record_history(NOTES, "count")).versions
+    assert (len(versions), versions[0].version, versions[-1].version) == (33, 8, 40)
