@@ -1,5 +1,6 @@
 """Records: values by name with versions, found by namespace, fields and words, gone when their time is over."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed, Unsu
 from elytron_core.planes.jobs import Pass
 from elytron_core.planes.long_term import Privacy
 from elytron_core.planes.profiles import ProfileName
-from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -208,16 +208,24 @@ async def test_credentials_are_blacked_out_of_values_and_texts(memory: elytron.M
     assert secret not in (await memory.get_record(NOTES, "login")).model_dump_json()
 
 
-async def test_an_erased_record_leaves_no_byte() -> None:
-    store = MemoryStore()
-    async with elytron.open(store, space="ada") as memory:
-        put = await memory.put_record(NOTES, "word", "zanzibar")
-        await memory.put_record(NOTES, "word", "kilimanjaro")
+async def test_an_erased_record_leaves_no_byte_and_no_vector(tmp_path: Path, path: str) -> None:
+    async with elytron.open(path, space="ada") as memory:
+        put = await memory.put_record(NOTES, "word", "zanzibar", text="The island of Zanzibar.")
+        await memory.put_record(NOTES, "word", "kilimanjaro", text="The mount Kilimanjaro.")
         report = await memory.erase(elytron.MemoryEraseRequest(ids=(put.record.id,)))
         assert report.removed == {"records": 1}
+        assert await names(memory, query="island mount") == []
         with pytest.raises(NotFound):
             await memory.record_history(NOTES, "word")
-        assert (await memory.inspect()).documents.get("records") is None
+    left = b"".join(file.read_bytes() for file in tmp_path.iterdir()).lower()
+    assert (b"zanzibar" in left, b"kilimanjaro" in left) == (False, False)
+
+
+async def test_of_two_puts_that_expect_no_record_one_is_stored(memory: elytron.MemoryRuntime) -> None:
+    puts = (memory.put_record(NOTES, "word", number, expected_version=0) for number in range(4))
+    done = await asyncio.gather(*puts, return_exceptions=True)
+    assert [type(one) for one in done].count(PreconditionFailed) == 3
+    assert (await memory.get_record(NOTES, "word")).record.version == 1
 
 
 async def test_archives_carry_records(tmp_path: Path, memory: elytron.MemoryRuntime) -> None:
