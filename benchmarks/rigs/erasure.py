@@ -40,7 +40,7 @@ _KEYS = {"rig": bytes(range(32))}
 _SKILL = "1. Fetch {word}.\n2. Grind {word}.\n3. Serve {word} warm."
 
 
-PLANES = ("turn", "fact", "skill", "capsule", "state", "summary", "note", "garden", "subject", "candidate")
+PLANES = ("turn", "fact", "skill", "capsule", "state", "summary", "note", "garden", "subject", "candidate", "record")
 
 
 def _subject(word: str) -> dict[str, object]:
@@ -162,6 +162,12 @@ async def held(store: Store, folder: Path, space: SpaceId, /) -> list[tuple[str,
     return kept
 
 
+async def _put(memory: elytron.MemoryRuntime, word: str) -> str:
+    """Put a record twice, so that an earlier version stands in the store; return its id."""
+    await memory.put_record((word,), word, {word: [word]}, text=word)
+    return (await memory.put_record((word,), word, word, text=f"{word} anew")).record.id
+
+
 async def _edit(memory: elytron.MemoryRuntime, word: str) -> None:
     """Revise the skill twice under one key, so that the receipt of a change stands in the store."""
     request = elytron.RuntimeSkillEditRequest(name=f"runtime_skill__{word}", summary=f"{word} anew", edit_reason=word)
@@ -199,6 +205,7 @@ async def run(engine: str, folder: Path, /, *, whole_space: bool) -> dict[str, l
                 assert (await memory.write(elytron.MemoryWriteRequest.model_validate(once))).duplicated
                 ids.extend(report.ids)
                 await memory.recall(words[plane])
+            ids.append(await _put(memory, words["record"]))
             await _edit(memory, words["skill"])
             await memory.project(" ".join(words.values()))
             await memory.recover()
