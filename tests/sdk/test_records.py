@@ -191,6 +191,7 @@ async def test_private_records_are_shown_to_those_who_ask(memory: elytron.Memory
     assert await names(memory, query="sea") == []
     assert await names(memory, query="sea", include_private=True) == ["users/ada/notes/diary"]
     assert (await memory.list_record_namespaces()).namespaces == ()
+    assert len((await memory.list_record_namespaces(include_private=True)).namespaces) == 1
     for read in (memory.get_record, memory.record_history):
         with pytest.raises(InvalidInput):
             await read(NOTES, "diary")

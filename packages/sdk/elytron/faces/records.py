@@ -110,6 +110,7 @@ class RecordsFace(Face):
         max_depth: int | None = None,
         limit: int = 100,
         offset: int = 0,
+        include_private: bool = False,
         user_id: str | None = None,
     ) -> records.RecordNamespaceListReport:
         """List the namespaces below a prefix, each with how many records it holds."""
@@ -120,6 +121,7 @@ class RecordsFace(Face):
                 max_depth=max_depth,
                 limit=limit,
                 offset=offset,
+                include_private=include_private,
             )
         return await self.operate(prefix, records.RecordNamespaceListReport)
 
