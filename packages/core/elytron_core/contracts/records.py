@@ -71,7 +71,7 @@ class RecordGetRequest(ScopedRequest):
     namespace: Namespace
     key: Name
     include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    """Also what is private."""
 
 
 class RecordGetReport(Value):
@@ -115,7 +115,7 @@ class RecordSearchRequest(ScopedRequest):
     limit: PageLimit = 100
     offset: Offset = 0
     include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    """Also what is private."""
 
 
 class RecordSearchReport(Value):
@@ -141,7 +141,7 @@ class RecordNamespaceListRequest(ScopedRequest):
     limit: PageLimit = 100
     offset: Offset = 0
     include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    """Also what is private."""
 
 
 class RecordNamespaceListReport(Value):
@@ -158,7 +158,7 @@ class RecordHistoryRequest(ScopedRequest):
     namespace: Namespace
     key: Name
     include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    """Also what is private."""
 
 
 class RecordHistoryReport(Value):
