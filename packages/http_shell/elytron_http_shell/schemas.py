@@ -1,6 +1,7 @@
 """The JSON Schemas of the description, in few words and in forms that every generator of clients reads.
 
-A request's fields with a default are optional and tell it as `x-default`: of `default`, generators make a demand.
+A request's fields with a default are optional and tell it as `x-default`, unless it is false, 0 or empty: of `default`,
+generators make a demand.
 Nothing is null: a field without a value is left out, which requests may do and reports do. What only reports hold has
 no bounds, may get more fields, and has those that have a value in any case.
 """
@@ -128,7 +129,7 @@ def _without_null(schema: Json) -> Json:
 def _part(name: str, value: Any, *, is_asked: bool) -> Json:
     match name:
         case "default":
-            is_told = is_asked and isinstance(value, str | int | float) and value != ""
+            is_told = is_asked and isinstance(value, str | int | float) and bool(value)
             return {"x-default": value} if is_told else {}
         case "anyOf" | "oneOf" | "allOf" | "prefixItems":
             return {name: [_brief(form, is_asked=is_asked) for form in value]}
