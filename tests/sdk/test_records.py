@@ -7,6 +7,7 @@ import pytest
 
 import elytron
 from elytron_core.clock import FrozenClock
+from elytron_core.contracts import facts, records
 from elytron_core.contracts.maintaining import Extraction, MemoryMaintainRequest
 from elytron_core.contracts.recalling import Plane, RecallFilters
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed, Unsupported
@@ -270,3 +271,23 @@ async def test_the_oldest_versions_go_first(memory: elytron.MemoryRuntime) -> No
         await memory.put_record(NOTES, "count", number)
     versions = (await memory.record_history(NOTES, "count")).versions
     assert (len(versions), versions[0].version, versions[-1].version) == (33, 8, 40)
+
+
+async def test_every_call_takes_its_typed_request_too() -> None:
+    name = {"namespace": ("work",), "key": "one"}
+    async with elytron.open("memory:", space="ada") as memory:
+        await memory.put_record(records.RecordPutRequest.model_validate({**name, "value": 1}))
+        assert (await memory.get_record(records.RecordGetRequest.model_validate(name))).record.value == 1
+        assert (await memory.search_records(records.RecordSearchRequest())).items
+        assert (await memory.list_record_namespaces(records.RecordNamespaceListRequest())).namespaces
+        assert (await memory.record_history(records.RecordHistoryRequest.model_validate(name))).versions
+        assert (await memory.delete_record(records.RecordDeleteRequest.model_validate(name))).changed
+
+
+async def test_facts_and_learning_take_typed_requests_too() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        fact = (await memory.add_fact("home", "Ada lives in Lisbon")).ids[0]
+        assert (await memory.get_fact(facts.FactDetailRequest(id=fact))).space == "ada"
+        assert (await memory.list_facts(facts.FactListRequest())).space == "ada"
+        pause = facts.LearningRequest(action=elytron.LearningAction.PAUSE)
+        assert (await memory.set_learning(pause)).space == "ada"
