@@ -34,7 +34,7 @@ _WAIT_S = 120.0
 _SLACK_S = 240.0
 _LOG_CHARS = 20_000
 _BESIDE = ("events", "send_archive")
-_FILES = ("export", "import", "memory_export", "memory_import", "add_agent_skill_dir", "close")
+_FILES = ("export", "import", "memory_export", "memory_import", "add_agent_skill_dir", "close", "shutdown")
 _CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
