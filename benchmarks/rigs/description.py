@@ -126,15 +126,14 @@ async def run(folder: Path, /, *, seconds: float, examples: int, seed: int) -> l
         wrong.append(f"the end of the server's log:\n{(folder / 'log').read_text()[-_LOG_CHARS:]}")
     checked = await _told("inspect", "--check", "--store", str(folder / "m.db"), "--space", "ada")
     if not checked["store_check"]["ok"]:
-        wrong.append(f"the store is not sound: {checked['store_check']}")
+        wrong.append(f"the store is not sound: {checked['store_check']}, {checked['journal_account']}")
     return wrong
 
 
 async def _told(*words: str) -> Any:
-    """Return the report of a command."""
+    """Return the report of a command, whatever it ends with."""
     process = await asyncio.create_subprocess_exec(*_CLI, *words, "--json", stdout=asyncio.subprocess.PIPE)
     told, _ = await process.communicate()
-    assert process.returncode == 0, told
     return json.loads(told)
 
 

@@ -20,6 +20,7 @@ from elytron_core.contracts.control import (
     MemoryEraseRequest,
     MemoryForgetRequest,
 )
+from elytron_core.contracts.inspecting import MemoryInspectionRequest
 from elytron_core.contracts.moving import MemoryImportReport, MemoryImportRequest
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.contracts.skills import RuntimeSkillDeleteRequest
@@ -74,6 +75,14 @@ async def remembered(runtime: MemoryRuntime, *texts: str) -> tuple[str, ...]:
 
 async def count(runtime: MemoryRuntime) -> int:
     return len((await runtime.list()).items)
+
+
+async def test_a_kept_answer_leaves_the_store_as_its_journal_tells(dispatcher: Dispatcher) -> None:
+    ids = await remembered(dispatcher.runtime, "tea")
+    await call(dispatcher, "forget", MemoryForgetRequest(ids=ids))
+    report = await dispatcher.runtime.inspect(MemoryInspectionRequest(check=True))
+    assert report.journal_account is not None
+    assert report.journal_account.ok
 
 
 class TestWrite:

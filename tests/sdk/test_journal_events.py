@@ -7,6 +7,7 @@ import pytest
 import elytron
 from elytron.following import event_of
 from elytron_core.clock import FrozenClock
+from elytron_core.contracts.inspecting import MemoryInspectionRequest
 from elytron_core.contracts.streaming import JournalEvent
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import COLLECTIONS, plane_of
@@ -57,3 +58,12 @@ async def test_a_projection_leaves_an_event_without_content_where_that_is_wanted
     assert len(left) == count
     assert all(event.digest and "tea" not in event.model_dump_json() for event in left)
     assert [hit.text for hit in (await memory.recall("tea")).hits] == ["Ada likes tea."]
+
+
+@pytest.mark.parametrize("memory", [True], indirect=True)
+async def test_an_event_of_a_space_is_no_change_of_its_record(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("Ada likes tea.")
+    await memory.project("tea")
+    report = await memory.inspect(MemoryInspectionRequest(check=True))
+    assert report.journal_account is not None
+    assert report.journal_account.ok

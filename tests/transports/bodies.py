@@ -285,7 +285,10 @@ BODIES: dict[str, Body] = {
             "error": "precondition_failed",
         },
     ],
-    "get_record": [RECORD, {"op": "get_record", "request": NAMED, "expect": {"record": {"version": 1}}}],
+    "get_record": [
+        {"op": "put_record", "request": NAMED | {"value": None}, "expect": {"record": {"value": None}}},
+        {"op": "get_record", "request": NAMED, "expect": {"record": {"version": 1, "value": None}}},
+    ],
     "delete_record": [
         RECORD,
         {"op": "delete_record", "request": NAMED, "expect": {"changed": True, "version": 2}},

@@ -11,7 +11,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import BESIDE, COLLECTIONS, SpaceRecord
 from elytron_core.policy.heads import DIGEST_BYTES, Head, standing_of
-from elytron_core.ports.store import Document, JournalEntry, Ref, Store
+from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
 
 
 class HeadChain:
@@ -61,7 +61,9 @@ class Account:
     _met: int = 0
 
     def tell(self, entry: JournalEntry, /) -> None:
-        if entry.ref.collection not in BESIDE:
+        # The space's record is made once: what else names it is an event that changed no document.
+        is_event = entry.ref == REF and entry.action is not Action.LIFECYCLE
+        if entry.ref.collection not in BESIDE and not is_event:
             self._told[entry.ref] = entry.digest
 
     def meet(self, document: Document, /) -> None:

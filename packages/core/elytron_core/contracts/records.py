@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -18,14 +18,23 @@ ExpectedVersion = Annotated[int, Field(ge=0)]
 Offset = Annotated[int, Field(ge=0, le=limits.RECORD_OFFSET)]
 
 
-class RecordItem(Value):
+class _Valued(Value):
+    """What holds a JSON value; `null` is one, and is written where other fields without a value are left out."""
+
+    value: JsonValue
+
+    @model_serializer(mode="wrap")  # names no type that it returns: the model's own schema stands
+    def _with_value(self, handler: SerializerFunctionWrapHandler):
+        return {**handler(self), "value": self.value}
+
+
+class RecordItem(_Valued):
     """A record as a caller sees it."""
 
     id: str
     """The memory id: `get`, `forget` and `erase` take it."""
     namespace: tuple[str, ...]
     key: str
-    value: JsonValue
     text: str = ""
     privacy: Privacy
     version: int
@@ -36,7 +45,7 @@ class RecordItem(Value):
     """How well it answers the query of a search."""
 
 
-class RecordPutRequest(ScopedRequest):
+class RecordPutRequest(ScopedRequest, _Valued):
     """Store a value under a namespace and a key, in the place of the one that is there.
 
     With `expected_version`, only if the record has that version. With `ttl_s`, it is gone after so many seconds. `text`
