@@ -1,0 +1,1 @@
+"""Agents that remember: turn hooks, memory strategies, core blocks, and a durable loop."""
