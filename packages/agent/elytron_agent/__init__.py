@@ -1,1 +1,34 @@
-"""Agents that remember: turn hooks, memory strategies, core blocks, and a durable loop."""
+"""Agents that remember: turn hooks, memory strategies, core blocks, and a durable loop.
+
+Names are loaded when they are first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from elytron_core.lazy import loading as _loading
+
+if TYPE_CHECKING:
+    from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
+    from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
+
+_HOMES = {
+    "elytron_agent.strategies.strategy": "Ending Exchange MemoryStrategy Placement RunMemory",
+    "elytron_agent.tool": "CallKey Tool ToolAnswer ToolArguments typed_tool",
+}
+
+__all__ = [
+    "CallKey",
+    "Ending",
+    "Exchange",
+    "MemoryStrategy",
+    "Placement",
+    "RunMemory",
+    "Tool",
+    "ToolAnswer",
+    "ToolArguments",
+    "typed_tool",
+]
+
+
+if not TYPE_CHECKING:  # type checkers read the imports above, and find misspelt names
+    __getattr__ = _loading(__name__, _HOMES)

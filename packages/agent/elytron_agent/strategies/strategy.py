@@ -1,0 +1,88 @@
+"""The strategy: the one boundary between a loop and whatever memory it has."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Protocol, assert_never
+
+from pydantic import Field
+
+from elytron_agent.tool import Tool
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.ports import chat
+
+
+class Ending(StrEnum):
+    """How a run came to its end."""
+
+    COMPLETED = "completed"
+    """With an answer, also if a limit of tools was reached."""
+    FAILED = "failed"
+
+
+class Exchange(Value):
+    """What a run was about: what the user said and the final answer. There is no place for anything else."""
+
+    prompt: str
+    answer: str
+    asked_at: Annotated[Instant, Field(gt=0)]
+    answered_at: Annotated[Instant, Field(gt=0)]
+    ending: Ending = Ending.COMPLETED
+
+
+class Placement(StrEnum):
+    """Where the reference stands among the messages. The current input is always the last one."""
+
+    BEFORE_HISTORY = "before_history"
+    """Behind the system prompt and the activated skills."""
+    TAIL = "tail"
+    """Behind the history, so that everything before it keeps its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunMemory:
+    """What a run begins with.
+
+    `system` stands in the system prompt and stays the same for the whole run. `reference` is what was recalled for this
+    run: a message of its own, shown and never stored. `tools` are for this run alone.
+    """
+
+    system: str = ""
+    reference: str | None = None
+    placement: Placement = Placement.BEFORE_HISTORY
+    tools: tuple[Tool, ...] = ()
+
+    def arranged(
+        self, head: Sequence[chat.Message], history: Sequence[chat.Message], current: chat.Message, /
+    ) -> tuple[chat.Message, ...]:
+        """Return the messages for the model: `head` is the system prompt and the activated skills."""
+        found = () if self.reference is None else (said(self.reference),)
+        match self.placement:
+            case Placement.BEFORE_HISTORY:
+                return (*head, *found, *history, current)
+            case Placement.TAIL:
+                return (*head, *history, *found, current)
+            case _:
+                assert_never(self.placement)
+
+
+def said(text: str, /, *, role: chat.Role = chat.Role.USER) -> chat.InputMessage:
+    """Return `text` as a message."""
+    return chat.InputMessage(role=role, parts=(chat.TextPart(text=text),))
+
+
+class MemoryStrategy(Protocol):
+    """A memory of runs. A loop calls it before and after each run, and knows no more of it."""
+
+    async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
+        """Return what the run begins with; if memory fails, less of it."""
+        ...
+
+    async def after_run(self, conversation: str, exchange: Exchange, /) -> None:
+        """Store what the run was about, if that is this strategy's to do."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the strategy opened."""
+        ...
