@@ -10,22 +10,27 @@ Then = Callable[[], Awaitable[object]]
 
 
 class Meanwhile(PassingStore):
-    """Lets something happen once, just behind a reading or a commit of a document, or before an erasure."""
+    """Lets something happen once, just behind a reading, before or behind a commit, or before an erasure."""
 
     def __init__(self, store: Store, /) -> None:
         super().__init__(store)
         self._behind_reading: dict[str, Then] = {}
+        self._before_commit: dict[str, Then] = {}
         self._behind_commit: dict[str, Then] = {}
         self._before_erasure: list[Then] = []
 
     @property
     def is_over(self) -> bool:
         """Tell whether all has happened that was to."""
-        return not (self._behind_reading or self._behind_commit or self._before_erasure)
+        return not (self._behind_reading or self._before_commit or self._behind_commit or self._before_erasure)
 
     def behind_reading(self, collection: str, then: Then, /) -> None:
         """Let `then` happen when a document of `collection` was next looked for."""
         self._behind_reading[collection] = then
+
+    def before_commit(self, collection: str, then: Then, /) -> None:
+        """Let `then` happen when a document of `collection` is next about to be written."""
+        self._before_commit[collection] = then
 
     def behind_commit(self, collection: str, then: Then, /) -> None:
         """Let `then` happen when a document of `collection` was next written."""
@@ -41,6 +46,7 @@ class Meanwhile(PassingStore):
         return found
 
     async def commit(self, batch: Batch, /) -> Committed:
+        await _happen(self._before_commit, [put.ref for put in batch.puts])
         committed = await super().commit(batch)
         await _happen(self._behind_commit, [put.ref for put in batch.puts])
         return committed

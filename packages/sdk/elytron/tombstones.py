@@ -34,13 +34,19 @@ async def bury(
     *,
     at: Instant,
 ) -> None:
-    """Add tombstones of `facts` to a batch."""
+    """Add tombstones of `facts` to a batch.
+
+    The rules get another revision: a write that was judged without these tombstones is judged anew.
+    """
     wanted = await _tombs(ctx, space, record, facts)
     known = await _read(ctx, space, wanted)
     for ref, fact in wanted.items():
         stone = Tombstone(fact=fact.id, topic=topic_tag(record, fact.topic), at=at)
         revision = known[ref].revision if ref in known else 0
         changes.put(ref, stone, expects=revision, action=None)
+    if wanted:
+        rules, revision = await read_learning(ctx, space)
+        changes.put(LEARNING, rules, expects=revision, action=None)
 
 
 async def exhume(

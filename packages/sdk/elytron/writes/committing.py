@@ -143,6 +143,6 @@ def _batch(
         entries=(*entries, *(planned.changes.entries or (Entry(Action.WRITE, planned.about),))),
         puts=(*puts, *planned.changes.puts),
         deletes=planned.changes.deletes,
-        requires=(*requires, *planned.requires),
+        requires=(*requires, *planned.requires, *planned.changes.requires),
         idempotency=idempotency,
     )

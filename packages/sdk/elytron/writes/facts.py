@@ -5,7 +5,7 @@ from functools import partial
 from elytron.context import OperationContext
 from elytron.deriving import Resting, unlink_left
 from elytron.records import Changes
-from elytron.tombstones import Buried, read_buried, read_learning
+from elytron.tombstones import LEARNING, Buried, read_buried, read_learning
 from elytron.writes.committing import Planned, commit
 from elytron_core.clock import Instant
 from elytron_core.contracts.recalling import Plane
@@ -85,7 +85,9 @@ class _Slots:
             if document is not None:
                 self._facts[fact] = (long_term.Fact.from_bytes(document.body), document.revision)
         self._stored = tuple(fact for fact, _ in self._facts.values())
-        self._learning, _ = await read_learning(ctx, scope.space)
+        # Read before the tombstones: a change of these makes the rules another revision, and the write is judged anew.
+        self._learning, revision = await read_learning(ctx, scope.space)
+        self.changes.require(LEARNING, revision=revision)
         proposed = [(draft.fact_kind, draft.content, draft.citations, self._home(draft)) for draft in write.facts]
         self._buried = await read_buried(ctx, scope.space, self._record, proposed)
 

@@ -41,10 +41,9 @@ async def settle(
         while True:
             record, is_new = await ctx.spaces.found_or_new(space)
             settled = await plan(record)
-            puts, entries = (settled.changes.puts, settled.changes.entries) if settled.changes else ((), ())
-            removed = settled.changes.deletes if settled.changes else ()
+            made = settled.changes or Changes(record)
             deletes = tuple(Delete(ref, revision) for ref, revision in (settled.deletes or {}).items())
-            changed = (*deletes, *removed, *puts)
+            changed = (*deletes, *made.deletes, *made.puts)
             if not changed:
                 return settled.report, 0
             # What a plan writes last is what others like it write too: the queue, a count, a candidate.
@@ -55,10 +54,10 @@ async def settle(
             batch = Batch(
                 space=space,
                 at=ctx.clock.now(),
-                entries=(*opened, *entries, *(Entry(Action.DELETE, delete.ref) for delete in deletes)),
-                puts=(*opening, *puts),
-                deletes=(*removed, *deletes),
-                requires=requires,
+                entries=(*opened, *made.entries, *(Entry(Action.DELETE, delete.ref) for delete in deletes)),
+                puts=(*opening, *made.puts),
+                deletes=(*made.deletes, *deletes),
+                requires=(*requires, *made.requires),
                 takes_back=takes_back,
             )
             try:
