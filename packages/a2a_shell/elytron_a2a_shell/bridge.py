@@ -28,6 +28,7 @@ from elytron_adapter.envelope import Accepted, Duplicated, Response, Source, Sou
 from elytron_adapter.failures import rejection
 from elytron_adapter.policy import word_of
 from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.seed_forms import Json, asked_of, is_seed_write
 from elytron_core.contracts.moving import MemoryImportRequest
 from elytron_core.contracts.platform import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
 from elytron_core.contracts.writing import (
@@ -38,9 +39,9 @@ from elytron_core.contracts.writing import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.errors import ElytronError, LimitExceeded
+from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
 from elytron_core.model import Value
-from elytron_core.planes.long_term import Authority
+from elytron_core.planes.long_term import Authority, FactOperation
 from elytron_core.planes.procedural import SkillSource
 from elytron_core.planes.transcript import Message, Role
 
@@ -152,6 +153,8 @@ def _candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
 
     A fact comes from outside, so that it is marked and can be set aside.
     """
+    if is_seed_write(payload):
+        return _proposed(payload)
     if "procedure" in payload:
         asked = codec.decode_as(ProcedureCandidate, _encoded(payload))
         learned = Procedural(writes=(asked.procedure,), source=SkillSource.EXTRACTION)
@@ -167,6 +170,21 @@ def _candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
         reason=fact.reason,
     )
     return MemoryWriteRequest(scope=fact.scope, write=LongTermExtraction(facts=(draft,)))
+
+
+def _proposed(payload: Json) -> MemoryWriteRequest:
+    """Return the same of a payload in the form of the protocol's first hosts."""
+    asked = codec.decode_as(MemoryWriteRequest, _encoded(asked_of("write", payload, space=None).request))
+    match asked.write:
+        case LongTermExtraction() as write:
+            if any(fact.operation is FactOperation.DELETE for fact in write.facts):
+                raise InvalidInput(field="extraction.facts", problem="take something away: a peer proposes alone")
+            facts = tuple(fact.model_copy(update={"authority": Authority.IMPORTED}) for fact in write.facts)
+            return asked.model_copy(update={"write": LongTermExtraction(facts=facts)})
+        case Procedural() as write:
+            return asked.model_copy(update={"write": Procedural(writes=write.writes, source=SkillSource.EXTRACTION)})
+        case _:
+            return asked
 
 
 def _evidence(payload: dict[str, JsonValue]) -> MemoryWriteRequest:

@@ -3,9 +3,10 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, SerializeAsAny, WithJsonSchema
+from pydantic import Field, SerializeAsAny, WithJsonSchema, computed_field
 
 from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.seed_forms import seed_key
 from elytron_core import limits
 from elytron_core.contracts.scoped import IdempotencyKey
 from elytron_core.model import Request, Value
@@ -133,6 +134,12 @@ class Rejected(Value):
     reason: str
     retryable: bool = False
     details: dict[str, str | int] = {}
+
+    @computed_field
+    @property
+    def seed_key(self) -> str:
+        """Return the same in the few words of the protocol's first hosts."""
+        return seed_key(self.error_key)
 
 
 Response = Annotated[Accepted | Duplicated | Queued | Rejected, Field(discriminator="kind")]

@@ -77,24 +77,6 @@ FAILURES: dict[str, Failure] = {
 }
 
 
-_SEED_KEYS = {
-    "idempotency_conflict": "duplicated",
-    "invalid_input": "operation_mismatch",
-    "invalid_json": "invalid_json",
-    METHOD_NOT_ALLOWED: "unsupported_operation",
-    "payload_too_large": "payload_too_large",
-    "permission_refused": "forbidden",
-    "scope_missing": "operation_mismatch",
-    "unauthorized": "unauthorized",
-    "unsupported": "unsupported_operation",
-}
-
-
-def seed_key(key: str, /) -> str:
-    """Return which of the eight words of the protocol's first hosts stands for `key`."""
-    return _SEED_KEYS.get(key, "runtime_rejected")
-
-
 def failure(key: str, /) -> Failure:
     """Return the row of `key`; an unknown key is an internal error."""
     return FAILURES.get(key, FAILURES[INTERNAL])

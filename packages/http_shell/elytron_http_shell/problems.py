@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from elytron_adapter.envelope import Rejected
-from elytron_adapter.failures import failure, seed_key
+from elytron_adapter.failures import failure
 from elytron_core.model import Value
 
 MEDIA_TYPE = "application/problem+json"
@@ -36,7 +36,7 @@ def problem(rejected: Rejected, /) -> Problem:
         detail=rejected.reason,
         instance=f"urn:elytron:request:{rejected.request_id}",
         code=rejected.error_key,
-        seed_key=seed_key(rejected.error_key),
+        seed_key=rejected.seed_key,
         request_id=rejected.request_id,
         retryable=rejected.retryable,
         details=rejected.details,

@@ -14,6 +14,7 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Rejected, Transport
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.seed_forms import Json, asked_of
 from elytron_core import strict_json
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport
 from elytron_core.errors import InvalidInput, ScopeMissing
@@ -30,7 +31,6 @@ from elytron_http_shell.performing import (
     performed,
 )
 from elytron_http_shell.responses import give, rendered
-from elytron_http_shell.seed_forms import Json, asked_of
 
 IF_NONE_MATCH = "If-None-Match"
 _GROUP = "paths that hosts know"

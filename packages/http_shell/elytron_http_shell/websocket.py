@@ -19,7 +19,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from elytron_adapter import codec
 from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport
 from elytron_adapter.failures import rejection
+from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.principals import Principal
+from elytron_adapter.seed_forms import asked_of
 from elytron_core import limits, strict_json
 from elytron_core.contracts.streaming import (
     CloseCode,
@@ -176,12 +178,15 @@ class Connection:
             if isinstance(error, Unauthorized):
                 self._revoked.set()
             return
-        answer = await self._streams.entrance.call(
+        entrance = self._streams.entrance
+        own = own_scope(self._principal.space, entrance.dispatcher.runtime.scope)
+        asked = asked_of(operation, frame.payload, space=own.space if own is not None else None)
+        answer = await entrance.call(
             self._principal,
             transport=Transport.WSS,
-            operation=operation,
+            operation=asked.operation,
             request_id=frame.id,
-            payload=json.dumps(frame.payload).encode(),
+            payload=json.dumps(asked.request).encode(),
             idempotency_key=frame.idempotency_key,
         )
         match answer:
@@ -356,7 +361,11 @@ def _id_of(data: bytes) -> str:
 
 def _error(frame_id: str, rejected: Rejected) -> ErrorEvent:
     problem = Problem(
-        code=rejected.error_key, detail=rejected.reason, retryable=rejected.retryable, details=rejected.details
+        code=rejected.error_key,
+        seed_key=rejected.seed_key,
+        detail=rejected.reason,
+        retryable=rejected.retryable,
+        details=rejected.details,
     )
     return ErrorEvent(id=frame_id, error=problem)
 

@@ -18,6 +18,7 @@ from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rej
 from elytron_adapter.failures import failure
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.seed_forms import seed_key
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 from elytron_core.retelling import error_of
@@ -290,7 +291,13 @@ def _told(report: Any) -> types.CallToolResult:
 
 
 def _refused(error: ElytronError) -> types.CallToolResult:
-    told = {"key": error.key, "reason": error.message, "retryable": error.retryable, "details": error.details()}
+    told = {
+        "key": error.key,
+        "seed_key": seed_key(error.key),
+        "reason": error.message,
+        "retryable": error.retryable,
+        "details": error.details(),
+    }
     return types.CallToolResult(
         content=[types.TextContent(text=f"{error.key}: {error.message}")], is_error=True, _meta={ERROR: told}
     )

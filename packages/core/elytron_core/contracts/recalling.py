@@ -10,7 +10,7 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.conditions import Where
-from elytron_core.contracts.scoped import Clip, ScopedRequest
+from elytron_core.contracts.scoped import Clip, Query, ScopedRequest
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
@@ -88,7 +88,7 @@ class Diversity(StrEnum):
 class MemoryRecallRequest(ScopedRequest):
     """Find up to `limit` memories that answer `query`, and no more than `max_tokens` of text where that is given."""
 
-    query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
+    query: Query
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0

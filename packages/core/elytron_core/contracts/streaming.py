@@ -128,6 +128,8 @@ class Problem(Value):
     """What went wrong, as an event tells it."""
 
     code: str
+    seed_key: str | None = None
+    """The same in the few words of the protocol's first hosts; None for what is wrong with a frame."""
     detail: str
     retryable: bool = False
     details: dict[str, str | int] = {}

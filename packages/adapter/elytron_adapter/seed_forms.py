@@ -1,12 +1,30 @@
-"""Bodies under `/memory` in the forms of the protocol's first hosts, as the requests of operations."""
+"""Bodies and error keys in the forms of the protocol's first hosts, on every transport that such hosts speak."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 Json = dict[str, Any]
 
+_RUNTIME_REJECTED = "runtime_rejected"
+_SEED_KEYS = {
+    "idempotency_conflict": "duplicated",
+    "invalid_input": "operation_mismatch",
+    "invalid_json": "invalid_json",
+    "method_not_allowed": "unsupported_operation",
+    "payload_too_large": "payload_too_large",
+    "permission_refused": "forbidden",
+    "scope_missing": "operation_mismatch",
+    "unauthorized": "unauthorized",
+    "unsupported": "unsupported_operation",
+}
 _SNAPSHOT_MODES = {"BootstrapImport": "bootstrap", "FullRestore": "full_restore"}
 _FEEDBACK = ("tool_usage_feedback", "feedback")
+_WRITES = frozenset({"writes", "extraction", *_FEEDBACK})
+
+
+def seed_key(key: str, /) -> str:
+    """Return which of the eight words of the protocol's first hosts stands for the error `key`."""
+    return _SEED_KEYS.get(key, _RUNTIME_REJECTED)
 
 
 class Asked(NamedTuple):
@@ -16,8 +34,13 @@ class Asked(NamedTuple):
     request: Json
 
 
-def asked_of(operation: str, sent: Json, /, *, space: str | None) -> Asked:
-    """Return what `sent` to the path of `operation` asks for; a typed request stays as it is.
+def is_seed_write(sent: Mapping[str, Any], /) -> bool:
+    """Return whether `sent` says by its fields, and not by `kind`, what is written."""
+    return not _WRITES.isdisjoint(sent)
+
+
+def asked_of(operation: str, sent: Mapping[str, Any], /, *, space: str | None) -> Asked:
+    """Return what `sent` to `operation` asks for; a typed request stays as it is.
 
     `space` is the caller's own, where a chat stands in it.
     """
@@ -33,10 +56,10 @@ def asked_of(operation: str, sent: Json, /, *, space: str | None) -> Asked:
                 rest["mode"] = _SNAPSHOT_MODES.get(mode, mode)
             return Asked("import_continuity", _in_chat(rest, sent.get("target_chat_id"), space))
         case _:
-            return Asked(operation, sent)
+            return Asked(operation, dict(sent))
 
 
-def _write(sent: Json) -> Json:
+def _write(sent: Mapping[str, Any]) -> Json:
     """Return a write whose body says by its fields, and not by `kind`, what is written."""
     if "writes" in sent:
         return _wrapped(sent, "procedural", {name: sent[name] for name in ("writes", "source") if name in sent})
@@ -45,10 +68,10 @@ def _write(sent: Json) -> Json:
     for name in _FEEDBACK:
         if name in sent:
             return _wrapped(sent, "agent_tool_usage_feedback", {"feedback": sent[name]}, taken=(name,))
-    return sent
+    return dict(sent)
 
 
-def _wrapped(sent: Json, kind: str, write: Mapping[str, Any], /, *, taken: tuple[str, ...] = ()) -> Json:
+def _wrapped(sent: Mapping[str, Any], kind: str, write: Mapping[str, Any], /, *, taken: tuple[str, ...] = ()) -> Json:
     rest = {name: value for name, value in sent.items() if name not in {*taken, *write}}
     return rest | {"write": {**write, "kind": kind}}
 

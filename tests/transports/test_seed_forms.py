@@ -1,0 +1,167 @@
+"""Hosts that were written to the protocol's first text are understood alike over HTTP, WebSocket and A2A."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from tests.transports.live import Live
+from tests.transports.openers import OPENERS
+from tests.transports.serving import Served, served
+from websockets.asyncio.client import connect
+
+from elytron_adapter.principals import PrincipalKind
+from elytron_cli.beside import Wanted
+from elytron_cli.protocols import mcp_surfaces
+from elytron_mcp_shell import ToolSet
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+Ask = Callable[[str, Json], Awaitable[Json]]
+"""Asks for an operation and returns its report, or the error with its `seed_key`."""
+
+WRITES: dict[str, tuple[Json, str]] = {
+    "feedback": (
+        {
+            "tool_usage_feedback": {
+                "registry_ref": {"registry_id": "host-tools", "fingerprint": "current", "scope": "global"},
+                "observations": [],
+                "reuse_outcome": "succeeded",
+            }
+        },
+        "tool_experience",
+    ),
+    "writes": (
+        {
+            "writes": [
+                {"name": "moor", "topic": "mooring", "title": "Moor", "summary": "How to moor", "content": "1. Stop."}
+            ],
+            "source": "manual",
+        },
+        "procedural",
+    ),
+    "extraction": ({"extraction": {"facts": [{"topic": "home town", "content": "Lisbon"}]}}, "long_term"),
+}
+A2A = {
+    "write": "memory_write_candidate",
+    "recall": "memory_recall_request",
+    "project": "memory_projection_request",
+}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Served]:
+    async with served(Wanted()) as running:
+        yield running
+
+
+@asynccontextmanager
+async def over_http(server: Served) -> AsyncGenerator[Ask]:
+    async with client(server, await server.key(PrincipalKind.USER, "ada")) as http:
+
+        async def ask(operation: str, request: Json) -> Json:
+            return (await http.post(f"/memory/{operation}", json=request)).json()
+
+        yield ask
+
+
+@asynccontextmanager
+async def over_websocket(server: Served) -> AsyncGenerator[Ask]:
+    headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
+    address = server.url.replace("http", "ws", 1) + "/v1/ws"
+    async with connect(address, additional_headers=headers, proxy=None) as socket:
+        await socket.recv()
+
+        async def ask(operation: str, request: Json) -> Json:
+            await socket.send(json.dumps({"type": f"command.{operation}", "id": "1", "payload": request}))
+            told = json.loads(await socket.recv())
+            return told.get("report") or told["error"]
+
+        yield ask
+
+
+@asynccontextmanager
+async def over_a2a(server: Served) -> AsyncGenerator[Ask]:
+    async with client(server, await server.key(PrincipalKind.USER, "ada")) as http:
+
+        async def ask(operation: str, request: Json) -> Json:
+            parts = [{"data": {"name": A2A[operation], "payload": request}}]
+            said = {"role": "ROLE_USER", "parts": parts, "messageId": json.dumps(request)[:100]}
+            asked = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": said}}
+            answer = (await http.post("/a2a", json=asked, headers={"A2A-Version": "1.0"})).json()
+            (part,) = answer["result"]["message"]["parts"]
+            payload = part["data"]["payload"]
+            return payload.get("report") or payload
+
+        yield ask
+
+
+def client(server: Served, key: str) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=100)
+
+
+WIRES = {"HTTP": over_http, "WebSocket": over_websocket, "A2A": over_a2a}
+
+
+@pytest.mark.parametrize("form", WRITES)
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_write_is_known_by_its_fields(server: Served, wire: str, form: str) -> None:
+    body, plane = WRITES[form]
+    async with WIRES[wire](server) as ask:
+        told = await ask("write", body)
+    assert [decision["plane"] for decision in told["decisions"]] == [plane]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_query_and_a_bound_are_taken_by_their_first_names(server: Served, wire: str) -> None:
+    await server.memory.add("The boiler code is 4417.")
+    async with WIRES[wire](server) as ask:
+        found = await ask("recall", {"user_query": "boiler code"})
+        block = await ask("project", {"user_query": "boiler code", "system_max_len": 1_500})
+    assert [hit["text"] for hit in found["hits"]] == ["The boiler code is 4417."]
+    assert "4417" in block["system_memory_block"]
+    assert block["requested_chars"] == 1_500
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_an_error_bears_the_key_of_the_first_text(server: Served, wire: str) -> None:
+    async with WIRES[wire](server) as ask:
+        wrong = await ask("write", {"writes": "s3cret"})
+        foreign = await ask("recall", {"query": "x", "scope": {"space": "bob"}})
+    assert (wrong["seed_key"], foreign["seed_key"]) == ("operation_mismatch", "forbidden")
+    assert "s3cret" not in json.dumps(wrong)
+
+
+@pytest.mark.parametrize("wire", ["HTTP", "WebSocket"])
+async def test_continuity_goes_from_one_chat_to_another(server: Served, wire: str) -> None:
+    async with WIRES[wire](server) as ask:
+        await ask("write", WRITES["extraction"][0])
+        taken = await ask("export", {"chat_id": "kitchen"})
+        body = {"snapshot": taken["snapshot"], "target_chat_id": "office", "mode": "BootstrapImport"}
+        told = await ask("import", body)
+        refused = await ask("export", {"path": "x.elytron"})
+    assert (told["mode"], told["conversation"]) == ("bootstrap", "office")
+    assert refused["seed_key"] == "forbidden"
+
+
+async def test_what_a_peer_proposes_in_the_first_form_speaks_for_no_user(server: Served) -> None:
+    said = {"topic": "home town", "content": "Lisbon", "authority": "user_asserted"}
+    async with over_a2a(server) as ask:
+        await ask("write", {"extraction": {"facts": [said]}})
+        refused = await ask("write", {"extraction": {"facts": [{"topic": "home town", "operation": "delete"}]}})
+    (fact,) = (await server.memory.list_facts()).items
+    assert (fact.content, fact.authority) == ("Lisbon", "imported")
+    assert refused["error_key"] == "invalid_input"
+
+
+@pytest.mark.parametrize("transport", OPENERS)
+def test_typed_requests_take_the_first_names_everywhere(transport: str) -> None:
+    tools = mcp_surfaces(frozenset({ToolSet.ALL}))
+    with Live(further=(tools,)) as live, OPENERS[transport](live) as call:
+        call("write", {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Tea is green."}]}]}})
+        assert call("recall", {"user_query": "tea"})["hits"]
+        assert call("project", {"user_query": "tea", "system_max_len": 900})["budget"] == 900
