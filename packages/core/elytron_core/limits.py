@@ -38,6 +38,8 @@ FACT_USES_KEPT = 10_000
 LEARNING_RULES = 256
 TOMBSTONE_SENTENCES = 64
 FACT_CITATIONS = 6
+TIER_L1_DAYS, TIER_L2_DAYS = 1, 7
+"""For how many days a fact holds that is meant for the day, and for the week."""
 TOOL_OBSERVATIONS = 64
 HOST_REFS = 32
 ATTRIBUTES = 64

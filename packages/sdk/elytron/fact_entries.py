@@ -24,6 +24,8 @@ def entry_of(
         entities=fact.entities,
         state=fact.state,
         confidence=fact.confidence,
+        tier=fact.tier,
+        certainty=fact.certainty,
         authority=fact.authority,
         trust=fact.trust,
         privacy=fact.privacy,

@@ -31,6 +31,8 @@ class FactEntry(Value):
     entities: tuple[str, ...] = ()
     state: long_term.State
     confidence: long_term.Confidence
+    tier: long_term.Tier | None = None
+    certainty: float | None = None
     authority: long_term.Authority
     trust: Trust
     privacy: long_term.Privacy

@@ -71,6 +71,9 @@ class FactDraft(Value):
     claimed: long_term.Authority | None = None
     """On whose word its source says that it stands, where that is only a claim."""
     confidence: long_term.Confidence = long_term.Confidence.MEDIUM
+    tier: long_term.Tier | None = None
+    """How long it is meant to hold; without `valid_to`, that says when it ends."""
+    certainty: long_term.Certainty | None = None
     reach: long_term.Reach = long_term.Reach.USER
     observed_at: transcript.At | None = None
     valid_from: transcript.At | None = None

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.planes.evidence import Trust
@@ -19,6 +19,7 @@ FACT_USES = "fact_uses"
 
 Topic = Annotated[str, Field(min_length=1, max_length=limits.TOPIC_CHARS)]
 Content = Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
+Certainty = Annotated[float, Field(ge=0, le=1)]
 
 
 class Kind(StrEnum):
@@ -39,6 +40,21 @@ class Privacy(StrEnum):
     PUBLIC = "public"
     SHARED = "shared"
     PRIVATE = "private"
+
+
+class Tier(StrEnum):
+    """How long a fact is meant to hold, as whoever proposes it says."""
+
+    L0 = "L0"
+    """Until something else is said."""
+    L1 = "L1"
+    """For the day."""
+    L2 = "L2"
+    """For the week."""
+
+
+TIER_DAYS: Final = {Tier.L0: None, Tier.L1: limits.TIER_L1_DAYS, Tier.L2: limits.TIER_L2_DAYS}
+"""For how many days a fact of a tier holds, the day of its observation among them; None: it has no end."""
 
 
 class Authority(StrEnum):
@@ -118,6 +134,9 @@ class Fact(Value):
     claimed: Authority | None = None
     """On whose word an archive said that it stands; nothing rests on that."""
     confidence: Confidence = Confidence.MEDIUM
+    tier: Tier | None = None
+    certainty: Certainty | None = None
+    """How sure its writer is, as a number, where it said one."""
     evidence_count: int = 1
     observed_at: Instant
     recorded_at: Instant
@@ -183,6 +202,17 @@ class FactUse(Value):
 def topic_key(topic: str, /) -> str:
     """Return the form under which topics are the same: case and runs of white space do not count."""
     return " ".join(topic.casefold().split())
+
+
+def end_of(tier: Tier | None, observed_at: Instant, /) -> Instant | None:
+    """Return until when a fact of `tier` holds that was observed then: a midnight, UTC; None: it has no end."""
+    days = TIER_DAYS[tier] if tier is not None else None
+    return end_after(days, observed_at) if days is not None else None
+
+
+def end_after(days: int, observed_at: Instant, /) -> Instant:
+    """Return the midnight, UTC, at which `days` days are over, the day of `observed_at` among them."""
+    return Instant((observed_at // DAY_MS + days) * DAY_MS)
 
 
 def newest_citations(citations: Iterable[str], /) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 A judgement never looks at a model, a clock or a store: what is known comes in. Merge guards stand between a draft and
 the current fact of its slot: no change of privacy, no older observation over a newer one, no less sure word over a
-surer one. A draft that says the same again overwrites nothing, so only the privacy guard holds for it; a delete moves
-no privacy, so only the other two hold for it. A deleted fact is not taken again from an observation before that.
+surer one. A draft that says the same again overwrites nothing, so only the privacy guard holds for it; if it is of
+another tier, or of a later time after the fact's tier was over, it takes the fact's place. A delete moves no privacy,
+so only the other two hold for it. A deleted fact is not taken again from an observation before that.
 """
 
 from typing import Final, assert_never
@@ -101,7 +102,7 @@ def _judge_upsert(draft: writing.FactDraft, known: long_term.Fact | None, *, at:
         return _accepted(writing.Outcome.STORED)
     if draft.privacy is not known.privacy:
         return rejected(PRIVACY_TRANSITION)
-    if says_the_same(draft.content, known.content):
+    if says_the_same(draft.content, known.content) and not _is_of_another_time(draft, known, at=at):
         return _accepted(writing.Outcome.CONFIRMED)
     refusal = _overwrite_refusal(draft, known, at=at)
     return rejected(refusal) if refusal else _accepted(writing.Outcome.UPDATED)
@@ -120,6 +121,18 @@ def may_bound(draft: writing.FactDraft, known: long_term.Fact, /, *, at: Instant
 def observed(draft: writing.FactDraft, /, *, at: Instant) -> Instant:
     """Return when what a draft says was observed."""
     return draft.observed_at if draft.observed_at is not None else at
+
+
+def end_of(draft: writing.FactDraft, /, *, at: Instant) -> Instant | None:
+    """Return until when what a draft says is meant to hold: its own word, else its tier's; None if neither says it."""
+    return draft.valid_to if draft.valid_to is not None else long_term.end_of(draft.tier, observed(draft, at=at))
+
+
+def _is_of_another_time(draft: writing.FactDraft, known: long_term.Fact, *, at: Instant) -> bool:
+    """Tell whether a draft is of another tier than the fact, or of a later time after the fact's own was over."""
+    if draft.tier is None:
+        return False
+    return draft.tier is not known.tier or (known.valid_to is not None and known.valid_to <= observed(draft, at=at))
 
 
 def _is_before_deletion(draft: writing.FactDraft, newest: long_term.Fact, *, at: Instant) -> bool:

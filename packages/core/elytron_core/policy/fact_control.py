@@ -112,11 +112,17 @@ def _replaced(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id: Fa
             "confirmed_at": at,
             "evidence_count": 1,
             "supersedes": fact.id,
+            "certainty": None,
             "stale_at": None,
         }
-        | ({} if is_wrong else {"observed_at": at, "valid_from": _moment(fact, request, at), "valid_to": None})
+        | ({} if is_wrong else _begun(fact, _moment(fact, request, at), at=at))
     )
     return FactChange(old, new)
+
+
+def _begun(fact: Fact, moment: Instant, *, at: Instant) -> dict[str, Instant | None]:
+    """Return the times of a fact of the same tier that holds since `moment` and was observed at `at`."""
+    return {"observed_at": at, "valid_from": moment, "valid_to": long_term.end_of(fact.tier, at)}
 
 
 def _moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:

@@ -181,11 +181,13 @@ def _fact(
         authority=draft.authority,
         claimed=draft.claimed,
         confidence=admission.effective_confidence(draft),
+        tier=draft.tier,
+        certainty=draft.certainty,
         observed_at=observed_at,
         recorded_at=now,
         confirmed_at=observed_at,
         valid_from=began,
-        valid_to=draft.valid_to,
+        valid_to=admission.end_of(draft, at=now),
         supersedes=current.id if current is not None else None,
         reach=draft.reach,
         channel=scope.channel if draft.reach is long_term.Reach.CHAT else None,
@@ -197,13 +199,14 @@ def _confirmed(fact: long_term.Fact, draft: FactDraft, now: Instant) -> long_ter
     is_bounded = admission.may_bound(draft, fact, at=now)
     observed_at = admission.observed(draft, at=now)
     is_stale = fact.stale_at is not None and observed_at < fact.stale_at
+    ends_at = admission.end_of(draft, at=now)
     return fact.model_copy(
         update={
             "evidence_count": fact.evidence_count + 1,
             "confirmed_at": max(fact.confirmed_at, observed_at),
             "stale_at": fact.stale_at if is_stale else None,
             "valid_from": draft.valid_from if is_bounded and draft.valid_from is not None else fact.valid_from,
-            "valid_to": draft.valid_to if is_bounded and draft.valid_to is not None else fact.valid_to,
+            "valid_to": ends_at if is_bounded and ends_at is not None else fact.valid_to,
             "citations": long_term.newest_citations((*fact.citations, *draft.citations)),
         }
     )
@@ -222,6 +225,8 @@ def draft_of(fact: long_term.Fact, /, *, citations: tuple[str, ...] = ()) -> Fac
         authority=fact.authority,
         claimed=fact.claimed,
         confidence=fact.confidence,
+        tier=fact.tier,
+        certainty=fact.certainty,
         reach=fact.reach,
         observed_at=fact.observed_at,
         valid_from=fact.valid_from,
