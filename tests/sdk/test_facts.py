@@ -1,7 +1,5 @@
 """Long-term control: facts are read in full, changed, forgotten by query, and not learned again."""
 
-from pathlib import Path
-
 import pytest
 from tests.sdk.told import believe, texts
 
@@ -316,22 +314,6 @@ async def test_nothing_is_extracted_while_learning_is_paused(memory: elytron.Mem
     await memory.set_learning(LearningAction.RESUME)
     await memory.maintain()
     assert (await memory.list_facts()).items == ()
-
-
-async def test_a_fact_says_when_it_was_last_shown_also_after_a_restart(tmp_path: Path, clock: FrozenClock) -> None:
-    path = str(tmp_path / "memory.db")
-    async with elytron.open(path, space="ada", clock=clock) as memory:
-        (fact,) = (await believe(memory, "drink", "green tea")).ids
-        assert (await memory.get_fact(fact)).fact.last_used_at is None
-        await memory.recall("drink")
-        used = (await memory.get_fact(fact)).fact.last_used_at
-        assert used is not None
-        await memory.maintain()
-    async with elytron.open(path, space="ada", clock=clock) as memory:
-        (entry,) = (await memory.list_facts()).items
-        assert entry.last_used_at == used
-        await memory.erase([fact])
-        assert "fact_uses" not in (await memory.inspect()).documents
 
 
 async def test_until_when_a_fact_holds_is_kept_if_it_is_said_again(

@@ -35,6 +35,8 @@ KEYWORDS = 16
 CITATIONS = 32
 AUDIT_EVENTS = 64
 FACT_USES_KEPT = 10_000
+FACT_USES_CLOSE_WAIT_S = 2.0
+"""After so long a runtime that closes stores the last use of facts in no further space."""
 LEARNING_RULES = 256
 TOMBSTONE_SENTENCES = 64
 FACT_CITATIONS = 6

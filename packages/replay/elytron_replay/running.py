@@ -12,6 +12,7 @@ from typing import Self
 from pydantic import JsonValue
 
 from elytron import MemoryRuntime
+from elytron.writes.fact_uses import keep_all_uses
 from elytron_core.contracts.inspecting import MemoryInspectionRequest
 from elytron_core.contracts.moving import ImportMode, MemoryImportRequest, MemorySpaceExportRequest
 from elytron_core.errors import ElytronError, InvalidInput
@@ -109,7 +110,7 @@ class _Stage:
     async def reopen(self, how: Reopening, /) -> None:
         """Leave the store as `how` says and open it again."""
         if not self._is_closed:
-            await self._carry()
+            await self._carry(how)
         if how is Reopening.CRASHED:
             self._crashed.push_async_exit(self._open.pop_all())
         else:
@@ -122,12 +123,15 @@ class _Stage:
     async def before_close(self) -> None:
         """Make ready for a runtime that the story itself closes: it can be opened again, and only that."""
         if not self._is_closed:
-            await self._carry()
+            await self._carry(Reopening.CLOSED)
         self._is_closed = True
 
-    async def _carry(self) -> None:
+    async def _carry(self, how: Reopening) -> None:
         """Put what a store without a disk holds into archives, for its next opening."""
         carried: dict[SpaceId, str] = {}
+        if not self._engine.durable and how is Reopening.CLOSED:
+            # What closing stores is in the archive too.
+            await keep_all_uses(self.runtime.context)
         for number, space in enumerate(() if self._engine.durable else self._fixture.spaces):
             scope = Scope(space=space)
             if (await self.runtime.inspect(MemoryInspectionRequest(scope=scope))).exists:

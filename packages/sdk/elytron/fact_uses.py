@@ -1,4 +1,4 @@
-"""When facts were last shown, remembered until maintenance stores it: a recall writes nothing for it."""
+"""When facts were last shown, remembered until maintenance or closing stores it: a recall writes nothing for it."""
 
 from collections.abc import Iterable
 
@@ -21,6 +21,10 @@ class FactUses:
             self._pending[key] = at
         while len(self._pending) > limits.FACT_USES_KEPT:
             del self._pending[next(iter(self._pending))]
+
+    def spaces(self) -> tuple[SpaceId, ...]:
+        """Return the spaces of which something is remembered."""
+        return tuple(dict.fromkeys(space for space, _ in self._pending))
 
     def of(self, space: SpaceId, /) -> dict[FactId, Instant]:
         """Return what is remembered of a space."""

@@ -2,6 +2,7 @@
 
 from elytron.context import OperationContext
 from elytron.health import check
+from elytron.writes.fact_uses import keep_all_uses
 from elytron_core.contracts.inspecting import (
     MemoryCloseRequest,
     MemoryLifecycleReport,
@@ -34,13 +35,14 @@ async def recover(ctx: OperationContext, request: MemoryRecoverRequest, /) -> Me
 
 
 async def close(ctx: OperationContext, request: MemoryCloseRequest, /) -> MemoryLifecycleReport:
-    """Store the indexes' checkpoints and close the store; a second close does nothing."""
+    """Store the last use of facts and the indexes' checkpoints, and close the store; a second close does nothing."""
     if ctx.closing:
         return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason)
     ctx.closing.append(request.reason)
     for stop in ctx.closers:
         await stop()
     await ctx.encoders.close()
+    await keep_all_uses(ctx)
     try:
         written = await ctx.folds.checkpoint()
     except StoreError:

@@ -106,7 +106,7 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
-    await note_shown(ctx, scope, [hit for hit in gathered.hits if built.shows(hit.id, SectionName.RECALLED)])
+    await _note_shown(ctx, scope, gathered, facts, built)
     return MemoryProjectionReport(
         space=scope.space,
         projection_id=ctx.ids.new(),
@@ -130,6 +130,19 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
     )
+
+
+async def _note_shown(
+    ctx: OperationContext,
+    scope: Scope,
+    gathered: Gathered,
+    facts: Iterable[projection.StandingFact],
+    built: projection.Projection,
+) -> None:
+    """Count that what stands in a block was shown."""
+    await note_shown(ctx, scope, [hit for hit in gathered.hits if built.shows(hit.id, SectionName.RECALLED)])
+    if standing := [fact.id for fact in facts if built.shows(fact.id, SectionName.FACTS)]:
+        ctx.fact_uses.note(scope.space, standing, at=ctx.clock.now())
 
 
 def _each_once(ids: Iterable[Iterable[str]]) -> tuple[str, ...]:

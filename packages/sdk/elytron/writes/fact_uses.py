@@ -1,5 +1,6 @@
-"""The last use of facts, stored by maintenance: uses within six hours count as one."""
+"""The last use of facts, stored by maintenance and at closing: uses within six hours count as one."""
 
+import asyncio
 from collections.abc import Iterable
 from functools import partial
 
@@ -40,13 +41,23 @@ async def uses_of(ctx: OperationContext, space: SpaceId, facts: Iterable[FactId]
 async def keep_uses(ctx: OperationContext, space: SpaceId, /) -> None:
     """Store what is remembered of a space. Nothing is refused over it: what fails now is stored another time."""
     pending = dict(list(ctx.fact_uses.of(space).items())[-limits.SCAN_MAX :])
-    if not pending or await ctx.spaces.find(space) is None:
-        return
     try:
+        if not pending or await ctx.spaces.find(space) is None:
+            return
         await settle(ctx, space, partial(_plan, ctx, space, pending))
     except (Conflict, StoreError):
         return
     ctx.fact_uses.drop(space, pending)
+
+
+async def keep_all_uses(ctx: OperationContext, /) -> None:
+    """Store what is remembered of each space, before the runtime ends; after the bound, of no further one."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limits.FACT_USES_CLOSE_WAIT_S
+    for space in ctx.fact_uses.spaces():
+        if loop.time() > end:
+            return
+        await keep_uses(ctx, space)
 
 
 async def _plan(

@@ -1,0 +1,74 @@
+"""The last use of facts: a recall and a block count, and a process that ends keeps it."""
+
+from pathlib import Path
+
+import pytest
+from tests.sdk.told import believe
+
+import elytron
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import StoreReadOnly
+from elytron_core.ports.store import Batch, Committed
+from elytron_store import open_store
+from elytron_store.passing import PassingStore
+
+pytestmark = pytest.mark.anyio
+
+
+class _ReadOnly(PassingStore):
+    """A store whose place takes no write."""
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        raise StoreReadOnly("this store is read-only")
+
+
+async def test_a_fact_says_when_it_was_last_shown_also_after_a_restart(tmp_path: Path, clock: FrozenClock) -> None:
+    path = str(tmp_path / "memory.db")
+    async with elytron.open(path, space="ada", clock=clock) as memory:
+        (fact,) = (await believe(memory, "drink", "green tea")).ids
+        assert (await memory.get_fact(fact)).fact.last_used_at is None
+        await memory.recall("drink")
+        used = (await memory.get_fact(fact)).fact.last_used_at
+        assert used is not None
+        await memory.maintain()
+    async with elytron.open(path, space="ada", clock=clock) as memory:
+        (entry,) = (await memory.list_facts()).items
+        assert entry.last_used_at == used
+        await memory.erase([fact])
+        assert "fact_uses" not in (await memory.inspect()).documents
+
+
+async def test_a_fact_that_stands_in_a_block_counts_as_shown(memory: elytron.MemoryRuntime) -> None:
+    (fact,) = (await believe(memory, "drink", "green tea")).ids
+    await memory.project("where is the harbour?")
+    assert (await memory.get_fact(fact)).fact.last_used_at is not None
+
+
+async def test_a_fact_that_a_block_has_no_room_for_does_not_count_as_shown(memory: elytron.MemoryRuntime) -> None:
+    (fact,) = (await believe(memory, "drink", "green tea " * 60)).ids
+    await memory.project("where is the harbour?", max_chars=120)
+    assert (await memory.get_fact(fact)).fact.last_used_at is None
+
+
+async def test_a_short_process_keeps_when_a_fact_was_last_shown(path: str, clock: FrozenClock) -> None:
+    async with elytron.open(path, space="ada", clock=clock) as memory:
+        (fact,) = (await believe(memory, "drink", "green tea")).ids
+        await memory.recall("drink")
+        used = (await memory.get_fact(fact)).fact.last_used_at
+    async with elytron.open(path, space="ada", clock=clock) as memory:
+        assert (await memory.get_fact(fact)).fact.last_used_at == used
+        await memory.recall("drink")
+    async with elytron.open(path, space="ada", clock=clock) as memory:
+        # Within six hours, a second use is none: a process that only asks writes nothing.
+        assert (await memory.get_fact(fact)).fact.last_used_at == used
+
+
+async def test_closing_a_store_that_takes_no_write_keeps_no_use(path: str, clock: FrozenClock) -> None:
+    async with elytron.open(path, space="ada", clock=clock) as memory:
+        (fact,) = (await believe(memory, "drink", "green tea")).ids
+    store = _ReadOnly(await open_store(f"sqlite:///{path}", clock=clock))
+    async with elytron.open(store, space="ada", clock=clock) as memory:
+        await memory.recall("drink")
+        assert (await memory.get_fact(fact)).fact.last_used_at is not None
+    async with elytron.open(path, space="ada", clock=clock) as memory:
+        assert (await memory.get_fact(fact)).fact.last_used_at is None
