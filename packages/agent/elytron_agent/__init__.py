@@ -8,19 +8,36 @@ from typing import TYPE_CHECKING
 from elytron_core.lazy import loading as _loading
 
 if TYPE_CHECKING:
+    from elytron_agent.blocks.archive import Archive
+    from elytron_agent.blocks.block import Block, BlockDraft
+    from elytron_agent.blocks.memory_files import MemoryFiles
+    from elytron_agent.blocks.shelf import BlockShelf
+    from elytron_agent.blocks.toolset import BlockTools, Naming
     from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
     from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 
 _HOMES = {
+    "elytron_agent.blocks.archive": "Archive",
+    "elytron_agent.blocks.block": "Block BlockDraft",
+    "elytron_agent.blocks.memory_files": "MemoryFiles",
+    "elytron_agent.blocks.shelf": "BlockShelf",
+    "elytron_agent.blocks.toolset": "BlockTools Naming",
     "elytron_agent.strategies.strategy": "Ending Exchange MemoryStrategy Placement RunMemory",
     "elytron_agent.tool": "CallKey Tool ToolAnswer ToolArguments typed_tool",
 }
 
 __all__ = [
+    "Archive",
+    "Block",
+    "BlockDraft",
+    "BlockShelf",
+    "BlockTools",
     "CallKey",
     "Ending",
     "Exchange",
+    "MemoryFiles",
     "MemoryStrategy",
+    "Naming",
     "Placement",
     "RunMemory",
     "Tool",

@@ -1,0 +1,37 @@
+"""Core blocks: what an agent always sees, edited by tools, and found again as files.
+
+Two agents share the block about the person. The second one changes it; the first one is told so before it writes.
+"""
+
+import asyncio
+
+import elytron
+from elytron_agent import Archive, BlockShelf, BlockTools, CallKey, MemoryFiles, Tool
+from elytron_agent.blocks.block_text import text_of
+from elytron_agent.tool import Arguments
+
+
+async def call(tools: tuple[Tool, ...], name: str, number: int, arguments: Arguments) -> str:
+    """Call a tool as a loop does, under a key of its own."""
+    tool = next(tool for tool in tools if tool.name == name)
+    return (await tool.call(arguments, CallKey("run", 1, f"call {number}"))).text
+
+
+async def main() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        shelf, archive = BlockShelf(memory), Archive(memory)
+        await shelf.create_missing()
+        tools = BlockTools(memory, shelf=shelf, archive=archive, seen=await shelf.list()).tools
+        print(await call(tools, "memory_append", 1, {"block": "human", "content": "Name: Ada"}))
+
+        await shelf.edit("human", lambda text: f"{text}\nLikes tea.")  # another agent, meanwhile
+        print(await call(tools, "memory_replace", 2, {"label": "human", "old_str": "Ada", "new_str": "Ada L."}))
+        print(await call(tools, "memory_replace", 3, {"label": "human", "old_str": "Ada", "new_str": "Ada L."}))
+
+        await call(tools, "archival_insert", 4, {"content": "The boiler code is 4417.", "tags": "house"})
+        print(await call(tools, "archival_search", 5, {"query": "boiler", "tags": ["house"]}))
+        print((await MemoryFiles(shelf).view("/memories/human")).text)
+        print(text_of(await shelf.list()))
+
+
+asyncio.run(main())

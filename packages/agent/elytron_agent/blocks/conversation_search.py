@@ -1,0 +1,55 @@
+"""Search of what was said: in every conversation of the user, or in one."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from elytron.faces import MemoryFace
+from elytron_agent import limits
+from elytron_agent.blocks.archive import NOT_ARCHIVAL
+from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
+from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit
+
+PRIVATE: Final = "private"
+"""Metadata of a turn: true in a private conversation, which agents do not search."""
+STORE: Final = "store"
+"""Metadata of a turn: false if its request asked that it is not stored for memory."""
+
+
+def _differs(field: str, *, value: bool) -> AnyOf:
+    return AnyOf(conditions=(Condition(field=field, comparison=Comparison.NE, values=(value,)),))
+
+
+SEARCHABLE: Final = (_differs(PRIVATE, value=True), _differs(STORE, value=False))
+"""Conditions on metadata that leave out private conversations and turns that are not to be stored."""
+_WITHHELD: Final = (
+    AnyOf(conditions=(Condition(field=PRIVATE, values=(True,)), Condition(field=STORE, values=(False,)))),
+)
+
+
+async def search_conversations(
+    memory: MemoryFace,
+    query: str,
+    /,
+    *,
+    limit: int = limits.CONVERSATION_HITS,
+    conversation: str | None = None,
+) -> Sequence[RecallHit]:
+    """Return the messages and summaries that answer `query`, best first, of all conversations or of one.
+
+    Private conversations, turns with `store` false, and archival memories are left out. So is a summary of a
+    conversation that has a turn of these kinds.
+    """
+    filters = RecallFilters(
+        planes=(Plane.TRANSCRIPT, Plane.SUMMARY),
+        conversations=() if conversation is None else (conversation,),
+        where=(NOT_ARCHIVAL, *SEARCHABLE),
+    )
+    hits = (await memory.recall(query, limit=limit, filters=filters)).hits
+    summed_up = {hit.conversation for hit in hits if hit.plane is Plane.SUMMARY and hit.conversation is not None}
+    withheld = {name for name in summed_up if await _has_withheld(memory, name)}
+    return [hit for hit in hits if hit.plane is not Plane.SUMMARY or hit.conversation not in withheld]
+
+
+async def _has_withheld(memory: MemoryFace, conversation: str) -> bool:
+    filters = RecallFilters(planes=(Plane.TRANSCRIPT,), conversations=(conversation,), where=_WITHHELD)
+    return bool((await memory.list(filters=filters, limit=1)).items)

@@ -1,0 +1,166 @@
+"""The shelf of blocks: where an agent's blocks are stored, and their versioned changes."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from elytron.faces import MemoryFace
+from elytron_agent import limits
+from elytron_agent.blocks.block import DEFAULTS, Block, BlockDraft
+from elytron_core.contracts.records import RecordItem
+from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
+from elytron_core.model import Value
+
+_SHARED: Final = ("blocks", "shared")
+_OWN: Final = ("blocks", "agents")
+Edit = Callable[[str], str]
+
+
+class _Stored(Value):
+    """A block's record value. `calls` are the last calls of tools that edited it."""
+
+    value: str
+    description: str = ""
+    limit: int = limits.BLOCK_CHARS
+    read_only: bool = False
+    calls: Annotated[tuple[str, ...], Field(max_length=limits.BLOCK_CALLS)] = ()
+
+
+class BlockShelf:
+    """The blocks of one agent, over any memory, local or remote.
+
+    Without an `agent` they are shared by all agents of the space. With one they are its own, but for the labels in
+    `shared`. Each change expects the version that it read, so no edit is lost.
+    """
+
+    def __init__(self, memory: MemoryFace, /, *, agent: str | None = None, shared: Collection[str] = ()) -> None:
+        self._memory = memory
+        self._agent = agent
+        self._shared = frozenset(shared)
+
+    async def list(self) -> tuple[Block, ...]:
+        """Return the blocks by label."""
+        found = await self._of(None if self._agent is None else self._agent)
+        if self._agent is not None and self._shared:
+            found += [block for block in await self._of(None) if block.label in self._shared]
+            found = [block for block in found if (block.agent is None) is (block.label in self._shared)]
+        return tuple(sorted(found, key=lambda block: block.label))
+
+    async def read(self, label: str, /) -> Block:
+        """Return a block. Raises NotFound."""
+        return _block_of(await self._item(label), self._owner(label))
+
+    async def create(self, draft: BlockDraft, /) -> Block:
+        """Store a new block. Raises PreconditionFailed if there is one of its label, LimitExceeded."""
+        _require_room(draft.value, draft.limit)
+        if len(await self.list()) >= limits.BLOCKS:
+            raise LimitExceeded(what="blocks of one owner", limit=limits.BLOCKS, found=limits.BLOCKS + 1)
+        stored = _Stored(value=draft.value, description=draft.description, limit=draft.limit, read_only=draft.read_only)
+        return await self._put(draft.label, stored, expected=0)
+
+    async def create_missing(self, drafts: Sequence[BlockDraft] = DEFAULTS, /) -> None:
+        """Create those of `drafts` that are not there."""
+        for draft in drafts:
+            try:
+                await self.create(draft)
+            except PreconditionFailed:
+                continue
+
+    async def edit(self, label: str, change: Edit, /, *, expected_version: int | None = None, call: str = "") -> Block:
+        """Store what `change` makes of a block's text. A `call` that edited it before changes nothing.
+
+        Raises NotFound, PermissionRefused if it is read-only, LimitExceeded, and PreconditionFailed if it has not
+        the expected version, or changed meanwhile.
+        """
+        item = await self._item(label)
+        stored = _stored_of(item)
+        if call and call in stored.calls:
+            return _block_of(item, self._owner(label))
+        if stored.read_only:
+            raise PermissionRefused("this block is read-only: nothing was changed")
+        if expected_version is not None and item.version != expected_version:
+            raise PreconditionFailed
+        value = change(stored.value)
+        _require_room(value, stored.limit)
+        calls = (*stored.calls, call)[-limits.BLOCK_CALLS :] if call else stored.calls
+        made = stored.model_copy(update={"value": value, "calls": calls})
+        return await self._put(label, made, expected=item.version)
+
+    async def change(
+        self,
+        label: str,
+        /,
+        *,
+        value: str | None = None,
+        description: str | None = None,
+        limit: int | None = None,
+        read_only: bool | None = None,
+        expected_version: int | None = None,
+    ) -> Block:
+        """Change what the host decides of a block, also of a read-only one. Raises as `edit` does, and InvalidInput."""
+        item = await self._item(label)
+        if expected_version is not None and item.version != expected_version:
+            raise PreconditionFailed
+        given: dict[str, Any] = {"value": value, "description": description, "limit": limit, "read_only": read_only}
+        stored = _stored_of(item)
+        kept: dict[str, Any] = stored.model_dump(exclude={"calls"})
+        draft = BlockDraft(label=label, **kept | {name: new for name, new in given.items() if new is not None})
+        _require_room(draft.value, draft.limit)
+        made = stored.model_copy(update=draft.model_dump(exclude={"label"}))
+        return await self._put(label, made, expected=item.version)
+
+    async def delete(self, label: str, /, *, expected_version: int | None = None) -> bool:
+        """Delete a block; tell whether there was one. Raises PermissionRefused, PreconditionFailed."""
+        try:
+            item = await self._item(label)
+        except NotFound:
+            return False
+        if _stored_of(item).read_only:
+            raise PermissionRefused("this block is read-only: nothing was changed")
+        expected = item.version if expected_version is None else expected_version
+        report = await self._memory.delete_record(self._namespace(label), label, expected_version=expected)
+        return report.changed
+
+    def _owner(self, label: str) -> str | None:
+        return None if label in self._shared else self._agent
+
+    def _namespace(self, label: str) -> tuple[str, ...]:
+        return _namespace_of(self._owner(label))
+
+    async def _of(self, agent: str | None) -> "list[Block]":
+        report = await self._memory.search_records(_namespace_of(agent), limit=limits.BLOCKS)
+        return [_block_of(item, agent) for item in report.items]
+
+    async def _item(self, label: str) -> RecordItem:
+        try:
+            return (await self._memory.get_record(self._namespace(label), label)).record
+        except InvalidInput as error:
+            if error.field in {"key", "namespace"}:  # what is no name is no block's
+                raise NotFound(what="block", name=label) from None
+            raise
+        except NotFound:
+            raise NotFound(what="block", name=label) from None
+
+    async def _put(self, label: str, stored: _Stored, *, expected: int) -> Block:
+        value: Any = stored.model_dump(mode="json", exclude_defaults=True) | {"value": stored.value}
+        report = await self._memory.put_record(self._namespace(label), label, value, expected_version=expected)
+        return _block_of(report.record, self._owner(label))
+
+
+def _namespace_of(agent: str | None) -> tuple[str, ...]:
+    return _SHARED if agent is None else (*_OWN, agent)
+
+
+def _stored_of(item: RecordItem) -> _Stored:
+    return _Stored.model_validate(item.value)
+
+
+def _block_of(item: RecordItem, agent: str | None) -> Block:
+    stored = _stored_of(item).model_dump(exclude={"calls"})
+    return Block(label=item.key, agent=agent, version=item.version, updated_at=item.updated_at, **stored)
+
+
+def _require_room(value: str, limit: int) -> None:
+    if len(value) > limit:
+        raise LimitExceeded(what="characters in the block", limit=limit, found=len(value))

@@ -1,0 +1,117 @@
+"""Core blocks: bounded, versioned, shared or an agent's own (S14)."""
+
+from typing import Any
+
+import pytest
+
+import elytron
+from elytron.faces import MemoryFace
+from elytron_agent import BlockDraft, BlockShelf, limits
+from elytron_agent.blocks.block import DEFAULTS, append, insert, replace
+from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_agent_begins_with_a_persona_and_an_empty_human_block(memory: MemoryFace) -> None:
+    shelf = BlockShelf(memory)
+    await shelf.create_missing()
+    await shelf.create_missing()
+    human, persona = await shelf.list()
+    assert (human.label, human.value, human.limit, human.version) == ("human", "", 20_000, 1)
+    assert (persona.label, persona.value) == ("persona", "I am a helpful AI assistant.")
+    assert persona.description == DEFAULTS[0].description
+
+
+async def test_an_edit_is_stored_as_a_version_and_a_stale_one_is_refused(memory: MemoryFace) -> None:
+    shelf = BlockShelf(memory)
+    made = await shelf.create(BlockDraft(label="human", value="Name: Ada"))
+    edited = await shelf.edit("human", lambda text: text + " L.", expected_version=made.version)
+    assert (edited.value, edited.version) == ("Name: Ada L.", 2)
+    with pytest.raises(PreconditionFailed):
+        await shelf.edit("human", lambda text: text + "!", expected_version=made.version)
+    assert (await shelf.read("human")).value == "Name: Ada L."
+
+
+async def test_a_repeated_call_edits_once(memory: MemoryFace) -> None:
+    shelf = BlockShelf(memory)
+    await shelf.create(BlockDraft(label="human"))
+    for _ in range(2):
+        await shelf.edit("human", lambda text: append(text, "Likes tea."), call="r/1/c")
+    block = await shelf.read("human")
+    assert (block.value, block.version) == ("Likes tea.", 2)
+
+
+async def test_blocks_are_shared_by_a_space_or_an_agents_own(memory: MemoryFace) -> None:
+    shared, own = BlockShelf(memory), BlockShelf(memory, agent="helper")
+    await shared.create_missing()
+    await own.create(BlockDraft(label="persona", value="I count."))
+    assert [block.value for block in await own.list()] == ["I count."]
+    assert (await shared.read("persona")).value == "I am a helpful AI assistant."
+    assert [block.label for block in await BlockShelf(memory, agent="other").list()] == []
+    mixed = BlockShelf(memory, agent="helper", shared=("human",))
+    assert [(block.label, block.agent) for block in await mixed.list()] == [("human", None), ("persona", "helper")]
+    await mixed.edit("human", lambda _text: "Name: Ada")
+    assert (await shared.read("human")).value == "Name: Ada"
+
+
+async def test_a_block_keeps_its_cap_and_a_read_only_one_its_text(memory: MemoryFace) -> None:
+    shelf = BlockShelf(memory)
+    await shelf.create(BlockDraft(label="small", limit=5))
+    with pytest.raises(LimitExceeded, match="at most 5"):
+        await shelf.edit("small", lambda _text: "123456")
+    with pytest.raises(LimitExceeded, match="at most 20000"):
+        await shelf.create(BlockDraft(label="large", value="x" * 20_001))
+    await shelf.change("small", read_only=True, description="Fixed.")
+    with pytest.raises(PermissionRefused, match="read-only"):
+        await shelf.edit("small", lambda _text: "1")
+    with pytest.raises(PermissionRefused):
+        await shelf.delete("small")
+    settled = await shelf.change("small", value="12345", read_only=False)
+    assert (settled.value, settled.description, settled.read_only) == ("12345", "Fixed.", False)
+    with pytest.raises(PreconditionFailed):
+        await shelf.change("small", value="1", expected_version=1)
+    assert await shelf.delete("small")
+    assert not await shelf.delete("small")
+    with pytest.raises(NotFound):
+        await shelf.read("small")
+
+
+async def test_a_second_block_of_a_label_and_one_too_many_are_refused() -> None:
+    async with elytron.open("memory:") as memory:
+        shelf = BlockShelf(memory)
+        for number in range(limits.BLOCKS):
+            await shelf.create(BlockDraft(label=f"b{number}"))
+        with pytest.raises(LimitExceeded, match="blocks"):
+            await shelf.create(BlockDraft(label="more"))
+        await shelf.delete("b0")
+        with pytest.raises(PreconditionFailed):
+            await shelf.create(BlockDraft(label="b1"))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"label": ""}, {"label": "a//b"}, {"label": "a/../b"}, {"label": "a\n"}, {"label": "a", "limit": 50_001}]
+)
+def test_a_draft_that_is_none_is_refused_by_its_field(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"label|limit"):
+        BlockDraft(**wrong)
+
+
+async def test_a_name_that_is_no_label_names_no_block(memory: MemoryFace) -> None:
+    with pytest.raises(NotFound):
+        await BlockShelf(memory).read("a\n")
+
+
+def test_edits_are_pure() -> None:
+    assert replace("tea, tea", "tea", "rye") == "rye, rye"
+    assert append("", "a") == "a"
+    assert append("a\n", "b") == "a\nb"
+    assert insert("a\nb", "x", 1) == "a\nx\nb"
+    assert insert("a\nb", "x", 0) == "x\na\nb"
+    assert insert("a\nb", "x", -1) == "a\nb\nx"
+    assert insert("", "x", -1) == "x"
+    for wrong in (-2, 3):
+        with pytest.raises(InvalidInput, match="between 0 and 2"):
+            insert("a\nb", "x", wrong)
+    with pytest.raises(InvalidInput, match="does not stand in the block"):
+        replace("tea", "", "x")

@@ -1,0 +1,20 @@
+"""A memory at each place that agents use."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.agent.places import PLACES, Place, opened
+
+from elytron.faces import MemoryFace
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> Place:
+    return request.param
+
+
+@pytest.fixture
+async def memory(place: Place, tmp_path: Path) -> AsyncIterator[MemoryFace]:
+    async with opened(place, tmp_path) as opened_memory:
+        yield opened_memory

@@ -1,0 +1,32 @@
+"""The places that a memory is opened in: in this process, in a file, and on a server."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal, get_args
+
+from tests.transports.live import Live
+
+import elytron
+from elytron.faces import MemoryFace
+from elytron_core.clock import FrozenClock, Instant
+
+Place = Literal["memory", "sqlite", "remote"]
+PLACES: tuple[Place, ...] = get_args(Place)
+AT = Instant(1_780_000_000_000)
+
+
+@asynccontextmanager
+async def opened(place: Place, folder: Path, /, *, space: str = "ada") -> AsyncGenerator[MemoryFace]:
+    """Yield an empty memory at `place`; the remote one is reached over real HTTP."""
+    match place:
+        case "memory":
+            async with elytron.open("memory:", space=space, clock=FrozenClock(AT)) as memory:
+                yield memory
+        case "sqlite":
+            async with elytron.open(str(folder / "memory.db"), space=space, clock=FrozenClock(AT)) as memory:
+                yield memory
+        case "remote":
+            with Live() as server:
+                async with elytron.connect(server.url, space=space) as memory:
+                    yield memory
