@@ -6,6 +6,9 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.cli.test_commands import added
 
+import elytron as sdk
+from elytron import Message, Role
+
 
 @pytest.mark.parametrize(("answer", "code", "is_gone"), [(b"n\n", 1, False), (b"", 1, False), (b"y\n", 0, True)])
 def test_at_a_terminal_an_erasure_is_asked_about_and_a_no_does_nothing(
@@ -34,3 +37,49 @@ def test_a_snapshot_replaces_a_file_only_with_force(elytron: CommandLine) -> Non
     assert Path(note).read_bytes() == b"precious"
     elytron("continuity", "export", note, "--force")
     assert Path(note).read_bytes().startswith(b"{")
+
+
+class TestOrigins:
+    """All that came through one tool, page or upload is erased as a set, and named before."""
+
+    @pytest.fixture
+    def told(self, elytron: CommandLine) -> CommandLine:
+        with sdk.open(elytron.folder / "m.db", space="default") as memory:
+            memory.add([Message(role=Role.TOOL, text="Book at shop.example.", speaker="browse"), "I like tea."])
+            page = Message(role=Role.TOOL, text="The page says nine.", speaker="web")
+            memory.add([page], metadata={"url": "https://page.example/a"})
+        return elytron
+
+    def test_without_a_terminal_it_is_named_and_goes_by_its_token(self, told: CommandLine) -> None:
+        named = told.json("erase", "--origin", "tool:browse")
+        assert (len(named["decisions"]), named["changed"]) == (1, False)
+        assert len(texts(told)) == 3
+        assert told.json("erase", "--origin", "tool:browse", "--token", named["token"])["changed"]
+        assert texts(told) == ["I like tea.", "The page says nine."]
+
+    def test_a_page_goes_at_once_if_that_is_said(self, told: CommandLine) -> None:
+        assert told.json("erase", "--origin", "page:https://page.example/a", "--yes")["changed"]
+        assert texts(told) == ["Book at shop.example.", "I like tea."]
+
+    @pytest.mark.parametrize(("answer", "code", "left"), [(b"n\n", 1, 3), (b"y\n", 0, 2)])
+    def test_at_a_terminal_it_is_asked_about(
+        self, told: CommandLine, at_a_terminal: None, answer: bytes, code: int, left: int
+    ) -> None:
+        told("erase", "--origin", "tool:browse", standard_input=answer, expect=code)
+        assert len(texts(told)) == left
+
+    def test_a_dry_run_changes_nothing_and_what_is_not_there_is_told(self, told: CommandLine) -> None:
+        assert told.json("erase", "--origin", "tool:browse", "--yes", "--dry-run")["dry_run"]
+        assert len(texts(told)) == 3
+        told("erase", "--origin", "tool:none", expect=3)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [("--origin", "browse"), ("--origin", "tool:"), ("--origin", "tool:x", "--all"), ("id", "--token", "t"), ()],
+    )
+    def test_what_says_no_origin_is_refused(self, told: CommandLine, arguments: tuple[str, ...]) -> None:
+        assert told.error("erase", *arguments, expect=2)["key"] == "invalid_input"
+
+
+def texts(elytron: CommandLine) -> list[str]:
+    return sorted(item["text"] for item in elytron.json("list", "--json")["items"])

@@ -18,6 +18,7 @@ import elytron
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.failures import FAILURES
 from elytron_cli.app import cli
+from elytron_cli.help_pages import every_text
 from elytron_core import errors
 from elytron_core.planes.space import COLLECTIONS
 
@@ -133,6 +134,14 @@ def _check_elytron(arguments: list[str]) -> list[str]:
             command = found
     except click.ClickException as error:
         return [error.format_message()]
+
+
+def test_the_kept_pages_of_help_say_what_the_commands_are() -> None:
+    folder = ROOT / "packages" / "cli" / "elytron_cli" / "help"
+    kept = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    made = every_text()
+    stale = sorted(name for name in kept.keys() | made.keys() if kept.get(name) != made.get(name))
+    assert stale == [], "make them anew: uv run python -m elytron_cli.help_pages"
 
 
 def test_the_table_of_errors_is_the_tree_of_errors() -> None:

@@ -6,16 +6,15 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import click
-from rich_click import RichGroup
 
 from elytron_cli.exits import exit_code
-from elytron_cli.options import common, json_choice
+from elytron_cli.options import Group, common, json_choice
 from elytron_cli.overview import COMMANDS, page
 
 _LISTED = [click.Command(name, help=told) for name, (_, told) in COMMANDS.items()]
 
 
-class Commands(RichGroup):
+class Commands(Group):
     """Subcommands that are imported when they are called; what is listed of them needs no import."""
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature

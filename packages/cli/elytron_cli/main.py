@@ -2,16 +2,17 @@
 
 import os
 import sys
+from collections.abc import Sequence
+
+_HELP = ("--help", "-h")
 
 
 def run() -> None:
     """Run the command line and end the process with its exit code."""
-    if sys.argv[1:] in (["--help"], ["-h"]):
-        # Asked most often, and answered without the library that reads command lines.
-        from elytron_cli.overview import page
-
+    shown = _page(sys.argv[1:])
+    if shown is not None:
         try:
-            print(page(), flush=True)
+            print(shown, flush=True)
         except BrokenPipeError:
             # The reader has gone; the interpreter must not try again when it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -20,3 +21,16 @@ def run() -> None:
     from elytron_cli.app import cli
 
     cli()
+
+
+def _page(arguments: Sequence[str]) -> str | None:
+    """Return the page that is asked for. Asked often, so answered without the library that reads command lines."""
+    if not arguments or arguments[-1] not in _HELP:
+        return None
+    if len(arguments) == 1:
+        from elytron_cli.overview import page
+
+        return page()
+    from elytron_cli.help_pages import kept
+
+    return kept(arguments[:-1])

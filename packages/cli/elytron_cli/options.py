@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
-from rich_click import RichCommand
 
 from elytron_cli.config import OPTIONS as SETTINGS
+from elytron_cli.help_pages import page_of
 from elytron_cli.overview import ALIASES, FLAGS, OPTIONS
 from elytron_core import limits
 
@@ -26,13 +26,29 @@ def _named(name: str, what: str, told: str) -> Callable[[Body], Body]:
     return click.option(*spelt, metavar=what, callback=_keep, expose_value=False, help=told)
 
 
+class Command(click.Command):
+    """A command whose help is the page that is kept of it."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Show the page."""
+        click.echo(page_of(ctx))
+
+
+class Group(click.Group):
+    """Subcommands whose help is a page too."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Show the page."""
+        click.echo(page_of(ctx))
+
+
 _JSON = click.option("--json/--no-json", "json", default=None, callback=_keep, expose_value=False, help=FLAGS[0][1])
 _PROFILE = "--profile"
 
 
 def command(name: str, /) -> Callable[[Callable[..., int | None]], click.Command]:
     """Make a function the command called `name`."""
-    return click.command(name, cls=RichCommand)
+    return click.command(name, cls=Command)
 
 
 def common(body: Body) -> Body:

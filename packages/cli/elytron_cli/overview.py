@@ -106,20 +106,24 @@ def page() -> str:
     """Return the help of the whole command."""
     lines = ["Usage: elytron [OPTIONS] COMMAND [ARGS]...", ""]
     for text in ABOUT:
-        lines += [*_wrapped(text, 2), ""]
+        lines += [*wrapped(text, 2), ""]
     for group, commands in GROUPS.items():
-        lines += [f"{group}:", *(line for name, (_, told) in commands.items() for line in _row(name, told, 14)), ""]
+        lines += [f"{group}:", *(line for name, (_, told) in commands.items() for line in rows(name, told, 14)), ""]
     options = [*((f"{name} {what}", told) for name, what, told in OPTIONS), *FLAGS]
-    lines += ["Options:", *(line for name, told in options for line in _row(name, told, _LEFT))]
+    lines += ["Options:", *(line for name, told in options for line in rows(name, told, _LEFT))]
     return "\n".join(lines)
 
 
-def _row(name: str, told: str, left: int) -> list[str]:
-    first, *rest = _wrapped(told, left)
+def rows(name: str, told: str, left: int, /) -> list[str]:
+    """Return the lines of a table's row; a name that is too long for its column has a line of its own."""
+    first, *rest = wrapped(told, left)
+    if len(name) + 3 > left:
+        return [f"  {name}", first, *rest]
     return [f"  {name}".ljust(left) + first.lstrip(), *rest]
 
 
-def _wrapped(text: str, left: int) -> list[str]:
+def wrapped(text: str, left: int, /) -> list[str]:
+    """Return `text` in lines of the page's width, `left` spaces before each."""
     lines = [""]
     for word in text.split():
         if len(lines[-1]) + len(word) + left >= _WIDTH - 1:

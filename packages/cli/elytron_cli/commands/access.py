@@ -5,11 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli import tables
 from elytron_cli.confirmation import confirm
-from elytron_cli.options import asking, common
+from elytron_cli.options import Command, Group, asking, common
 from elytron_cli.output import Output
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
@@ -24,13 +23,13 @@ PAGE = 1_000
 KINDS = ("operator", "user", "device")
 
 
-@click.group("access", cls=RichGroup)
+@click.group("access", cls=Group)
 @common
 def access() -> None:
     """Make, list, rotate and revoke the keys with which a server over this store is called."""
 
 
-@access.command("add", cls=RichCommand)
+@access.command("add", cls=Command)
 @click.option("--kind", type=click.Choice(KINDS), required=True, help="What its holder may do.")
 @click.option("--label", required=True, metavar="TEXT", help="What the key is for, as lists show it.")
 @common
@@ -48,7 +47,7 @@ def add(*, kind: str, label: str) -> None:
     _with_keys(work, when_missing=WhenMissing.MAKE)
 
 
-@access.command("list", cls=RichCommand)
+@access.command("list", cls=Command)
 @common
 def list_keys() -> None:
     """List the keys: whose they are and their fingerprints, and nothing that opens anything."""
@@ -68,7 +67,7 @@ def list_keys() -> None:
     _with_keys(work)
 
 
-@access.command("rotate", cls=RichCommand)
+@access.command("rotate", cls=Command)
 @click.argument("key_id", metavar="ID")
 @common
 def rotate(*, key_id: str) -> None:
@@ -83,7 +82,7 @@ def rotate(*, key_id: str) -> None:
     _with_keys(work)
 
 
-@access.command("revoke", cls=RichCommand)
+@access.command("revoke", cls=Command)
 @click.argument("key_id", metavar="ID")
 @asking
 @common

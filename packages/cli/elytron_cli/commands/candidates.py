@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
 from elytron_cli.commands.writing import conversation_scope
 from elytron_cli.files import read_value
-from elytron_cli.options import common, disclosing, in_conversation, limited
+from elytron_cli.options import Command, Group, common, disclosing, in_conversation, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -32,13 +31,13 @@ _REASON = click.option("--reason", default="", metavar="TEXT", help="Why; it is 
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would become of it.")
 
 
-@click.group("candidates", cls=RichGroup)
+@click.group("candidates", cls=Group)
 @common
 def candidates() -> None:
     """See proposed beliefs that wait, and decide on them."""
 
 
-@candidates.command("list", cls=RichCommand)
+@candidates.command("list", cls=Command)
 @click.option("--state", "states", multiple=True, type=_STATES, help="Only these; without, those that wait.")
 @click.option("--target", "targets", multiple=True, type=_TARGETS, help="Only for that plane; may be repeated.")
 @limited("How many.")
@@ -66,7 +65,7 @@ def list_candidates(
     return run(work)
 
 
-@candidates.command("propose", cls=RichCommand)
+@candidates.command("propose", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
 @in_conversation
 @common
@@ -82,7 +81,7 @@ def propose(*, file: Path, conversation: str | None) -> int | None:
     return run(work, when_missing=WhenMissing.MAKE)
 
 
-@candidates.command("accept", cls=RichCommand)
+@candidates.command("accept", cls=Command)
 @click.argument("candidate")
 @_REASON
 @_DRY_RUN
@@ -92,7 +91,7 @@ def accept(*, candidate: str, reason: str, dry_run: bool) -> int | None:
     return _resolve(candidate, Resolution.ACCEPT, reason, dry_run=dry_run)
 
 
-@candidates.command("reject", cls=RichCommand)
+@candidates.command("reject", cls=Command)
 @click.argument("candidate")
 @_REASON
 @_DRY_RUN

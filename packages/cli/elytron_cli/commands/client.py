@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich_click import RichGroup
 
 import elytron
 from elytron import RemoteMemory
@@ -17,7 +16,7 @@ from elytron.registry import WIRE_OPERATIONS, AnyOperation, by_request
 from elytron_adapter import codec
 from elytron_cli import recall_tables, tables
 from elytron_cli.commands.writing import receipt
-from elytron_cli.options import command, common, limited, told
+from elytron_cli.options import Group, command, common, limited, told
 from elytron_cli.output import Output, json_text
 from elytron_cli.running import output
 from elytron_cli.server_address import Server, addressed
@@ -34,7 +33,7 @@ _REQUEST = click.option(
 )
 
 
-@click.group("client", cls=RichGroup)
+@click.group("client", cls=Group)
 @common
 def client() -> None:
     """Call a memory on a server. Every operation has a command of its name."""

@@ -1,10 +1,9 @@
 """What the command is told, and by what."""
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli import tables
-from elytron_cli.options import common
+from elytron_cli.options import Command, Group, common
 from elytron_cli.running import output, settings
 from elytron_core.model import Value
 
@@ -22,13 +21,13 @@ class ConfigReport(Value):
     settings: dict[str, ConfigItem]
 
 
-@click.group("config", cls=RichGroup)
+@click.group("config", cls=Group)
 @common
 def config() -> None:
     """See what the command is told."""
 
 
-@config.command("show", cls=RichCommand)
+@config.command("show", cls=Command)
 @click.option("--origin/--no-origin", "with_origin", default=True, show_default=True, help="Say what told each.")
 @common
 def show(*, with_origin: bool) -> None:

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
 from elytron_cli.commands.writing import conversation_scope
 from elytron_cli.files import read_value, require_free, write_file
-from elytron_cli.options import common, in_conversation, overwriting
+from elytron_cli.options import Command, Group, common, in_conversation, overwriting
 from elytron_cli.output import Output, json_text
 from elytron_cli.running import run, storing
 from elytron_cli.session import Session
@@ -35,13 +34,13 @@ _KINDS: dict[str, type[CapsulesWrite | ExecutionWrite | SummaryWrite]] = {
 }
 
 
-@click.group("continuity", cls=RichGroup)
+@click.group("continuity", cls=Group)
 @common
 def continuity() -> None:
     """See where a conversation stands, write it down, and take it elsewhere."""
 
 
-@continuity.command("show", cls=RichCommand)
+@continuity.command("show", cls=Command)
 @click.argument("query", required=False, default="")
 @in_conversation
 @common
@@ -56,7 +55,7 @@ def show(*, query: str, conversation: str | None) -> int | None:
     return run(work)
 
 
-@continuity.command("write", cls=RichCommand)
+@continuity.command("write", cls=Command)
 @click.argument("kind", type=click.Choice(list(_KINDS)))
 @click.argument("file", type=click.Path(path_type=Path))
 @in_conversation
@@ -66,7 +65,7 @@ def write(*, kind: str, file: Path, conversation: str | None) -> int | None:
     return write_plane(read_value(_KINDS[kind], file), conversation)
 
 
-@continuity.command("export", cls=RichCommand)
+@continuity.command("export", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--mode", type=_MODES, default=SnapshotMode.FULL_RESTORE.value, show_default=True, help="How much.")
 @overwriting
@@ -86,7 +85,7 @@ def export(*, file: Path, mode: str, force: bool, conversation: str | None) -> i
     return run(work)
 
 
-@continuity.command("import", cls=RichCommand)
+@continuity.command("import", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--mode", type=_MODES, default=SnapshotMode.BOOTSTRAP.value, show_default=True, help="How much.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be taken.")

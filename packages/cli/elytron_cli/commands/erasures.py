@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron.erasing_again import erase_all_again, gather_all
 from elytron.erasures import known_erasures, read_erasures, write_erasures
 from elytron_adapter.failures import failure
 from elytron_cli import tables
 from elytron_cli.confirmation import confirm
-from elytron_cli.options import asking, common
+from elytron_cli.options import Command, Group, asking, common
 from elytron_cli.output import line
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
@@ -40,13 +39,13 @@ class ErasuresApplied(Value):
     changed: bool
 
 
-@click.group("erasures", cls=RichGroup)
+@click.group("erasures", cls=Group)
 @common
 def erasures() -> None:
     """Keep what was erased in a file elsewhere, and erase it again after an older copy was put back."""
 
 
-@erasures.command("keep", cls=RichCommand)
+@erasures.command("keep", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--gone", multiple=True, metavar="NAME", help="A space that was erased as a whole; may be repeated.")
 @common
@@ -61,7 +60,7 @@ def keep(*, file: Path, gone: tuple[str, ...]) -> None:
     output().report(told, lambda console: tables.pairs(console, rows or [("spaces", "none")]))
 
 
-@erasures.command("apply", cls=RichCommand)
+@erasures.command("apply", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
 @asking

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli.exits import FAILURE
-from elytron_cli.options import common, common_but_profile
+from elytron_cli.options import Command, Group, common, common_but_profile
 from elytron_cli.output import Output, line
 from elytron_cli.profile_names import ProfileChoice
 from elytron_cli.running import run
@@ -30,13 +29,13 @@ _PROFILE = click.option(
 )
 
 
-@click.group("evolve", cls=RichGroup)
+@click.group("evolve", cls=Group)
 @common
 def evolve() -> None:
     """Try proposed changes on a copy of memory, and submit what did well."""
 
 
-@evolve.command("try", cls=RichCommand)
+@evolve.command("try", cls=Command)
 @_FILE
 @_PROFILE
 @common_but_profile
@@ -45,7 +44,7 @@ def try_out(*, proposal: Path, profile: str) -> int | None:
     return _run(proposal, profile, submitting=False)
 
 
-@evolve.command("submit", cls=RichCommand)
+@evolve.command("submit", cls=Command)
 @_FILE
 @_PROFILE
 @common_but_profile

@@ -3,11 +3,10 @@
 from typing import Any
 
 import click
-from rich_click import RichCommand
 
 from elytron_cli import fact_tables
 from elytron_cli.confirmation import at_terminal, confirm
-from elytron_cli.options import asking, common, disclosing, in_conversation, limited, told
+from elytron_cli.options import Command, asking, common, disclosing, in_conversation, limited, told
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -34,7 +33,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be 
 _VERSION = click.option("--expect", metavar="VERSION", help="Only if this is its version still, as `facts show` told.")
 
 
-@click.command("list", cls=RichCommand)
+@click.command("list", cls=Command)
 @click.argument("query", default="")
 @click.option(
     "--state",
@@ -61,7 +60,7 @@ def list_facts(**asked: Any) -> int | None:
     return run(work)
 
 
-@click.command("show", cls=RichCommand)
+@click.command("show", cls=Command)
 @click.argument("fact")
 @disclosing
 @common
@@ -76,7 +75,7 @@ def show(*, fact: str, include_private: bool) -> int | None:
     return run(work)
 
 
-@click.command("correct", cls=RichCommand)
+@click.command("correct", cls=Command)
 @click.argument("fact")
 @click.argument("text")
 @_VERSION
@@ -95,7 +94,7 @@ def correct(*, fact: str, text: str, expect: str | None, reason: str, dry_run: b
     )
 
 
-@click.command("change", cls=RichCommand)
+@click.command("change", cls=Command)
 @click.argument("fact")
 @click.argument("action", type=click.Choice([action.value for action in FactAction]))
 @click.option("--content", metavar="TEXT", help="For correct and supersede: what takes its place.")
@@ -115,7 +114,7 @@ def change(*, at: str | None, fact: str, expect: str | None, conversation: str |
     return _change(id=fact, at=moment, expected_version=expect, where=where, **asked)
 
 
-@click.command("forget", cls=RichCommand)
+@click.command("forget", cls=Command)
 @click.argument("query")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice([kind.value for kind in Kind]), help="Of which kind.")
 @disclosing
@@ -163,7 +162,7 @@ def _change(*, where: dict[str, str] | None = None, **asked: Any) -> int | None:
 def _learning(name: str, action: LearningAction, told: str, *, needs_topic: bool) -> click.Command:
     """Return the command that does `action`."""
 
-    @click.command(name, cls=RichCommand, help=told)
+    @click.command(name, cls=Command, help=told)
     @click.argument("topic", required=needs_topic)
     @_REASON
     @_DRY_RUN

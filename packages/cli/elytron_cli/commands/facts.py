@@ -1,12 +1,11 @@
 """Facts: stated in plain words, and folded together where they say nearly the same."""
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
 from elytron_cli.commands.fact_control import CONTROL
 from elytron_cli.commands.writing import receipt
-from elytron_cli.options import common, limited
+from elytron_cli.options import Command, Group, common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -19,7 +18,7 @@ from elytron_core.planes.long_term import Authority, Kind
 from elytron_store import WhenMissing
 
 
-@click.group("facts", cls=RichGroup)
+@click.group("facts", cls=Group)
 @common
 def facts() -> None:
     """State facts, read and change them, forget them by query, and say what is not to be learned."""
@@ -29,7 +28,7 @@ for _command in CONTROL:
     facts.add_command(_command)
 
 
-@facts.command("add", cls=RichCommand)
+@facts.command("add", cls=Command)
 @click.argument("topic")
 @click.argument("content")
 @click.option(
@@ -80,7 +79,7 @@ def add(
     return run(work, when_missing=WhenMissing.PRETEND if dry_run else WhenMissing.MAKE)
 
 
-@facts.command("merge", cls=RichCommand)
+@facts.command("merge", cls=Command)
 @limited("How many pairs to fold at most.", most=limits.WRITES_PER_REQUEST)
 @click.option("--undo", multiple=True, metavar="FACT", help="Bring this folded fact back instead; may be repeated.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli.confirmation import confirm
-from elytron_cli.options import asking, common
+from elytron_cli.options import Command, Group, asking, common
 from elytron_cli.output import json_text
 from elytron_cli.refusal import Declined
 from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
@@ -25,7 +24,7 @@ FAILED = 1
 MISUSED = 2
 
 
-class GatewayGroup(RichGroup):
+class GatewayGroup(Group):
     """Commands whose failures are one JSON object on stderr."""
 
     def make_context(
@@ -132,7 +131,7 @@ def _placed(body: Body) -> Body:
 
 
 def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    return gateway.command(name, cls=RichCommand)
+    return gateway.command(name, cls=Command)
 
 
 @_command("health")

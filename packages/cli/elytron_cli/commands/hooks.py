@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich_click import RichCommand, RichGroup
 
 import elytron
 from elytron_cli.agent_hooks import (
@@ -26,7 +25,7 @@ from elytron_cli.agent_hooks import (
 )
 from elytron_cli.exits import FAILURE
 from elytron_cli.hosts import KEY, setting_options
-from elytron_cli.options import common
+from elytron_cli.options import Command, Group, common
 from elytron_cli.refusal import Refused
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
@@ -42,19 +41,19 @@ ReportT = TypeVar("ReportT", bound=Value)
 _URL = click.option("--url", metavar="URL", help=f"A server that holds the memory; its key stands in {KEY}.")
 
 
-@click.group("hooks", cls=RichGroup)
+@click.group("hooks", cls=Group)
 @common
 def hooks() -> None:
     """Recall and keep without being asked, as hooks of a coding agent."""
 
 
-@hooks.group("claude-code", cls=RichGroup)
+@hooks.group("claude-code", cls=Group)
 @common
 def claude_code() -> None:
     """Configure the hooks of Claude Code."""
 
 
-@claude_code.command("install", cls=RichCommand)
+@claude_code.command("install", cls=Command)
 @click.option("--project", is_flag=True, help="For this folder alone: .claude/settings.local.json.")
 @_URL
 @common
@@ -89,7 +88,7 @@ def _harmless(body: Callable[..., None]) -> Callable[..., int | None]:
     return guarded
 
 
-@hooks.command("recall", cls=RichCommand)
+@hooks.command("recall", cls=Command)
 @click.option(
     "--max-chars",
     "--max-len",
@@ -114,7 +113,7 @@ def recall(*, max_chars: int, url: str | None) -> None:
         print(told)
 
 
-@hooks.command("keep", cls=RichCommand)
+@hooks.command("keep", cls=Command)
 @_URL
 @common
 @_harmless

@@ -1,10 +1,9 @@
 """The queue of what was put off."""
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli import work_tables
-from elytron_cli.options import common, limited
+from elytron_cli.options import Command, Group, common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -21,13 +20,13 @@ from elytron_core.contracts.maintaining import (
 from elytron_core.planes.jobs import JobState
 
 
-@click.group("jobs", cls=RichGroup)
+@click.group("jobs", cls=Group)
 @common
 def jobs() -> None:
     """See and do what was put off because it needs a language model."""
 
 
-@jobs.command("list", cls=RichCommand)
+@jobs.command("list", cls=Command)
 @click.option(
     "--state",
     "states",
@@ -48,7 +47,7 @@ def list_jobs(*, states: tuple[str, ...], limit: int) -> int | None:
     return run(work)
 
 
-@jobs.command("run", cls=RichCommand)
+@jobs.command("run", cls=Command)
 @click.argument("job", required=False)
 @limited("How many jobs at most.", most=limits.JOBS_RUN_MAX, usual=limits.JOBS_RUN_MAX)
 @common
@@ -63,7 +62,7 @@ def run_jobs(*, job: str | None, limit: int) -> int | None:
     return run(work)
 
 
-@jobs.command("retry", cls=RichCommand)
+@jobs.command("retry", cls=Command)
 @click.argument("job")
 @common
 def retry(*, job: str) -> int | None:
@@ -71,7 +70,7 @@ def retry(*, job: str) -> int | None:
     return _move(JobRetryRequest(id=job))
 
 
-@jobs.command("cancel", cls=RichCommand)
+@jobs.command("cancel", cls=Command)
 @click.argument("job")
 @common
 def cancel(*, job: str) -> int | None:

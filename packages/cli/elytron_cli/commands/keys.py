@@ -4,9 +4,8 @@ import asyncio
 from pathlib import Path
 
 import click
-from rich_click import RichCommand, RichGroup
 
-from elytron_cli.options import common
+from elytron_cli.options import Command, Group, common
 from elytron_cli.running import output, settings
 from elytron_cli.session import opened
 from elytron_core.errors import InvalidInput, Unsupported
@@ -22,13 +21,13 @@ class KeyReport(Value):
     """Data keys in the store that were put under the current key."""
 
 
-@click.group("keys", cls=RichGroup)
+@click.group("keys", cls=Group)
 @common
 def keys() -> None:
     """Make and rotate the keys of sealed stores. Keep the key file apart from the store and from its backups."""
 
 
-@keys.command("create", cls=RichCommand)
+@keys.command("create", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @common
 def create(*, file: Path | None) -> None:
@@ -44,7 +43,7 @@ def create(*, file: Path | None) -> None:
     output().report(report, lambda console: console.print(f"made {path}, current key {report.current}"))
 
 
-@keys.command("rotate", cls=RichCommand)
+@keys.command("rotate", cls=Command)
 @common
 def rotate() -> None:
     """Add a new key to the key file and put the store's data keys under it; no stored document is touched."""

@@ -4,10 +4,9 @@ import asyncio
 import sys
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli.hosts import HOSTS, Host, McpConfigReport, config_of
-from elytron_cli.options import common
+from elytron_cli.options import Command, Group, common
 from elytron_cli.output import safe
 from elytron_cli.protocols import require_entry
 from elytron_cli.running import output, settings
@@ -26,7 +25,7 @@ _tools = click.option(
 )
 
 
-@click.group("mcp", cls=RichGroup, invoke_without_command=True)
+@click.group("mcp", cls=Group, invoke_without_command=True)
 @_tools
 @click.option("--operator", is_flag=True, help="Show an operator's tools too, over every space of the store.")
 @click.option("--mcp-private", is_flag=True, help="Let the host's model ask for private memories.")
@@ -51,7 +50,7 @@ def mcp(context: click.Context, *, sets: tuple[str, ...], operator: bool, mcp_pr
     asyncio.run(work())
 
 
-@mcp.command("config", cls=RichCommand)
+@mcp.command("config", cls=Command)
 @click.option(
     "--host",
     required=True,

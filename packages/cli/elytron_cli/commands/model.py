@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli.confirmation import confirm
-from elytron_cli.options import asking, common
+from elytron_cli.options import Command, Group, asking, common
 from elytron_cli.output import Output
 from elytron_cli.progress import Bar
 from elytron_cli.running import output, run, settings
@@ -42,13 +41,13 @@ class KeptModels(Value):
     models: tuple[AddedModel, ...]
 
 
-@click.group("model", cls=RichGroup)
+@click.group("model", cls=Group)
 @common
 def model() -> None:
     """Add, list, remove and switch the models that compare meanings. Nothing is downloaded unless `add` is told so."""
 
 
-@model.command("add", cls=RichCommand)
+@model.command("add", cls=Command)
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option(
@@ -90,7 +89,7 @@ def _added(report: AddedModel) -> None:
     )
 
 
-@model.command("list", cls=RichCommand)
+@model.command("list", cls=Command)
 @common
 def list_models() -> None:
     """List the models on this machine."""
@@ -109,7 +108,7 @@ def list_models() -> None:
     output().report(found, lambda console: console.print("\n".join(lines()), soft_wrap=True))
 
 
-@model.command("remove", cls=RichCommand)
+@model.command("remove", cls=Command)
 @click.argument("name")
 @asking
 @common
@@ -122,7 +121,7 @@ def remove(*, name: str, yes: bool) -> None:
     output().report(report, lambda console: console.print(f"removed {report.name}"))
 
 
-@model.command("embed", cls=RichCommand)
+@model.command("embed", cls=Command)
 @common
 def embed() -> int | None:
     """Make vectors of everything in the space that has none, by the embedder of the settings."""
@@ -133,7 +132,7 @@ def embed() -> int | None:
     return run(work)
 
 
-@model.command("switch", cls=RichCommand)
+@model.command("switch", cls=Command)
 @click.argument("name")
 @common
 def switch(*, name: str) -> int | None:

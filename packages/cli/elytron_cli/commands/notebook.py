@@ -1,12 +1,11 @@
 """What a conversation's days held, and what a persona keeps to itself there."""
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
 from elytron_cli.commands.continuity import write_plane
 from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.options import common, in_conversation
+from elytron_cli.options import Command, Group, common, in_conversation
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -20,13 +19,13 @@ _AUDIENCES = click.Choice([one.value for one in GardenAudience])
 _ROLES = click.Choice([one.value for one in GardenRole])
 
 
-@click.group("notes", cls=RichGroup)
+@click.group("notes", cls=Group)
 @common
 def notes() -> None:
     """See and write what days and months held."""
 
 
-@notes.command("list", cls=RichCommand)
+@notes.command("list", cls=Command)
 @in_conversation
 @common
 def list_notes(*, conversation: str | None) -> int | None:
@@ -40,7 +39,7 @@ def list_notes(*, conversation: str | None) -> int | None:
     return run(work)
 
 
-@notes.command("write", cls=RichCommand)
+@notes.command("write", cls=Command)
 @click.argument("period")
 @click.argument("text")
 @in_conversation
@@ -50,13 +49,13 @@ def write_note(*, period: str, text: str, conversation: str | None) -> int | Non
     return write_plane(NotesWrite(notes=(valid(NoteDraft, period=period, text=text),)), conversation)
 
 
-@click.group("garden", cls=RichGroup)
+@click.group("garden", cls=Group)
 @common
 def garden() -> None:
     """See and write what a persona keeps to itself in a conversation."""
 
 
-@garden.command("list", cls=RichCommand)
+@garden.command("list", cls=Command)
 @click.option("--audience", type=_AUDIENCES, default=GardenAudience.OWNER.value, show_default=True, help="For whom.")
 @in_conversation
 @common
@@ -71,7 +70,7 @@ def list_garden(*, audience: str, conversation: str | None) -> int | None:
     return run(work)
 
 
-@garden.command("write", cls=RichCommand)
+@garden.command("write", cls=Command)
 @click.argument("name")
 @click.argument("text")
 @click.option("--role", type=_ROLES, required=True, help="What it is for.")

@@ -1,9 +1,8 @@
 """What this product can do, by profile."""
 
 import click
-from rich_click import RichCommand, RichGroup
 
-from elytron_cli.options import common, common_but_profile
+from elytron_cli.options import Command, Group, common, common_but_profile
 from elytron_cli.output import Output
 from elytron_cli.profile_names import ProfileChoice
 from elytron_cli.running import output, run
@@ -15,13 +14,13 @@ from elytron_core.planes.profiles import ProfileName
 from elytron_core.policy.capabilities import snapshot
 
 
-@click.group("platform", cls=RichGroup)
+@click.group("platform", cls=Group)
 @common
 def platform() -> None:
     """Say what a memory can do: in a profile, or here."""
 
 
-@platform.command("capability-snapshot", cls=RichCommand)
+@platform.command("capability-snapshot", cls=Command)
 @click.option(
     "--profile",
     type=ProfileChoice(),
@@ -36,7 +35,7 @@ def capability_snapshot(*, profile: str) -> None:
     output().report(made, lambda console: pairs(console, _rows(made.catalog)))
 
 
-@platform.command("capabilities", cls=RichCommand)
+@platform.command("capabilities", cls=Command)
 @common
 def capabilities() -> int | None:
     """Say what can be done with this store, here and now."""

@@ -3,12 +3,11 @@
 from typing import Any, cast
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron.conditions import where_from
 from elytron_cli import record_tables
 from elytron_cli.confirmation import confirm
-from elytron_cli.options import asking, common, disclosing, limited
+from elytron_cli.options import Command, Group, asking, common, disclosing, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run, storing
 from elytron_cli.session import Session
@@ -38,13 +37,13 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be 
 _OFFSET = click.option("--offset", type=int, default=0, show_default=True, help="How many to leave out first.")
 
 
-@click.group("records", cls=RichGroup)
+@click.group("records", cls=Group)
 @common
 def records() -> None:
     """Keep JSON values under namespaces and keys. The parts of a NAMESPACE are separated by '/': users/ada/notes."""
 
 
-@records.command("put", cls=RichCommand)
+@records.command("put", cls=Command)
 @_NAMESPACE
 @_KEY
 @click.argument("value")
@@ -73,7 +72,7 @@ def put(*, namespace: str, value: str, dry_run: bool, **asked: Any) -> int | Non
     return run(work, when_missing=storing(dry_run=dry_run))
 
 
-@records.command("get", cls=RichCommand)
+@records.command("get", cls=Command)
 @_NAMESPACE
 @_KEY
 @disclosing
@@ -89,7 +88,7 @@ def get(*, namespace: str, key: str, include_private: bool) -> int | None:
     return run(work)
 
 
-@records.command("delete", cls=RichCommand)
+@records.command("delete", cls=Command)
 @_NAMESPACE
 @_KEY
 @_EXPECT
@@ -111,7 +110,7 @@ def delete(*, namespace: str, key: str, yes: bool, dry_run: bool, **asked: Any) 
     return run(work)
 
 
-@records.command("search", cls=RichCommand)
+@records.command("search", cls=Command)
 @click.argument("namespace", default="")
 @click.option("--query", default="", metavar="TEXT", help="Only those whose text answers it, best first.")
 @click.option("--where", default="{}", metavar="JSON", help='Only values that meet it: {"size": {"gte": 3}}.')
@@ -135,7 +134,7 @@ def search(*, namespace: str, where: str, **asked: Any) -> int | None:
     return run(work)
 
 
-@records.command("namespaces", cls=RichCommand)
+@records.command("namespaces", cls=Command)
 @click.argument("prefix", default="")
 @click.option("--depth", "max_depth", type=int, metavar="N", help="Cut namespaces to N parts.")
 @limited("How many namespaces to show at most.")
@@ -153,7 +152,7 @@ def namespaces(*, prefix: str, **asked: Any) -> int | None:
     return run(work)
 
 
-@records.command("history", cls=RichCommand)
+@records.command("history", cls=Command)
 @_NAMESPACE
 @_KEY
 @disclosing

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich_click import RichCommand
 
 from elytron_cli import tables
 from elytron_cli.commands.writing import conversation_scope
 from elytron_cli.exits import FAILURE
-from elytron_cli.options import command, common, limited
+from elytron_cli.options import Command, command, common, limited
 from elytron_cli.output import Output, safe
 from elytron_cli.running import output, run, settings
 from elytron_cli.session import Session, keys_of, model_of, text_model_of
@@ -44,7 +43,7 @@ def gate(*, fixtures: tuple[Path, ...], demanded: tuple[str, ...], is_all: bool)
     return None if report.ok else FAILURE
 
 
-class _WithGate(RichCommand):
+class _WithGate(Command):
     """The command `replay`, of which `replay gate` is one of its own."""
 
     def make_context(

@@ -5,21 +5,20 @@ import sys
 from pathlib import Path
 
 import click
-from rich_click import RichCommand, RichGroup
 
-from elytron_cli.options import common
+from elytron_cli.options import Command, Group, common
 from elytron_cli.rules import RulesReport, Target, rules_of
 from elytron_cli.running import output
 from elytron_core.errors import InvalidInput, StoreUnavailable
 
 
-@click.group("rules", cls=RichGroup)
+@click.group("rules", cls=Group)
 @common
 def rules() -> None:
     """Tell agents how to use this memory."""
 
 
-@rules.command("export", cls=RichCommand)
+@rules.command("export", cls=Command)
 @click.option("--target", required=True, type=click.Choice([item.value for item in Target]), help="Which program.")
 @click.option("--url", metavar="URL", help="A server's address, where the memory is on one.")
 @click.option("--output", "place", type=click.Path(path_type=Path), help="A new file to write, or an existing folder.")

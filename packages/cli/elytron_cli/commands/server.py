@@ -3,22 +3,21 @@
 import asyncio
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron.remote.address import address_of
 from elytron.remote.shutdown import shut_down
-from elytron_cli.options import common
+from elytron_cli.options import Command, Group, common
 from elytron_cli.running import output
 from elytron_cli.server_address import Server, addressed
 
 
-@click.group("server", cls=RichGroup)
+@click.group("server", cls=Group)
 @common
 def server() -> None:
     """End a server that runs on this machine."""
 
 
-@server.command("stop", cls=RichCommand)
+@server.command("stop", cls=Command)
 @click.option("--reason", default="", metavar="TEXT", help="Why, for whoever called.")
 @addressed
 def stop(*, reason: str, server: Server) -> None:

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli import skill_tables
 from elytron_cli.confirmation import confirm
 from elytron_cli.files import read_file
-from elytron_cli.options import asking, common, limited
+from elytron_cli.options import Command, Group, asking, common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run, storing
 from elytron_cli.session import Session
@@ -37,13 +36,13 @@ from elytron_core.planes.procedural import ReuseOutcome, SkillSource, full_name
 REFUSED = 2
 
 
-@click.group("skills", cls=RichGroup)
+@click.group("skills", cls=Group)
 @common
 def skills() -> None:
     """See and govern what was learned. Names may be given without `runtime_skill__`. Nothing here executes a skill."""
 
 
-@skills.command("list", cls=RichCommand)
+@skills.command("list", cls=Command)
 @click.argument("query", required=False)
 @click.option("--disabled", is_flag=True, help="Disabled ones too.")
 @click.option("--retired", is_flag=True, help="Retired ones too.")
@@ -60,7 +59,7 @@ def list_skills(*, query: str | None, disabled: bool, retired: bool, limit: int)
     return run(work)
 
 
-@skills.command("show", cls=RichCommand)
+@skills.command("show", cls=Command)
 @click.argument("name")
 @click.option("--raw", is_flag=True, help="Print the Markdown form, which `skills import` reads.")
 @common
@@ -78,7 +77,7 @@ def show(*, name: str, raw: bool) -> int | None:
     return run(work)
 
 
-@skills.command("edit", cls=RichCommand)
+@skills.command("edit", cls=Command)
 @click.argument("name")
 @click.option("--title", metavar="TEXT", help="Its new title.")
 @click.option("--topic", metavar="TEXT", help="Its new topic.")
@@ -109,7 +108,7 @@ def edit(
     return _mutate(request)
 
 
-@skills.command("enable", cls=RichCommand)
+@skills.command("enable", cls=Command)
 @click.argument("name")
 @common
 def enable(*, name: str) -> int | None:
@@ -117,7 +116,7 @@ def enable(*, name: str) -> int | None:
     return _mutate(RuntimeSkillSetEnabledRequest(name=full_name(name), enabled=True))
 
 
-@skills.command("disable", cls=RichCommand)
+@skills.command("disable", cls=Command)
 @click.argument("name")
 @common
 def disable(*, name: str) -> int | None:
@@ -125,7 +124,7 @@ def disable(*, name: str) -> int | None:
     return _mutate(RuntimeSkillSetEnabledRequest(name=full_name(name), enabled=False))
 
 
-@skills.command("delete", cls=RichCommand)
+@skills.command("delete", cls=Command)
 @click.argument("name")
 @asking
 @common
@@ -135,7 +134,7 @@ def delete(*, name: str, yes: bool) -> int | None:
     return _mutate(RuntimeSkillDeleteRequest(name=full_name(name)))
 
 
-@skills.command("import", cls=RichCommand)
+@skills.command("import", cls=Command)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only read and judge the files.")
 @common
@@ -155,7 +154,7 @@ def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
     return run(work, when_missing=storing(dry_run=dry_run))
 
 
-@skills.command("outcome", cls=RichCommand)
+@skills.command("outcome", cls=Command)
 @click.argument("names", nargs=-1, required=True)
 @click.option("--outcome", type=click.Choice([one.value for one in ReuseOutcome]), required=True, help="How it went.")
 @click.option("--note", default="", metavar="TEXT", help="A word on it.")
@@ -171,7 +170,7 @@ def outcome(*, names: Sequence[str], outcome: str, note: str) -> int | None:
     return run(work)
 
 
-@skills.command("govern", cls=RichCommand)
+@skills.command("govern", cls=Command)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @common
 def govern(*, dry_run: bool) -> int | None:
@@ -185,7 +184,7 @@ def govern(*, dry_run: bool) -> int | None:
     return run(work)
 
 
-@skills.command("dirs", cls=RichCommand)
+@skills.command("dirs", cls=Command)
 @common
 def dirs() -> int | None:
     """Show what the directories in --agent-skill-dirs (or ELYTRON_AGENT_SKILL_DIRS) hold. They are only read."""

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli import plane_tables
 from elytron_cli.files import read_value
-from elytron_cli.options import common
+from elytron_cli.options import Command, Group, common
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -20,13 +19,13 @@ from elytron_store import WhenMissing
 _KINDS = click.Choice([one.value for one in SubjectKind])
 
 
-@click.group("subjects", cls=RichGroup)
+@click.group("subjects", cls=Group)
 @common
 def subjects() -> None:
     """See who takes part in the space, and how they stand to each other."""
 
 
-@subjects.command("list", cls=RichCommand)
+@subjects.command("list", cls=Command)
 @click.option("--audit", is_flag=True, help="Hidden ones too, and those for an audit alone.")
 @click.option("--kind", "kinds", multiple=True, type=_KINDS, help="Only these; may be repeated.")
 @common
@@ -42,7 +41,7 @@ def list_subjects(*, audit: bool, kinds: tuple[str, ...]) -> int | None:
     return run(work)
 
 
-@subjects.command("write", cls=RichCommand)
+@subjects.command("write", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
 @common
 def write(*, file: Path) -> int | None:

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_cli import tool_tables
 from elytron_cli.confirmation import confirm
 from elytron_cli.files import read_value
-from elytron_cli.options import asking, common
+from elytron_cli.options import Command, Group, asking, common
 from elytron_cli.output import Output
 from elytron_cli.running import output, run, storing
 from elytron_cli.session import Session
@@ -35,13 +34,13 @@ REFUSED = 2
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 
 
-@click.group("tools", cls=RichGroup)
+@click.group("tools", cls=Group)
 @common
 def tools() -> None:
     """Tell memory which tools your host has, and see what use has taught of them. The tools stay with the host."""
 
 
-@tools.command("list", cls=RichCommand)
+@tools.command("list", cls=Command)
 @common
 def list_registries() -> int | None:
     """List the registries of the space."""
@@ -53,7 +52,7 @@ def list_registries() -> int | None:
     return run(work)
 
 
-@tools.command("show", cls=RichCommand)
+@tools.command("show", cls=Command)
 @click.argument("registry")
 @common
 def show(*, registry: str) -> int | None:
@@ -67,7 +66,7 @@ def show(*, registry: str) -> int | None:
     return run(work)
 
 
-@tools.command("fingerprint", cls=RichCommand)
+@tools.command("fingerprint", cls=Command)
 @_FILE
 @common
 def fingerprint(*, file: Path) -> None:
@@ -76,7 +75,7 @@ def fingerprint(*, file: Path) -> None:
     output().report(snapshot, lambda console: console.print(snapshot.fingerprint))
 
 
-@tools.command("register", cls=RichCommand)
+@tools.command("register", cls=Command)
 @_FILE
 @common
 def register(*, file: Path) -> int | None:
@@ -91,7 +90,7 @@ def register(*, file: Path) -> int | None:
     return run(work, when_missing=WhenMissing.MAKE)
 
 
-@tools.command("delete", cls=RichCommand)
+@tools.command("delete", cls=Command)
 @click.argument("registry")
 @asking
 @common
@@ -108,7 +107,7 @@ def delete(*, registry: str, yes: bool) -> int | None:
     return run(work)
 
 
-@tools.command("feedback", cls=RichCommand)
+@tools.command("feedback", cls=Command)
 @_FILE
 @click.option("--dry-run", is_flag=True, help="Only say what would become of it.")
 @common
@@ -125,7 +124,7 @@ def feedback(*, file: Path, dry_run: bool) -> int | None:
     return run(work, when_missing=storing(dry_run=dry_run))
 
 
-@tools.command("hints", cls=RichCommand)
+@tools.command("hints", cls=Command)
 @click.argument("query", default="tools")
 @common
 def hints(*, query: str) -> int | None:

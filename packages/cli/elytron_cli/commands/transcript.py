@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
-from rich_click import RichCommand, RichGroup
 
 from elytron_adapter.failures import EXIT_DAMAGE
 from elytron_cli import transcript_tables
 from elytron_cli.commands.writing import conversation_scope
 from elytron_cli.confirmation import confirm
-from elytron_cli.options import asking, common, limited
+from elytron_cli.options import Command, Group, asking, common, limited
 from elytron_cli.output import Output
 from elytron_cli.running import run
 from elytron_cli.session import Session
@@ -46,13 +45,13 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Body], Body]:
     return add
 
 
-@click.group("transcript", cls=RichGroup)
+@click.group("transcript", cls=Group)
 @common
 def transcript() -> None:
     """Show a conversation as one audience may see it, put its text away or delete it, check its links."""
 
 
-@transcript.command("replay", cls=RichCommand)
+@transcript.command("replay", cls=Command)
 @_options(*_WHERE)
 @click.option("--view", type=_VIEWS, default=TranscriptReplayView.HOST_UI.value, show_default=True, help="Whose eyes.")
 @_options(*_PAGE)
@@ -71,7 +70,7 @@ def replay(*, conversation: str | None, view: str, limit: int, cursor: str | Non
     return run(work)
 
 
-@transcript.command("export", cls=RichCommand)
+@transcript.command("export", cls=Command)
 @_options(*_WHERE, *_PAGE)
 @common
 def export(*, conversation: str | None, limit: int, cursor: str | None) -> int | None:
@@ -86,7 +85,7 @@ def export(*, conversation: str | None, limit: int, cursor: str | None) -> int |
     return run(work)
 
 
-@transcript.command("lifecycle", cls=RichCommand)
+@transcript.command("lifecycle", cls=Command)
 @click.argument("transition", type=click.Choice([one.value for one in TranscriptLifecycleTransition]))
 @click.argument("turns", nargs=-1, metavar="[TURN]...")
 @_options(*_WHERE)
@@ -114,7 +113,7 @@ def lifecycle(
     return run(work)
 
 
-@transcript.command("repair", cls=RichCommand)
+@transcript.command("repair", cls=Command)
 @_options(*_WHERE)
 @common
 def repair(*, conversation: str | None) -> int | None:
