@@ -1,0 +1,163 @@
+"""Where the parts of a context come from: the thread, the blocks, memory, and the strategy of a run."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from elytron.faces import MemoryFace
+from elytron_agent.context import limits as context_limits
+from elytron_agent.context import reference
+from elytron_agent.context.reference import Recalled, ShownBlock, Stable, TailParts
+from elytron_agent.context.request import ContextParts
+from elytron_agent.context.turn_recall import Outcome, TurnRecall
+from elytron_agent.context.window import WindowTurn
+from elytron_agent.loop import limits
+from elytron_agent.loop.settings import Preferences
+from elytron_agent.loop.thread import Thread
+from elytron_core.clock import Clock
+from elytron_core.contracts.projecting import MemoryProjectionRequest
+from elytron_core.errors import ElytronError
+from elytron_core.ids import Ids
+from elytron_core.scope import Scope
+
+HUMAN = "human"
+
+
+class BlockView(Protocol):
+    """A block as it can be shown."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def read_only(self) -> bool: ...
+
+
+class BlockSource(Protocol):
+    """Where core blocks are read."""
+
+    async def list(self) -> Sequence[BlockView]:
+        """Return the blocks by label."""
+        ...
+
+
+@dataclass(slots=True)
+class TurnContext:
+    """What a run is given beside its conversation, and how it was found."""
+
+    tail: str
+    recalled: tuple[Recalled, ...]
+    recall: Outcome
+    blocks: tuple[ShownBlock, ...]
+
+
+@dataclass(slots=True)
+class ContextSource:
+    """Gathers the parts of a run's context."""
+
+    memory: MemoryFace
+    scope: Scope | None
+    thread: Thread
+    blocks: BlockSource | None
+    recall: TurnRecall
+    clock: Clock
+    ids: Ids
+    policy: str
+
+    async def stable(self) -> Stable:
+        """Return the stable part of the epoch; the first run of an epoch makes it."""
+        found = await self.thread.read_stable()
+        if found is None:
+            mark, at = self.ids.secret(6).hex(), self.clock.now()
+            found = reference.stable(await self.shown_blocks(), await self._facts(), mark=mark, at=at)
+            # A mark is kept for the summary, also if there is nothing to show.
+            found = found.model_copy(update={"mark": mark})
+            await self.thread.keep_stable(found)
+        return found
+
+    async def turn(self, text: str, preferences: Preferences, /, *, strategy_reference: str | None) -> TurnContext:
+        """Return what is true of this turn alone."""
+        blocks = await self.shown_blocks()
+        beside = {memory for turn in self.thread.past for memory in turn.memories}
+        recalled, outcome = await self.recall.recall(text, beside=beside)
+        head = self.thread.head
+        parts = TailParts(
+            at=self.clock.now(),
+            zone=preferences.timezone,
+            locale=preferences.locale,
+            counts={"earlier turns": head.runs - 1, "of them shown": len(self.thread.past)} if head.runs > 1 else {},
+            compacted_at=head.compacted_at if head.summary else None,
+            is_first_time=is_first_time(head.runs, blocks),
+            changed_blocks=reference.changed(blocks, self.thread.shown_blocks),
+            recalled=recalled,
+            reference=strategy_reference,
+        )
+        tail = reference.tail(parts, mark=self.ids.secret(6).hex())
+        return TurnContext(tail=tail, recalled=recalled, recall=outcome, blocks=blocks)
+
+    async def parts(self, turn: TurnContext, current: WindowTurn, /, *, zone: str, before_history: str) -> ContextParts:
+        """Return all that a request is made of."""
+        stable, summary = await self.stable(), self.thread.summary
+        return ContextParts(
+            policy=self.policy,
+            stable=stable.text,
+            summary=reference.summary_text(summary.text, stable.mark) if summary is not None else "",
+            window=self.thread.past,
+            before_history=before_history,
+            tail=turn.tail,
+            current=current,
+            zone=zone,
+        )
+
+    async def shown_blocks(self) -> tuple[ShownBlock, ...]:
+        """Return the blocks as they are now; none if they cannot be read."""
+        if self.blocks is None:
+            return ()
+        try:
+            found = await self.blocks.list()
+        except ElytronError:
+            return ()
+        return tuple(
+            ShownBlock(
+                label=block.label,
+                value=block.value,
+                description=block.description,
+                version=block.version,
+                is_read_only=block.read_only,
+            )
+            for block in found
+        )
+
+    async def _facts(self) -> str:
+        """Return what stands as memory projects it; nothing if memory fails."""
+        request = MemoryProjectionRequest(
+            scope=self.scope,
+            query="",
+            max_chars=context_limits.STABLE_FACTS_CHARS,
+            recent_messages_limit=0,
+            recall_limit=0,
+        )
+        try:
+            report = await self.memory.project(request)
+        except ElytronError:
+            return ""
+        shown = [section for section in report.sections if section.included]
+        return report.system_memory_block[: report.stable_chars] if shown else ""
+
+
+def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:
+    """Tell whether the agent does not know the person yet: among the first runs, and the block `human` is empty."""
+    known = any(block.label == HUMAN and block.value.strip() for block in blocks)
+    return runs <= limits.WELCOME_RUNS and not known
+
+
+def fingerprint(parts: ContextParts, /) -> str:
+    """Return a digest of what stands before the window."""
+    told = f"{parts.policy}\0{parts.stable}\0{parts.summary}"
+    return hashlib.sha256(told.encode()).hexdigest()[:16]

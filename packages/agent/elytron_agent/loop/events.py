@@ -1,0 +1,166 @@
+"""Events of a run: frozen values, in the order in which things happened."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from elytron_agent.context.reference import Recalled, ShownBlock
+from elytron_agent.loop.settings import Usage
+from elytron_core.model import Value
+
+
+class StopReason(StrEnum):
+    """Why a run ended."""
+
+    ANSWERED = "answered"
+    """The model said what it had to say, and called no tool."""
+    DONE = "done"
+    """The model called `done`."""
+    STEPS = "steps"
+    CALLS = "calls"
+    TOKENS = "tokens"
+    SECONDS = "seconds"
+    LENGTH = "length"
+    """The answer was cut off at the bound of its tokens."""
+    REFUSED = "refused"
+    """The model will not answer."""
+    MALFORMED = "malformed"
+    """The model twice gave what cannot be acted on."""
+    FAILED = "failed"
+    """The model could not be asked, or its answer broke off."""
+    CANCELLED = "cancelled"
+
+
+ANSWERS = frozenset(
+    {
+        StopReason.ANSWERED,
+        StopReason.DONE,
+        StopReason.STEPS,
+        StopReason.CALLS,
+        StopReason.TOKENS,
+        StopReason.SECONDS,
+        StopReason.LENGTH,
+    }
+)
+"""Reasons after which what was said is a delivered answer, if anything was."""
+
+
+class RunStarted(Value):
+    """A run begins, or goes on where its process ended."""
+
+    kind: Literal["run_started"] = "run_started"
+    run: str
+    thread: str
+    is_resumed: bool = False
+    input: str = ""
+
+
+class ContextGiven(Value):
+    """What the model is given beside the conversation, and why."""
+
+    kind: Literal["context_given"] = "context_given"
+    run: str
+    recalled: tuple[Recalled, ...] = ()
+    recall: Literal["found", "nothing", "late", "failed", "off"] = "nothing"
+    """`late`: memory did not answer before its deadline, and the run went on without it."""
+    blocks: tuple[ShownBlock, ...] = ()
+    has_summary: bool = False
+    turns: int = 0
+    """How many earlier turns stand in the window."""
+    tokens: int = 0
+    epoch: int = 0
+    stable_fingerprint: str = ""
+    """A digest of all before the window; it stays the same within an epoch."""
+
+
+class TextSaid(Value):
+    """The next piece of the model's text."""
+
+    kind: Literal["text_said"] = "text_said"
+    text: str
+
+
+class ReasoningSaid(Value):
+    """The next piece of what the model thinks aloud: to show, never evidence."""
+
+    kind: Literal["reasoning_said"] = "reasoning_said"
+    text: str
+
+
+class AnswerDropped(Value):
+    """The pieces of this step's text no longer count: the answer broke off, and is asked for again."""
+
+    kind: Literal["answer_dropped"] = "answer_dropped"
+    step: int
+    reason: str
+
+
+class StepTaken(Value):
+    """A whole reply of the model is durable; its calls, if any, are made next."""
+
+    kind: Literal["step_taken"] = "step_taken"
+    step: int
+    text: str = ""
+    calls: int = 0
+
+
+class ToolCalled(Value):
+    """A tool is called."""
+
+    kind: Literal["tool_called"] = "tool_called"
+    step: int
+    call: str
+    tool: str
+    arguments: str
+
+
+class ToolAnswered(Value):
+    """What a tool answered is durable."""
+
+    kind: Literal["tool_answered"] = "tool_answered"
+    step: int
+    call: str
+    tool: str
+    text: str
+    is_error: bool = False
+    is_unknown: bool = False
+    """Whether the outcome is not known, because the process ended in the middle of the call."""
+
+
+class Compacted(Value):
+    """Old turns left the window for a summary; memory still finds them."""
+
+    kind: Literal["compacted"] = "compacted"
+    summary: int
+    turns: int
+    tokens_before: int
+    tokens_after: int
+    is_extract: bool = False
+
+
+class RunEnded(Value):
+    """The run is over. `turn` is the memory id of the turn, if one was stored."""
+
+    kind: Literal["run_ended"] = "run_ended"
+    run: str
+    reason: StopReason
+    text: str = ""
+    problem: str = ""
+    usage: Usage = Usage()
+    turn: str | None = None
+
+
+AgentEvent = Annotated[
+    RunStarted
+    | ContextGiven
+    | TextSaid
+    | ReasoningSaid
+    | AnswerDropped
+    | StepTaken
+    | ToolCalled
+    | ToolAnswered
+    | Compacted
+    | RunEnded,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,294 @@
+"""The documents of an agent: its threads, and of each run what was asked, each reply, each result of a tool.
+
+A reply is stored before it is acted on. All are private records under reserved namespaces, which no
+model's tool lists. A document of a run is written once.
+"""
+
+from typing import Any, TypeVar
+
+from elytron.faces import MemoryFace
+from elytron_agent.context.guard import fenced_outside, guarded
+from elytron_agent.context.reference import Stable
+from elytron_agent.context.request import said
+from elytron_agent.context.window import Summary, ThreadHead, WindowTurn
+from elytron_agent.loop import limits
+from elytron_agent.loop.events import StopReason
+from elytron_agent.loop.settings import Preferences, Usage
+from elytron_core import canonical
+from elytron_core.clock import Instant
+from elytron_core.contracts.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest
+from elytron_core.errors import Conflict, NotFound, PreconditionFailed
+from elytron_core.model import Value
+from elytron_core.planes.long_term import Privacy
+from elytron_core.ports.chat import FinishReason, Message, Opaque, Reply, Role, TextPart, ToolCall, ToolResult
+from elytron_core.scope import Scope
+
+AGENTS = "elytron:agent"
+RUNS = "elytron:run"
+_LABEL = "a document of an agent's run"
+_INPUT, _END = "0000", "end"
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+class RunInput(Value):
+    """What a run was asked. `by` is the process that began it."""
+
+    run: str
+    at: Instant
+    text: str
+    thread: str
+    is_stored: bool = True
+    """Whether memory keeps the turn as evidence."""
+    by: str = ""
+
+
+class StepReply(Value):
+    """A reply of the model, its calls not yet made."""
+
+    step: int
+    items: tuple[TextPart | ToolCall | Opaque, ...]
+    input_tokens: int = 0
+    output_tokens: int = 0
+    finish: FinishReason = FinishReason.STOP
+    digests: tuple[str, ...] = ()
+    """Of each call's arguments. Stored ones have no credentials; a call that had some is not made again."""
+    correction: str = ""
+    """What is said to the model about a reply that cannot be acted on."""
+    by: str = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(item.text for item in self.items if isinstance(item, TextPart)).strip()
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(item for item in self.items if isinstance(item, ToolCall))
+
+
+class CallResult(Value):
+    """What a call of a step came to."""
+
+    step: int
+    place: int
+    call: str
+    tool: str
+    text: str
+    is_error: bool = False
+    is_outside: bool = False
+    is_unknown: bool = False
+    is_malformed: bool = False
+    """Whether the call could not be read, so that the model was asked to make it again."""
+    by: str = ""
+
+
+class RunEnd(Value):
+    """How a run ended."""
+
+    reason: StopReason
+    problem: str = ""
+    turn: str | None = None
+    memories: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+class RunRecord(Value):
+    """All that is stored of a run."""
+
+    input: RunInput
+    replies: tuple[StepReply, ...] = ()
+    results: tuple[CallResult, ...] = ()
+    end: RunEnd | None = None
+
+    @property
+    def items(self) -> tuple[Message, ...]:
+        """Return the replies, each with the results of its calls, as a model is given them again."""
+        found: list[Message] = []
+        for reply in self.replies:
+            found.append(Reply(items=reply.items))
+            found += [shown(each, self.input.run) for each in self.results if each.step == reply.step]
+            if reply.correction:
+                found.append(corrected(reply.correction))
+        return tuple(found)
+
+    @property
+    def turn(self) -> WindowTurn:
+        """Return the run as it stands in the window."""
+        return WindowTurn(
+            run=self.input.run,
+            at=self.input.at,
+            input=self.input.text,
+            items=self.items,
+            is_pending=self.end is None,
+            memories=self.end.memories if self.end is not None else (),
+        )
+
+    @property
+    def text(self) -> str:
+        """Return what the model said to the user."""
+        told = (reply.text for reply in self.replies)
+        return "\n\n".join(text for text in told if text)
+
+    @property
+    def corrections(self) -> int:
+        """Return how often the model was asked again because what it gave cannot be acted on."""
+        malformed = {result.step for result in self.results if result.is_malformed}
+        return len(malformed | {reply.step for reply in self.replies if reply.correction})
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            steps=len(self.replies),
+            calls=len(self.results),
+            input_tokens=sum(reply.input_tokens for reply in self.replies),
+            output_tokens=sum(reply.output_tokens for reply in self.replies),
+        )
+
+
+def shown(result: CallResult, run: str, /) -> ToolResult:
+    """Return a result as the model is given it; what came from outside stands in a fence."""
+    key = f"{run}/{result.step}/{result.place}"
+    text = fenced_outside(result.text, key=key) if result.is_outside else guarded(result.text)
+    return ToolResult(call_id=result.call, tool=result.tool, text=text, is_error=result.is_error)
+
+
+def corrected(text: str, /) -> Message:
+    """Return what is said to a model about a reply that cannot be acted on."""
+    return said(Role.USER, text)
+
+
+class Journal:
+    """The documents of one agent in one memory. `by` names this process, so that two do not share a run."""
+
+    def __init__(self, memory: MemoryFace, scope: Scope | None, /, *, agent: str, by: str) -> None:
+        self._memory = memory
+        self._scope = scope
+        self._agent = agent
+        self._by = by
+
+    async def head(self, thread: str, /) -> tuple[ThreadHead, int]:
+        """Return where the thread stands, and the version of that; a new one and 0 where there is none."""
+        found = await self._read((AGENTS, self._agent), thread, ThreadHead)
+        return found if found is not None else (ThreadHead(), 0)
+
+    async def put_head(self, thread: str, head: ThreadHead, version: int, /) -> int:
+        """Store where the thread stands now, in the place of `version`. Raises Conflict if another process did."""
+        return await self._put((AGENTS, self._agent), thread, head, expected=version)
+
+    async def stable(self, thread: str, epoch: int, /) -> Stable | None:
+        """Return the stable part of an epoch, None before it is made."""
+        found = await self._read((AGENTS, self._agent, thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", Stable)
+        return found[0] if found is not None else None
+
+    async def put_stable(self, thread: str, epoch: int, part: Stable, /) -> None:
+        """Store the stable part of an epoch."""
+        key = f"epoch.{epoch:0{limits.EPOCH_DIGITS}}"
+        await self._put((AGENTS, self._agent, thread), key, part, expected=None)
+
+    async def summary(self, thread: str, number: int, /) -> Summary | None:
+        """Return a summary of the thread, None for the number 0."""
+        if number == 0:
+            return None
+        key = f"summary.{number:0{limits.EPOCH_DIGITS}}"
+        found = await self._read((AGENTS, self._agent, thread), key, Summary)
+        if found is None:
+            raise NotFound(what="summary", name=str(number))
+        return found[0]
+
+    async def put_summary(self, thread: str, summary: Summary, /) -> None:
+        """Store a summary; it stands before the window once the head says so."""
+        key = f"summary.{summary.number:0{limits.EPOCH_DIGITS}}"
+        await self._put((AGENTS, self._agent, thread), key, summary, expected=None)
+
+    async def preferences(self) -> Preferences | None:
+        """Return what the person set, None before anything was."""
+        try:
+            report = await self._memory.get_record(self._get((AGENTS, self._agent, "settings"), "preferences"))
+        except NotFound:
+            return None
+        return Preferences.model_validate(report.record.value)
+
+    async def put_preferences(self, preferences: Preferences, /) -> None:
+        """Store what the person set."""
+        await self._put((AGENTS, self._agent, "settings"), "preferences", preferences, expected=None)
+
+    async def begin(self, asked: RunInput, /) -> None:
+        """Store what a run is asked; nothing was done for it before. Raises Conflict if another process has the run."""
+        await self._put((f"{RUNS}:{asked.run}",), _INPUT, asked.model_copy(update={"by": self._by}))
+
+    async def reply(self, run: str, reply: StepReply, /) -> None:
+        """Store a reply; its calls may be made after this. Raises Conflict if another process has the run."""
+        key = f"{reply.step:0{limits.STEP_DIGITS}}"
+        await self._put((f"{RUNS}:{run}",), key, reply.model_copy(update={"by": self._by}))
+
+    async def result(self, run: str, result: CallResult, /) -> None:
+        """Store what a call came to. Raises Conflict if another process has the run."""
+        key = f"{result.step:0{limits.STEP_DIGITS}}.{result.place:0{limits.STEP_DIGITS}}"
+        await self._put((f"{RUNS}:{run}",), key, result.model_copy(update={"by": self._by}))
+
+    async def end(self, run: str, end: RunEnd, /) -> None:
+        """Store how a run ended; the first end stays."""
+        try:
+            await self._put((f"{RUNS}:{run}",), _END, end)
+        except Conflict:
+            return
+
+    async def load(self, run: str, /) -> RunRecord | None:
+        """Return all that is stored of a run, None where there is nothing."""
+        found: dict[str, Any] = {}
+        offset = 0
+        while True:
+            request = RecordSearchRequest(
+                scope=self._scope,
+                namespace=(f"{RUNS}:{run}",),
+                limit=1_000,
+                offset=offset,
+                include_private=True,
+            )
+            page = await self._memory.search_records(request)
+            found |= {item.key: item.value for item in page.items}
+            if not page.has_more:
+                break
+            offset += len(page.items)
+        asked, end = found.pop(_INPUT, None), found.pop(_END, None)
+        if asked is None:
+            return None
+        keys = sorted(found)
+        return RunRecord(
+            input=RunInput.model_validate(asked),
+            replies=tuple(StepReply.model_validate(found[key]) for key in keys if "." not in key),
+            results=tuple(CallResult.model_validate(found[key]) for key in keys if "." in key),
+            end=RunEnd.model_validate(end) if end is not None else None,
+        )
+
+    def _get(self, namespace: tuple[str, ...], key: str) -> RecordGetRequest:
+        return RecordGetRequest(scope=self._scope, namespace=namespace, key=key, include_private=True)
+
+    async def _read(self, namespace: tuple[str, ...], key: str, kind: type[ValueT]) -> tuple[ValueT, int] | None:
+        try:
+            report = await self._memory.get_record(self._get(namespace, key))
+        except NotFound:
+            return None
+        return kind.model_validate(report.record.value), report.record.version
+
+    async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
+        """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
+        told = value.model_dump(mode="json", exclude_none=True)
+        request = RecordPutRequest(
+            scope=self._scope,
+            namespace=namespace,
+            key=key,
+            value=told,
+            text=_LABEL,
+            privacy=Privacy.PRIVATE,
+            expected_version=expected,
+        )
+        try:
+            report = await self._memory.put_record(request)
+        except PreconditionFailed:
+            # A write of ours whose answer was lost on the way stands as it is.
+            there = (await self._memory.get_record(self._get(namespace, key))).record
+            if canonical.canonical_bytes(there.value) == canonical.canonical_bytes(told):
+                return there.version
+            what = "the thread, with which another process went on,"
+            raise Conflict(what=what, expected=expected or 0, found=there.version) from None
+        return report.record.version

@@ -1,0 +1,33 @@
+"""Bounds of a run and of what it stores."""
+
+MAX_STEPS = 10
+MAX_CALLS = 50
+MAX_RUN_TOKENS = 2_000_000
+MAX_SECONDS = 900.0
+TOOL_SECONDS = 120.0
+"""So long a tool may take; after it the outcome is unknown."""
+CORRECTIONS = 1
+RETRIES = 1
+"""How often a step is asked again after an answer that broke off."""
+COMPACTIONS_A_STEP = 3
+"""How often a request that is too long is made shorter."""
+INPUT_CHARS = 40_000
+RESULT_CHARS = 40_000
+"""So that a document holds it: a record has 256 KiB, and a character takes at most six bytes of JSON."""
+REPLY_BYTES = 200_000
+DESCRIPTION_CHARS = 4_000
+PROBLEM_CHARS = 500
+IMAGES = 8
+IMAGE_URL_CHARS = 14_000_000
+OBSERVATION_CHARS = 200
+OUTSIDE_CHARS = 2_000
+"""So much of what came from outside is kept as evidence beside a turn."""
+TEMPERATURE = 0.7
+MAX_TOKENS = 32_768
+WELCOME_RUNS = 15
+"""So many runs are given guidance for a person whom the agent does not know yet."""
+WEB_RESULTS, WEB_RESULTS_MAX = 10, 20
+WEB_TEXT_CHARS = 1_200
+SUBAGENTS = 64
+SUBAGENT_NAME_CHARS, SUBAGENT_PURPOSE_CHARS = 80, 2_000
+EPOCH_DIGITS, STEP_DIGITS = 6, 4

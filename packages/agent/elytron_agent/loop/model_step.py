@@ -1,0 +1,92 @@
+"""One question to the model: its answer as it streams, and what becomes of one that fails."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from elytron_agent.loop.events import AgentEvent, ReasoningSaid, StopReason, TextSaid
+from elytron_agent.loop.settings import AgentSettings
+from elytron_core.errors import ModelError
+from elytron_core.ports.chat import (
+    ChatModel,
+    Failed,
+    FailureReason,
+    Message,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    Tool,
+)
+from elytron_models.answer import ModelAnswer, answer_of
+from elytron_models.failures import error_of
+
+
+@dataclass(slots=True)
+class ModelStep:
+    """Asks a model. After `events`, either `answer` or `failed` is there, or neither, if time ran out."""
+
+    model: ChatModel
+    settings: AgentSettings
+    is_over: Callable[[], bool]
+    """Whether the run's time is over."""
+    is_plain: bool = False
+    """Whether requests go without temperature and bound, because the model refuses a request that has them."""
+    answer: ModelAnswer | None = None
+    failed: Failed | None = None
+    has_spoken: bool = False
+
+    async def events(self, messages: Sequence[Message], tools: Sequence[Tool], /) -> AsyncGenerator[AgentEvent]:
+        """Yield the pieces of the answer as they come."""
+        while True:
+            self.answer, self.failed, self.has_spoken = None, None, False
+            async with aclosing(self._asked(self._request(messages, tools))) as pieces:
+                async for piece in pieces:
+                    yield piece
+            is_refused = self.failed is not None and self.failed.reason is FailureReason.REFUSED
+            if not is_refused or self.is_plain or self.has_spoken:
+                return
+            self.is_plain = True
+
+    @property
+    def problem(self) -> str:
+        """Return why there is no answer, in words that hold nothing of it."""
+        return error_of(self.failed, name=self.model.info.name).message if self.failed is not None else ""
+
+    async def _asked(self, request: ModelRequest) -> AsyncGenerator[AgentEvent]:
+        heard: list[ModelEvent] = []
+        async with aclosing(self.model.stream(request)) as events:
+            async for event in events:
+                heard.append(event)
+                match event:
+                    case TextDelta():
+                        self.has_spoken = True
+                        yield TextSaid(text=event.text)
+                    case ReasoningDelta():
+                        yield ReasoningSaid(text=event.text)
+                    case Failed():
+                        self.failed = event
+                        return
+                    case _:
+                        pass
+                if self.is_over():
+                    return
+        try:
+            self.answer = answer_of(heard, name=self.model.info.name)
+        except ModelError:
+            self.failed = Failed(reason=FailureReason.MALFORMED)
+
+    def _request(self, messages: Sequence[Message], tools: Sequence[Tool]) -> ModelRequest:
+        return ModelRequest(
+            messages=tuple(messages),
+            tools=tuple(tools),
+            temperature=None if self.is_plain else self.settings.temperature,
+            max_tokens=None if self.is_plain else self.settings.max_tokens,
+        )
+
+
+def stop_of(failed: Failed | None, /) -> StopReason:
+    """Return why a run ends whose model gave no answer."""
+    if failed is None:
+        return StopReason.SECONDS
+    return StopReason.MALFORMED if failed.reason is FailureReason.MALFORMED else StopReason.FAILED

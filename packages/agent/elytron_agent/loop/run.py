@@ -1,0 +1,260 @@
+"""One run of an agent: ask, store the reply, call its tools, store each result, until nothing is left to do."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from elytron.faces import MemoryFace
+from elytron_agent.context.compaction import CompactionPlan
+from elytron_agent.context.compactor import Compactor
+from elytron_agent.context.request import ContextParts, messages_of
+from elytron_agent.context.source import ContextSource, TurnContext, fingerprint
+from elytron_agent.context.tokens import bytes_of, factor_of, tokens_of
+from elytron_agent.loop import limits, tool_call
+from elytron_agent.loop.events import (
+    AgentEvent,
+    AnswerDropped,
+    Compacted,
+    ContextGiven,
+    RunEnded,
+    StepTaken,
+    StopReason,
+    ToolAnswered,
+    ToolCalled,
+)
+from elytron_agent.loop.evidence import turn_of
+from elytron_agent.loop.journal import CallResult, Journal, RunEnd, RunRecord, StepReply
+from elytron_agent.loop.model_step import ModelStep, stop_of
+from elytron_agent.loop.next_action import Action, Doing, next_action
+from elytron_agent.loop.settings import Preferences, RunBudget
+from elytron_agent.loop.thread import Thread
+from elytron_agent.tool import CallKey, Tool
+from elytron_core.clock import Clock, Instant
+from elytron_core.errors import TurnConflict
+from elytron_core.ports import chat
+from elytron_core.ports.chat import Failed, FailureReason, FinishReason, Opaque, ToolCall
+from elytron_core.scope import Scope
+from elytron_models.answer import ModelAnswer
+
+EMPTY = "Your reply was empty. Answer the user, or call a tool."
+NO_CALLS_LEFT = "This run may call no more tools. Answer with what is known."
+
+
+@dataclass(slots=True)
+class Run:
+    """A run that goes on from its documents."""
+
+    memory: MemoryFace
+    scope: Scope | None
+    journal: Journal
+    thread: Thread
+    source: ContextSource
+    compactor: Compactor
+    model: ModelStep
+    tools: Mapping[str, Tool]
+    budget: RunBudget
+    preferences: Preferences
+    clock: Clock
+    record: RunRecord
+    until: Instant | None
+    factor: float
+    strategy_reference: str | None = None
+    before_history: str = ""
+    may_have_called: bool = False
+    """Whether the process that began the run may have ended in the middle of a call."""
+    end: RunEnd | None = None
+    _context: TurnContext | None = None
+    _dropped: int = 0
+    _shortened: int = 0
+
+    async def events(self) -> AsyncGenerator[AgentEvent]:
+        """Yield what happens until the run is over."""
+        while True:
+            action = next_action(self.record, self.budget)
+            if action.doing is not Doing.END and self._is_late():
+                action = Action(Doing.END, StopReason.SECONDS)
+            match action.doing:
+                case Doing.END:
+                    yield await self.ended(action.reason)
+                    return
+                case Doing.CALL:
+                    assert action.call is not None
+                    async with aclosing(self._call(action.call, action.place)) as made:
+                        async for event in made:
+                            yield event
+                case Doing.ASK:
+                    async with aclosing(self._ask()) as asked:
+                        async for event in asked:
+                            yield event
+                    if self.end is not None:
+                        return
+
+    async def ended(self, reason: StopReason, problem: str = "") -> RunEnded:
+        """Commit the turn, then the end of the run, then that the thread is free; each may be done again."""
+        turn: str | None = None
+        memories: tuple[str, ...] = ()
+        if self.record.input.is_stored:
+            try:
+                report = await self.memory.finalize_turn_and_maintain(turn_of(self.record, reason, self.scope))
+                turn, memories = report.turn_id, report.message_ids
+            except TurnConflict:
+                # The turn was committed before the run broke off, under another end: it stands as it is.
+                pass
+        usage = self.record.usage
+        self.end = RunEnd(reason=reason, problem=problem, turn=turn, memories=memories, usage=usage)
+        await self.journal.end(self.record.input.run, self.end)
+        self.record = self.record.model_copy(update={"end": self.end})
+        await self.thread.end(self.record.turn)
+        return RunEnded(
+            run=self.record.input.run, reason=reason, text=self.record.text, problem=problem, usage=usage, turn=turn
+        )
+
+    async def _ask(self) -> AsyncGenerator[AgentEvent]:
+        """Ask the model and commit its reply."""
+        context = self._context
+        is_first = context is None
+        if context is None:
+            context = self._context = await self.source.turn(
+                self.record.input.text, self.preferences, strategy_reference=self.strategy_reference
+            )
+        parts = await self._parts(context)
+        size = self._size(parts)
+        if (planned := self._planned(size)) is not None:
+            yield await self._compact(planned)
+            parts = await self._parts(context)
+            size = self._size(parts)
+        if is_first:
+            yield self._given(parts, context, size)
+        async with aclosing(self.model.events(messages_of(parts), self._declared)) as said:
+            async for event in said:
+                yield event
+        if self.model.answer is not None:
+            self._weigh(size, self.model.answer)
+            yield await self._replied(self.model.answer)
+            return
+        failed, step = self.model.failed, len(self.record.replies) + 1
+        if self.model.has_spoken:
+            yield AnswerDropped(step=step, reason=failed.reason.value if failed is not None else "time")
+        if failed is not None and failed.reason is FailureReason.CONTEXT_TOO_LONG:
+            planned = self._planned(size, is_forced=True) if self._shortened < limits.COMPACTIONS_A_STEP else None
+            if planned is not None:
+                self._shortened += 1
+                yield await self._compact(planned)
+                return
+        elif failed is not None and self._dropped < limits.RETRIES and _may_pass(failed):
+            self._dropped += 1
+            return
+        yield await self.ended(stop_of(failed), self.model.problem)
+
+    async def _replied(self, answer: ModelAnswer) -> StepTaken:
+        """Commit a reply. Nothing of it is acted on before."""
+        calls = answer.calls
+        is_empty = not answer.text.strip() and not calls and answer.reason is FinishReason.STOP
+        items = answer.reply.items
+        if sum(len(item.model_dump_json()) for item in items) > limits.REPLY_BYTES:
+            items = tuple(item for item in items if not isinstance(item, Opaque))
+        reply = StepReply(
+            step=len(self.record.replies) + 1,
+            items=items,
+            input_tokens=answer.usage.input_tokens,
+            output_tokens=answer.usage.output_tokens,
+            finish=answer.reason,
+            digests=tuple(tool_call.digest_of(call) for call in calls),
+            correction=EMPTY if is_empty else "",
+        )
+        await self.journal.reply(self.record.input.run, reply)
+        self.record = self.record.model_copy(update={"replies": (*self.record.replies, reply)})
+        self._dropped = self._shortened = 0
+        return StepTaken(step=reply.step, text=reply.text, calls=len(calls))
+
+    async def _call(self, call: ToolCall, place: int) -> AsyncGenerator[AgentEvent]:
+        """Make one call of the last reply, or say why it is not made, and commit what it came to."""
+        last = self.record.replies[-1]
+        may_have_called, self.may_have_called = self.may_have_called, False
+        found = tool_call.read(call, self.tools)
+        key = CallKey(self.record.input.run, last.step, call.id or str(place))
+        budget = self.budget.calls
+        if call.name == tool_call.DONE:
+            problem = tool_call.DONE_TOGETHER if len(last.calls) > 1 else ""
+            result = tool_call.refused(call, problem or "ok", step=last.step, place=place)
+            result = result.model_copy(update={"is_error": bool(problem)})
+        elif found.problem:
+            result = tool_call.refused(call, found.problem, step=last.step, place=place)
+            result = result.model_copy(update={"is_malformed": found.is_malformed})
+        elif budget is not None and self.record.usage.calls >= budget:
+            result = tool_call.refused(call, NO_CALLS_LEFT, step=last.step, place=place)
+        elif may_have_called and not self._may_repeat(call, last.digests[place]):
+            result = tool_call.refused(call, tool_call.UNKNOWN, step=last.step, place=place, is_unknown=True)
+        else:
+            yield ToolCalled(step=last.step, call=call.id, tool=call.name, arguments=call.arguments)
+            result = await tool_call.make(
+                self.tools[call.name], found, key, place=place, timeout_s=self.budget.tool_seconds
+            )
+        yield await self._answered(result)
+
+    async def _answered(self, result: CallResult) -> ToolAnswered:
+        await self.journal.result(self.record.input.run, result)
+        self.record = self.record.model_copy(update={"results": (*self.record.results, result)})
+        return ToolAnswered(
+            step=result.step,
+            call=result.call,
+            tool=result.tool,
+            text=result.text,
+            is_error=result.is_error,
+            is_unknown=result.is_unknown,
+        )
+
+    def _may_repeat(self, call: ToolCall, digest: str) -> bool:
+        """Tell whether a call that may have been made is made again: under the same key and with the same arguments."""
+        return self.tools[call.name].may_repeat and tool_call.digest_of(call) == digest
+
+    def _is_late(self) -> bool:
+        return self.until is not None and self.clock.now() >= self.until
+
+    def _weigh(self, size: int, answer: ModelAnswer) -> None:
+        """Take the provider's own count of a request as the measure of the next estimates."""
+        if answer.usage.input_tokens:
+            self.factor = factor_of(size, answer.usage.input_tokens)
+
+    @property
+    def _declared(self) -> tuple[chat.Tool, ...]:
+        return tuple(tool.declared for tool in self.tools.values())
+
+    async def _parts(self, context: TurnContext) -> ContextParts:
+        return await self.source.parts(
+            context, self.record.turn, zone=self.preferences.timezone, before_history=self.before_history
+        )
+
+    def _size(self, parts: ContextParts) -> int:
+        return bytes_of(messages_of(parts), self._declared)
+
+    def _planned(self, size: int, *, is_forced: bool = False) -> CompactionPlan | None:
+        total = tokens_of(size, factor=self.factor)
+        return self.compactor.plan(total, factor=self.factor, zone=self.preferences.timezone, is_forced=is_forced)
+
+    async def _compact(self, planned: CompactionPlan) -> Compacted:
+        made = await self.compactor.carry_out(planned)
+        return Compacted(
+            summary=made.number,
+            turns=len(made.covers),
+            tokens_before=planned.tokens_before,
+            tokens_after=planned.tokens_after,
+            is_extract=made.is_extract,
+        )
+
+    def _given(self, parts: ContextParts, context: TurnContext, size: int) -> ContextGiven:
+        return ContextGiven(
+            run=self.record.input.run,
+            recalled=context.recalled,
+            recall=context.recall,
+            blocks=context.blocks,
+            has_summary=bool(parts.summary),
+            turns=len(parts.window),
+            tokens=tokens_of(size, factor=self.factor),
+            epoch=self.thread.head.epoch,
+            stable_fingerprint=fingerprint(parts),
+        )
+
+
+def _may_pass(failed: Failed) -> bool:
+    return failed.is_passing or failed.reason is FailureReason.MALFORMED

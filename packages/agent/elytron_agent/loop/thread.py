@@ -1,0 +1,101 @@
+"""A thread of an agent: its head, its window and its stable part, as they are stored and as they change."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from elytron_agent.context.reference import ShownBlock, Stable
+from elytron_agent.context.window import Summary, ThreadHead, WindowTurn, compacted, uncompacted
+from elytron_agent.loop.journal import Journal, RunRecord
+from elytron_core.errors import NotFound, StillRunning
+
+
+@dataclass(slots=True)
+class Thread:
+    """One thread. What is read is kept, and read anew if another process changed the head."""
+
+    journal: Journal
+    name: str
+    head: ThreadHead = field(default_factory=ThreadHead)
+    version: int = -1
+    turns: dict[str, WindowTurn] = field(default_factory=dict[str, WindowTurn])
+    summary: Summary | None = None
+    stable: Stable | None = None
+
+    async def refresh(self) -> None:
+        """Read the head, and what it names and is not held yet."""
+        head, version = await self.journal.head(self.name)
+        if version == self.version:
+            return
+        if head.epoch != self.head.epoch:
+            self.stable = None
+        if self.summary is None or self.summary.number != head.summary:
+            self.summary = await self.journal.summary(self.name, head.summary)
+        self.head, self.version = head, version
+        self.turns = {run: turn for run, turn in self.turns.items() if run in head.window and not turn.is_pending}
+        for run in head.window:
+            if run not in self.turns and run != head.open:
+                self.turns[run] = (await self._record(run)).turn
+
+    async def store(self, head: ThreadHead, /) -> None:
+        """Store `head` in the place of the one that is held. Raises Conflict."""
+        self.version = await self.journal.put_head(self.name, head, self.version)
+        if head.epoch != self.head.epoch:
+            self.stable = None
+        self.head = head
+        self.turns = {run: turn for run, turn in self.turns.items() if run in head.window}
+
+    async def begin(self, run: str, /) -> None:
+        """Have `run` be the open one, at the end of the window. Raises StillRunning if another run is open."""
+        if self.head.open is not None:
+            raise StillRunning
+        window = (*self.head.window, run)
+        await self.store(self.head.model_copy(update={"window": window, "open": run, "runs": self.head.runs + 1}))
+
+    async def end(self, turn: WindowTurn, /) -> None:
+        """Have the open run be over."""
+        await self.store(self.head.model_copy(update={"open": None}))
+        self.turns[turn.run] = turn
+
+    async def compact(self, summary: Summary, /) -> None:
+        """Put `summary` in the place of the turns that it covers."""
+        await self.journal.put_summary(self.name, summary)
+        await self.store(compacted(self.head, summary))
+        self.summary = summary
+
+    async def uncompact(self) -> Summary:
+        """Bring the turns of the latest summary back, and return it. Raises NotFound if there is none."""
+        latest = self.summary
+        if latest is None:
+            raise NotFound(what="summary", name="", way_out="nothing was summed up")
+        back = {run: (await self._record(run)).turn for run in latest.covers}
+        await self.store(uncompacted(self.head, latest))
+        self.turns = back | self.turns
+        self.summary = await self.journal.summary(self.name, latest.previous)
+        return latest
+
+    async def keep_stable(self, part: Stable, /) -> None:
+        """Store the stable part of the epoch."""
+        await self.journal.put_stable(self.name, self.head.epoch, part)
+        self.stable = part
+
+    async def read_stable(self) -> Stable | None:
+        """Return the stable part of the epoch, None before it is made."""
+        if self.stable is None:
+            self.stable = await self.journal.stable(self.name, self.head.epoch)
+        return self.stable
+
+    @property
+    def past(self) -> tuple[WindowTurn, ...]:
+        """Return the turns of the window that are over, oldest first."""
+        return tuple(self.turns[run] for run in self.head.window if run in self.turns and run != self.head.open)
+
+    @property
+    def shown_blocks(self) -> Sequence[ShownBlock]:
+        """Return the blocks as the stable part shows them."""
+        return self.stable.blocks if self.stable is not None else ()
+
+    async def _record(self, run: str) -> RunRecord:
+        record = await self.journal.load(run)
+        if record is None:
+            raise NotFound(what="run", name=run)
+        return record

@@ -1,0 +1,1 @@
+"""What an agent has beside its memory: tools of its loop, a web search, eyes, and subagents."""
