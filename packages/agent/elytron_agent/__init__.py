@@ -13,6 +13,25 @@ if TYPE_CHECKING:
     from elytron_agent.blocks.memory_files import MemoryFiles
     from elytron_agent.blocks.shelf import BlockShelf
     from elytron_agent.blocks.toolset import BlockTools, Naming
+    from elytron_agent.context.compaction import CompactionPlan
+    from elytron_agent.context.window import Summary
+    from elytron_agent.loop.agent import Agent
+    from elytron_agent.loop.events import (
+        AgentEvent,
+        AnswerDropped,
+        Compacted,
+        ContextGiven,
+        ReasoningSaid,
+        RunEnded,
+        RunStarted,
+        StepTaken,
+        StopReason,
+        TextSaid,
+        ToolAnswered,
+        ToolCalled,
+    )
+    from elytron_agent.loop.settings import AgentSettings, Preferences, RunBudget
+    from elytron_agent.loop.tools.web_search import WebResult, WebSearch
     from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
     from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 
@@ -22,27 +41,56 @@ _HOMES = {
     "elytron_agent.blocks.memory_files": "MemoryFiles",
     "elytron_agent.blocks.shelf": "BlockShelf",
     "elytron_agent.blocks.toolset": "BlockTools Naming",
+    "elytron_agent.context.compaction": "CompactionPlan",
+    "elytron_agent.context.window": "Summary",
+    "elytron_agent.loop.agent": "Agent",
+    "elytron_agent.loop.events": (
+        "AgentEvent AnswerDropped Compacted ContextGiven ReasoningSaid RunEnded RunStarted StepTaken StopReason "
+        "TextSaid ToolAnswered ToolCalled"
+    ),
+    "elytron_agent.loop.settings": "AgentSettings Preferences RunBudget",
+    "elytron_agent.loop.tools.web_search": "WebResult WebSearch",
     "elytron_agent.strategies.strategy": "Ending Exchange MemoryStrategy Placement RunMemory",
     "elytron_agent.tool": "CallKey Tool ToolAnswer ToolArguments typed_tool",
 }
 
 __all__ = [
+    "Agent",
+    "AgentEvent",
+    "AgentSettings",
+    "AnswerDropped",
     "Archive",
     "Block",
     "BlockDraft",
     "BlockShelf",
     "BlockTools",
     "CallKey",
+    "Compacted",
+    "CompactionPlan",
+    "ContextGiven",
     "Ending",
     "Exchange",
     "MemoryFiles",
     "MemoryStrategy",
     "Naming",
     "Placement",
+    "Preferences",
+    "ReasoningSaid",
+    "RunBudget",
+    "RunEnded",
     "RunMemory",
+    "RunStarted",
+    "StepTaken",
+    "StopReason",
+    "Summary",
+    "TextSaid",
     "Tool",
     "ToolAnswer",
+    "ToolAnswered",
     "ToolArguments",
+    "ToolCalled",
+    "WebResult",
+    "WebSearch",
     "typed_tool",
 ]
 

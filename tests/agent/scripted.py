@@ -1,0 +1,97 @@
+"""A chat model that says what a test wrote down, and keeps what it was asked."""
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
+
+from elytron_agent import AgentEvent
+from elytron_core.ports.chat import (
+    Failed,
+    FailureReason,
+    Finished,
+    FinishReason,
+    InputMessage,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    Reply,
+    Role,
+    TextDelta,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+Answer = Sequence[ModelEvent] | Callable[[ModelRequest], Sequence[ModelEvent]]
+
+
+def text(said: str, *, tokens: int = 0) -> Sequence[ModelEvent]:
+    """Return an answer in words; with `tokens`, the provider counts so many in the request."""
+    usage = (Usage(input_tokens=tokens, output_tokens=1),) if tokens else ()
+    return (TextDelta(text=said), *usage, Finished(reason=FinishReason.STOP))
+
+
+def calls(*wanted: tuple[str, Any], said: str = "") -> Sequence[ModelEvent]:
+    """Return an answer that calls tools, each with its arguments as a value, or as a text that may be no JSON."""
+    made = [
+        ToolCall(id=f"c{place}", name=name, arguments=given if isinstance(given, str) else json.dumps(given))
+        for place, (name, given) in enumerate(wanted)
+    ]
+    words = (TextDelta(text=said),) if said else ()
+    return (*words, *made, Finished(reason=FinishReason.TOOLS))
+
+
+def failure(reason: FailureReason, *, said: str = "") -> Sequence[ModelEvent]:
+    """Return an answer that fails, perhaps after some words."""
+    return (*((TextDelta(text=said),) if said else ()), Failed(reason=reason))
+
+
+class ScriptedChat:
+    """Gives its answers one after the other, the last one for ever."""
+
+    def __init__(self, *answers: Answer, context_tokens: int | None = None) -> None:
+        self.info = ModelInfo(name="scripted", context_tokens=context_tokens)
+        self.answers = list(answers)
+        self.asked: list[ModelRequest] = []
+        self.before: Callable[[], Awaitable[None]] | None = None
+
+    async def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
+        self.asked.append(request)
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        for event in answer(request) if callable(answer) else answer:
+            yield event
+
+    @property
+    def last(self) -> ModelRequest:
+        return self.asked[-1]
+
+
+def words(request: ModelRequest, *roles: Role) -> str:
+    """Return all that messages of these roles say, tools' results and replies not among them."""
+    return "\n".join(
+        part.text
+        for message in request.messages
+        if isinstance(message, InputMessage) and message.role in roles
+        for part in message.parts
+        if isinstance(part, TextPart)
+    )
+
+
+def results(request: ModelRequest) -> list[str]:
+    """Return the texts of tools' results, oldest first."""
+    return [message.text for message in request.messages if isinstance(message, ToolResult)]
+
+
+def replies(request: ModelRequest) -> list[str]:
+    """Return what the model said before, oldest first."""
+    return [
+        "".join(item.text for item in message.items if isinstance(item, TextPart))
+        for message in request.messages
+        if isinstance(message, Reply)
+    ]
+
+
+async def heard(events: AsyncGenerator[AgentEvent]) -> list[AgentEvent]:
+    """Return all events of a run."""
+    return [event async for event in events]
