@@ -5,10 +5,16 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.cli.conftest import CommandLine
+
+import elytron as sdk
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Action
 
 
 def test_a_key_is_shown_once_listed_turned_and_revoked(elytron: CommandLine) -> None:
@@ -59,7 +65,9 @@ def _limits(process: int) -> list[str]:
     return Path(f"/proc/{process}/limits").read_text().splitlines()
 
 
-async def _served(folder: Path, *options: str) -> tuple[str, int, bytes]:
+async def _served(
+    folder: Path, *options: str, meanwhile: Callable[[str], Awaitable[None]] | None = None
+) -> tuple[str, int, bytes]:
     """Return what a server prints when it listens, its exit code after SIGTERM, and its log."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "from elytron_cli.main import run; run()", "serve", "--port", "0", *options,
@@ -77,6 +85,8 @@ async def _served(folder: Path, *options: str) -> tuple[str, int, bytes]:
             if sys.platform == "linux":
                 (core,) = [line for line in _limits(process.pid) if line.startswith("Max core file size")]
                 assert core.split()[4] == "0", "a crash would write keys and content to a disk"
+            if meanwhile is not None:
+                await meanwhile(json.loads(told)["address"])
             process.send_signal(signal.SIGTERM)
             _, log = await process.communicate()
     finally:
@@ -104,3 +114,19 @@ async def test_people_are_told_how_to_try_and_stop_it(tmp_path: Path) -> None:
     assert code == 0
     assert "/docs" in told
     assert "development" in told
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("options", "count"), [((), 0), (("--projection-events",), 1)])
+async def test_a_projection_leaves_an_event_if_the_server_is_told_so(
+    tmp_path: Path, options: tuple[str, ...], count: int
+) -> None:
+    async def project(address: str) -> None:
+        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=100) as client:
+            for path, body in (("add", {"text": "Ada likes tea."}), ("context", {"query": "tea"})):
+                assert (await client.post(f"/v1/{path}", json=body)).status_code == 200
+
+    await _served(tmp_path, "--development", "--log", "json", *options, meanwhile=project)
+    async with sdk.open(tmp_path / "m.db", space="default") as memory:
+        entries = await memory.context.store.journal(SpaceId("default"), after=0, limit=100)
+    assert [entry.action for entry in entries].count(Action.PROJECTION) == count

@@ -36,6 +36,7 @@ class Wanted:
     """Whether what calls over MCP may ask for private memories."""
     public_url: str | None = None
     work: bool = False
+    projection_events: bool = False
 
 
 @dataclass(frozen=True, slots=True)

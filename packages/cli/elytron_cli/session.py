@@ -90,13 +90,14 @@ async def opened(
     wanted: Embedder | None = None,
     when_missing: WhenMissing = WhenMissing.REFUSE,
     progress: Progress | None = None,
+    projection_events: bool = False,
 ) -> AsyncGenerator[Session]:
     """Open the store of `settings` and close it afterwards.
 
     Only a command that stores something new makes a store: elsewhere a mistyped path is told, and nothing is left
     there. The user's default store gets its folder when it is made. An embedder that is `wanted` replaces the one of
-    the settings, which serves until then. `progress` is told how far an index is that has to be made. Raises
-    StoreMissing.
+    the settings, which serves until then. `progress` is told how far an index is that has to be made. With
+    `projection_events`, each projection leaves an entry in the journal. Raises StoreMissing.
     """
     if when_missing is WhenMissing.MAKE and settings.store.value == str(default_store()):
         _make_folder(default_store().parent)
@@ -117,6 +118,7 @@ async def opened(
         language_model=text_model_of(client),
         when_missing=when_missing,
         progress=progress,
+        projection_events=projection_events,
     )
     try:
         async with opening as runtime:

@@ -42,6 +42,9 @@ class ServeReport(Value):
 _BESIDE = (
     click.option("--work", is_flag=True, help="Do the jobs that were put off, of every space."),
     click.option(
+        "--projection-events", is_flag=True, help="Leave an entry in the journal for each projection; no word of it."
+    ),
+    click.option(
         "--share-store", is_flag=True, help="Let runtimes elsewhere keep their memory here (gateway+http://)."
     ),
     click.option(
@@ -90,6 +93,7 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
     def told(
         *,
         work: bool,
+        projection_events: bool,
         share_store: bool,
         upstream: str | None,
         hosts: tuple[str, ...],
@@ -118,6 +122,7 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
             mcp_private=mcp_private,
             public_url=public_url,
             work=work,
+            projection_events=projection_events,
         )
         return body(wanted=wanted, **others)
 
@@ -251,7 +256,7 @@ def serve(
 
     async def work() -> None:
         async with (
-            opened(found, when_missing=WhenMissing.MAKE) as session,
+            opened(found, when_missing=WhenMissing.MAKE, projection_events=wanted.projection_events) as session,
             beside(session.runtime, wanted) as more,
         ):
             await served(
