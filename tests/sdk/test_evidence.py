@@ -1,14 +1,25 @@
 """A memory rests on what is there, and on the word of somebody who may say it."""
 
+from pathlib import Path
+
 import pytest
-from tests.sdk.told import believe, talk
+from tests.sdk.told import believe, put, talk
 from tests.sdk.transcripts import commit, turn
 
 import elytron
+from elytron_core.clock import Instant
+from elytron_core.contracts.continuity import (
+    ContinuityImportRequest,
+    ContinuitySnapshot,
+    SnapshotLayers,
+    SnapshotManifest,
+    SnapshotMode,
+)
 from elytron_core.contracts.writing import Outcome
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.long_term import Authority
 from elytron_core.planes.transcript import Role
+from elytron_core.policy import snapshots
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +32,10 @@ async def written(memory: elytron.MemoryRuntime, **write: object) -> list[tuple[
     return [(decision.outcome, decision.reason) for decision in (await memory.write(request)).decisions]
 
 
-@pytest.mark.parametrize("place", [NOWHERE, "{said}#9", f"transcript:ada/default/default#turn={NOWHERE}"])
+@pytest.mark.parametrize(
+    "place",
+    [NOWHERE, "{said}#9", f"transcript:ada/default/default#turn={NOWHERE}", "nothing#9", "{said}#x", "transcript:ada"],
+)
 async def test_what_cites_a_message_that_is_not_there_is_refused(memory: elytron.MemoryRuntime, place: str) -> None:
     (said,) = (await talk(memory, (Role.USER, "The kiln is in the yard"))).ids
     cites = [place.format(said=said)]
@@ -35,6 +49,58 @@ async def test_what_cites_a_message_that_is_not_there_is_refused(memory: elytron
     assert await written(memory, kind="notes", notes=[note]) == [refused]
     capsule = {"capsule_kind": "handoff", "topic": "kiln", "summary": "s", "provenance": cites}
     assert await written(memory, kind="capsules", capsules=[capsule]) == [refused]
+    proposal = {"target": "long_term", "fact_kind": "profile", "topic": "kiln", "content": "it is old"}
+    candidate = {"proposal": proposal, "authority": "user_asserted", "citations": [said, *cites]}
+    assert await written(memory, kind="candidates", candidates=[candidate]) == [refused]
+
+
+@pytest.mark.parametrize("source", ["ticket 7", "https://example.org/page#9", "PR 12", "issue #9", "t1"])
+async def test_a_source_of_the_hosts_own_may_be_cited(memory: elytron.MemoryRuntime, source: str) -> None:
+    assert (await believe(memory, "kiln", "in the yard", citations=(source,))).changed
+
+
+async def test_a_candidate_whose_evidence_was_erased_is_not_accepted(memory: elytron.MemoryRuntime) -> None:
+    (said,) = (await talk(memory, (Role.USER, "The kiln is old"))).ids
+    proposal = {"target": "long_term", "fact_kind": "profile", "topic": "kiln", "content": "it is old"}
+    candidate = {"proposal": proposal, "authority": "world_observation", "citations": [said]}
+    assert (await put(memory, "candidates", candidates=[candidate])).decisions[0].outcome == Outcome.DEFERRED
+    (waiting,) = (await memory.list_candidates()).items
+    await memory.erase([said])
+    resolve = {"id": waiting.id, "resolution": "accept"}
+    report = await memory.resolve_candidate(elytron.CandidateResolveRequest.model_validate(resolve))
+    assert (report.changed, report.reason) == (False, "it cites a message that is not there")
+
+
+async def test_an_archive_brings_citations_of_what_it_brings(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+    (said,) = (await talk(memory, (Role.USER, "The kiln is in the yard"))).ids
+    (hidden,) = (await talk(memory, (Role.USER, "It is not in the barn"))).ids
+    await believe(memory, "kiln", "in the yard", citations=(said, hidden, "ticket 7"))
+    await memory.forget(hidden)
+    path = str(tmp_path / "whole")
+    await memory.export(elytron.MemorySpaceExportRequest(path=path, include_private=True))
+    async with elytron.open("memory:", space="cem") as other:
+        await other.import_archive(elytron.MemoryImportRequest(path=path, mode=elytron.ImportMode.BOOTSTRAP))
+        (entry,) = (await other.list_facts()).items
+        (hit,) = (await other.recall("yard", filters={"planes": ["transcript"]})).hits
+        assert entry.evidence == (hit.id, "ticket 7")
+
+
+async def test_a_snapshot_brings_no_citation_of_what_is_not_here(memory: elytron.MemoryRuntime) -> None:
+    draft = elytron.FactDraft(topic="kiln", content="in the yard", citations=("nothing#9", "ticket 7"))
+    layers = SnapshotLayers(facts=(draft,))
+    manifest = SnapshotManifest(
+        mode=SnapshotMode.BOOTSTRAP,
+        space="ada",
+        channel="default",
+        conversation="default",
+        made_at=Instant(1),
+        includes=snapshots.included(layers),
+        fingerprint=snapshots.fingerprint(layers),
+    )
+    snapshot = ContinuitySnapshot(manifest=manifest, layers=layers)
+    await memory.import_continuity(ContinuityImportRequest(snapshot=snapshot, mode=SnapshotMode.BOOTSTRAP))
+    (entry,) = (await memory.list_facts()).items
+    assert entry.evidence == ("ticket 7",)
 
 
 async def test_a_fact_does_not_rest_on_an_assistants_word_alone(memory: elytron.MemoryRuntime) -> None:

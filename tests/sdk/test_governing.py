@@ -163,7 +163,7 @@ async def test_evidence_that_was_erased_carries_no_candidate(memory: elytron.Mem
     assert erased.derived == tuple(await waiting(memory))
     assert erased.planes == (elytron.Plane.TRANSCRIPT,)
     report = await propose(memory, candidate(fact(topic="tea"), citations=[said]))
-    assert report.decisions[0].reason == "what it rests on is not there any more"
+    assert report.decisions[0].reason == "it cites a message that is not there"
 
 
 async def test_a_candidate_with_a_secret_is_kept_without_it(memory: elytron.MemoryRuntime) -> None:

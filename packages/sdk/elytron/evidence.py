@@ -1,11 +1,12 @@
 """The messages that a write cites: whether they are there, and whose word they are."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Set as AbstractSet
+from typing import Final, TypeVar
 
 from elytron.context import OperationContext
 from elytron_core import limits
-from elytron_core.contracts.planes import CapsulesWrite, NotesWrite
+from elytron_core.contracts.planes import CapsuleDraft, CapsulesWrite, NotesWrite
 from elytron_core.contracts.recalling import Plane
 from elytron_core.contracts.writing import (
     FactDraft,
@@ -19,7 +20,7 @@ from elytron_core.contracts.writing import (
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
-from elytron_core.planes.derived_refs import cited_turn
+from elytron_core.planes.derived_refs import cited_turn, cites_transcript
 from elytron_core.planes.roles import Role
 from elytron_core.policy import admission, judging
 from elytron_core.ports.store import Document, Ref
@@ -34,21 +35,23 @@ _PLACES: Final = {
 """By the kind of a write, the field of its items and their plane."""
 _MACHINES: Final = admission.VOUCHED - {long_term.Authority.USER_ASSERTED}
 Citing = LongTermExtraction | Procedural | NotesWrite | CapsulesWrite
+CitingT = TypeVar("CitingT", LongTermExtraction, Procedural, NotesWrite, CapsulesWrite)
 """Writes whose items say what they rest on. Candidates are judged by what they cite."""
 
 
 async def cited_messages(
     ctx: OperationContext, space: SpaceId, citations: Iterable[str], /
 ) -> dict[str, judging.Cited | None]:
-    """Return what stands at each citation that names a message of ours, None if nothing does."""
-    named = {name: place for name in citations if (place := cited_turn(name)) is not None}
+    """Return what stands at each citation that has the form of a message of ours, None if nothing does."""
+    ours = [name for name in citations if cites_transcript(name)]
+    named = {name: place for name in ours if (place := cited_turn(name)) is not None}
     refs = list(dict.fromkeys(Ref(transcript.TURNS, turn) for turn, _ in named.values()))
     found: dict[Ref, Document] = {}
     for start in range(0, len(refs), limits.SCAN_MAX):
         documents = await ctx.store.get(space, refs[start : start + limits.SCAN_MAX])
         found |= {document.ref: document for document in documents if document is not None}
     turns = {ref: transcript.Turn.from_bytes(document.body) for ref, document in found.items()}
-    return {
+    return dict.fromkeys(ours) | {
         name: _cited(turns.get(Ref(transcript.TURNS, turn_id)), part or 0) for name, (turn_id, part) in named.items()
     }
 
@@ -77,6 +80,20 @@ async def without_unfounded(
         return write, {}
     kept = tuple(item for place, item in enumerate(items) if place not in refused)
     return write.model_copy(update={field: kept}) if kept else None, refused
+
+
+async def with_founded_citations(ctx: OperationContext, space: SpaceId, write: CitingT, /) -> CitingT:
+    """Return `write` with nothing cited that is not there: what is taken in from elsewhere keeps what holds here."""
+    field, _ = _PLACES[write.kind]
+    items: Sequence[Value] = getattr(write, field)
+    cited = await cited_messages(ctx, space, (name for item in items for name in _citations(item)))
+    gone = {name for name, found in cited.items() if found is None}
+    return write.model_copy(update={field: tuple(_without(item, gone) for item in items)}) if gone else write
+
+
+def _without(item: Value, gone: AbstractSet[str]) -> Value:
+    name = "provenance" if isinstance(item, CapsuleDraft) else "citations"
+    return item.model_copy(update={name: tuple(one for one in _citations(item) if one not in gone)})
 
 
 def _citations(item: Value) -> tuple[str, ...]:

@@ -201,7 +201,7 @@ async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTa
     for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, (f"{tag}.",)):
         if TurnId(document.ref.key.rpartition(".")[0]) in affected:
             ref = DerivedMemoryRef.from_bytes(document.body)
-            touched.derived.append(DerivedMemoryLink(**dict(ref), citation=ref.source.citation))
+            touched.derived.append(DerivedMemoryLink.of(ref))
 
 
 def _report(

@@ -4,14 +4,17 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 from elytron.announcing import inner
 from elytron.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.context import OperationContext
+from elytron.evidence import with_founded_citations
 from elytron.filling import BATCH, fill, take_over
 from elytron.fingerprints import StateFingerprint
 from elytron.heads import Heads
 from elytron.rehearsal import RehearsalStore
+from elytron.renamed_turns import RenamedTurns, TurnSource
 from elytron.scrubbing import OwnOutput, scrub_request
 from elytron.spaces import REF, Spaces
 from elytron.writes.facts import draft_of, write_facts
@@ -31,7 +34,7 @@ from elytron_core.contracts.writing import (
     TurnDraft,
 )
 from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFile
-from elytron_core.ids import RandomIds, SpaceId
+from elytron_core.ids import RandomIds, SpaceId, TurnId
 from elytron_core.planes import long_term, procedural, records, transcript
 from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
@@ -165,7 +168,8 @@ async def bootstrap(
     """Add the archive's turns and records that are not here yet and its newest word on each fact and skill.
 
     Turns keep their conversations, or all go to the scope's where it names one. Doing it twice changes nothing. What
-    was erased in this very space since the archive was taken stays erased. Raises StoreBudgetExceeded, with nothing
+    was erased in this very space since the archive was taken stays erased. Messages that are not here are no longer
+    cited. Raises StoreBudgetExceeded, with nothing
     stored, if a bounded store has no room for all of it.
     """
     _survey(reader)
@@ -191,10 +195,13 @@ async def _add(
     deleted: Counter[str] = Counter()
     sequence = 0
     skipped.update(ref.collection for ref in known)
-    for plane, told, target in _writes(scope, reader, known):
-        write = as_claims(told) if word is ArchiveWord.CLAIMED else told
+    renamed = RenamedTurns()
+    for plane, told, target, sources in _writes(scope, reader, known):
+        claimed = as_claims(told) if word is ArchiveWord.CLAIMED else told
+        write = _cited_anew(claimed, renamed)
         request = MemoryWriteRequest(scope=target, write=write, dry_run=dry_run)
         report = await _commit(ctx, target, request, write)
+        renamed.note(sources, report.decisions if sources else ())
         stored = sum(decision.outcome in _KEPT for decision in report.decisions)
         ended = report.count(Outcome.DELETED)
         imported[plane] += stored
@@ -220,6 +227,26 @@ async def _add(
 Write = TranscriptWrite | LongTermExtraction | Procedural
 
 
+class _Told(NamedTuple):
+    """A part of an archive as a write, and the turns that it brings."""
+
+    plane: str
+    write: Write
+    scope: Scope
+    sources: tuple[TurnSource, ...] = ()
+
+
+def _cited_anew(write: Write, renamed: RenamedTurns) -> Write:
+    """Return facts and skills that cite what was brought along with them by its ids here."""
+    match write:
+        case LongTermExtraction(facts=facts):
+            return write.model_copy(update={"facts": tuple(map(renamed.cited_anew, facts))})
+        case Procedural(writes=skills):
+            return write.model_copy(update={"writes": tuple(map(renamed.cited_anew, skills))})
+        case TranscriptWrite():
+            return write
+
+
 async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write) -> MemoryWriteReport:
     # An archive may be older than a rule, or somebody else's.
     clean, _ = await scrub_request(write, own=OwnOutput.STRIP)
@@ -227,9 +254,9 @@ async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteReque
         case TranscriptWrite() as turns:
             return await write_turns(ctx, scope, request, turns, changed=ChangedTurn.KEEP_FIRST)
         case LongTermExtraction() as facts:
-            return await write_facts(ctx, scope, request, facts)
+            return await write_facts(ctx, scope, request, await with_founded_citations(ctx, scope.space, facts))
         case Procedural() as skills:
-            return await write_skills(ctx, scope, request, skills)
+            return await write_skills(ctx, scope, request, await with_founded_citations(ctx, scope.space, skills))
         case _:
             raise AssertionError(clean.kind)
 
@@ -259,9 +286,9 @@ async def _present(ctx: OperationContext, scope: Scope, refs: Sequence[Ref]) -> 
     return present
 
 
-def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iterator[tuple[str, Write, Scope]]:
+def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iterator[_Told]:
     """Yield the archive as writes, without what is `known`: turns by conversation, then facts, then skills."""
-    pending: list[TurnDraft] = []
+    pending: list[tuple[TurnDraft, TurnSource]] = []
     key: ConversationKey | None = None
     facts: dict[ConversationKey | None, list[FactDraft]] = {}
     skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]] = {}
@@ -277,10 +304,11 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iter
                 own = ConversationKey(turn.channel, turn.conversation)
                 if pending and (own != key or len(pending) == TURNS_PER_WRITE):
                     assert key is not None
-                    yield transcript.TURNS, _turns(pending), _target(scope, key)
+                    yield _turns(pending, _target(scope, key))
                     pending = []
                 key = own
-                pending.append(draft)
+                parts = tuple(filter(turn.is_kept, range(len(turn.messages))))
+                pending.append((draft, TurnSource(TurnId(document.ref.key), parts)))
             case long_term.FACTS:
                 fact = long_term.Fact.from_bytes(document.body)
                 if fact.is_current:
@@ -292,7 +320,7 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iter
             case _:
                 continue
     if pending and key is not None:
-        yield transcript.TURNS, _turns(pending), _target(scope, key)
+        yield _turns(pending, _target(scope, key))
     yield from _beliefs(scope, facts, skills)
 
 
@@ -306,19 +334,21 @@ def _beliefs(
     scope: Scope,
     facts: dict[ConversationKey | None, list[FactDraft]],
     skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]],
-) -> Iterator[tuple[str, Write, Scope]]:
+) -> Iterator[_Told]:
     for home, drafts in facts.items():
         target = _target(scope, home) if home is not None else scope
         for start in range(0, len(drafts), TURNS_PER_WRITE):
-            yield long_term.FACTS, LongTermExtraction(facts=tuple(drafts[start : start + TURNS_PER_WRITE])), target
+            part = tuple(drafts[start : start + TURNS_PER_WRITE])
+            yield _Told(long_term.FACTS, LongTermExtraction(facts=part), target)
     for source, written in skills.items():
         for start in range(0, len(written), TURNS_PER_WRITE):
-            part = tuple(written[start : start + TURNS_PER_WRITE])
-            yield procedural.SKILLS, Procedural(writes=part, source=source), scope
+            chosen = tuple(written[start : start + TURNS_PER_WRITE])
+            yield _Told(procedural.SKILLS, Procedural(writes=chosen, source=source), scope)
 
 
-def _turns(drafts: list[TurnDraft]) -> TranscriptWrite:
-    return TranscriptWrite(turns=tuple(drafts), origin=transcript.Origin.IMPORTED)
+def _turns(pending: Sequence[tuple[TurnDraft, TurnSource]], target: Scope) -> _Told:
+    write = TranscriptWrite(turns=tuple(draft for draft, _ in pending), origin=transcript.Origin.IMPORTED)
+    return _Told(transcript.TURNS, write, target, tuple(source for _, source in pending))
 
 
 def _target(scope: Scope, key: ConversationKey) -> Scope:

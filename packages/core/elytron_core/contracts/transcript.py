@@ -286,6 +286,11 @@ class DerivedMemoryLink(DerivedMemoryRef):
     citation: str
     """The evidence as a text: `transcript:space/channel/conversation#turn=...`."""
 
+    @classmethod
+    def of(cls, ref: DerivedMemoryRef, /) -> "DerivedMemoryLink":
+        """Return `ref` with its citation."""
+        return cls(**dict(ref), citation=ref.source.citation)
+
 
 class MemoryTranscriptLifecycleReport(Value):
     """What a lifecycle request found and did. A request that matched nothing is done, and changed nothing."""
@@ -336,7 +341,7 @@ class TranscriptRepairIssue(Value):
     key: str
     turn_id: TurnId | None = None
     message_id: str | None = None
-    derived_ref: DerivedMemoryRef | None = None
+    derived_ref: DerivedMemoryLink | None = None
 
 
 class MemoryTranscriptRepairRequest(ScopedRequest):

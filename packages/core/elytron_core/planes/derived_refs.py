@@ -14,6 +14,8 @@ DERIVED_REFS = "derived_refs"
 _TURN = re.compile(r"[0-9a-f]{24}\.[0-9a-f]{12}")
 _PART = re.compile(r"[0-9]{1,3}")
 _SCHEME = "transcript:"
+_MESSAGE = re.compile(r"[\w.-]+#[0-9]+", re.ASCII)
+"""The form of a message's id: no host's own source may look like one, or a slip of the pen would count as evidence."""
 
 
 class TranscriptEvidenceRef(Value):
@@ -82,3 +84,9 @@ def cited_turn(citation: str, /) -> tuple[TurnId, int | None] | None:
     if not _TURN.fullmatch(turn) or (part and not _PART.fullmatch(part)):
         return None
     return TurnId(turn), int(part) if part else None
+
+
+def cites_transcript(citation: str, /) -> bool:
+    """Tell whether `citation` has the form of one of our turns or messages, whether there is one or not."""
+    is_turn = _TURN.match(citation) is not None
+    return is_turn or citation.startswith(_SCHEME) or _MESSAGE.fullmatch(citation) is not None

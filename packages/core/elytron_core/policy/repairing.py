@@ -8,7 +8,7 @@ from enum import Enum, auto
 from pydantic import ValidationError
 
 from elytron_core import strict_json
-from elytron_core.contracts.transcript import TranscriptRepairIssue
+from elytron_core.contracts.transcript import DerivedMemoryLink, TranscriptRepairIssue
 from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
@@ -137,7 +137,12 @@ class Links:
     ) -> None:
         self.issues.append(
             TranscriptRepairIssue(
-                kind=kind, collection=collection, key=key, turn_id=turn_id, message_id=message, derived_ref=ref
+                kind=kind,
+                collection=collection,
+                key=key,
+                turn_id=turn_id,
+                message_id=message,
+                derived_ref=DerivedMemoryLink.of(ref) if ref is not None else None,
             )
         )
 

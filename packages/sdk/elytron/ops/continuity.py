@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from elytron.aliases import home, meant
 from elytron.context import OperationContext
+from elytron.evidence import with_founded_citations
 from elytron.profiling import require_chars
 from elytron.records import Changes
 from elytron.scrubbing import scrub_value
@@ -233,7 +234,8 @@ async def _taken(
     decisions: list[LayerDecision] = []
     left = len(layers.facts) - len(facts)
     if facts:
-        planned = await plan_facts(ctx, scope, LongTermExtraction(facts=facts), record)
+        write = await with_founded_citations(ctx, scope.space, LongTermExtraction(facts=facts))
+        planned = await plan_facts(ctx, scope, write, record)
         decisions.append(_joined(Layer.FACTS, planned, changes, left=left))
     else:
         decisions.append(_one(Layer.FACTS, None, changes, is_there=bool(layers.facts), left=left))
@@ -250,7 +252,10 @@ async def _taken(
         planned = await plan_summary(ctx, scope, SummaryWrite(summary=layers.summary), record)
     decisions.append(_one(Layer.SUMMARY, planned, changes, is_there=layers.summary is not None))
     newer = _newer_capsules(layers, own.capsules)
-    planned = await plan_capsules(ctx, scope, CapsulesWrite(capsules=newer), record) if newer else None
+    planned = None
+    if newer:
+        founded = await with_founded_citations(ctx, scope.space, CapsulesWrite(capsules=newer))
+        planned = await plan_capsules(ctx, scope, founded, record)
     left = len(layers.capsules) - len(newer)
     if planned is not None:
         decisions.append(_joined(Layer.CAPSULES, planned, changes, left=left))

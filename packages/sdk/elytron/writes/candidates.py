@@ -6,7 +6,7 @@ from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.deriving import Resting, link, link_written
-from elytron.evidence import cited_messages
+from elytron.evidence import NOT_THERE, cited_messages
 from elytron.keeping import id_of
 from elytron.records import Changes
 from elytron.writes.committing import Planned, commit
@@ -80,6 +80,9 @@ async def plan_candidates(
     accepted: list[tuple[int, CandidateDraft]] = []
     waiting: list[tuple[int, CandidateDraft, candidates.Judgement]] = []
     for place, draft in enumerate(write.candidates):
+        if None in [found[name] for name in draft.citations if name in found]:
+            decisions.append(_unfounded(draft))
+            continue
         judgement = judging.judge(draft, tuple(cited[name] for name in draft.citations if name in cited))
         if judgement.verdict is Verdict.ACCEPT:
             said = _said_already(draft, known)
@@ -106,6 +109,8 @@ async def admit(
 ) -> tuple[WriteDecision, Changes]:
     """Return what becomes of one accepted candidate at its plane's guards, and the changes that make it so."""
     changes = Changes(record)
+    if None in (await cited_messages(ctx, scope.space, draft.citations)).values():
+        return _unfounded(draft), changes
     ((_, decision),) = await _admitted(ctx, scope, [(0, draft)], record, changes)
     await link_written(ctx, scope.space, record, changes)
     return decision, changes
@@ -235,6 +240,10 @@ def _decision(
         verdict=judgement.verdict,
         reason=judgement.reason,
     )
+
+
+def _unfounded(draft: CandidateDraft) -> WriteDecision:
+    return _decision(draft, Outcome.REJECTED, candidates.Judgement(verdict=Verdict.REJECT, reason=NOT_THERE))
 
 
 def _said_already(draft: CandidateDraft, known: Sequence[long_term.Fact]) -> WriteDecision | None:
