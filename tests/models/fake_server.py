@@ -41,6 +41,7 @@ class Asked:
     path: str
     headers: Mapping[str, str]
     body: dict[str, Any]
+    raw: bytes = b""
 
 
 @dataclass
@@ -72,7 +73,7 @@ async def _read(reader: asyncio.StreamReader) -> Asked | None:
     first, *rest = head.strip().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in rest)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(first.split(" ")[1], headers, json.loads(body))
+    return Asked(first.split(" ")[1], headers, json.loads(body or b"{}"), body)
 
 
 async def _write(writer: asyncio.StreamWriter, answer: Sent) -> bool:

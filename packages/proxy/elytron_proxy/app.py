@@ -1,0 +1,278 @@
+"""The ASGI application of the proxy: one place for four dialects, complete in itself."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import unquote
+
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from elytron_adapter.entry import Entrance
+from elytron_adapter.failures import failure
+from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
+from elytron_models.fields import Fields, fields, fields_of, json_text, text
+from elytron_proxy import limits
+from elytron_proxy.caller import Caller, caller_of
+from elytron_proxy.commit import Parts
+from elytron_proxy.conversation import Conversations
+from elytron_proxy.dialects import CHAT, COMPLETION, MESSAGES, OLLAMA, RESPONSES, PromptDialect, Refusal
+from elytron_proxy.dialects.content import items_of
+from elytron_proxy.exchange import Exchange
+from elytron_proxy.figures import Figure, Figures
+from elytron_proxy.memory import Memory
+from elytron_proxy.response_store import ResponseStore
+from elytron_proxy.settings import MemoryUse, ProxySettings
+from elytron_proxy.wire.passage import Asked, Passage, Refused, Told
+from elytron_proxy.wire.upstream import Unanswered, Upstreams, told_by
+
+DIALECTS: Final = {
+    "/v1/chat/completions": CHAT,
+    "/v1/responses": RESPONSES,
+    "/v1/messages": MESSAGES,
+    "/api/chat": OLLAMA,
+    "/api/generate": COMPLETION,
+}
+CAPABILITIES: Final = "/v1/bm/provider-capabilities"
+LISTS: Final = {"/v1/models": "data", "/api/tags": "models"}
+"""Lists of models, and where their items stand."""
+_JSON: Final = "application/json"
+_LENGTH: Final = "content-length"
+
+
+class ProxyApp:
+    """Relays model APIs for the callers of an entrance, with their memory. Its upstreams are closed by `running`."""
+
+    def __init__(self, entrance: Entrance, settings: ProxySettings, /) -> None:
+        memory = Memory(entrance)
+        self._entrance = entrance
+        self._settings = settings
+        self.figures = Figures()
+        self._parts = Parts(
+            settings=settings,
+            upstreams=Upstreams(settings),
+            memory=memory,
+            conversations=Conversations(memory),
+            responses=ResponseStore(memory, is_open=settings.stateful),
+            figures=self.figures,
+        )
+
+    async def idle(self) -> None:
+        """Wait until all that was answered is committed."""
+        await self._parts.memory.idle()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Let go of the upstreams' connections at the end."""
+        try:
+            yield
+        finally:
+            await self._parts.upstreams.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                await self._http(scope, receive, send)
+            case "lifespan":
+                await self._lifespan(receive, send)
+            case _:
+                await send({"type": "websocket.close", "code": 1008, "reason": "no model API is spoken here"})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        async with self.running():
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = _path_of(scope)
+        dialect = DIALECTS.get(path) if scope["method"] == "POST" else None
+        shape = dialect or _shape_of(path)
+        self.figures.count(Figure.CALLS)
+        try:
+            asked, caller = await self._entered(scope, receive, path)
+            await self._answered(asked, caller, dialect, receive, send)
+        except Refused as refused:
+            await _refuse(shape, refused.refusal, send)
+        except ElytronError as error:
+            await _refuse(shape, self._refusal_of(error, scope), send)
+
+    async def _entered(self, scope: Scope, receive: Receive, path: str) -> tuple[Asked, Caller]:
+        """Return the request and who asks. Raises ElytronError, Refused."""
+        headers = Headers(scope=scope)
+        _require_plain(path)
+        self._require_host(headers)
+        peer = scope["client"][0] if scope.get("client") else None
+        told = scope.get("state", {}).get("request_id")
+        request_id = told if isinstance(told, str) else self._parts.memory.new_id()
+        caller = await caller_of(self._entrance, self._settings, headers, peer=peer, request_id=request_id)
+        body = await _body(headers, receive)
+        return Asked(scope["method"], path, scope["query_string"].decode("latin-1"), headers.items(), body), caller
+
+    async def _answered(
+        self, asked: Asked, caller: Caller, dialect: PromptDialect | None, receive: Receive, send: Send
+    ) -> None:
+        if asked.path == CAPABILITIES and asked.method == "GET":
+            await _give(200, self._capabilities(), send)
+        elif asked.path in LISTS and asked.method == "GET" and len(self._settings.upstreams) > 1:
+            await _give(200, await self._listed(asked), send)
+        elif dialect is None:
+            passage = Passage(self._parts.upstreams, self.figures, send)
+            await self._until_gone(receive, self._pass(passage, asked))
+        else:
+            exchange = Exchange(self._parts, dialect, caller, asked, send)
+            try:
+                await self._until_gone(receive, exchange.run())
+            finally:
+                if exchange.keeping is not None:
+                    await asyncio.shield(exchange.keeping)
+
+    async def _pass(self, passage: Passage, asked: Asked) -> None:
+        await passage.all(await passage.ask(asked, model=_model_of(asked)), Told(MemoryUse.OFF.value))
+
+    async def _until_gone(self, receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work`, and give it up if the client leaves: the upstream is let go of."""
+        task = asyncio.ensure_future(work)
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                self.figures.count(Figure.GONE)
+                return
+            task.result()
+        finally:
+            for one in (task, gone):
+                one.cancel()
+            await asyncio.gather(task, gone, return_exceptions=True)
+
+    async def _listed(self, asked: Asked) -> Fields:
+        """Return the models of all upstreams, each once, in their order."""
+        where = LISTS[asked.path]
+        found: dict[str, object] = {}
+        for upstream in self._parts.upstreams.all:
+            try:
+                response = await self._parts.upstreams.send(
+                    upstream, "GET", asked.path, query="", headers=asked.headers, body=None
+                )
+            except Unanswered:
+                continue
+            told = fields_of(await told_by(response, limit=limits.LISTED_BYTES)) or {}
+            for item in items_of(told, where):
+                found.setdefault(text(fields(item), "id") or text(fields(item), "name"), item)
+        return {**({"object": "list"} if where == "data" else {}), where: list(found.values())}
+
+    def _capabilities(self) -> Fields:
+        settings = self._settings
+        return {
+            "dialects": sorted({dialect.name for dialect in DIALECTS.values()}),
+            "routes": [*DIALECTS, *LISTS, CAPABILITIES],
+            "memory": settings.memory.value,
+            "placement": settings.placement.value,
+            "stateful_responses": settings.stateful,
+            "upstreams": len(settings.upstreams),
+            "max_chars": settings.max_chars,
+            "audit": settings.audit,
+            "limits": {
+                "request_bytes": limits.REQUEST_BYTES,
+                "relay_bytes": limits.RELAY_BYTES,
+                "answer_chars": limits.ANSWER_CHARS,
+                "timeout_s": settings.silence_s,
+            },
+            "counted": self.figures.told(),
+        }
+
+    def _require_host(self, headers: Headers) -> None:
+        """Raise PermissionRefused for a host or origin that is not ours, so that no web page reaches the memory."""
+        hosts = self._settings.hosts
+        if hosts is None:
+            return
+        origin = headers.get("origin")
+        if _host_of(headers.get("host", "")) not in hosts or (origin is not None and _host_of(origin) not in hosts):
+            raise PermissionRefused("this host or origin is not served here: others need --allow-host")
+
+    def _refusal_of(self, error: ElytronError, scope: Scope) -> Refusal:
+        if isinstance(error, Unauthorized) and self._settings.hosts is not None:
+            client = scope.get("client")
+            wait_s = self._entrance.attempts.failed(client[0] if client else None)
+            if wait_s is not None:
+                error = RateLimited(limit=self._entrance.attempts.most, retry_after_s=wait_s, what="wrong credentials")
+        status = failure(error.key).status
+        return Refusal(400 if status == 422 else status, error.key, error.message)
+
+
+def _path_of(scope: Scope) -> str:
+    """Return the path below where the proxy stands, as it came over the wire."""
+    raw = scope.get("raw_path")
+    path = raw.partition(b"?")[0].decode("latin-1") if raw else scope["path"]
+    return path.removeprefix(scope.get("root_path", "")) or "/"
+
+
+def _require_plain(path: str) -> None:
+    """Raise Refused for a path that would leave an upstream's base."""
+    if any(unquote(part) in {".", ".."} or "\\" in unquote(part) for part in path.split("/")):
+        raise Refused(Refusal(400, "invalid_input", "the path has a segment of dots"))
+
+
+def _shape_of(path: str) -> PromptDialect:
+    if path.startswith("/api/"):
+        return OLLAMA
+    return MESSAGES if path.startswith("/v1/messages") else CHAT
+
+
+def _host_of(told: str) -> str:
+    """Return the host in `told`: a `Host` header, or an origin."""
+    bare = told.partition("://")[2] or told
+    if bare.startswith("["):
+        return bare[1:].partition("]")[0].lower()
+    return bare.partition(":")[0].lower()
+
+
+def _model_of(asked: Asked) -> str:
+    """Return which model a request is about, where it says so."""
+    if asked.path.startswith("/v1/models/"):
+        return unquote(asked.path.removeprefix("/v1/models/"))
+    told = fields_of(asked.body) if asked.body[:1] == b"{" else None
+    return text(told or {}, "model") or text(told or {}, "name")
+
+
+async def _body(headers: Headers, receive: Receive) -> bytes:
+    """Return the body. Raises Refused for one that is too large, or takes too long."""
+    too_large = Refused(Refusal(413, "payload_too_large", f"a request has at most {limits.REQUEST_BYTES} bytes"))
+    declared = headers.get(_LENGTH, "0")
+    if not declared.isdecimal() or len(declared) > 18 or int(declared) > limits.REQUEST_BYTES:
+        raise too_large
+    whole = bytearray()
+    try:
+        async with asyncio.timeout(limits.REQUEST_WAIT_S):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(Refusal(400, "gone", "the client left"))
+                whole += message.get("body", b"")
+                if len(whole) > limits.REQUEST_BYTES:
+                    raise too_large
+                if not message.get("more_body", False):
+                    return bytes(whole)
+    except TimeoutError:
+        raise Refused(Refusal(408, "request_timeout", "the body took too long to arrive")) from None
+
+
+async def _gone(receive: Receive) -> None:
+    """Return when the client left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _refuse(shape: PromptDialect, refusal: Refusal, send: Send) -> None:
+    await _give(refusal.status, shape.refused(refusal), send)
+
+
+async def _give(status: int, told: Fields, send: Send) -> None:
+    data = json_text(told).encode("utf-8", "replace")
+    headers = [(b"content-type", _JSON.encode()), (b"content-length", str(len(data)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="elytron"'))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": data})

@@ -1,0 +1,108 @@
+"""Callers of the proxy: whose memory a request is about, and how its own words about that are judged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from starlette.datastructures import Headers
+
+from elytron_adapter.entry import Entrance
+from elytron_adapter.principals import Principal
+from elytron_core import limits as core_limits
+from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
+from elytron_core.ids import SpaceId, is_reserved
+from elytron_core.scope import Scope
+from elytron_core.text.names import require_name
+from elytron_proxy.settings import MemoryUse, ProxySettings
+from elytron_proxy.wire import headers as names
+
+CHANNEL: Final = "llm-proxy"
+"""The channel of what was said through a proxy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, in whose space, and how memory is to take part. `call_id` is the client's own name of the call."""
+
+    principal: Principal
+    space: SpaceId
+    request_id: str
+    use: MemoryUse
+    conversation: str | None = None
+    call_id: str | None = None
+    parts: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def scope(self, conversation: str | None = None, /) -> Scope:
+        """Return where something of this call is kept or looked for."""
+        return Scope(
+            space=self.space,
+            channel=CHANNEL,
+            conversation=conversation,
+            agent=self.parts.get("agent"),
+            app=self.parts.get("app"),
+            project=self.parts.get("project"),
+        )
+
+
+async def caller_of(
+    entrance: Entrance, settings: ProxySettings, headers: Headers, /, *, peer: str | None, request_id: str
+) -> Caller:
+    """Return who asks. Raises Unauthorized, PermissionRefused, InvalidInput."""
+    credential = names.credential_of(headers.get("authorization"), headers.get("x-api-key"))
+    principal = await entrance.authenticate(credential)
+    return Caller(
+        principal=principal,
+        space=_space(principal, settings, headers, peer=peer),
+        request_id=request_id,
+        use=_use(settings, headers),
+        conversation=_conversation(headers),
+        call_id=next((told for name in names.REQUEST_IDS if (told := headers.get(name))), None),
+        parts={part: _named(headers[name], name) for name, part in names.SCOPES.items() if name in headers},
+    )
+
+
+def _space(principal: Principal, settings: ProxySettings, headers: Headers, *, peer: str | None) -> SpaceId:
+    """Return whose memory it is: the credential's own space, else what a trusted peer says, else the default one."""
+    told = next(((name, headers[name]) for name in names.USERS if name in headers), None)
+    if told is not None and not settings.is_trusted(peer):
+        raise PermissionRefused(
+            f"{told[0]} says for which user is asked, and is believed from trusted peers alone: see --trusted-peer"
+        )
+    if principal.space is not None:
+        if told is not None and told[1] != principal.space:
+            raise PermissionRefused(f"{told[0]} names another user than the credential is for")
+        return principal.space
+    space = _named(told[1], told[0]) if told is not None else settings.space
+    if is_reserved(cast("SpaceId", space)):
+        raise PermissionRefused("this space is the server's own")
+    return SpaceId(space)
+
+
+def _conversation(headers: Headers) -> str | None:
+    told = next(((name, headers[name]) for name in names.CONVERSATIONS if headers.get(name)), None)
+    return _named(told[1], told[0]) if told is not None else None
+
+
+def _use(settings: ProxySettings, headers: Headers) -> MemoryUse:
+    told = headers.get(names.MEMORY)
+    if told is None:
+        return settings.memory
+    try:
+        return MemoryUse(told.strip().lower())
+    except ValueError:
+        known = ", ".join(use.value for use in MemoryUse)
+        raise InvalidInput(field=names.MEMORY, problem=f"is none of {known}") from None
+
+
+def _named(value: str, field: str) -> str:
+    require_name(value, field=field, limit=core_limits.NAME_CHARS)
+    return value
+
+
+def is_name(value: str, /) -> bool:
+    """Tell whether `value` may stand where a name is kept."""
+    try:
+        require_name(value, field="name", limit=core_limits.NAME_CHARS)
+    except ElytronError:
+        return False
+    return True

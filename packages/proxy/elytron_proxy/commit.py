@@ -1,0 +1,135 @@
+"""The commit of an exchange: what a whole answer leaves as evidence, and what is remembered for its next calls."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from elytron_core import limits as core_limits
+from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.errors import ElytronError
+from elytron_core.planes.transcript import Message, Role, ToolObservation, TurnSource
+from elytron_core.ports.chat import FinishReason
+from elytron_models.fields import json_text
+from elytron_proxy import limits
+from elytron_proxy.caller import CHANNEL, Caller, is_name
+from elytron_proxy.conversation import Conversations, Thread, continued_by, end_of
+from elytron_proxy.dialects import Prompt, spoken
+from elytron_proxy.figures import Figure, Figures
+from elytron_proxy.memory import CONVERSATION, Block, Memory, MemoryDown
+from elytron_proxy.response_store import Continuation, ResponseStore
+from elytron_proxy.settings import ProxySettings
+from elytron_proxy.wire.relay import AnswerCopy
+from elytron_proxy.wire.upstream import Upstreams
+
+_SHOWN: Final = "blocks-shown"
+"""Where the audit keeps the last blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What all exchanges of a proxy share."""
+
+    settings: ProxySettings
+    upstreams: Upstreams
+    memory: Memory
+    conversations: Conversations
+    responses: ResponseStore
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What is known of an exchange when its answer is whole."""
+
+    parts: Parts
+    caller: Caller
+    dialect: str
+    path: str
+    model: str
+    prompt: Prompt
+    thread: Thread
+    block: Block
+    continuation: Continuation | None
+
+    async def keep(self, answer: AnswerCopy, /) -> None:
+        """Keep what is to be kept of a whole answer. What memory does not take is counted."""
+        with self.parts.memory.committing(self.caller):
+            try:
+                await self._kept(answer)
+            except (MemoryDown, ElytronError):
+                self.parts.figures.count(Figure.LOST)
+
+    async def _kept(self, answer: AnswerCopy) -> None:
+        thread, figure = self.thread, self._figure(answer)
+        writes = self.caller.use.writes
+        if writes and figure is Figure.COMMITTED:
+            thread, figure = await self._commit(answer)
+        if self.continuation is not None:
+            response = answer.witness.ended
+            await self.parts.responses.keep(self.caller, self.continuation, response, conversation=thread.conversation)
+        if not writes:
+            return
+        if figure is not None:
+            self.parts.figures.count(figure)
+        if answer.finished is FinishReason.TOOLS:
+            await self.parts.conversations.keep_block(self.caller, thread)
+        await self.parts.memory.register(self.caller, self.prompt)
+        await self._audit(thread)
+
+    async def _audit(self, thread: Thread) -> None:
+        if not self.parts.settings.audit or not self.block.text:
+            return
+        value = {"block": self.block.text, "conversation": thread.conversation}
+        await self.parts.memory.put(self.caller, _SHOWN, thread.turn, value, ttl_s=None)
+        await self.parts.memory.trim(self.caller, _SHOWN, most=limits.AUDITS)
+
+    def _figure(self, answer: AnswerCopy) -> Figure | None:
+        """Return as what an answer counts: as committed, if it may be evidence; None if it goes on with tools."""
+        if answer.finished is FinishReason.TOOLS or not self.prompt.is_single or not self.prompt.is_open:
+            return None
+        if answer.finished is not FinishReason.STOP and not self.parts.settings.partial:
+            return Figure.PARTIAL
+        if answer.is_too_long or len(self.prompt.said) > core_limits.MESSAGE_CHARS:
+            return Figure.TOO_LARGE
+        return Figure.COMMITTED
+
+    async def _commit(self, answer: AnswerCopy) -> tuple[Thread, Figure]:
+        """Store the user message and the answer as one turn, in one batch."""
+        conversations, caller = self.parts.conversations, self.caller
+        said = spoken(answer.text)
+        context = answer.witness.ended.get("context")
+        end = continued_by(json_text(context)) if context else end_of(self.thread.asked, said)
+        if not self.thread.is_told and await conversations.is_kept(caller, end):
+            return self.thread, Figure.DUPLICATE
+        thread = await conversations.claim(caller, self.thread)
+        turns = (self._turn(thread, said, uses_tools=answer.has_tools_used),)
+        request = MemoryWriteRequest(scope=caller.scope(thread.conversation), write=TranscriptWrite(turns=turns))
+        report = await self.parts.memory.call(caller, request, MemoryWriteReport)
+        if not thread.is_told:
+            await conversations.note(caller, thread, end)
+        return thread, Figure.COMMITTED if report.changed else Figure.DUPLICATE
+
+    def _turn(self, thread: Thread, said: str, *, uses_tools: bool) -> TurnDraft:
+        user = Message(role=Role.USER, text=self.prompt.said)
+        return TurnDraft(
+            host_id=thread.turn,
+            messages=(user, Message(role=Role.ASSISTANT, text=said)) if said else (user,),
+            metadata={CONVERSATION: thread.conversation},
+            source=TurnSource(
+                ingress=CHANNEL,
+                protocol=self.dialect,
+                endpoint=self.path,
+                model_alias=self.model if is_name(self.model) else None,
+                request_id=self.caller.request_id,
+            ),
+            tool_observations=_observations(self.prompt),
+            # What a tool answered may be anybody's words, and the model's answer rests on it.
+            external_content_used=self.prompt.has_tools_used or uses_tools,
+        )
+
+
+def _observations(prompt: Prompt) -> tuple[ToolObservation, ...]:
+    named = {use.id: use for use in prompt.uses if is_name(use.id) and is_name(use.name)}
+    found = [
+        ToolObservation(observation_id=use.id, tool_name=use.name, external_content=True) for use in named.values()
+    ]
+    return tuple(found[: core_limits.TOOL_OBSERVATIONS])

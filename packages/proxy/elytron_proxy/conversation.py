@@ -1,0 +1,181 @@
+"""Conversations: told by name, or known again by the digests of their messages."""
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from elytron_models.fields import Fields, fields, text
+from elytron_proxy import limits
+from elytron_proxy.caller import Caller
+from elytron_proxy.dialects import Prompt, spoken
+from elytron_proxy.memory import Block, Memory, MemoryDown
+
+_NODES: Final = "conversations"
+_BLOCKS: Final = "blocks"
+_START: Final = b""
+_TAG: Final = "llm proxy"
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The stored turn that a request continues."""
+
+    digest: bytes
+    version: int
+    conversation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """Where a request stands: its conversation, the id of its turn, and the digests of what was said.
+
+    `is_shown` tells whether the request itself holds all that was said in the conversation before.
+    """
+
+    conversation: str
+    turn: str
+    start: bytes
+    asked: bytes
+    is_told: bool = False
+    is_shown: bool = False
+    parent: Parent | None = None
+
+
+class Conversations:
+    """Finds the conversation of a request, and remembers the blocks of user turns."""
+
+    def __init__(self, memory: Memory, /) -> None:
+        self._memory = memory
+        self._blocks: OrderedDict[tuple[str, bytes], Block] = OrderedDict()
+
+    async def find(self, caller: Caller, prompt: Prompt, /, *, told: str | None) -> Thread:
+        """Return where the request stands; `told` is the conversation's name where the request says it.
+
+        Messages that continue the last turn of a known conversation continue it; those that continue an earlier one,
+        or none, begin another. Raises MemoryDown.
+        """
+        start = start_of(prompt)
+        asked = _link(start, "user", prompt.said)
+        turn = _turn_of(caller, asked) or self._memory.new_id()
+        if told is not None:
+            return Thread(told, turn, start, asked, is_told=True)
+        fresh = Thread(f"chat-{turn}", turn, start, asked)
+        if start == _START:
+            return fresh
+        secret = await self._memory.secret_of(caller)
+        if secret is None:
+            return fresh
+        item = await self._memory.get(caller, _NODES, secret.tag(_TAG, start.hex()))
+        if item is None:
+            return fresh
+        node = fields(item.value)
+        if text(node, "next") not in {"", turn}:
+            return fresh
+        conversation = text(node, "conversation")
+        parent = Parent(start, item.version, conversation)
+        return Thread(conversation, turn, start, asked, is_shown=True, parent=parent)
+
+    async def is_kept(self, caller: Caller, end: bytes, /) -> bool:
+        """Tell whether the turn that ends so is stored already. Raises MemoryDown."""
+        secret = await self._memory.secret_of(caller)
+        if secret is None:
+            return False
+        return await self._memory.get(caller, _NODES, secret.tag(_TAG, end.hex())) is not None
+
+    async def claim(self, caller: Caller, thread: Thread, /) -> Thread:
+        """Return `thread` as the one that continues its parent; if another was quicker, as a branch of its own."""
+        if thread.parent is None:
+            return thread
+        try:
+            await self._note(
+                caller, thread.parent.digest, thread.conversation, then=thread.turn, of=thread.parent.version
+            )
+        except MemoryDown:
+            return Thread(f"chat-{thread.turn}", thread.turn, thread.start, thread.asked)
+        return thread
+
+    async def note(self, caller: Caller, thread: Thread, end: bytes, /) -> None:
+        """Remember that the conversation ends with this turn. Raises MemoryDown."""
+        await self._note(caller, end, thread.conversation)
+
+    async def _note(
+        self, caller: Caller, digest: bytes, conversation: str, *, then: str = "", of: int | None = None
+    ) -> None:
+        secret = await self._memory.secret_of(caller)
+        assert secret is not None  # something of the space was written before
+        value = {"conversation": conversation, "next": then}
+        key = secret.tag(_TAG, digest.hex())
+        await self._memory.put(caller, _NODES, key, value, ttl_s=limits.NODE_TTL_S, expected_version=of)
+
+    async def block_of(self, caller: Caller, thread: Thread, /) -> Block | None:
+        """Return the block that the first call of a turn was given; None if it is not known. Raises MemoryDown."""
+        known = self._blocks.get((caller.space, thread.asked))
+        if known is not None:
+            return known
+        secret = await self._memory.secret_of(caller)
+        if secret is None:
+            return None
+        item = await self._memory.get(caller, _BLOCKS, secret.tag(_TAG, thread.asked.hex()))
+        if item is None:
+            return None
+        kept: Fields = fields(item.value)
+        recalled = kept.get("recalled")
+        return Block(text(kept, "text"), recalled if isinstance(recalled, int) else 0)
+
+    def remember(self, caller: Caller, thread: Thread, block: Block, /) -> None:
+        """Hold the block of a turn for its further calls."""
+        key = (caller.space, thread.asked)
+        self._blocks[key] = block
+        self._blocks.move_to_end(key)
+        if len(self._blocks) > limits.BLOCKS:
+            self._blocks.popitem(last=False)
+
+    async def keep_block(self, caller: Caller, thread: Thread, /) -> None:
+        """Keep the block of a turn whose tools run now, for a proxy that is started anew meanwhile.
+
+        Raises MemoryDown.
+        """
+        block = self._blocks.get((caller.space, thread.asked))
+        secret = await self._memory.secret_of(caller)
+        if block is None or secret is None:
+            return
+        value: dict[str, JsonValue] = {"text": block.text, "recalled": block.recalled}
+        key = secret.tag(_TAG, thread.asked.hex())
+        await self._memory.put(caller, _BLOCKS, key, value, ttl_s=limits.BLOCK_TTL_S)
+
+
+def start_of(prompt: Prompt, /) -> bytes:
+    """Return the digest of all that was said before the last user message; empty if nothing was."""
+    if prompt.continues:
+        return continued_by(prompt.continues)
+    digest = _START
+    for exchange in prompt.earlier:
+        digest = end_of(_link(digest, "user", exchange.said), exchange.answered)
+    return digest
+
+
+def end_of(asked: bytes, answer: str, /) -> bytes:
+    """Return the digest of a conversation whose last question, `asked`, got this answer."""
+    return _link(asked, "assistant", spoken(answer))
+
+
+def continued_by(context: str, /) -> bytes:
+    """Return the digest of a conversation that goes on by what the model itself calls its context."""
+    return _link(_START, "context", context)
+
+
+def _link(before: bytes, role: str, said: str) -> bytes:
+    """Return the digest of what was said after `before`; white space does not count, which clients change."""
+    told = " ".join(said.split())
+    return hashlib.blake2b(f"{role}\0{told}".encode("utf-8", "surrogatepass"), digest_size=20, key=before).digest()
+
+
+def _turn_of(caller: Caller, asked: bytes) -> str | None:
+    """Return the id of the turn of a call that its client names, so that a repeat has the same."""
+    if caller.call_id is None:
+        return None
+    told = caller.call_id.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(told, digest_size=16, key=asked).hexdigest()

@@ -1,0 +1,23 @@
+"""The dialects of model APIs, as far as a proxy reads and changes their requests."""
+
+from elytron_proxy.dialects.chat import CHAT
+from elytron_proxy.dialects.dialect import PromptDialect, Refusal, Witness
+from elytron_proxy.dialects.messages import MESSAGES
+from elytron_proxy.dialects.ollama import COMPLETION, OLLAMA
+from elytron_proxy.dialects.prompt import Prompt, Said, ToolUse, spoken
+from elytron_proxy.dialects.responses import RESPONSES
+
+__all__ = [
+    "CHAT",
+    "COMPLETION",
+    "MESSAGES",
+    "OLLAMA",
+    "RESPONSES",
+    "Prompt",
+    "PromptDialect",
+    "Refusal",
+    "Said",
+    "ToolUse",
+    "Witness",
+    "spoken",
+]

@@ -1,0 +1,114 @@
+"""The prompt in a request: what a person said last, what was said before, and which tools took part."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+_THOUGHT: Final = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A call of a tool that was made for the last user message."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool that a request offers the model. `schema` is its JSON text."""
+
+    name: str
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was said and what was answered, as text."""
+
+    said: str
+    answered: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a request asks. `at` is the place of the last user message in the list of messages; -1: it is a text.
+
+    `is_open` tells whether that message still waits for its answer; `has_tools_used`, whether tools already took part
+    in it; `is_single`, whether one answer is asked for.
+    """
+
+    said: str
+    earlier: tuple[Said, ...] = ()
+    at: int = -1
+    is_open: bool = True
+    has_tools_used: bool = False
+    uses: tuple[ToolUse, ...] = ()
+    tools: tuple[OfferedTool, ...] = ()
+    is_single: bool = True
+    continues: str = ""
+    """What the request itself says it continues, where it carries no messages of before."""
+
+
+class StepKind(StrEnum):
+    """Who takes a step of a conversation."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a conversation; `at` is the place of its message."""
+
+    kind: StepKind
+    text: str = ""
+    at: int = -1
+    use: ToolUse | None = None
+
+
+def prompt_of(
+    steps: Iterable[Step], /, *, tools: tuple[OfferedTool, ...] = (), is_single: bool = True
+) -> Prompt | None:
+    """Return the prompt that `steps` come to; None where no person said anything.
+
+    Of what a model said around calls of its tools, only what stands behind the last of them is its answer.
+    """
+    earlier: list[Said] = []
+    last: Step | None = None
+    answer: list[str] = []
+    uses: list[ToolUse] = []
+    has_tools_used = False
+    for step in steps:
+        match step.kind:
+            case StepKind.USER:
+                if last is not None:
+                    earlier.append(Said(last.text, "".join(answer)))
+                last, answer, uses, has_tools_used = step, [], [], False
+            case StepKind.ASSISTANT:
+                answer.append(step.text)
+            case StepKind.TOOL:
+                answer, has_tools_used = [], True
+                if step.use is not None:
+                    uses.append(step.use)
+    if last is None:
+        return None
+    return Prompt(
+        said=last.text,
+        earlier=tuple(earlier),
+        at=last.at,
+        is_open=not "".join(answer).strip(),
+        has_tools_used=has_tools_used,
+        uses=tuple(uses),
+        tools=tools,
+        is_single=is_single,
+    )
+
+
+def spoken(answer: str, /) -> str:
+    """Return an answer without what the model thought aloud at its beginning."""
+    return _THOUGHT.sub("", answer, count=1).strip()

@@ -1,0 +1,255 @@
+"""One exchange of a client with a model: the prompt gets its block, the bytes pass, the answer is kept at its end."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from elytron_core.errors import InvalidInput
+from elytron_core.ports.chat import FailureReason
+from elytron_models.fields import fields_of, json_text, text
+from elytron_proxy import limits
+from elytron_proxy.caller import Caller, is_name
+from elytron_proxy.commit import Commit, Parts
+from elytron_proxy.conversation import Thread
+from elytron_proxy.dialects import Prompt, PromptDialect, Refusal
+from elytron_proxy.dialects.content import Body
+from elytron_proxy.figures import Figure
+from elytron_proxy.memory import Block, MemoryDown
+from elytron_proxy.response_store import Continuation, NotContinued
+from elytron_proxy.settings import MemoryUse
+from elytron_proxy.wire.passage import Asked, Passage, Refused, Send, Told
+from elytron_proxy.wire.relay import AnswerCopy, EventGate, KeyMask, StreamCopy, WholeCopy
+from elytron_proxy.wire.upstream import chunks_of
+
+if TYPE_CHECKING:
+    import httpx
+
+_OK: Final = 200
+_EVENT_STREAM: Final = "text/event-stream"
+_DOWN: Final = Refusal(503, "memory_required", "memory cannot answer now, and this call requires it: try again later")
+_CUT: Final = Refusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
+_DEGRADED: Final = "degraded"
+
+
+class Exchange:
+    """One call of a dialect, with memory. What memory cannot do never fails the call, unless it is required."""
+
+    def __init__(self, parts: Parts, dialect: PromptDialect, caller: Caller, asked: Asked, send: Send, /) -> None:
+        self._parts = parts
+        self._dialect = dialect
+        self._caller = caller
+        self._asked = asked
+        self._passage = Passage(parts.upstreams, parts.figures, send)
+        self._told = Told(caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value)
+        self._continuation: Continuation | None = None
+        self._prompt: Prompt | None = None
+        self._thread: Thread | None = None
+        self._block = Block()
+        self._model = ""
+        self.keeping: asyncio.Task[None] | None = None
+        """The commit of the answer, once its end marker was seen. It goes on if the client leaves."""
+
+    async def run(self) -> None:
+        """Answer the call. Raises Refused before anything was sent."""
+        body = await _aside(self._asked.body, fields_of)
+        if body is None:
+            self._parts.figures.count(Figure.UNREAD)
+            await self._pass(self._asked)
+            return
+        self._model = text(body, "model")
+        if self._caller.use is MemoryUse.OFF:
+            await self._pass(self._asked)
+            return
+        body = await self._continued(dict(body))
+        self._prompt = self._dialect.read(body)
+        if self._prompt is None:
+            await self._pass(await self._written(body))
+            return
+        await self._parts.memory.settle(self._caller)
+        await self._remembered(self._prompt)
+        placed = body
+        if self._block.text:
+            placed = self._placed(body, self._prompt)
+            self._parts.figures.count(Figure.RECALLED)
+        response = await self._passage.ask(await self._written(placed), model=self._model)
+        await self._relay(response, body)
+
+    async def _pass(self, asked: Asked) -> None:
+        await self._passage.all(await self._passage.ask(asked, model=self._model), Told(MemoryUse.OFF.value))
+
+    async def _continued(self, body: Body) -> Body:
+        """Return the request with the responses that it continues. Raises Refused."""
+        if self._dialect.name != "responses":
+            return body
+        try:
+            self._continuation = await self._parts.responses.continued(self._caller, body)
+        except NotContinued as error:
+            raise Refused(error.refusal) from None
+        except MemoryDown:
+            raise Refused(_DOWN) from None
+        return self._continuation.body
+
+    async def _remembered(self, prompt: Prompt) -> None:
+        """Find the conversation, and the block of the prompt. Raises Refused where memory is required and down."""
+        began = time.perf_counter()
+        try:
+            self._thread = await self._found(prompt)
+            if self._caller.use.reads and prompt.is_open:
+                self._block = await self._recalled(prompt, self._thread)
+                self._told.recalled = self._block.recalled
+                self._told.recall_ms = (time.perf_counter() - began) * 1000
+        except MemoryDown:
+            if self._caller.use is MemoryUse.REQUIRED:
+                raise Refused(_DOWN) from None
+            self._parts.figures.count(Figure.DEGRADED)
+            self._told.memory = _DEGRADED
+        if self._thread is not None and self._caller.use.writes:
+            self._told.turn = self._thread.turn
+
+    async def _found(self, prompt: Prompt) -> Thread:
+        continued = self._continuation.told if self._continuation is not None else None
+        told = self._caller.conversation or (continued if continued and is_name(continued) else None)
+        thread = await self._parts.conversations.find(self._caller, prompt, told=told)
+        # A response that is continued brings all that was said before.
+        return replace(thread, is_shown=True) if told is not None and told == continued else thread
+
+    async def _recalled(self, prompt: Prompt, thread: Thread) -> Block:
+        """Return the block; further calls of one user turn, as tools answer, are given the first one's."""
+        conversations = self._parts.conversations
+        block = await conversations.block_of(self._caller, thread) if prompt.has_tools_used else None
+        if block is None:
+            block = await self._parts.memory.block(
+                self._caller,
+                prompt,
+                max_chars=self._parts.settings.max_chars,
+                shown=thread.conversation if thread.is_shown else None,
+            )
+        conversations.remember(self._caller, thread, block)
+        return block
+
+    def _placed(self, body: Body, prompt: Prompt) -> Body:
+        try:
+            return self._dialect.place(body, prompt, self._block.text, self._parts.settings.placement)
+        except InvalidInput as error:
+            raise Refused(Refusal(400, error.key, error.message)) from None
+
+    async def _written(self, body: Body) -> Asked:
+        """Return the request with `body`; one that was not changed goes on with its own bytes."""
+        is_continued = self._continuation is not None and self._continuation.is_changed
+        if not self._block.text and not is_continued:
+            return self._asked
+        return replace(self._asked, body=await _aside(body, _bytes_of, size=len(self._asked.body)))
+
+    async def _relay(self, response: "httpx.Response", body: Body) -> None:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.status_code != _OK:
+            await self._passage.all(response, self._told)
+        elif kind == _EVENT_STREAM or (self._dialect.has_lines and body.get("stream") is not False):
+            await self._stream(response)
+        else:
+            await self._whole(response)
+
+    async def _stream(self, response: "httpx.Response") -> None:
+        """Send a stream event by event; one that breaks off ends with the dialect's own error."""
+        import httpx
+
+        mask = KeyMask(self._parts.upstreams.keys)
+        gate = EventGate(has_lines=self._dialect.has_lines)
+        copy = StreamCopy(self._dialect)
+        is_broken = False
+        try:
+            await self._passage.begin(response, self._told)
+            async for chunk in chunks_of(response):
+                clean = mask.feed(chunk)
+                copy.feed(clean)
+                self._look(copy.answer)
+                await self._passage.give(gate.feed(clean))
+        except httpx.HTTPError:
+            is_broken = True
+        finally:
+            await response.aclose()
+        tail = mask.end()
+        copy.feed(tail)
+        passed = gate.feed(tail)
+        copy.end()
+        self._look(copy.answer)
+        if copy.answer.failed is FailureReason.CUT:
+            self._parts.figures.count(Figure.CUT)
+            if gate.is_between:
+                await self._passage.give(passed + self._dialect.cut(_CUT, copy.answer.witness), is_last=True)
+            return
+        self._judge(copy.answer)
+        if copy.answer.is_whole or not is_broken:
+            await self._passage.give(passed + gate.rest(), is_last=True)
+
+    async def _whole(self, response: "httpx.Response") -> None:
+        """Send an answer that comes at once. Its last piece goes when the copy was read."""
+        import httpx
+
+        mask = KeyMask(self._parts.upstreams.keys)
+        copy = WholeCopy(self._dialect)
+        held = b""
+        try:
+            await self._passage.begin(response, self._told)
+            async for chunk in chunks_of(response):
+                clean = mask.feed(chunk)
+                copy.feed(clean)
+                await self._passage.give(held)
+                held = clean
+        except httpx.HTTPError:
+            self._parts.figures.count(Figure.CUT)
+            return  # without its end, the server closes the connection
+        finally:
+            await response.aclose()
+        tail = mask.end()
+        copy.feed(tail)
+        copy.end()
+        self._look(copy.answer)
+        self._judge(copy.answer)
+        await self._passage.give(held + tail, is_last=True)
+
+    def _look(self, answer: AnswerCopy) -> None:
+        """Begin to keep the answer as soon as it is whole: nothing but its end marker makes it so."""
+        if not answer.is_whole or self.keeping is not None or self._prompt is None or self._thread is None:
+            return
+        commit = Commit(
+            self._parts,
+            self._caller,
+            dialect=self._dialect.name,
+            path=self._asked.path,
+            model=self._model,
+            prompt=self._prompt,
+            thread=self._thread,
+            block=self._block,
+            continuation=self._continuation,
+        )
+        self.keeping = asyncio.create_task(commit.keep(answer))
+
+    def _judge(self, answer: AnswerCopy) -> None:
+        match answer.failed:
+            case None:
+                pass
+            case FailureReason.TOO_LARGE:
+                self._parts.figures.count(Figure.TOO_LARGE)
+            case FailureReason.MALFORMED:
+                self._parts.figures.count(Figure.UNREAD)
+            case FailureReason.CUT:
+                self._parts.figures.count(Figure.CUT)
+            case _:
+                self._parts.figures.count(Figure.FAILED)
+
+
+async def _aside(given: Any, work: Callable[[Any], Any], /, *, size: int | None = None) -> Any:
+    """Return what `work` makes of `given`; of much, in a thread."""
+    size = len(given) if size is None else size
+    return work(given) if size <= limits.READ_AT_ONCE_BYTES else await asyncio.to_thread(work, given)
+
+
+def _bytes_of(body: Mapping[str, object]) -> bytes:
+    try:
+        return json_text(body).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON writes as an escape
+        return json.dumps(body, separators=(",", ":")).encode()

@@ -1,0 +1,50 @@
+"""Bounds of the memory proxy: what it takes, keeps and waits for."""
+
+from typing import Final
+
+REQUEST_BYTES: Final = 64 * 1024 * 1024
+"""A request with its images."""
+REQUEST_WAIT_S: Final = 60.0
+"""How long a request's body may take to arrive."""
+READ_AT_ONCE_BYTES: Final = 256 * 1024
+"""A longer request is read and written in a thread."""
+RELAY_BYTES: Final = 1024 * 1024
+"""Of one stream, what waits for the end of its event before it goes on; beyond, bytes pass as they come."""
+WHOLE_BYTES: Final = 8 * 1024 * 1024
+"""An answer that comes at once is read for memory up to this size."""
+ANSWER_CHARS: Final = 1_000_000
+"""Text of an answer that is kept as evidence; of a longer one nothing is."""
+BLOCKS: Final = 4_096
+"""Blocks of user turns that are held in memory."""
+BLOCK_TTL_S: Final = 24 * 3600
+"""So long the block of a turn whose tools still run is kept for a proxy that is started anew."""
+NODE_TTL_S: Final = 90 * 24 * 3600
+"""So long a conversation is known by its messages; later it counts as a new one."""
+RESPONSE_TTL_S: Final = 30 * 24 * 3600
+"""So long a stored response can be continued."""
+RESPONSE_CHAIN: Final = 256
+"""Responses that one request may continue, one behind the other."""
+RESPONSE_INPUT_BYTES: Final = 16 * 1024 * 1024
+AUDITS: Final = 32
+"""Blocks that the audit keeps of one space, if it is switched on."""
+REGISTRIES: Final = 1_024
+"""Sets of tools that are remembered as registered."""
+TOOLS: Final = 128
+"""Tools of one request that are registered; of more, none are."""
+CONNECT_S: Final = 10.0
+SILENCE_S: Final = 600.0
+"""The longest silence of an upstream, before its answer and within it."""
+ATTEMPTS: Final = 2
+"""How often a request is sent while no byte of an answer came."""
+RETRY_PAUSE_S: Final = 0.1
+RECALL_WAIT_S: Final = 2.0
+"""How long memory may take before a request goes on without it."""
+SETTLE_WAIT_S: Final = 2.0
+"""How long a request waits for what its space is just committing."""
+UPSTREAMS: Final = 16
+KEEPALIVE_CONNECTIONS: Final = 128
+KEEPALIVE_S: Final = 4.0
+"""How long a connection to an upstream is kept unused: less than servers do."""
+LISTED_BYTES: Final = 4 * 1024 * 1024
+"""An upstream's list of models."""
+HEADER_CHARS: Final = 200

@@ -1,0 +1,236 @@
+"""Memory as a proxy uses it: calls under the caller's own rights, the block of a prompt, and turns that are kept."""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from pydantic import JsonValue, ValidationError
+
+from elytron.registry import by_request
+from elytron.waiting import within
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport
+from elytron_core import limits as core_limits
+from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
+from elytron_core.contracts.control import MemoryControlReport, MemoryEraseRequest
+from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recalling import RecallFilters
+from elytron_core.contracts.records import (
+    RecordGetReport,
+    RecordGetRequest,
+    RecordItem,
+    RecordPutReport,
+    RecordPutRequest,
+    RecordSearchReport,
+    RecordSearchRequest,
+)
+from elytron_core.contracts.tools import AgentToolRegistryUpsertReport, AgentToolRegistryUpsertRequest
+from elytron_core.errors import ElytronError
+from elytron_core.model import Request, Value
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.tools import (
+    AgentToolDescriptor,
+    AgentToolRegistryRef,
+    AgentToolRegistrySnapshot,
+    RegistryOwner,
+)
+from elytron_proxy import limits
+from elytron_proxy.caller import Caller, is_name
+from elytron_proxy.dialects import Prompt
+from elytron_proxy.dialects.content import fenced
+
+ReportT = TypeVar("ReportT", bound=Value)
+NAMESPACE: Final = "llm-proxy"
+"""Under which a proxy keeps what it knows of conversations, as records."""
+CONVERSATION: Final = "llm_conversation"
+"""Under which a turn's metadata name its conversation, so that recall can leave out what stands in the request."""
+_NOT_FOUND: Final = "not_found"
+
+
+class MemoryDown(Exception):
+    """Memory did not do what was asked. `key` is the error's own."""
+
+    def __init__(self, key: str, /) -> None:
+        super().__init__(f"memory refused: {key}")
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What goes into a prompt, in its tag; empty if nothing is known of it. `recalled` memories stand in it."""
+
+    text: str = ""
+    recalled: int = 0
+
+
+class Memory:
+    """Calls operations as the caller may, and remembers which spaces commit just now."""
+
+    def __init__(self, entrance: Entrance, /) -> None:
+        self._entrance = entrance
+        self._pending: dict[str, set[asyncio.Future[None]]] = {}
+        self._registries: OrderedDict[tuple[str, str], AgentToolRegistryRef] = OrderedDict()
+
+    def new_id(self) -> str:
+        """Return a fresh id."""
+        return self._entrance.dispatcher.runtime.context.ids.new()
+
+    async def call(self, caller: Caller, request: Request, report: type[ReportT], /) -> ReportT:
+        """Return what the operation that takes `request` reports. Raises MemoryDown."""
+        answer = await self._entrance.call(
+            caller.principal,
+            transport=Transport.HTTP,
+            operation=by_request(request).name,
+            request_id=caller.request_id,
+            payload=request,
+        )
+        match answer:
+            case Accepted(report=found) | Duplicated(report=found) | Queued(report=found):
+                assert isinstance(found, report)
+                return found
+            case Rejected():
+                raise MemoryDown(answer.error_key)
+
+    async def block(self, caller: Caller, prompt: Prompt, /, *, max_chars: int, shown: str | None) -> Block:
+        """Return the block for what was said last. `shown` is the conversation that the request holds in full.
+
+        Raises MemoryDown, also where memory takes too long.
+        """
+        query = prompt.said[: core_limits.QUERY_CHARS].strip()
+        registry = self._registry(caller, prompt)
+        asked = MemoryProjectionRequest(
+            scope=caller.scope(),
+            query=query,
+            max_chars=max_chars,
+            # What was said last stands in the request already.
+            recent_messages_limit=0,
+            filters=_without(shown) if shown is not None else RecallFilters(),
+            tool_registry_refs=(registry,) if registry is not None else (),
+        )
+        try:
+            report = await within(limits.RECALL_WAIT_S, self.call(caller, asked, MemoryProjectionReport))
+        except TimeoutError:
+            raise MemoryDown("timeout") from None
+        if not report.selected_ids:
+            return Block()
+        return Block(fenced(report.system_memory_block), len(report.selected_ids))
+
+    async def secret_of(self, caller: Caller, /) -> SpaceRecord | None:
+        """Return the record of the caller's space, which keys what is stored of it; None before the first write.
+
+        Raises MemoryDown.
+        """
+        try:
+            return await self._entrance.dispatcher.runtime.context.spaces.find(caller.space)
+        except ElytronError as error:
+            raise MemoryDown(error.key) from None
+
+    async def get(self, caller: Caller, shelf: str, key: str, /) -> RecordItem | None:
+        """Return a record of ours. Raises MemoryDown."""
+        asked = RecordGetRequest(scope=caller.scope(), namespace=(NAMESPACE, shelf), key=key)
+        try:
+            return (await self.call(caller, asked, RecordGetReport)).record
+        except MemoryDown as error:
+            if error.key == _NOT_FOUND:
+                return None
+            raise
+
+    async def put(
+        self,
+        caller: Caller,
+        shelf: str,
+        key: str,
+        value: Mapping[str, JsonValue],
+        /,
+        *,
+        ttl_s: int | None,
+        expected_version: int | None = None,
+    ) -> None:
+        """Keep a record of ours. Raises MemoryDown, also for a value beyond what a record may hold."""
+        try:
+            asked = RecordPutRequest(
+                scope=caller.scope(),
+                namespace=(NAMESPACE, shelf),
+                key=key,
+                value=dict(value),
+                ttl_s=ttl_s,
+                expected_version=expected_version,
+            )
+        except ValidationError:
+            raise MemoryDown("limit_exceeded") from None
+        await self.call(caller, asked, RecordPutReport)
+
+    async def trim(self, caller: Caller, shelf: str, /, *, most: int) -> None:
+        """Erase the oldest records of a shelf, so that `most` stay. Raises MemoryDown."""
+        asked = RecordSearchRequest(scope=caller.scope(), namespace=(NAMESPACE, shelf), limit=core_limits.PAGE_MAX)
+        found = (await self.call(caller, asked, RecordSearchReport)).items
+        old = sorted(found, key=lambda item: (item.created_at, item.key))[: max(0, len(found) - most)]
+        if old:
+            gone = MemoryEraseRequest(scope=caller.scope(), ids=tuple(item.id for item in old), reason="retention")
+            await self.call(caller, gone, MemoryControlReport)
+
+    async def register(self, caller: Caller, prompt: Prompt, /) -> None:
+        """Register the tools of a request as a host's, once. Raises MemoryDown."""
+        if self._registry(caller, prompt) is not None or not 0 < len(prompt.tools) <= limits.TOOLS:
+            return
+        tools = {tool.name: tool for tool in prompt.tools if is_name(tool.name)}
+        snapshot = AgentToolRegistrySnapshot(
+            registry_id=_registry_id(prompt),
+            namespace=NAMESPACE,
+            owner=RegistryOwner.REQUEST_SCOPED_GATEWAY,
+            tools=tuple(
+                AgentToolDescriptor(tool_id=name, schema_fingerprint=_digest(tool.schema))
+                for name, tool in tools.items()
+            ),
+        )
+        asked = AgentToolRegistryUpsertRequest(scope=caller.scope(), snapshot=snapshot)
+        report = await self.call(caller, asked, AgentToolRegistryUpsertReport)
+        ref = AgentToolRegistryRef(registry_id=snapshot.registry_id, fingerprint=report.fingerprint)
+        self._registries[caller.space, snapshot.registry_id] = ref
+        if len(self._registries) > limits.REGISTRIES:
+            self._registries.popitem(last=False)
+
+    @contextmanager
+    def committing(self, caller: Caller, /) -> Generator[None]:
+        """Have later calls about this space wait for what is committed while this is entered."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        pending = self._pending.setdefault(caller.space, set())
+        pending.add(future)
+        try:
+            yield
+        finally:
+            future.set_result(None)
+            pending.discard(future)
+            if not pending:
+                self._pending.pop(caller.space, None)
+
+    async def settle(self, caller: Caller, /) -> None:
+        """Wait until what the space commits just now is committed, but not for long."""
+        if pending := self._pending.get(caller.space):
+            await asyncio.wait(set(pending), timeout=limits.SETTLE_WAIT_S)
+
+    async def idle(self) -> None:
+        """Wait until nothing is committed."""
+        while self._pending:
+            await asyncio.gather(*(future for pending in self._pending.values() for future in pending))
+
+    def _registry(self, caller: Caller, prompt: Prompt) -> AgentToolRegistryRef | None:
+        return self._registries.get((caller.space, _registry_id(prompt))) if prompt.tools else None
+
+
+def _without(conversation: str) -> RecallFilters:
+    elsewhere = Condition(field=CONVERSATION, comparison=Comparison.NE, values=(conversation,))
+    return RecallFilters(where=(AnyOf(conditions=(elsewhere,)),))
+
+
+def _registry_id(prompt: Prompt) -> str:
+    told = "\0".join(sorted(f"{tool.name}\0{tool.schema}" for tool in prompt.tools))
+    return f"{NAMESPACE}-{_digest(told)[:16]}"
+
+
+def _digest(told: str) -> str:
+    return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -1,0 +1,138 @@
+"""Settings of the proxy: where requests go, how memory takes part, and whose headers are believed."""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit
+
+from elytron_core import limits as core_limits
+from elytron_core.errors import InvalidInput
+from elytron_proxy import limits
+
+KEY: Final = "ELYTRON_LLM_UPSTREAM_KEY"
+DEFAULT_UPSTREAM: Final = "http://127.0.0.1:8000"
+PORT: Final = 8787
+_PREFIXED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._:/-]{0,99})=(https?://.*)", re.DOTALL)
+_PRINTABLE: Final = re.compile(r"[!-~]{1,4096}")
+
+
+class Placement(StrEnum):
+    """Where the block stands in a request."""
+
+    TAIL = "tail"
+    """Behind the words of the last user message: all before it stays a prefix that the provider has cached."""
+    SYSTEM = "system"
+    """At the end of the system prompt."""
+    BEFORE = "before"
+    """Before the history."""
+
+
+class MemoryUse(StrEnum):
+    """How memory takes part in a call."""
+
+    ON = "on"
+    READ = "read"
+    """Recall, and commit nothing."""
+    WRITE = "write"
+    """Commit, and recall nothing."""
+    OFF = "off"
+    REQUIRED = "required"
+    """As `on`; without memory the call is refused."""
+
+    @property
+    def reads(self) -> bool:
+        return self in {MemoryUse.ON, MemoryUse.READ, MemoryUse.REQUIRED}
+
+    @property
+    def writes(self) -> bool:
+        return self in {MemoryUse.ON, MemoryUse.WRITE, MemoryUse.REQUIRED}
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A model server: its base URL, the models that it serves by the beginning of their names, and the key for it."""
+
+    url: str
+    prefix: str = ""
+    key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """How a proxy stands. Whoever reaches it without a space of its own has `space`."""
+
+    upstreams: tuple[Upstream, ...]
+    placement: Placement = Placement.TAIL
+    memory: MemoryUse = MemoryUse.ON
+    space: str = "default"
+    max_chars: int = core_limits.PROJECTION_CHARS_DEFAULT
+    partial: bool = False
+    """Whether an answer that its length or a filter ended is kept too."""
+    stateful: bool = True
+    """Whether responses are kept here, so that `previous_response_id` works with every upstream."""
+    audit: bool = False
+    """Whether the last blocks that went to a model are kept to be looked at."""
+    trusted_peers: tuple[str, ...] = ()
+    """Addresses and networks whose headers say for which user they ask."""
+    hosts: frozenset[str] | None = None
+    """Host names that requests may name; None: whoever mounts the proxy looks at them."""
+    silence_s: float = limits.SILENCE_S
+
+    def __post_init__(self) -> None:
+        prefixes = [upstream.prefix for upstream in self.upstreams]
+        if not 1 <= len(prefixes) <= limits.UPSTREAMS or len(set(prefixes)) < len(prefixes):
+            problem = f"names 1 to {limits.UPSTREAMS} model servers, each prefix once"
+            raise InvalidInput(field="upstream", problem=problem)
+
+    def is_trusted(self, address: str | None, /) -> bool:
+        """Tell whether the headers of a peer at `address` say for which user it asks."""
+        try:
+            peer = ipaddress.ip_address(address or "")
+        except ValueError:
+            return False
+        return any(peer in ipaddress.ip_network(network, strict=False) for network in self.trusted_peers)
+
+
+def upstreams_of(texts: Iterable[str], /, *, environment: Mapping[str, str]) -> tuple[Upstream, ...]:
+    """Return the model servers that `texts` write as `[PREFIX=]URL`. Raises InvalidInput.
+
+    The key of the one without a prefix is in ELYTRON_LLM_UPSTREAM_KEY, that of another in the variable of this name
+    with its prefix behind it (`claude`: ELYTRON_LLM_UPSTREAM_KEY_CLAUDE). A key goes to its own server alone.
+    """
+    return tuple(_upstream(text, environment) for text in texts)
+
+
+def networks_of(texts: Iterable[str], /) -> tuple[str, ...]:
+    """Return the addresses and networks of trusted peers. Raises InvalidInput."""
+    try:
+        return tuple(str(ipaddress.ip_network(text, strict=False)) for text in texts)
+    except ValueError:
+        raise InvalidInput(field="trusted_peer", problem="has one that is no address or network") from None
+
+
+def _upstream(text: str, environment: Mapping[str, str]) -> Upstream:
+    found = _PREFIXED.fullmatch(text)
+    prefix, url = (found[1], found[2]) if found is not None else ("", text)
+    variable = f"{KEY}_{re.sub('[^A-Za-z0-9]', '_', prefix).upper()}" if prefix else KEY
+    key = environment.get(variable, "").strip()
+    if key and not _PRINTABLE.fullmatch(key):
+        raise InvalidInput(field=variable, problem="has characters that stand in no header")
+    return Upstream(url=base_of(url), prefix=prefix, key=key)
+
+
+def base_of(url: str, /) -> str:
+    """Return the base of a model server, without the `/v1` that clients write behind it. Raises InvalidInput."""
+    problem = "is no URL of a model server: write http://host:port or https://host"
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        raise InvalidInput(field="upstream", problem=problem) from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not has_port:
+        raise InvalidInput(field="upstream", problem=problem)
+    if parts.username is not None or parts.query or parts.fragment:
+        raise InvalidInput(field="upstream", problem=f"has a user, a query or a fragment; a key stands in {KEY}")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"

@@ -1,0 +1,91 @@
+"""Headers of both sides: which go on, which end here, and what the proxy says in its own."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from elytron_proxy.settings import Upstream
+
+MEMORY: Final = "X-Elytron-Memory"
+TURN: Final = "X-Elytron-Turn"
+RECALLED: Final = "X-Elytron-Recalled"
+CONVERSATION: Final = "X-Elytron-Conversation"
+USER: Final = "X-Elytron-User"
+TIMING: Final = "Server-Timing"
+SCOPES: Final = {"X-Elytron-Agent": "agent", "X-Elytron-App": "app", "X-Elytron-Project": "project"}
+USERS: Final = (USER, "X-OpenWebUI-User-Id")
+"""Headers that say for which user a peer asks."""
+CONVERSATIONS: Final = (CONVERSATION, "X-OpenWebUI-Chat-Id")
+REQUEST_IDS: Final = ("X-Client-Request-Id", "Idempotency-Key", "X-Request-ID")
+"""Headers in which a client names a call of its own, so that a repeat is known as one."""
+
+Pairs = list[tuple[str, str]]
+
+_UP: Final = frozenset(
+    {
+        "accept",
+        "content-type",
+        "user-agent",
+        "anthropic-version",
+        "anthropic-beta",
+        "openai-beta",
+        "idempotency-key",
+        "x-client-request-id",
+        "traceparent",
+        "tracestate",
+    }
+)
+"""What goes upstream. No credential is among them."""
+_HOP: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_OURS: Final = frozenset({"date", "server", "set-cookie", "alt-svc", "strict-transport-security"})
+"""What an upstream says of its own connections and sessions."""
+_OWN: Final = "x-elytron-"
+_VERSION: Final = "2023-06-01"
+
+
+def upstream_headers(
+    given: Iterable[tuple[str, str]], upstream: Upstream, /, *, path: str, length: int | None
+) -> Pairs:
+    """Return the headers that go to `upstream`, with its key as its dialect shows one."""
+    found = [(name, value) for name, value in given if name.lower() in _UP]
+    found.append(("Accept-Encoding", "identity"))
+    if length is not None:
+        found.append(("Content-Length", str(length)))
+    if path.startswith("/v1/messages"):
+        if all(name.lower() != "anthropic-version" for name, _ in found):
+            found.append(("anthropic-version", _VERSION))
+        return [*found, ("x-api-key", upstream.key)] if upstream.key else found
+    return [*found, ("Authorization", f"Bearer {upstream.key}")] if upstream.key else found
+
+
+def client_headers(given: Iterable[tuple[str, str]], /, *, keys: Iterable[str]) -> Pairs:
+    """Return the headers of an answer that go to the client: none of the connection's, and none that holds a key."""
+    pairs = list(given)
+    named = {part.strip().lower() for name, value in pairs if name.lower() == "connection" for part in value.split(",")}
+    dropped = _HOP | _OURS | named
+    secrets = [key for key in keys if key]
+    return [
+        (name, value)
+        for name, value in pairs
+        if name.lower() not in dropped
+        and not name.lower().startswith(_OWN)
+        and not any(secret in value or secret in name for secret in secrets)
+    ]
+
+
+def credential_of(authorization: str | None, api_key: str | None, /) -> str | None:
+    """Return what proves who calls: `Authorization`, else Anthropic's `x-api-key` as one."""
+    if authorization is not None:
+        return authorization
+    return f"Bearer {api_key}" if api_key is not None else None

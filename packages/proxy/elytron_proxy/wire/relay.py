@@ -1,0 +1,185 @@
+"""Bytes on their way from a model server to a client, and the copy that is read for memory."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from elytron_core.ports.chat import Failed, FailureReason, Finished, FinishReason, ModelEvent, Opaque, TextDelta
+from elytron_models.fields import fields_of
+from elytron_models.stream_parser import parse
+from elytron_proxy import limits
+from elytron_proxy.dialects import PromptDialect, Witness
+
+_EVENT_ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
+_LINE_ENDS: Final = (b"\n",)
+_LONGEST_END: Final = 3
+_THOUGHTS: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "tool_call_extra"})
+
+
+class KeyMask:
+    """Blacks out keys in a stream of bytes, also where a chunk's border divides one; all else stays as it is."""
+
+    def __init__(self, keys: Iterable[str], /) -> None:
+        self._keys = sorted({key.encode() for key in keys if key}, key=len, reverse=True)
+        self._held = b""
+
+    def feed(self, chunk: bytes, /) -> bytes:
+        """Return what may go on: all but an end that could be the beginning of a key."""
+        if not self._keys:
+            return chunk
+        data = self._masked(self._held + chunk)
+        held = max((self._begun(data, key) for key in self._keys), default=0)
+        self._held = data[len(data) - held :]
+        return data[: len(data) - held]
+
+    def end(self) -> bytes:
+        """Return what was held back."""
+        held, self._held = self._held, b""
+        return held
+
+    def _masked(self, data: bytes) -> bytes:
+        for key in self._keys:
+            data = data.replace(key, b"*" * len(key))
+        return data
+
+    @staticmethod
+    def _begun(data: bytes, key: bytes) -> int:
+        """Return how many bytes at the end of `data` a key could begin with."""
+        for size in range(min(len(key) - 1, len(data)), 0, -1):
+            if data.endswith(key[:size]):
+                return size
+        return 0
+
+
+class EventGate:
+    """Lets whole events of a stream through, so that one that breaks off can be ended between two of them.
+
+    What waits for its end has at most `limit` bytes: a longer event passes as it comes.
+    """
+
+    def __init__(self, *, has_lines: bool, limit: int = limits.RELAY_BYTES) -> None:
+        self._ends = _LINE_ENDS if has_lines else _EVENT_ENDS
+        self._limit = limit
+        self._held = bytearray()
+        self.is_between = True
+        """Whether all that went on were whole events."""
+
+    def feed(self, chunk: bytes, /) -> bytes:
+        """Return what may go on."""
+        seen = max(0, len(self._held) - _LONGEST_END + 1)
+        self._held += chunk
+        end = max((at + len(mark) for mark in self._ends if (at := self._held.rfind(mark, seen)) >= 0), default=0)
+        if end:
+            self.is_between = True
+        if len(self._held) - end > self._limit:
+            end = len(self._held)
+            self.is_between = False
+        passed = bytes(self._held[:end])
+        del self._held[:end]
+        return passed
+
+    def rest(self) -> bytes:
+        """Return what waited for the end of its event."""
+        rest = bytes(self._held)
+        self._held.clear()
+        return rest
+
+
+@dataclass(slots=True)
+class AnswerCopy:
+    """What a copy of an answer tells: its text, and how it ended. `is_too_long` if no evidence is made of it."""
+
+    texts: list[str] = field(default_factory=list[str])
+    chars: int = 0
+    finished: FinishReason | None = None
+    failed: FailureReason | None = None
+    is_too_long: bool = False
+    has_tools_used: bool = False
+    """Whether the provider used tools of its own, such as a search of the web."""
+    witness: Witness = field(default_factory=Witness)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether the provider's own end marker was seen."""
+        return self.finished is not None
+
+    def take(self, events: Iterable[ModelEvent], /) -> None:
+        """Note what `events` tell."""
+        for event in events:
+            match event:
+                case TextDelta():
+                    self._add(event.text)
+                case Finished():
+                    self.finished = event.reason
+                case Failed():
+                    self.failed = event.reason
+                case Opaque() if event.type not in _THOUGHTS:
+                    self.has_tools_used = True
+                case _:
+                    pass
+
+    def _add(self, said: str) -> None:
+        self.chars += len(said)
+        if self.chars > limits.ANSWER_CHARS:
+            self.is_too_long = True
+            self.texts.clear()
+        elif not self.is_too_long:
+            self.texts.append(said)
+
+
+class StreamCopy:
+    """Reads the copy of a stream as its bytes pass."""
+
+    def __init__(self, dialect: PromptDialect, /) -> None:
+        self.answer = AnswerCopy()
+        self._parser = dialect.parser(self.answer.witness)
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether nothing more is read: the answer ended, or cannot be read."""
+        return self._parser.is_over
+
+    def feed(self, chunk: bytes, /) -> None:
+        """Read on."""
+        if not self._parser.is_over:
+            self.answer.take(self._parser.feed(chunk))
+
+    def end(self) -> None:
+        """Read the end of the bytes: an answer without its end marker is cut."""
+        self.answer.take(self._parser.end())
+
+
+class WholeCopy:
+    """Keeps the copy of an answer that comes at once, and reads it at its end."""
+
+    def __init__(self, dialect: PromptDialect, /) -> None:
+        self.answer = AnswerCopy()
+        self._dialect = dialect
+        self._held = bytearray()
+        self.is_over = False
+
+    def feed(self, chunk: bytes, /) -> None:
+        """Keep on; beyond its bound nothing is kept."""
+        if self.is_over:
+            return
+        self._held += chunk
+        if len(self._held) > limits.WHOLE_BYTES:
+            self._held.clear()
+            self.is_over = True
+            self.answer.take((Failed(reason=FailureReason.TOO_LARGE),))
+
+    def end(self) -> None:
+        """Read what was kept."""
+        if self.is_over:
+            return
+        self.is_over = True
+        told = fields_of(bytes(self._held))
+        self._held.clear()
+        if told is None:
+            self.answer.take((Failed(reason=FailureReason.MALFORMED),))
+            return
+        self.answer.take(parse(self._dialect.parser(self.answer.witness), (self._dialect.streamed(told),)))

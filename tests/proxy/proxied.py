@@ -1,0 +1,106 @@
+"""A proxy on a port of its own before a model server of ours, both in the test's own loop."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import uvicorn
+from tests.models.fake_server import EVENTS, LINES, FakeServer, Sent, serving
+from tests.models.streams import RECORDED
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_adapter.access import AccessAddRequest, AccessKeys
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.principals import Authenticator, Development, PrincipalKind
+from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.scope import Scope
+from elytron_proxy import ProxyApp, ProxySettings, Upstream
+
+KEY = "sk-upstream-5f0b"
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "messages": "/v1/messages",
+    "ollama": "/api/chat",
+}
+
+
+@dataclass
+class Proxied:
+    """A proxy, the memory behind it, and the model server before which it stands."""
+
+    url: str
+    memory: MemoryRuntime
+    upstream: FakeServer
+    app: ProxyApp
+    client: httpx.AsyncClient = field(repr=False)
+
+    async def post(self, path: str, body: Any, /, **headers: str) -> httpx.Response:
+        """Return the answer to a request; underscores in headers' names stand for hyphens."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.post(f"{self.url}{path}", json=body, headers=named)
+
+    async def kept(self, space: str = "default") -> list[str]:
+        """Return the texts of all messages that are kept, in their order."""
+        await self.app.idle()
+        request = MemoryListRequest(scope=Scope(space=space))
+        return [hit.text for hit in (await self.memory.list(request)).items]
+
+    async def key(self, space: str) -> str:
+        """Return a new user's key."""
+        asked = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId(space), label="test")
+        return (await AccessKeys(self.memory.context).add(asked)).key
+
+
+@asynccontextmanager
+async def proxying(
+    *answers: Sent | None,
+    authenticator: Authenticator | None = None,
+    store: str = "memory:",
+    has_keys: bool = False,
+    **settings: Any,
+) -> AsyncGenerator[Proxied]:
+    """Serve a proxy with an empty memory before a server that gives `answers`."""
+    async with serving(*answers) as upstream, elytron.open(store, space=None, ids=SeededIds()) as memory:
+        known = AccessKeys(memory.context) if has_keys else authenticator or Development()
+        entrance = Entrance(Dispatcher(memory), authenticator=known)
+        found = ProxySettings(upstreams=(Upstream(upstream.url, key=KEY),), **settings)
+        app = ProxyApp(entrance, found)
+        async with listening(app) as url, httpx.AsyncClient(timeout=20) as client:
+            yield Proxied(url, memory, upstream, app, client)
+
+
+@asynccontextmanager
+async def listening(app: Any) -> AsyncGenerator[str]:
+    """Serve `app` on a port of this machine."""
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as port:
+        port.bind(("127.0.0.1", 0))
+        task = asyncio.ensure_future(server.serve(sockets=[port]))
+        while not server.started:
+            await asyncio.sleep(0)
+        try:
+            yield f"http://127.0.0.1:{port.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await task
+
+
+def asked(dialect: str, *said: str, **more: Any) -> dict[str, Any]:
+    """Return a streamed request of a dialect, in which a person and a model take turns."""
+    turns = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(said)]
+    where = "input" if dialect == "responses" else "messages"
+    return {"model": "m", where: turns, "stream": True, **({"max_tokens": 9} if dialect == "messages" else {}), **more}
+
+
+def recorded(name: str) -> Sent:
+    """Return a recorded stream as an answer."""
+    found = RECORDED[name]
+    return Sent((found.data,), media_type=LINES if found.dialect == "ollama" else EVENTS)
