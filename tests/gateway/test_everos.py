@@ -10,7 +10,7 @@ from tests.gateway.everos import EverOs
 
 import elytron
 from elytron_core.clock import FrozenClock
-from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported
+from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported, UnsupportedMedia
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erasure
 from elytron_gateway import limits as gateway_limits
@@ -18,7 +18,7 @@ from elytron_gateway import wire
 from elytron_gateway.everos import EverOsUpstream, Patience
 from elytron_gateway.messages import Upload
 from elytron_gateway.resources import Given
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import Gateway, GatewayOptions
 
 pytestmark = pytest.mark.anyio
 
@@ -303,3 +303,45 @@ async def test_one_that_does_not_say_how_it_is_is_not_waited_for(
         with anyio.fail_after(100):
             assert not await upstream.healthy()
         await upstream.close()
+
+
+MEDIA = {
+    "boiler.png": (b"\x89PNG\r\n\x1a\n" + b"\0" * 60, "image", "png"),
+    "boiler.jpg": (b"\xff\xd8\xff\xe0" + b"\0" * 60, "image", "jpg"),
+    "call.mp3": (b"ID3\x04" + b"\xff\x00" * 30, "audio", "mp3"),
+    "call.wav": (b"RIFF\x24\xf0\x00\x00WAVEfmt " + b"\0\xff" * 30, "audio", "wav"),
+    "call.m4a": (b"\0\0\0\x20ftypM4A " + b"\0\xff" * 30, "audio", "m4a"),
+}
+
+
+@pytest.mark.parametrize("name", MEDIA)
+async def test_a_picture_or_a_sound_is_a_resource_where_the_upstream_reads_it(
+    gateway: Gateway, ada: dict[str, str], server: EverOs, name: str
+) -> None:
+    data, kind, ending = MEDIA[name]
+    made = await gateway.upload(wire.Placed(**ada), Given(data, file_name=name, title="Our boiler at home"))
+    assert (made.status, made.chunks) == ("extracted", 1)
+    (hit,) = (await gateway.search(asked(ada, "boiler", "resources"))).results
+    assert hit.resource_id == made.resource_id
+    sent = {"type": kind, "base64": base64.b64encode(data).decode(), "ext": ending, "name": name}
+    assert str([{"type": "text", "text": "Our boiler at home"}, sent]) in server.episodes[0]["episode"]
+
+
+async def test_a_picture_that_the_upstream_refuses_is_a_failed_resource(
+    gateway: Gateway, ada: dict[str, str], server: EverOs
+) -> None:
+    server.reads_no_files = 415
+    made = await gateway.upload(wire.Placed(**ada), Given(MEDIA["boiler.png"][0], file_name="boiler.png"))
+    assert (made.status, server.buffered) == ("failed", [])
+    server.reads_no_files = None
+    assert (await gateway.upload(wire.Placed(**ada), Given(MEDIA["boiler.png"][0]))).status == "extracted"
+
+
+async def test_a_picture_is_no_resource_without_an_upstream_that_reads_it(
+    memory: elytron.MemoryRuntime, ada: dict[str, str]
+) -> None:
+    wanted = GatewayOptions(resource_types=frozenset({"image/png", "text/plain"}))
+    for options in (None, wanted):
+        alone = Gateway(memory, options=options)
+        with pytest.raises(UnsupportedMedia):
+            await alone.upload(wire.Placed(**ada), Given(MEDIA["boiler.png"][0], file_name="boiler.png"))

@@ -57,6 +57,7 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
     from elytron_gateway.catching_up import CatchingUp
     from elytron_gateway.everos import EverOsUpstream
     from elytron_gateway.external import Allowed
+    from elytron_gateway.extraction import readable_types
     from elytron_gateway.service import Gateway, GatewayOptions, Quota
     from elytron_gateway.users import UserKeys
     from elytron_http_shell.gateway import gateway_surfaces
@@ -72,7 +73,7 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
             secret=wanted.secret.encode() if wanted.secret is not None else None,
             allowed=Allowed(wanted.hosts, wanted.folders),
             resource_bytes=wanted.upload_bytes or gateway_limits.RESOURCE_BYTES,
-            resource_types=_types(wanted.types),
+            resource_types=_types(wanted.types, readable_types(reads_media=there is not None and there.reads_media)),
             quota=Quota(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
         )
         gateway = Gateway(runtime, upstream=there, options=options)
@@ -96,14 +97,12 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
         )
 
 
-def _types(asked: tuple[str, ...]) -> frozenset[str]:
-    """Return the media types to take in, all that can be read where none are asked for. Raises InvalidInput."""
-    from elytron_gateway.extraction import ALLOWED
-
-    if not ALLOWED.issuperset(asked):
-        problem = f"is none whose text can be read; there are {', '.join(sorted(ALLOWED))}"
+def _types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:
+    """Return the media types that are asked for. Raises InvalidInput for one that is not `readable`."""
+    if not readable.issuperset(asked):
+        problem = f"is none that can be read here; there are {', '.join(sorted(readable))}"
         raise InvalidInput(field="--resource-type", problem=problem)
-    return frozenset(asked) or ALLOWED
+    return frozenset(asked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,10 @@ class EverOsUpstream:
         self._failed = 0
         self._paused_until = Instant(0)
 
+    @property
+    def reads_media(self) -> bool:
+        return True
+
     async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
         place = _place(owner, session)
         for start in range(0, len(told), MESSAGES):
@@ -83,7 +87,8 @@ class EverOsUpstream:
             try:
                 await self._add(place, [_message(owner, one) for one in part], _key(part))
             except GatewayRefused as error:
-                if not has_files or error.status not in _OF_FILES:
+                is_needed = any(one.is_file_alone for one in part)
+                if not has_files or is_needed or error.status not in _OF_FILES:
                     raise
                 # It reads no such file, or none at all; what could be read of it here is in the text.
                 await self._add(place, [_message(owner, replace(one, items=())) for one in part], _key(part))

@@ -1,7 +1,7 @@
 """Resources: files and documents that a user gave, their text searchable chunk by chunk."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from elytron.context import OperationContext
@@ -17,17 +17,17 @@ from elytron_core.errors import (
     Unreachable,
 )
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.gateway import RESOURCES, TWINS, Counts, Resource, ResourceStatus, Twin
+from elytron_core.planes.gateway import RESOURCES, TWINS, Counts, MessageItem, Resource, ResourceStatus, Twin
 from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import blobs, names
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.counting import Counting, Planned, Room
 from elytron_gateway.editing import RESOURCE_TAG, Edits
-from elytron_gateway.extraction import ALLOWED, Chunk, Extraction, Unreadable, media_type
+from elytron_gateway.extraction import MEDIA, Chunk, Extraction, Unreadable, media_type, readable_types
 from elytron_gateway.names import Owner
 from elytron_gateway.sessions import Sessions
 from elytron_gateway.shelves import Kept, Shelf, commit, record_of
-from elytron_gateway.upstream import EmbeddedUpstream, Told, Upstream
+from elytron_gateway.upstream import EmbeddedUpstream, Item, Told, Upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Resources:
         counting: Counting,
         extraction: Extraction,
         max_bytes: int = gateway_limits.RESOURCE_BYTES,
-        types: frozenset[str] = ALLOWED,
+        types: frozenset[str] = frozenset(),
     ) -> None:
         self._ctx = ctx
         self._upstream = upstream
@@ -69,7 +69,8 @@ class Resources:
         self._shelf = Shelf(ctx, RESOURCES, Resource)
         self._twins = Shelf(ctx, TWINS, Twin)
         self.max_bytes = max_bytes
-        self._types = types
+        readable = readable_types(reads_media=upstream.reads_media)
+        self._types = types & readable if types else readable
 
     async def take(self, owner: Owner, given: Given, /, *, room: Room) -> Resource:
         """Take a file in and make its text searchable; equal content gives the resource that is there.
@@ -196,16 +197,22 @@ class Resources:
         await blobs.keep(self._ctx, owner.space, kept.key, data)
         session = names.resource(owner.user, kept.value.resource_id)
         try:
-            chunks = await self._extraction.chunks(data, kept.value.mime)
+            told = await self._read(owner, kept.value, data)
             await self._clear(owner, kept.value.resource_id)
-            told = [_told(kept.value, owner, number, chunk) for number, chunk in enumerate(chunks)]
             await self._upstream.add(owner, session, told)
             await self._upstream.flush(owner, session)
         except Unreadable as error:
             return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.problem)
         except (GatewayRefused, MissingExtra, Unreachable) as error:
             return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.message)
-        return await self._settle(owner, kept, ResourceStatus.EXTRACTED, chunks=len(chunks))
+        return await self._settle(owner, kept, ResourceStatus.EXTRACTED, chunks=len(told))
+
+    async def _read(self, owner: Owner, resource: Resource, data: bytes) -> list[Told]:
+        """Return what the upstream is told: the text in chunks, or the file itself if it is a picture or a sound."""
+        if resource.mime in MEDIA:
+            return [_whole(resource, owner, data)]
+        chunks = await self._extraction.chunks(data, resource.mime)
+        return [_told(resource, owner, number, chunk) for number, chunk in enumerate(chunks)]
 
     async def _settle(
         self, owner: Owner, kept: Kept[Resource], status: ResourceStatus, *, problem: str = "", chunks: int = 0
@@ -248,6 +255,15 @@ class Resources:
 
     async def _twin_place(self, owner: Owner, data: bytes) -> str:
         return (await record_of(self._ctx, owner.space)).tag("gateway twin", sha256(data).hexdigest())
+
+
+def _whole(resource: Resource, owner: Owner, data: bytes) -> Told:
+    kind = resource.mime.partition("/")[0]
+    words = "\n".join(text for text in (resource.title, resource.description) if text)
+    told = _told(resource, owner, 0, Chunk(words or f"[{kind}: {resource.file_name}]"))
+    named = (Item(MessageItem(type="text", text=words)),) if words else ()
+    file = MessageItem(type=kind, name=resource.file_name, ext=MEDIA[resource.mime])
+    return replace(told, items=(*named, Item(file, data)), is_file_alone=True)
 
 
 def _told(resource: Resource, owner: Owner, number: int, chunk: Chunk) -> Told:

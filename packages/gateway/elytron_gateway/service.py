@@ -21,7 +21,7 @@ from elytron_gateway.backlog import Backlog
 from elytron_gateway.counting import Counting
 from elytron_gateway.editing import RESOURCE_TAG, Edits
 from elytron_gateway.external import Allowed, read
-from elytron_gateway.extraction import ALLOWED, Extraction
+from elytron_gateway.extraction import Extraction
 from elytron_gateway.messages import Upload
 from elytron_gateway.names import Owner
 from elytron_gateway.quotas import Quotas
@@ -58,8 +58,8 @@ class GatewayOptions:
     allowed: Allowed = field(default_factory=Allowed)
     quota: Quota = field(default_factory=Quota)
     resource_bytes: int = gateway_limits.RESOURCE_BYTES
-    resource_types: frozenset[str] = ALLOWED
-    """The media types of files that are taken in."""
+    resource_types: frozenset[str] = frozenset()
+    """The media types of files that are taken in; without any, all that can be read here or by the upstream."""
 
 
 class Gateway:

@@ -53,6 +53,8 @@ class Told:
     metadata: Metadata = field(default_factory=dict[str, str | int | float | bool | None])
     is_outside: bool = False
     """Whether it rests on what no user vouches for: a page, a file, a tool's answer."""
+    is_file_alone: bool = False
+    """Whether its words are nothing without its files, so that an upstream that cannot read these refuses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,11 @@ class Found:
 class Upstream(Protocol):
     """A memory service that keeps messages and finds them. Raises Unreachable where it does not answer."""
 
+    @property
+    def reads_media(self) -> bool:
+        """Whether it may read pictures and sounds; if it does not read one, it refuses that."""
+        ...
+
     async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
         """Keep the messages, in their order."""
         ...
@@ -137,6 +144,10 @@ class EmbeddedUpstream:
 
     def __init__(self, runtime: MemoryRuntime, /) -> None:
         self._runtime = runtime
+
+    @property
+    def reads_media(self) -> bool:
+        return False
 
     async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
         scope = _scope(owner, session)

@@ -19,6 +19,32 @@ _TEXTS = {
 }
 ALLOWED = frozenset({*_TEXTS.values(), "application/pdf", DOCX})
 """The kinds of files whose text is taken in."""
+MEDIA = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "audio/mpeg": "mp3",
+    "audio/mp4": "m4a",
+    "audio/wav": "wav",
+    "audio/ogg": "ogg",
+    "audio/flac": "flac",
+}
+"""The kinds of pictures and sounds that an upstream may read, with the ending of their names."""
+_MEDIA_SIGNATURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"ID3": "audio/mpeg",
+    b"\xff\xfb": "audio/mpeg",
+    b"\xff\xf3": "audio/mpeg",
+    b"\xff\xf2": "audio/mpeg",
+    b"OggS": "audio/ogg",
+    b"fLaC": "audio/flac",
+}
+_RIFF = {b"WAVE": "audio/wav", b"WEBP": "image/webp"}
+_BOXES = frozenset({b"M4A ", b"M4B "})
 _TEXTLESS = frozenset({"image", "audio", "video", "font"})
 _PDF = b"%PDF-"
 _ZIP = b"PK\x03\x04"
@@ -29,6 +55,11 @@ _SVG = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 """How an SVG begins: behind declarations and comments stands its element, perhaps with a prefix."""
+
+
+def readable_types(*, reads_media: bool) -> frozenset[str]:
+    """Return the media types of files that can be read, here or by an upstream of that kind."""
+    return ALLOWED.union(MEDIA) if reads_media else ALLOWED
 
 
 def media_type(data: bytes, /, *, name: str = "", declared: str = "", allowed: frozenset[str] = ALLOWED) -> str:
@@ -60,4 +91,8 @@ def _signature(data: bytes) -> str:
         return "application/pdf"
     if data.startswith(_ZIP):
         return DOCX if b"word/" in data else "application/zip"
-    return ""
+    if data.startswith(b"RIFF"):
+        return _RIFF.get(data[8:12], "")
+    if data[4:8] == b"ftyp":
+        return "audio/mp4" if data[8:12] in _BOXES else ""
+    return next((kind for begins, kind in _MEDIA_SIGNATURES.items() if data.startswith(begins)), "")
