@@ -48,10 +48,17 @@ class Recalled(Value):
 class Stable(Value):
     """The part of a context that keeps its bytes through an epoch, and what it was made of."""
 
-    text: str = ""
     blocks: tuple[ShownBlock, ...] = ()
-    mark: str = ""
-    at: Instant | None = None
+    facts: str = ""
+    """What stands, as memory projects it."""
+    mark: str
+    at: Instant
+
+    @property
+    def text(self) -> str:
+        """Return the blocks and facts in one fence; nothing if there are none."""
+        parts = [*map(_block, self.blocks), *([guarded(self.facts)] if self.facts else [])]
+        return fenced("\n".join(parts), self.mark, about=REFERENCE) if parts else ""
 
 
 class TailParts(Value):
@@ -67,15 +74,6 @@ class TailParts(Value):
     recalled: tuple[Recalled, ...] = ()
     reference: str | None = None
     """What a memory strategy found for this run, fenced by itself."""
-
-
-def stable(blocks: Sequence[ShownBlock], facts: str, /, *, mark: str, at: Instant) -> Stable:
-    """Return the stable part: the blocks, and `facts` as memory projects them, in one fence."""
-    parts = [_block(block) for block in blocks]
-    if facts.strip():
-        parts.append(guarded(facts.strip()))
-    text = fenced("\n".join(parts), mark, about=REFERENCE) if parts else ""
-    return Stable(text=text, blocks=tuple(blocks), mark=mark, at=at)
 
 
 def changed(blocks: Sequence[ShownBlock], shown: Sequence[ShownBlock], /) -> tuple[ShownBlock, ...]:

@@ -3,9 +3,10 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from elytron.faces import MemoryFace
+from elytron_agent.blocks.block import HUMAN
+from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context import limits as context_limits
 from elytron_agent.context import reference
 from elytron_agent.context.reference import Recalled, ShownBlock, Stable, TailParts
@@ -19,32 +20,8 @@ from elytron_core.clock import Clock
 from elytron_core.contracts.projecting import MemoryProjectionRequest
 from elytron_core.errors import ElytronError
 from elytron_core.ids import Ids
+from elytron_core.policy.projection import POLICY
 from elytron_core.scope import Scope
-
-HUMAN = "human"
-
-
-class BlockView(Protocol):
-    """A block as it can be shown."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def value(self) -> str: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def read_only(self) -> bool: ...
-
-
-class BlockSource(Protocol):
-    """Where core blocks are read."""
-
-    async def list(self) -> Sequence[BlockView]:
-        """Return the blocks by label."""
-        ...
 
 
 @dataclass(slots=True)
@@ -64,7 +41,7 @@ class ContextSource:
     memory: MemoryFace
     scope: Scope | None
     thread: Thread
-    blocks: BlockSource | None
+    blocks: BlockShelf | None
     recall: TurnRecall
     clock: Clock
     ids: Ids
@@ -74,10 +51,8 @@ class ContextSource:
         """Return the stable part of the epoch; the first run of an epoch makes it."""
         found = await self.thread.read_stable()
         if found is None:
-            mark, at = self.ids.secret(6).hex(), self.clock.now()
-            found = reference.stable(await self.shown_blocks(), await self._facts(), mark=mark, at=at)
-            # A mark is kept for the summary, also if there is nothing to show.
-            found = found.model_copy(update={"mark": mark})
+            blocks, facts = await self.shown_blocks(), await self._facts()
+            found = Stable(blocks=blocks, facts=facts, mark=self.ids.secret(6).hex(), at=self.clock.now())
             await self.thread.keep_stable(found)
         return found
 
@@ -148,7 +123,8 @@ class ContextSource:
         except ElytronError:
             return ""
         shown = [section for section in report.sections if section.included]
-        return report.system_memory_block[: report.stable_chars] if shown else ""
+        stable = report.system_memory_block[: report.stable_chars] if shown else ""
+        return stable.removeprefix(POLICY).strip()
 
 
 def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from elytron.faces import MemoryFace
+from elytron_agent.blocks.conversation_search import SEARCHABLE
 from elytron_agent.context import limits
 from elytron_agent.context.reference import Recalled, is_outside
 from elytron_core import limits as core_limits
-from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest
+from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, Plane, RecallFilters, RecallHit
 from elytron_core.errors import ElytronError
 from elytron_core.scope import Scope
 
@@ -23,6 +24,8 @@ class TurnRecall:
     memory: MemoryFace
     scope: Scope | None
     deadline_s: float
+    agent: str | None = None
+    """Whose turns alone are recalled; None: all of the space."""
     _late: set[asyncio.Task[MemoryRecallReport]] = field(default_factory=set[asyncio.Task[MemoryRecallReport]])
 
     async def recall(self, text: str, /, *, beside: Collection[str]) -> tuple[tuple[Recalled, ...], Outcome]:
@@ -34,6 +37,7 @@ class TurnRecall:
             query=text[: core_limits.QUERY_CHARS],
             limit=limits.RECALL_LIMIT + min(len(beside), core_limits.RECALL_MAX - limits.RECALL_LIMIT),
             min_score=core_limits.PROJECTED_SCORE,
+            filters=RecallFilters(agents=() if self.agent is None else (self.agent,), where=SEARCHABLE),
         )
         task = asyncio.ensure_future(self.memory.recall(request))
         self._late.add(task)
@@ -43,7 +47,7 @@ class TurnRecall:
             return (), "late"
         if isinstance(task.exception(), ElytronError):
             return (), "failed"
-        hits = [hit for hit in task.result().hits if hit.id not in beside][: limits.RECALL_LIMIT]
+        hits = [hit for hit in task.result().hits if not self._is_shown(hit, beside)][: limits.RECALL_LIMIT]
         found = tuple(
             Recalled(
                 id=hit.id,
@@ -56,6 +60,11 @@ class TurnRecall:
             for hit in hits
         )
         return found, "found" if found else "nothing"
+
+    def _is_shown(self, hit: RecallHit, beside: Collection[str]) -> bool:
+        """Tell whether the window has what was recalled: the message itself, or the thread's own summary."""
+        is_own = self.scope is not None and hit.conversation == self.scope.conversation
+        return hit.id in beside or (hit.plane is Plane.SUMMARY and is_own)
 
     async def close(self) -> None:
         """Wait for what is still under way."""

@@ -4,7 +4,7 @@ A reply is stored before it is acted on. All are private records under reserved 
 model's tool lists. A document of a run is written once.
 """
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from elytron.faces import MemoryFace
 from elytron_agent.context.guard import fenced_outside, guarded
@@ -20,11 +20,13 @@ from elytron_core.contracts.records import RecordGetRequest, RecordPutRequest, R
 from elytron_core.errors import Conflict, NotFound, PreconditionFailed
 from elytron_core.model import Value
 from elytron_core.planes.long_term import Privacy
+from elytron_core.policy.provenance import is_own_output, strip_own_output
 from elytron_core.ports.chat import FinishReason, Message, Opaque, Reply, Role, TextPart, ToolCall, ToolResult
 from elytron_core.scope import Scope
 
 AGENTS = "elytron:agent"
 RUNS = "elytron:run"
+REPEATED: Final = "(what memory showed, repeated)"
 _LABEL = "a document of an agent's run"
 _INPUT, _END = "0000", "end"
 ValueT = TypeVar("ValueT", bound=Value)
@@ -272,7 +274,7 @@ class Journal:
 
     async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
         """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
-        told = value.model_dump(mode="json", exclude_none=True)
+        told = _own(value.model_dump(mode="json", exclude_none=True))
         request = RecordPutRequest(
             scope=self._scope,
             namespace=namespace,
@@ -292,3 +294,14 @@ class Journal:
             what = "the thread, with which another process went on,"
             raise Conflict(what=what, expected=expected or 0, found=there.version) from None
         return report.record.version
+
+
+def _own(part: Any) -> Any:
+    """Return a document's JSON without what memory itself showed: memory takes nothing that is its own output."""
+    if isinstance(part, str):
+        return (strip_own_output(part).text or REPEATED) if is_own_output(part) else part
+    if isinstance(part, list):
+        return [_own(inner) for inner in cast("list[Any]", part)]
+    return (
+        {name: _own(inner) for name, inner in cast("dict[str, Any]", part).items()} if isinstance(part, dict) else part
+    )

@@ -1,4 +1,4 @@
-"""One question to the model: its answer as it streams, and what becomes of one that fails."""
+"""The chat models of an agent, and one question to one: its answer as it streams, or why there is none."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from elytron_agent.loop.events import AgentEvent, ReasoningSaid, StopReason, TextSaid
 from elytron_agent.loop.settings import AgentSettings
-from elytron_core.errors import ModelError
+from elytron_core.errors import InvalidInput, ModelError
 from elytron_core.ports.chat import (
     ChatModel,
     Failed,
@@ -19,7 +19,42 @@ from elytron_core.ports.chat import (
     Tool,
 )
 from elytron_models.answer import ModelAnswer, answer_of
+from elytron_models.client import ModelClient, open_model
 from elytron_models.failures import error_of
+
+
+class AgentModels:
+    """The models of an agent. A text is the address of a model; without one of their own, summaries and images take the
+    model of the runs."""
+
+    def __init__(
+        self,
+        model: ChatModel | str | None,
+        /,
+        *,
+        summary: ChatModel | str | None = None,
+        vision: ChatModel | str | None = None,
+        context_tokens: int | None = None,
+    ) -> None:
+        if model is None:
+            raise InvalidInput(field="model", problem="is missing: give a chat model, or an address in the settings")
+        self._opened: list[ModelClient] = []
+        self._context_tokens = context_tokens
+        self.main = self._model(model)
+        self.summary = self._model(summary) if summary is not None else self.main
+        self.vision = self._model(vision) if vision is not None else self.main
+
+    async def close(self) -> None:
+        """Close the models that were opened here."""
+        for model in self._opened:
+            await model.close()
+
+    def _model(self, wanted: ChatModel | str) -> ChatModel:
+        if not isinstance(wanted, str):
+            return wanted
+        opened = open_model(wanted, context_tokens=self._context_tokens)
+        self._opened.append(opened)
+        return opened
 
 
 @dataclass(slots=True)

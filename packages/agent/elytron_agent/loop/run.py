@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from elytron.faces import MemoryFace
 from elytron_agent.context.compaction import CompactionPlan
@@ -12,6 +12,7 @@ from elytron_agent.context.source import ContextSource, TurnContext, fingerprint
 from elytron_agent.context.tokens import bytes_of, factor_of, tokens_of
 from elytron_agent.loop import limits, tool_call
 from elytron_agent.loop.events import (
+    ANSWERS,
     AgentEvent,
     AnswerDropped,
     Compacted,
@@ -28,6 +29,7 @@ from elytron_agent.loop.model_step import ModelStep, stop_of
 from elytron_agent.loop.next_action import Action, Doing, next_action
 from elytron_agent.loop.settings import Preferences, RunBudget
 from elytron_agent.loop.thread import Thread
+from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
 from elytron_agent.tool import CallKey, Tool
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import TurnConflict
@@ -58,8 +60,10 @@ class Run:
     record: RunRecord
     until: Instant | None
     factor: float
-    strategy_reference: str | None = None
-    before_history: str = ""
+    strategy: MemoryStrategy | None = None
+    before: RunMemory = field(default_factory=RunMemory)
+    """What the strategy gave for this run."""
+    compacts: bool = True
     may_have_called: bool = False
     """Whether the process that began the run may have ended in the middle of a call."""
     end: RunEnd | None = None
@@ -103,10 +107,22 @@ class Run:
         usage = self.record.usage
         self.end = RunEnd(reason=reason, problem=problem, turn=turn, memories=memories, usage=usage)
         await self.journal.end(self.record.input.run, self.end)
+        if self.strategy is not None:
+            await self.strategy.after_run(self.record.input.thread, self._exchange(reason))
         self.record = self.record.model_copy(update={"end": self.end})
         await self.thread.end(self.record.turn)
         return RunEnded(
             run=self.record.input.run, reason=reason, text=self.record.text, problem=problem, usage=usage, turn=turn
+        )
+
+    def _exchange(self, reason: StopReason) -> Exchange:
+        asked_at = self.record.input.at
+        return Exchange(
+            prompt=self.record.input.text,
+            answer=self.record.text,
+            asked_at=asked_at,
+            answered_at=max(self.clock.now(), asked_at),
+            ending=Ending.COMPLETED if reason in ANSWERS else Ending.FAILED,
         )
 
     async def _ask(self) -> AsyncGenerator[AgentEvent]:
@@ -115,7 +131,7 @@ class Run:
         is_first = context is None
         if context is None:
             context = self._context = await self.source.turn(
-                self.record.input.text, self.preferences, strategy_reference=self.strategy_reference
+                self.record.input.text, self.preferences, strategy_reference=self._reference(Placement.TAIL)
             )
         parts = await self._parts(context)
         size = self._size(parts)
@@ -165,6 +181,8 @@ class Run:
         await self.journal.reply(self.record.input.run, reply)
         self.record = self.record.model_copy(update={"replies": (*self.record.replies, reply)})
         self._dropped = self._shortened = 0
+        # Calls of this reply are begun here, if they are.
+        self.may_have_called = False
         return StepTaken(step=reply.step, text=reply.text, calls=len(calls))
 
     async def _call(self, call: ToolCall, place: int) -> AsyncGenerator[AgentEvent]:
@@ -222,13 +240,22 @@ class Run:
 
     async def _parts(self, context: TurnContext) -> ContextParts:
         return await self.source.parts(
-            context, self.record.turn, zone=self.preferences.timezone, before_history=self.before_history
+            context,
+            self.record.turn,
+            zone=self.preferences.timezone,
+            before_history=self._reference(Placement.BEFORE_HISTORY) or "",
         )
+
+    def _reference(self, placement: Placement) -> str | None:
+        """Return what the strategy found for this run, if it is to stand there."""
+        return self.before.reference if self.before.placement is placement else None
 
     def _size(self, parts: ContextParts) -> int:
         return bytes_of(messages_of(parts), self._declared)
 
     def _planned(self, size: int, *, is_forced: bool = False) -> CompactionPlan | None:
+        if not self.compacts:
+            return None
         total = tokens_of(size, factor=self.factor)
         return self.compactor.plan(total, factor=self.factor, zone=self.preferences.timezone, is_forced=is_forced)
 

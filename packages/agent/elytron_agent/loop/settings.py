@@ -41,6 +41,10 @@ class AgentSettings(Request):
     preferences: Preferences = Preferences()
     temperature: Annotated[float, Field(ge=0, le=2)] | None = limits.TEMPERATURE
     max_tokens: Annotated[int, Field(ge=1)] | None = limits.MAX_TOKENS
+    uses_tools: bool = True
+    """Whether tools are offered and called."""
+    compacts: bool = True
+    """Whether old turns become summaries."""
     recall_deadline_s: Annotated[float, Field(ge=0)] = context_limits.RECALL_DEADLINE_S
     budget: RunBudget = RunBudget()
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from elytron_agent.loop import limits
 from elytron_agent.loop.settings import Preferences
 from elytron_agent.loop.tool_call import DONE
+from elytron_agent.loop.tools.subagents import Creator, Subagent, SubagentShelf
 from elytron_agent.tool import CallKey, Tool, ToolArguments, typed_tool
 
 
@@ -50,11 +51,11 @@ def preference_tool(change: Callable[[str | None, str | None], Awaitable[Prefere
     return typed_tool("set_preference", about, PreferenceArguments, act, may_repeat=True)
 
 
-def subagent_tool(spawn: Callable[[str, str], Awaitable[object]], /) -> Tool:
+def subagent_tool(shelf: SubagentShelf, /) -> Tool:
     """Return the tool by which a model makes a subagent."""
 
     async def act(given: SubagentArguments, _key: CallKey, /) -> str:
-        await spawn(given.name, given.purpose)
+        await shelf.create(Subagent(name=given.name, purpose=given.purpose, created_by=Creator.AGENT))
         return f"The subagent {given.name!r} is there. The user can talk with it in a thread of its own."
 
     about = "Make a subagent for a lasting purpose, with a conversation of its own with the user."

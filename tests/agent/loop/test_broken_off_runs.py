@@ -1,0 +1,199 @@
+"""Runs whose process ends at any commit: another process goes on with them, and nothing is lost or done twice."""
+
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from tests.agent.scripted import ScriptedChat, calls, heard, results, text
+
+import elytron
+from elytron.faces import MemoryFace
+from elytron_agent import (
+    Agent,
+    AgentSettings,
+    BlockShelf,
+    CallKey,
+    RunEnded,
+    RunStarted,
+    StopReason,
+    Tool,
+    ToolAnswered,
+)
+from elytron_core.clock import FrozenClock
+from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest
+from elytron_core.errors import Conflict
+from elytron_core.ports.chat import ModelEvent, ModelRequest, Reply
+from elytron_core.ports.store import Batch, Committed
+from elytron_core.scope import Scope
+from elytron_store.memory import MemoryStore
+from elytron_store.passing import PassingStore
+
+pytestmark = pytest.mark.anyio
+
+
+class Ended(BaseException):
+    """The process is gone."""
+
+
+class EndingStore(PassingStore):
+    """A store whose process ends at the commit number `at`, before it or right after it."""
+
+    def __init__(self, store: MemoryStore, /, *, at: int, after: bool) -> None:
+        super().__init__(store)
+        self.commits = 0
+        self._at, self._after = at, after
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        self.commits += 1
+        if self.commits == self._at and not self._after:
+            raise Ended
+        committed = await self._inner.commit(batch)
+        if self.commits >= self._at:
+            raise Ended
+        return committed
+
+    async def close(self) -> None:
+        """Leave the store to the next process."""
+
+
+@dataclass
+class World:
+    """What tools did. `note` has one effect for each key, `pay` one for each call."""
+
+    notes: set[CallKey] = field(default_factory=set[CallKey])
+    paid: list[CallKey] = field(default_factory=list[CallKey])
+
+    def tools(self) -> tuple[Tool, Tool]:
+        async def note(given: object, key: CallKey, /) -> str:
+            self.notes.add(key)
+            return "noted"
+
+        async def pay(given: object, key: CallKey, /) -> str:
+            self.paid.append(key)
+            return "paid"
+
+        schema = {"type": "object", "properties": {}}
+        return Tool("note", "Note.", schema, note, may_repeat=True), Tool("pay", "Pay.", schema, pay)
+
+
+STEPS = (
+    calls(("note", {}), said="First."),
+    calls(("pay", {})),
+    calls(("note", {}), ("pay", {})),
+    calls(("memory_append", {"block": "human", "content": "Likes the sea."})),
+    calls(("archival_insert", {"content": "The boat is called Marimba."})),
+    text("All done."),
+)
+
+
+def by_step(request: ModelRequest) -> list[ModelEvent]:
+    """Answer as the number of replies in the request says, so that a run that goes on is answered alike."""
+    return list(STEPS[sum(isinstance(message, Reply) for message in request.messages)])
+
+
+@asynccontextmanager
+async def process(store: PassingStore | MemoryStore, world: World) -> AsyncGenerator[tuple[MemoryFace, Agent]]:
+    async with elytron.open(store, space="ada", clock=FrozenClock(step_ms=1)) as memory:
+        settings = AgentSettings(enabled=True, recall_deadline_s=30)
+        agent = Agent(memory, ScriptedChat(by_step), world.tools(), settings=settings, clock=FrozenClock(step_ms=1))
+        yield memory, agent
+        await agent.close()
+
+
+async def ended_at(store: MemoryStore, world: World, at: int, *, after: bool) -> bool:
+    """Run until the commit number `at`; tell whether the process ended there."""
+    dying = EndingStore(store, at=at, after=after)
+    try:
+        async with process(dying, world) as (_, agent):
+            await agent.say("Do it all.", run_id="run")
+    except (Ended, BaseExceptionGroup):
+        return True
+    return False
+
+
+class KeptStore(MemoryStore):
+    """A store that stays when a process lets go of it."""
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_process_that_ends_at_any_commit_loses_and_doubles_nothing(*, after: bool) -> None:
+    at, unknown = 0, 0
+    while True:
+        at += 1
+        store, world = KeptStore(), World()
+        if not await ended_at(store, world, at, after=after):
+            break
+        async with process(store, world) as (memory, agent):
+            events = await heard(agent.run("Do it all.", run_id="run"))
+            end = events[-1]
+            assert isinstance(end, RunEnded), at
+            assert (end.reason, end.usage.steps) == (StopReason.ANSWERED, 6), at
+            assert (await agent.head()).open is None
+            unknown += sum(event.is_unknown for event in events if isinstance(event, ToolAnswered))
+            assert len(world.notes) == 2, at
+            assert max(Counter(world.paid).values(), default=0) <= 1, at
+            scope = Scope(space="ada", conversation="main")
+            told = await memory.replay_transcript(MemoryTranscriptReplayRequest(scope=scope))
+            assert [turn.host_turn_id for turn in told.slice.turns] == ["run"], at
+            assert (await BlockShelf(memory).read("human")).value == "Likes the sea.", at
+            found = await memory.recall("what is the boat called?", filters={"run_id": "archival"})
+            assert [hit.text for hit in found.hits].count("The boat is called Marimba.") == 1, at
+    assert at > 20
+    # Only the two calls of `pay`, where the process ended between its reply, or the result before, and its own result.
+    assert unknown == 2
+
+
+async def test_a_call_that_may_not_be_repeated_is_told_as_unknown_and_not_made_again() -> None:
+    store, world = KeptStore(), World()
+
+    async def die(given: object, key: CallKey, /) -> str:
+        world.paid.append(key)
+        raise Ended
+
+    broken = Tool("pay", "Pay.", {"type": "object"}, die)
+    with pytest.raises(Ended):
+        async with elytron.open(store, space="ada") as memory:
+            await Agent(memory, ScriptedChat(calls(("pay", {}))), (broken,)).say("Pay.")
+    async with elytron.open(store, space="ada") as memory:
+        model = ScriptedChat(text("I do not know whether it was paid."))
+        agent = Agent(memory, model, (broken,))
+        events = await heard(agent.resume())
+    assert isinstance(events[0], RunStarted)
+    assert events[0].is_resumed
+    assert len(world.paid) == 1
+    assert "Outcome unknown" in results(model.last)[0]
+
+
+async def test_a_run_that_broke_off_is_cancelled_on_demand_and_the_question_stays() -> None:
+    store = KeptStore()
+    async with elytron.open(store, space="ada") as memory:
+        agent = Agent(memory, ScriptedChat(text("One "), text("Two.")))
+        async with aclosing(agent.run("Tell me of the harbour.")) as events:
+            async for event in events:
+                if event.kind == "text_said":
+                    break
+        end = await agent.cancel()
+        assert end is not None
+        assert (end.reason, end.text) == (StopReason.CANCELLED, "")
+        assert await agent.cancel() is None
+        found = await memory.recall("harbour")
+        assert [hit.text for hit in found.hits] == ["Tell me of the harbour."]
+
+
+async def test_of_two_processes_with_one_thread_the_later_goes_on_and_the_other_stops() -> None:
+    store = KeptStore()
+    async with elytron.open(store, space="ada") as memory:
+        first = Agent(memory, ScriptedChat(text("First.")))
+        second = Agent(memory, ScriptedChat(text("Second.")))
+        async with aclosing(first.run("Who answers?")) as events:
+            async for event in events:
+                if event.kind == "text_said":
+                    break
+            assert (await heard(second.resume()))[-1].kind == "run_ended"
+            with pytest.raises(Conflict):
+                await heard(events)
