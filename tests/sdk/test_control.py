@@ -268,3 +268,10 @@ async def test_an_erased_memory_leaves_no_audit_trail(memory: elytron.MemoryRunt
     assert (await memory.history(f"{turn}#1")).items[-1].reason == "asked to"
     await memory.erase([f"{turn}#1"])
     assert "audit" not in (await memory.inspect()).documents
+
+
+async def test_an_agent_without_its_user_is_told_what_is_missing() -> None:
+    async with elytron.open("memory:", space=None) as memory:
+        for call in (memory.delete_all(agent_id="a1"), memory.add("tea", agent_id="a1")):
+            with pytest.raises(ScopeMissing, match="give user_id= too"):
+                await call

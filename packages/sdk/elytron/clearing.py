@@ -19,8 +19,10 @@ async def delete_all(
 ) -> MemoryControlReport:
     """Erase what the ids name; none named is refused, so that nobody clears everything by leaving something out."""
     scope = plain.scope_of(memory.scope, user_id=user_id)
-    if scope is None or (user_id is None and agent_id is None and run_id is None):
+    if user_id is None and agent_id is None and run_id is None:
         raise ScopeMissing(operation="delete_all", way_out="name a user_id, agent_id or run_id, or erase a whole space")
+    if scope is None:
+        raise ScopeMissing(operation="delete_all", way_out=plain.NO_USER)
     if agent_id is None and run_id is None:
         return await memory.operate(MemoryEraseRequest(scope=scope, whole_space=scope.space), MemoryControlReport)
     _, filters = plain.narrowed_by(None, agent_id=agent_id, run_id=run_id)

@@ -132,6 +132,9 @@ def narrowed_by(
     return user_id, narrowed
 
 
+NO_USER = "agents, runs and conversations lie in a user's space: give user_id= too, or open the runtime with space="
+
+
 def scope_of(
     default: Scope | None,
     /,
@@ -149,7 +152,7 @@ def scope_of(
     named = {"space": user_id, "agent": agent_id, "conversation": run_id if run_id is not None else conversation}
     fields = dict(default or ()) | {name: value for name, value in named.items() if value is not None}
     if "space" not in fields:
-        raise ScopeMissing(operation="this call", way_out="give user_id=, or open the runtime with space=")
+        raise ScopeMissing(operation="agent, run or conversation", way_out=NO_USER)
     try:
         return _scope(**fields)
     except ValidationError as error:
