@@ -56,7 +56,7 @@ class Told:
     given: type[Value] | str | None = None
     headers: tuple[str, ...] = ()
     query: tuple[str, ...] = ()
-    answer: str = "What was done."
+    answer: str = "Done."
     group: str = "server"
     status: int = 200
     beside: tuple[int, ...] = ()

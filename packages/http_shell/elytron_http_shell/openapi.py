@@ -47,7 +47,8 @@ _HEADERS: dict[str, Json] = {
     "Webhook-Timestamp": {"description": "Seconds since 1970.", "required": True, "schema": {"type": "integer"}},
     "Last-Event-ID": {"description": "The last event that was seen.", "schema": {"type": "string"}},
 }
-_ETAG: Json = {"description": "The version of what is shown, for `If-Match`.", "schema": {"type": "string"}}
+_ETAG = "ETag"
+_ETAG_TOLD: Json = {"description": "The version of what is shown, for `If-Match`.", "schema": {"type": "string"}}
 _SECURITY: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An access key: `ely_<kind>_<id>_<secret>`."},
     "signature": {
@@ -71,15 +72,16 @@ _PROBLEM = "Problem"
 
 def client_document(surfaces: Iterable[Surface], /) -> Json:
     """Return the document that clients are generated from: what is for everybody, without an operator's own."""
-    return document(
+    shown = (
         surface
         for surface in surfaces
         if surface.access is not Access.OPERATOR and (surface.told is None or surface.told.group not in _BESIDE)
     )
+    return document(shown, is_whole=False)
 
 
-def document(surfaces: Iterable[Surface], /) -> Json:
-    """Return the document of all the HTTP surfaces."""
+def document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
+    """Return the document of all the HTTP surfaces, with the bounds and words of requests if it `is_whole`."""
     described = [(surface, surface.told or _untold(surface)) for surface in surfaces if surface.kind is Kind.HTTP]
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(Problem, "serialization")]
     for _, told in described:
@@ -106,9 +108,10 @@ def document(surfaces: Iterable[Surface], /) -> Json:
         "security": _BEARER,
         "paths": paths,
         "components": {
-            "schemas": brief(schemas["$defs"], requests=requests, reports=reports),
+            "schemas": brief(schemas["$defs"], requests=requests, reports=reports, is_whole=is_whole),
             "parameters": {_reusable(name): {"name": name, "in": "header", **told} for name, told in _HEADERS.items()},
             "responses": {_PROBLEM: _problem(refs)},
+            "headers": {_ETAG: _ETAG_TOLD},
             "securitySchemes": _SECURITY,
         },
     }
@@ -187,7 +190,7 @@ def _bytes(media_type: str) -> Json:
 def _responses(told: Told, refs: Refs) -> Json:
     found: Json = {str(told.status): _answer(told, refs), "default": {"$ref": f"#/components/responses/{_PROBLEM}"}}
     if told.taken in READS or "If-None-Match" in told.headers:
-        found[str(told.status)]["headers"] = {"ETag": _ETAG}
+        found[str(told.status)]["headers"] = {_ETAG: {"$ref": f"#/components/headers/{_ETAG}"}}
     if "If-None-Match" in told.headers:
         found["304"] = {"description": "What the caller has is still so."}
     if told.given in PUTTING_OFF:

@@ -3,7 +3,8 @@
 A request's fields with a default are optional and tell it as `x-default`, unless it is false, 0 or empty: of `default`,
 generators make a demand.
 Nothing is null: a field without a value is left out, which requests may do and reports do. What only reports hold has
-no bounds, may get more fields, and has those that have a value in any case.
+no bounds, may get more fields, and has those that have a value in any case. A description that is not whole leaves out
+what generators of clients make nothing of: the bounds of requests, and words that their operations' summaries say.
 """
 
 from collections import Counter
@@ -39,22 +40,43 @@ _MOST = 2**53
 """Bounds of numbers beyond this are told to nobody: few clients read them."""
 
 
-def brief(schemas: Mapping[str, Json], /, *, requests: Iterable[Json], reports: Iterable[Json]) -> Json:
-    """Return `schemas` for `requests` and `reports`, which refer to them.
+def brief(schemas: Mapping[str, Json], /, *, requests: Iterable[Json], reports: Iterable[Json], is_whole: bool) -> Json:
+    """Return `schemas` for `requests` and `reports`, which refer to them; their bounds and words if it `is_whole`.
 
-    A part of reports alone that only one place refers to stands in that place.
+    A part of reports alone, or a plain value, that only one place refers to stands in that place.
     """
     bodies = [*requests]
     asked = _reached(schemas, bodies)
     found = {name: _brief(schema, is_asked=name in asked) for name, schema in schemas.items()}
+    if not is_whole:
+        found = {name: _unbounded(schema) for name, schema in found.items()}
     for name in _refs(bodies):
-        if (told := schemas[name].get("description")) is not None:
+        if is_whole and (told := schemas[name].get("description")) is not None:
             found[name]["description"] = _first_sentence(told)
-    named = {*asked, *_refs([*reports])}
+    objects = {name for name in asked if "properties" in found[name] or "oneOf" in found[name]}
+    named = {*objects, *_refs(bodies), *_refs([*reports])}
     used = Counter(_refs([*found.values()]))
     inner = {name: schema for name, schema in found.items() if name not in named and used[name] == 1}
     kept = {name: _inlined(schema, inner) for name, schema in found.items() if name not in inner}
-    return {_NAME: _NAMED, **kept}
+    return {_NAME: _NAMED, **kept} if is_whole else kept
+
+
+def _unbounded(value: Any) -> Any:
+    match value:
+        case {"$ref": str(ref)} if ref == f"{REF}{_NAME}":
+            return {"type": "string"}
+        case dict():
+            whole = cast("Json", value)
+            return {name: _unbounded(part) for name, part in whole.items() if name not in _BOUNDS or _is_field(part)}
+        case list():
+            return [_unbounded(part) for part in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _is_field(part: object) -> bool:
+    """Return whether what bears a bound's name is a field that is called so: bounds are no schemas."""
+    return isinstance(part, dict)
 
 
 def _inlined(value: Any, inner: Mapping[str, Json]) -> Any:
