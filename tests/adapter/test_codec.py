@@ -67,6 +67,12 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         InvalidInput,
         f"request has an unknown field: there are {RECALLED}",
     ),
+    "an unknown field that there is elsewhere": (
+        WRITE,
+        body(text="s3cret"),
+        InvalidInput,
+        "request has an unknown field (and 1 more): there are scope, write, idempotency_key, dry_run",
+    ),
     "an unknown field within": (
         RECALL,
         body(query="x", filters={"s3cret": 1}),

@@ -144,7 +144,9 @@ def invalid(
     answered by those that there are, and the one that was probably meant.
     """
     first = _first(error.errors(include_url=False, include_input=False))
-    path = [_shown(part) for part in first["loc"] if known is None or isinstance(part, int) or part in known]
+    # A stranger's field is told by the place that it stands in: elsewhere there may be one of that name.
+    place = first["loc"][:-1] if known is not None and first["type"] == "extra_forbidden" else first["loc"]
+    path = [_shown(part) for part in place if known is None or isinstance(part, int) or part in known]
     more = error.error_count() - 1
     tail = f" (and {more} more)" if more else ""
     match first["type"]:
