@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ToolCalled,
     )
     from elytron_agent.loop.settings import AgentSettings, Preferences, RunBudget
+    from elytron_agent.loop.tools.subagents import Creator, MemoryMode, Subagent
     from elytron_agent.loop.tools.web_search import WebResult, WebSearch
     from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
     from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
@@ -49,6 +50,7 @@ _HOMES = {
         "TextSaid ToolAnswered ToolCalled"
     ),
     "elytron_agent.loop.settings": "AgentSettings Preferences RunBudget",
+    "elytron_agent.loop.tools.subagents": "Creator MemoryMode Subagent",
     "elytron_agent.loop.tools.web_search": "WebResult WebSearch",
     "elytron_agent.strategies.strategy": "Ending Exchange MemoryStrategy Placement RunMemory",
     "elytron_agent.tool": "CallKey Tool ToolAnswer ToolArguments typed_tool",
@@ -68,9 +70,11 @@ __all__ = [
     "Compacted",
     "CompactionPlan",
     "ContextGiven",
+    "Creator",
     "Ending",
     "Exchange",
     "MemoryFiles",
+    "MemoryMode",
     "MemoryStrategy",
     "Naming",
     "Placement",
@@ -82,6 +86,7 @@ __all__ = [
     "RunStarted",
     "StepTaken",
     "StopReason",
+    "Subagent",
     "Summary",
     "TextSaid",
     "Tool",

@@ -7,6 +7,7 @@ import os
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Keep and find": {
+        "chat": ("chat:chat", "Talk with an agent that remembers."),
         "add": ("writing:add", "Store a text as evidence."),
         "import": ("moving:import_file", "Read a transcript or an archive into the space."),
         "recall": ("recalling:recall", "Find what answers a question."),

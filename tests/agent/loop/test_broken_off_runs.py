@@ -74,7 +74,7 @@ class World:
             self.paid.append(key)
             return "paid"
 
-        schema = {"type": "object", "properties": {}}
+        schema = {"type": "object"}
         return Tool("note", "Note.", schema, note, may_repeat=True), Tool("pay", "Pay.", schema, pay)
 
 

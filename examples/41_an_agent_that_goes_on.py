@@ -1,0 +1,72 @@
+"""An agent whose process ends in the middle of a tool's call: the next one goes on, and pays nothing twice.
+
+A scripted model stands for a real one, so that nothing has to be installed or paid for. With a real one, give its
+address: Agent(memory, "ollama:llama3.2", tools).
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import elytron
+from elytron_agent import Agent, CallKey, RunEnded, Tool, ToolAnswered
+from elytron_core.ports.chat import (
+    Finished,
+    FinishReason,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+)
+
+
+class Payer:
+    """Pays first, then says what it knows."""
+
+    info = ModelInfo(name="payer")
+
+    async def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
+        results = [message for message in request.messages if isinstance(message, ToolResult)]
+        if not results:
+            yield ToolCall(id="c1", name="pay", arguments='{"euros": 12}')
+            yield Finished(reason=FinishReason.TOOLS)
+        else:
+            yield TextDelta(text="I do not know whether it was paid." if results[0].is_error else "Paid.")
+            yield Finished(reason=FinishReason.STOP)
+
+
+class PowerCut(BaseException):
+    """The process is gone."""
+
+
+async def main(folder: Path) -> None:
+    paid: list[CallKey] = []
+
+    async def pay(_: object, key: CallKey, /) -> str:
+        paid.append(key)
+        raise PowerCut
+
+    tools = (Tool("pay", "Pay a bill.", {"type": "object"}, pay),)
+    try:
+        async with elytron.open(folder / "memory.db", space="ada") as memory:
+            await Agent(memory, Payer(), tools).say("Pay the harbour fee.")
+    except PowerCut:
+        print(f"the process ended after {len(paid)} payment")
+
+    async with elytron.open(folder / "memory.db", space="ada") as memory:
+        async for event in Agent(memory, Payer(), tools).resume():
+            match event:
+                case ToolAnswered():
+                    print(f"{event.tool}: {event.text[:18]}")
+                case RunEnded():
+                    print(event.text)
+                case _:
+                    pass
+    print(f"payments in all: {len(paid)}")
+
+
+with tempfile.TemporaryDirectory() as made:
+    asyncio.run(main(Path(made)))
