@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from elytron_agent.blocks.toolset import BlockTools, Naming
     from elytron_agent.context.compaction import CompactionPlan
     from elytron_agent.context.window import Summary
+    from elytron_agent.hooks.contract import AfterTurn, AfterTurnReport, BeforeTurn, BeforeTurnReport, HookState
+    from elytron_agent.hooks.facts.insights import Insight
+    from elytron_agent.hooks.items import TurnItem
+    from elytron_agent.hooks.metrics import HookMetrics
+    from elytron_agent.hooks.session import TurnCode, TurnInvalid
+    from elytron_agent.hooks.settings import HookSettings
+    from elytron_agent.hooks.turn_hooks import HookedTurn, TurnHooks
     from elytron_agent.loop.agent import Agent
     from elytron_agent.loop.events import (
         AgentEvent,
@@ -44,6 +51,13 @@ _HOMES = {
     "elytron_agent.blocks.toolset": "BlockTools Naming",
     "elytron_agent.context.compaction": "CompactionPlan",
     "elytron_agent.context.window": "Summary",
+    "elytron_agent.hooks.contract": "AfterTurn AfterTurnReport BeforeTurn BeforeTurnReport HookState",
+    "elytron_agent.hooks.facts.insights": "Insight",
+    "elytron_agent.hooks.items": "TurnItem",
+    "elytron_agent.hooks.metrics": "HookMetrics",
+    "elytron_agent.hooks.session": "TurnCode TurnInvalid",
+    "elytron_agent.hooks.settings": "HookSettings",
+    "elytron_agent.hooks.turn_hooks": "HookedTurn TurnHooks",
     "elytron_agent.loop.agent": "Agent",
     "elytron_agent.loop.events": (
         "AgentEvent AnswerDropped Compacted ContextGiven ReasoningSaid RunEnded RunStarted StepTaken StopReason "
@@ -57,11 +71,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "AfterTurn",
+    "AfterTurnReport",
     "Agent",
     "AgentEvent",
     "AgentSettings",
     "AnswerDropped",
     "Archive",
+    "BeforeTurn",
+    "BeforeTurnReport",
     "Block",
     "BlockDraft",
     "BlockShelf",
@@ -73,6 +91,11 @@ __all__ = [
     "Creator",
     "Ending",
     "Exchange",
+    "HookMetrics",
+    "HookSettings",
+    "HookState",
+    "HookedTurn",
+    "Insight",
     "MemoryFiles",
     "MemoryMode",
     "MemoryStrategy",
@@ -94,6 +117,10 @@ __all__ = [
     "ToolAnswered",
     "ToolArguments",
     "ToolCalled",
+    "TurnCode",
+    "TurnHooks",
+    "TurnInvalid",
+    "TurnItem",
     "WebResult",
     "WebSearch",
     "typed_tool",

@@ -1,4 +1,4 @@
-"""Bounds of agents: their blocks, what their tools take, and what strategies show."""
+"""Bounds of agents: their blocks, what their tools take, what strategies show, and what turn hooks keep."""
 
 BLOCK_CHARS, BLOCK_CHARS_MAX = 20_000, 50_000
 """A block's cap if nothing else is said, and the largest cap."""
@@ -13,3 +13,31 @@ SEARCH_LINE_CHARS = 1_200
 """What of one memory a search shows."""
 FILE_LINES = 999_999
 """Lines of one file that the memory tool shows."""
+
+# Turn hooks
+CHARS_PER_TOKEN = 4
+"""Characters that are counted as one token, where no provider said how many there are."""
+HOST_MESSAGES = 10_000
+SESSION_CHARS = 128
+PROJECT_CHARS = 128
+TURN_ID_CHARS = 128
+CREDENTIAL_CHARS = 16_384
+FACTS_READ = 4_000
+"""So many facts of a session are read for one turn, superseded ones among them."""
+CHUNK_CHARS = 600
+"""Of each message that a turn is reminded of."""
+MARKED_VALUE_CHARS = 128
+"""Of what is said behind a marker such as "my name is"."""
+MODEL_FACTS = 32
+"""Facts that a model may draw from one turn."""
+MODEL_INPUT_CHARS = 16_000
+FACT_NAME_CHARS = 90
+"""Of a fact's id, and of its key."""
+WINDOW_TURNS = 64
+"""Turns that may stand in a context word for word."""
+SUMMARY_LINE_CHARS, SUMMARY_LINE_CHARS_MIN = 240, 40
+"""Of each message in a summary, and where there is little room."""
+ITEM_DETAILS = 48
+"""Pieces of up to `core.limits.ATTRIBUTE_CHARS` characters in which a turn's items are kept beside their words."""
+ITEM_DETAIL_PIECES = 4
+"""Pieces of one item; a larger one, such as an image in the request itself, is kept by its words alone."""

@@ -1,0 +1,111 @@
+"""What hooks are given before and after a turn, and what they report."""
+
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from elytron.faces import MemoryFace
+from elytron_agent.hooks.settings import HookSettings
+from elytron_core.clock import Clock
+from elytron_core.contracts.writing import WriteDecision
+from elytron_core.model import Request, Value
+from elytron_core.scope import Scope
+
+
+class HookSession(NamedTuple):
+    """A session as hooks work with it: its memory, where in that it stands, and by which settings and time."""
+
+    memory: MemoryFace
+    scope: Scope
+    settings: HookSettings
+    clock: Clock
+
+
+class HookState(StrEnum):
+    """What became of a hook's work."""
+
+    APPLIED = "applied"
+    """Before: the turn is reminded of something. After: the turn is kept."""
+    EMPTY = "empty"
+    """Before: there is nothing to be reminded of. After: there was nothing to keep."""
+    DUPLICATE = "duplicate"
+    """The turn was kept before; nothing changed."""
+    OFF = "off"
+    """By the settings or by the request."""
+    BLOCKED = "blocked"
+    """Whoever the turn is of gets no memory."""
+    FAILED = "failed"
+
+
+class BeforeTurn(Request):
+    """A turn that is about to be answered.
+
+    `current_input` is the messages of the request; what stands before the user's latest message is history. Without
+    `project` it is that of the settings; without `session_id` the session is the memory's own space.
+    """
+
+    turn_id: str
+    current_input: Any
+    project: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    conversation: str | None = None
+    """A conversation of the session; its recent turns alone stand in the context."""
+    instructions: str = ""
+    """Instructions that a request carries beside its messages: counted, and not read."""
+    max_input_tokens: int | None = Field(default=None, ge=1)
+    body: Any = None
+    """The whole request as it came: its switch says whether memory is wanted."""
+
+
+class BeforeTurnReport(Value):
+    """The messages to send, in the form in which they came, and an account of what was put among them."""
+
+    state: HookState
+    messages: Any
+    recalled_fact_ids: tuple[str, ...] = ()
+    recalled_insight_ids: tuple[str, ...] = ()
+    recalled_message_ids: tuple[str, ...] = ()
+    recent_items: int = 0
+    """Items of earlier turns that were added."""
+    context_tokens: int = 0
+    compacted: int = 0
+    """Items that stand in the summary instead, because the context was almost full."""
+    failure: str = ""
+    """The key of the error, if it failed."""
+
+
+class AfterTurn(Request):
+    """A turn that was answered: the items that were sent, those of its tools among them, and the answer."""
+
+    turn_id: str
+    input_items: Any
+    output_items: Any
+    project: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    conversation: str | None = None
+    body: Any = None
+
+
+class FactSource(StrEnum):
+    """What drew the facts of a turn."""
+
+    RULES = "rules"
+    MODEL = "model"
+    """A model, and rules beside it."""
+
+
+class AfterTurnReport(Value):
+    """What was kept of a turn."""
+
+    state: HookState
+    turn: str | None = None
+    """The id of the evidence."""
+    messages: int = 0
+    source: FactSource = FactSource.RULES
+    facts: tuple[WriteDecision, ...] = ()
+    recovered: bool = False
+    """The turn was too large, and was kept after maintenance."""
+    failure: str = ""

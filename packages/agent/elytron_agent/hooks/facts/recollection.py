@@ -1,0 +1,200 @@
+"""Recollection: which facts, insights and messages a turn is reminded of, and in which order."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from elytron.faces import MemoryFace
+from elytron_agent import limits
+from elytron_agent.hooks.facts.extraction import TurnFact, fact_of
+from elytron_agent.hooks.facts.insights import Insight, holds, insights_of
+from elytron_agent.hooks.reference import ChunkLine, FactLine, InsightLine
+from elytron_agent.hooks.settings import HookSettings
+from elytron_core.clock import Instant, iso
+from elytron_core.contracts.facts import FactEntry, FactListRequest
+from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters, RecallHit
+from elytron_core.limits import PAGE_MAX, PROJECTED_SCORE, QUERY_CHARS, QUERY_TERMS, RECALL_MAX
+from elytron_core.model import Value
+from elytron_core.planes.evidence import Trust
+from elytron_core.planes.long_term import Confidence, State, Tier
+from elytron_core.policy import answer_score, wording
+from elytron_core.policy.passages import BETWEEN, passages_of
+from elytron_core.scope import Scope
+from elytron_core.text.stopwords import ENGLISH
+
+HOUR_MS: Final = 3_600_000
+SURENESS: Final = {Confidence.LOW: 0.4, Confidence.MEDIUM: 0.6, Confidence.HIGH: 0.9}
+"""The confidence of facts whose writer said no number."""
+LEAST_SHARE: Final = 0.05
+"""A message of a smaller share of the best one's score is not worth its place in a context."""
+
+
+class TierWeights(Value):
+    """The points of a fact and of an insight, by name."""
+
+    name: str = "tiers-1"
+    tier: dict[Tier, float] = {Tier.L0: 0.35, Tier.L1: 0.10, Tier.L2: 0.20}
+    recency: float = 0.25
+    recency_hours: float = 240
+    """A fact loses one point in so many hours, and no more than `recency`."""
+    matched: float = 0.25
+    term: float = 0.15
+    insight_term: float = 0.30
+
+    def of_fact(self, fact: TurnFact, terms: Collection[str], /, *, age_ms: int) -> float:
+        """Return what a fact of that age is worth for a query of these terms."""
+        count = _matched(f"{fact.key} {fact.value} {fact.fact_id}", terms)
+        recency = max(0.0, self.recency - max(age_ms, 0) / HOUR_MS / self.recency_hours)
+        return fact.confidence + self.tier[fact.tier] + recency + (self.matched + self.term * count if count else 0.0)
+
+    def of_insight(self, insight: Insight, terms: Collection[str], /) -> float:
+        """Return what an insight is worth for a query of these terms."""
+        return insight.confidence + self.insight_term * _matched(insight.summary, terms)
+
+
+STANDARD: Final = TierWeights()
+
+
+class RankedFact(Value):
+    """A fact that stands, and what it is worth for a turn."""
+
+    id: str
+    fact: TurnFact
+    tier: Tier | None
+    score: float
+    observed_at: Instant
+    is_outside: bool = False
+
+
+class Recollection(Value):
+    """What a turn may be reminded of, best first."""
+
+    facts: tuple[RankedFact, ...] = ()
+    insights: tuple[Insight, ...] = ()
+    chunks: tuple[ChunkLine, ...] = ()
+
+    @property
+    def fact_lines(self) -> tuple[FactLine, ...]:
+        return tuple(
+            FactLine(
+                id=one.id,
+                tier=one.tier or "",
+                key=one.fact.key,
+                value=one.fact.value,
+                confidence=f"{one.fact.confidence:.2f}",
+                from_outside=one.is_outside,
+            )
+            for one in self.facts
+        )
+
+    @property
+    def insight_lines(self) -> tuple[InsightLine, ...]:
+        return tuple(
+            InsightLine(id=one.id, type=one.type, summary=one.summary, confidence=f"{one.confidence:.2f}")
+            for one in self.insights
+        )
+
+
+async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, ...]:
+    """Return the facts of a session that stand or were superseded, oldest first, so many as are read for one turn."""
+    found: list[FactEntry] = []
+    cursor: str | None = None
+    while len(found) < limits.FACTS_READ:
+        request = FactListRequest(scope=scope, states=(State.ACTIVE, State.SUPERSEDED), limit=PAGE_MAX, cursor=cursor)
+        page = await memory.list_facts(request)
+        found += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    here = scope.conversation_key
+    return tuple(entry for entry in found if entry.chat is None or (entry.channel, entry.chat) == here)
+
+
+def ranked(
+    entries: Sequence[FactEntry], query: str, /, *, at: Instant, weights: TierWeights = STANDARD
+) -> tuple[RankedFact, ...]:
+    """Return the facts that hold at `at`, those first that are worth most for the query; of two alike, the newer."""
+    terms = terms_of(query)
+    found: list[RankedFact] = []
+    for entry in entries:
+        if not holds(entry, at):
+            continue
+        certainty = entry.certainty if entry.certainty is not None else SURENESS[entry.confidence]
+        fact = fact_of(entry.topic, entry.content, tier=entry.tier, certainty=certainty)
+        score = weights.of_fact(fact, terms, age_ms=at - entry.observed_at)
+        found.append(
+            RankedFact(
+                id=entry.id,
+                fact=fact,
+                tier=entry.tier,
+                score=score,
+                observed_at=entry.observed_at,
+                is_outside=entry.trust is Trust.OUTSIDE,
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (-one.score, -one.observed_at, -one.fact.confidence, one.id)))
+
+
+def telling(
+    entries: Sequence[FactEntry], query: str, /, *, at: Instant, weights: TierWeights = STANDARD
+) -> tuple[Insight, ...]:
+    """Return the insights that hold a word of the query, those first that are worth most for it."""
+    terms = terms_of(query)
+    found = [one for one in insights_of(entries, at=at) if _matched(one.summary, terms)]
+    return tuple(sorted(found, key=lambda one: (-weights.of_insight(one, terms), one.id)))
+
+
+async def recollect(
+    memory: MemoryFace, scope: Scope, query: str, /, *, settings: HookSettings, at: Instant, seen: Collection[str]
+) -> Recollection:
+    """Return what a turn is reminded of; messages whose text is in `seen` stand in its context already."""
+    entries, chunks = await asyncio.gather(
+        fact_entries(memory, scope), _chunks(memory, scope, query, limit=settings.search_hits, seen=seen)
+    )
+    return Recollection(
+        facts=ranked(entries, query, at=at)[: settings.recall_facts],
+        insights=telling(entries, query, at=at)[: settings.recall_insights],
+        chunks=chunks,
+    )
+
+
+def terms_of(query: str, /) -> tuple[str, ...]:
+    """Return the words of a query that say what it is about."""
+    words = wording.normalise(query[:QUERY_CHARS]).split()
+    return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in ENGLISH))[:QUERY_TERMS]
+
+
+async def _chunks(
+    memory: MemoryFace, scope: Scope, query: str, /, *, limit: int, seen: Collection[str]
+) -> tuple[ChunkLine, ...]:
+    """Return the messages that answer the query well enough for a projected block to show them."""
+    if limit == 0 or wording.is_blank(query):
+        return ()
+    asked = MemoryRecallRequest(
+        scope=scope,
+        query=query[:QUERY_CHARS],
+        limit=min(limit + len(seen), RECALL_MAX),
+        filters=RecallFilters(planes=(Plane.TRANSCRIPT,)),
+    )
+    report = await memory.recall(asked)
+    hits = [hit for hit in report.hits if wording.plain(hit.text) not in seen]
+    if answer_score.of_any(hit.score for hit in hits) < PROJECTED_SCORE:
+        return ()
+    terms, least = terms_of(query), hits[0].score * LEAST_SHARE
+    return tuple(_chunk(hit, terms) for hit in hits[:limit] if hit.score >= least)
+
+
+def _chunk(hit: RecallHit, terms: Sequence[str]) -> ChunkLine:
+    spans = passages_of(hit.text, terms, limits.CHUNK_CHARS)
+    return ChunkLine(
+        id=hit.id,
+        text=BETWEEN.join(hit.text[start:end].strip() for start, end in spans),
+        speaker=hit.speaker or hit.role or "",
+        at=iso(hit.at) if hit.at is not None else "",
+        from_outside=hit.trust is Trust.OUTSIDE,
+    )
+
+
+def _matched(text: str, terms: Collection[str]) -> int:
+    told = wording.normalise(text)
+    return sum(wording.holds(told, term) for term in terms)

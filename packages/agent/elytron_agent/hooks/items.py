@@ -1,0 +1,302 @@
+"""Items of a turn: what hosts send to model APIs and get from them, in one form, and back.
+
+A host's messages are items of the Responses API or messages of chat completions. `items_of` reads both, `responses_of`
+and `chat_of` write them. What has no place in an item is kept as JSON text in `body`.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, cast
+
+from pydantic import BaseModel
+
+from elytron_agent import limits
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.model import Value
+
+Json = dict[str, Any]
+HostMessages = str | Mapping[str, Any] | BaseModel | Sequence[Mapping[str, Any] | BaseModel]
+"""A text of the user, or the messages of a request: mappings, or the objects of a vendor's library."""
+
+MESSAGE: Final = "message"
+CALL: Final = "function_call"
+RESULT: Final = "function_call_output"
+TEXTS: Final = frozenset({"input_text", "output_text", "text"})
+IMAGES: Final = frozenset({"input_image", "image_url"})
+SYSTEM: Final = frozenset({"system", "developer"})
+
+
+class Form(StrEnum):
+    """How a host writes messages."""
+
+    RESPONSES = "responses"
+    CHAT = "chat"
+
+
+class ItemPart(Value):
+    """A part of a message. `type` is that of the Responses API: `input_text`, `output_text`, `input_image`, ..."""
+
+    type: str
+    text: str = ""
+    image_url: str = ""
+    detail: str = ""
+    file_id: str = ""
+    filename: str = ""
+    body: str = ""
+    """JSON text of a part of another type, unchanged."""
+
+
+class TurnItem(Value):
+    """A message, a call of a tool, or its result; of another type, `body` is its JSON text, unchanged."""
+
+    type: str = MESSAGE
+    role: str = ""
+    content: tuple[ItemPart, ...] = ()
+    name: str = ""
+    call_id: str = ""
+    arguments: str = ""
+    output: str = ""
+    body: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return the words of the item, part by part."""
+        if self.type == RESULT:
+            return (self.output,)
+        return tuple(part.text for part in self.content if part.type in TEXTS)
+
+    @property
+    def words(self) -> str:
+        """Return the words of the item as one text."""
+        return "\n".join(self.texts)
+
+    @property
+    def tokens(self) -> int:
+        """Return about how many tokens the item has: a quarter of its characters."""
+        own = (self.type, self.role, self.name, self.call_id, self.arguments, self.output, self.body)
+        parts = (text for part in self.content for text in (part.type, part.text, part.image_url, part.filename))
+        return -(-(sum(map(len, own)) + sum(map(len, parts))) // limits.CHARS_PER_TOKEN)
+
+    @property
+    def identity(self) -> str:
+        """Return a digest that is the same for the same item in either form."""
+        seen = {"type": self.type, "role": self.role, "words": self.words.strip(), "name": self.name}
+        seen |= {"call": self.call_id, "arguments": self.arguments, "body": self.body}
+        images = [part.image_url or part.file_id or part.body for part in self.content if part.type not in TEXTS]
+        return hashlib.sha256(json.dumps([seen, images], sort_keys=True).encode()).hexdigest()
+
+
+class HostMessage(Value):
+    """A message as its host wrote it, and the items that it is read as."""
+
+    raw: Any
+    items: tuple[TurnItem, ...]
+
+    @property
+    def role(self) -> str:
+        return self.items[0].role if self.items else ""
+
+    @property
+    def tokens(self) -> int:
+        return sum(item.tokens for item in self.items)
+
+
+def read(messages: HostMessages, /) -> tuple[HostMessage, ...]:
+    """Return the messages with the items that they hold. Raises InvalidInput for what is none, LimitExceeded."""
+    if isinstance(messages, str):
+        messages = {"role": "user", "content": messages}
+    each = [messages] if isinstance(messages, Mapping | BaseModel) else list(messages)
+    if len(each) > limits.HOST_MESSAGES:
+        raise LimitExceeded(what="messages of one turn", limit=limits.HOST_MESSAGES, found=len(each))
+    return tuple(
+        HostMessage(raw=raw, items=tuple(_items(_mapping(raw, number), number))) for number, raw in enumerate(each)
+    )
+
+
+def items_of(messages: HostMessages, /) -> tuple[TurnItem, ...]:
+    """Return the items of messages in either form, in their order."""
+    return tuple(item for message in read(messages) for item in message.items)
+
+
+def form_of(messages: Iterable[HostMessage], /) -> Form:
+    """Return how the host writes: as the Responses API does where anything shows that, else as chat completions do."""
+    for message in messages:
+        raw = _mapping(message.raw, 0)
+        parts = raw.get("content")
+        kinds = {part.get("type") for part in cast("list[Json]", parts)} if isinstance(parts, list) else set[Any]()
+        if raw.get("type") is not None or kinds & {"input_text", "output_text", "input_image", "input_file"}:
+            return Form.RESPONSES
+    return Form.CHAT
+
+
+def written(items: Iterable[TurnItem], form: Form, /) -> list[Json]:
+    """Return the items as a host of that form sends them."""
+    return responses_of(items) if form is Form.RESPONSES else chat_of(items)
+
+
+def responses_of(items: Iterable[TurnItem], /) -> list[Json]:
+    """Return the items as input items of the Responses API."""
+    return [_response_item(item) for item in items]
+
+
+def chat_of(items: Iterable[TurnItem], /) -> list[Json]:
+    """Return the items as messages of chat completions; what has no place there, such as reasoning, is left out."""
+    messages: list[Json] = []
+    for item in items:
+        match item.type:
+            case "message":
+                messages.append({"role": item.role, "content": _chat_content(item)})
+            case "function_call":
+                if not messages or messages[-1]["role"] != "assistant":
+                    messages.append({"role": "assistant", "content": None})
+                function = {"name": item.name, "arguments": item.arguments}
+                calls = messages[-1].setdefault("tool_calls", [])
+                calls.append({"id": item.call_id, "type": "function", "function": function})
+            case "function_call_output":
+                messages.append({"role": "tool", "tool_call_id": item.call_id, "content": item.output})
+            case _:
+                continue
+    return messages
+
+
+def paired(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
+    """Return the items without calls that have no result and results that have no call: model APIs refuse these."""
+    listed = tuple(items)
+    calls = {item.call_id for item in listed if item.type == CALL}
+    results = {item.call_id for item in listed if item.type == RESULT}
+    whole = calls & results
+    return tuple(item for item in listed if item.type not in {CALL, RESULT} or item.call_id in whole)
+
+
+def latest_user(messages: Sequence[HostMessage], /) -> int | None:
+    """Return the place of the user's latest message, None where the user said nothing."""
+    return next((place for place in reversed(range(len(messages))) if messages[place].role == "user"), None)
+
+
+def reply_of(reply: HostMessages, /) -> tuple[TurnItem, ...]:
+    """Return the items of an answer: a text, messages or items, or the whole answer of either API."""
+    if isinstance(reply, str):
+        part = ItemPart(type="output_text", text=reply)
+        return (TurnItem(role="assistant", content=(part,)),)
+    if isinstance(reply, Mapping | BaseModel):
+        whole = _mapping(reply, 0)
+        choices: Any = whole.get("choices")
+        if choices:
+            return items_of(choices[0]["message"])
+        if isinstance(whole.get("output"), list) and "type" not in whole:
+            return items_of(cast("list[Json]", whole["output"]))
+        return items_of(whole)
+    return items_of(reply)
+
+
+def _mapping(raw: object, number: int) -> Json:
+    if isinstance(raw, BaseModel):
+        return raw.model_dump(mode="json", exclude_none=True)
+    if not isinstance(raw, Mapping):
+        raise InvalidInput(field=f"messages.{number}", problem="is neither a mapping nor a message of a known library")
+    return dict(cast("Mapping[str, Any]", raw))
+
+
+def _items(raw: Json, number: int) -> Iterable[TurnItem]:
+    kind, role = raw.get("type", MESSAGE), raw.get("role")
+    if kind == CALL:
+        yield TurnItem(
+            type=CALL, name=_text(raw, "name"), call_id=_text(raw, "call_id"), arguments=_text(raw, "arguments")
+        )
+    elif kind == RESULT:
+        yield TurnItem(type=RESULT, call_id=_text(raw, "call_id"), output=_output(raw.get("output")))
+    elif role == "tool":
+        yield TurnItem(type=RESULT, call_id=_text(raw, "tool_call_id"), output=_output(raw.get("content")))
+    elif kind != MESSAGE:
+        yield TurnItem(type=str(kind), body=_json(raw))
+    elif isinstance(role, str):
+        calls = cast("list[Json]", raw.get("tool_calls") or [])
+        content = tuple(_parts(raw.get("content"), role))
+        if content or not calls:
+            yield TurnItem(role=role, content=content)
+        for call in calls:
+            function: Json = call.get("function") or {}
+            arguments, name = _text(function, "arguments"), _text(function, "name")
+            yield TurnItem(type=CALL, name=name, call_id=_text(call, "id"), arguments=arguments)
+    else:
+        raise InvalidInput(field=f"messages.{number}.role", problem="is missing")
+
+
+def _text(raw: Json, name: str) -> str:
+    value = raw.get(name)
+    return value if isinstance(value, str) else "" if value is None else _json(value)
+
+
+def _output(content: object) -> str:
+    if isinstance(content, list):
+        return "\n".join(part.text or part.body for part in _parts(cast("object", content), "tool"))
+    return content if isinstance(content, str) else "" if content is None else _json(content)
+
+
+def _parts(content: object, role: str) -> Iterable[ItemPart]:
+    said = "output_text" if role == "assistant" else "input_text"
+    if isinstance(content, str):
+        yield ItemPart(type=said, text=content)
+    for part in cast("list[Any]", content) if isinstance(content, list) else ():
+        yield ItemPart(type=said, text=part) if isinstance(part, str) else _part(cast("Json", part), said)
+
+
+def _part(part: Json, said: str) -> ItemPart:
+    kind = str(part.get("type", ""))
+    if kind in TEXTS and isinstance(part.get("text"), str):
+        return ItemPart(type=said, text=part["text"])
+    if kind in IMAGES:
+        url: Any = part.get("image_url")
+        inner: Json = cast("Json", url) if isinstance(url, dict) else {"url": url, "detail": part.get("detail")}
+        return ItemPart(
+            type="input_image",
+            image_url=_text(inner, "url"),
+            detail=_text(inner, "detail"),
+            file_id=_text(part, "file_id"),
+        )
+    file: Json = part.get("file") or part
+    if kind in {"input_file", "file"} and not file.get("file_data"):
+        return ItemPart(type="input_file", file_id=_text(file, "file_id"), filename=_text(file, "filename"))
+    return ItemPart(type=kind, body=_json(part))
+
+
+def _response_item(item: TurnItem) -> Json:
+    match item.type:
+        case "message":
+            return {"type": MESSAGE, "role": item.role, "content": [_response_part(part) for part in item.content]}
+        case "function_call":
+            return {"type": CALL, "call_id": item.call_id, "name": item.name, "arguments": item.arguments}
+        case "function_call_output":
+            return {"type": RESULT, "call_id": item.call_id, "output": item.output}
+        case _:
+            return json.loads(item.body)
+
+
+def _response_part(part: ItemPart) -> Json:
+    if part.body:
+        return json.loads(part.body)
+    told = part.model_dump(exclude_defaults=True)
+    return told | ({"text": part.text} if part.type in TEXTS else {})
+
+
+def _chat_content(item: TurnItem) -> str | list[Json]:
+    if all(part.type in TEXTS for part in item.content):
+        return item.words
+    return [_chat_part(part) for part in item.content]
+
+
+def _chat_part(part: ItemPart) -> Json:
+    if part.body:
+        return json.loads(part.body)
+    if part.type in TEXTS:
+        return {"type": "text", "text": part.text}
+    if part.type == "input_image":
+        detail = {"detail": part.detail} if part.detail else {}
+        return {"type": "image_url", "image_url": {"url": part.image_url, **detail}}
+    return {"type": "file", "file": part.model_dump(include={"file_id", "filename"}, exclude_defaults=True)}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,251 @@
+"""Turn hooks: memory around a host's own loop, recalled before each answer and kept after it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+from elytron.faces import MemoryFace
+from elytron.runtime import MemoryRuntime
+from elytron_agent.hooks import items, session, turn_context, turn_record
+from elytron_agent.hooks.contract import (
+    AfterTurn,
+    AfterTurnReport,
+    BeforeTurn,
+    BeforeTurnReport,
+    HookSession,
+    HookState,
+)
+from elytron_agent.hooks.facts.insights import Insight, insights_of
+from elytron_agent.hooks.facts.recollection import fact_entries
+from elytron_agent.hooks.items import HostMessages, Json
+from elytron_agent.hooks.metrics import Counting, HookMetrics
+from elytron_agent.hooks.session import TurnCode, TurnInvalid
+from elytron_agent.hooks.settings import FailurePolicy, HookSettings, is_wanted
+from elytron_core.clock import Clock, SystemClock
+from elytron_core.contracts.maintaining import MemoryMaintenanceReport
+from elytron_core.errors import ElytronError, NotFound
+from elytron_core.ids import Ids, RandomIds
+from elytron_core.ports.chat import ChatModel
+from elytron_core.scope import Scope
+from elytron_models import ModelClient, open_model
+
+logger = logging.getLogger("elytron.hooks")
+TIMEOUT: Final = "timeout"
+Admits = Callable[[str | None], bool]
+
+
+@dataclass(slots=True)
+class HookedTurn:
+    """A turn of a host's loop: `messages` are what to send; `answered` says what came of it."""
+
+    messages: Any
+    before: BeforeTurnReport
+    after: AfterTurnReport | None = None
+    """What was kept, once the turn is over."""
+    _reply: HostMessages | None = field(default=None, repr=False)
+    _sent: HostMessages | None = field(default=None, repr=False)
+
+    def answered(self, reply: HostMessages, /, *, messages: HostMessages | None = None) -> None:
+        """Take the answer: a text, messages or items, or the whole answer of either API.
+
+        `messages` are all that was sent in the end, where tools were called meanwhile.
+        """
+        self._reply, self._sent = reply, messages
+
+    @property
+    def told(self) -> tuple[HostMessages, HostMessages] | None:
+        """Return what was sent and what was answered; None as long as nothing was."""
+        if self._reply is None:
+            return None
+        return (self._sent if self._sent is not None else self.messages), self._reply
+
+
+class TurnHooks:
+    """Memory before and after each turn of a host's loop. Failures of memory never fail a turn, unless settings say so.
+
+    `memory` is opened and closed by the caller. `model` draws facts, else that of `settings.memory_model`, which the
+    hooks open and close. `session_secret` makes sessions of credentials. `admits` says by user id who gets memory.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryFace,
+        /,
+        *,
+        settings: HookSettings | Mapping[str, Any] | None = None,
+        model: ChatModel | None = None,
+        session_secret: bytes = b"",
+        admits: Admits | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None:
+        own = memory.context if isinstance(memory, MemoryRuntime) else None
+        self._memory = memory
+        self._settings = settings if isinstance(settings, HookSettings) else HookSettings.read(settings or {})
+        self._secret = session_secret
+        self._admits = admits
+        self._clock = clock or (own.clock if own is not None else SystemClock())
+        self._ids = ids or (own.ids if own is not None else RandomIds(self._clock))
+        self._counting = Counting()
+        self._opened = _opened(self._settings) if model is None else None
+        self._model = model if model is not None else self._opened
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the model that the hooks opened."""
+        if self._opened is not None:
+            await self._opened.close()
+
+    @property
+    def settings(self) -> HookSettings:
+        return self._settings
+
+    def metrics(self) -> HookMetrics:
+        """Return what the hooks have done since they were made."""
+        return self._counting.metrics
+
+    def session_of(self, credential: str, /) -> str:
+        """Return the session's id of a credential. Raises InvalidInput."""
+        return session.session_of(credential, secret=self._secret, by=self._settings.session_hash)
+
+    @asynccontextmanager
+    async def turn(
+        self,
+        messages: HostMessages,
+        /,
+        *,
+        turn_id: str | None = None,
+        session_id: str | None = None,
+        credential: str | None = None,
+        user_id: str | None = None,
+        conversation: str | None = None,
+        instructions: str = "",
+        max_input_tokens: int | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> AsyncGenerator[HookedTurn]:
+        """Recall for the messages, and keep the turn when the block ends after `answered`; nothing of one that raises.
+
+        The session is `session_id`, else that of the `credential`, else the memory's own space. Raises TurnInvalid.
+        """
+        named = session_id if session_id is not None or credential is None else self.session_of(credential)
+        known: dict[str, Any] = {"turn_id": turn_id or self._ids.new(), "session_id": named, "user_id": user_id}
+        known |= {"conversation": conversation, "body": body}
+        report = await self.before_turn(
+            BeforeTurn(current_input=messages, instructions=instructions, max_input_tokens=max_input_tokens, **known)
+        )
+        turn = HookedTurn(report.messages, report)
+        yield turn
+        if turn.told is not None:
+            sent, reply = turn.told
+            turn.after = await self.after_turn(AfterTurn(input_items=sent, output_items=reply, **known))
+
+    async def before_turn(self, request: BeforeTurn, /) -> BeforeTurnReport:
+        """Return the messages to send, with what the turn is reminded of. Raises TurnInvalid, InvalidInput."""
+        scope = self._scope(request)
+        host = items.read(request.current_input)
+        if not host:
+            raise TurnInvalid(code=TurnCode.CURRENT_INPUT_REQUIRED, field="current_input", problem="is required")
+        unchanged: list[Json] = [message.raw for message in host]
+        state = self._gate(request)
+        if state is not None:
+            return BeforeTurnReport(state=state, messages=unchanged)
+        context = turn_context.TurnContext(self._session(scope))
+        began = self._clock.now()
+        self._counting.add("memory_before_turn_total")
+        try:
+            async with asyncio.timeout(self._settings.recall_timeout_seconds):
+                report = await context.applied(host, request)
+        except NotFound:  # a session that has nothing yet
+            report = BeforeTurnReport(state=HookState.EMPTY, messages=unchanged)
+        except (ElytronError, TimeoutError) as error:
+            failure = self._failed("memory_before_turn_fail_total", error)
+            report = BeforeTurnReport(state=HookState.FAILED, messages=unchanged, failure=failure)
+        finally:
+            self._counting.took("memory_before_latency_ms", self._clock.now() - began)
+        self._counting.add("memory_recall_fact_count", len(report.recalled_fact_ids))
+        return report
+
+    async def after_turn(self, request: AfterTurn, /) -> AfterTurnReport:
+        """Keep the turn as evidence, once however often it is told, and its facts. Raises TurnInvalid, InvalidInput."""
+        scope = self._scope(request)
+        state = self._gate(request)
+        if state is not None:
+            return AfterTurnReport(state=state)
+        record = turn_record.TurnRecord(self._session(scope), self._model, self._counting)
+        sent, reply = items.read(request.input_items), items.reply_of(request.output_items)
+        began = self._clock.now()
+        self._counting.add("memory_after_turn_total")
+        try:
+            return await record.kept(sent, reply, request)
+        except (ElytronError, TimeoutError) as error:
+            failure = self._failed("memory_after_turn_fail_total", error)
+            return AfterTurnReport(state=HookState.FAILED, failure=failure)
+        finally:
+            self._counting.took("memory_after_latency_ms", self._clock.now() - began)
+
+    async def maintain(
+        self, *, session_id: str | None = None, conversation: str | None = None
+    ) -> MemoryMaintenanceReport:
+        """Sum up turns beyond twice the recent items, and run the parts of maintenance that need no model."""
+        return await self._record(session_id, conversation).maintained()
+
+    async def insights(self, *, session_id: str | None = None) -> tuple[Insight, ...]:
+        """Return what the history of the session's facts shows."""
+        scope = self._scope_of(self._settings.memory_project, session_id, None)
+        return insights_of(await fact_entries(self._memory, scope), at=self._clock.now())
+
+    async def delete_fact(self, fact_id: str, /, *, session_id: str | None = None) -> int:
+        """Delete every standing fact of an id, such as `user_name`; return how many there were."""
+        return await self._record(session_id, None).deleted(fact_id)
+
+    def _record(self, session_id: str | None, conversation: str | None) -> "turn_record.TurnRecord":
+        scope = self._scope_of(self._settings.memory_project, session_id, conversation)
+        return turn_record.TurnRecord(self._session(scope), self._model, self._counting)
+
+    def _session(self, scope: Scope) -> HookSession:
+        return HookSession(self._memory, scope, self._settings, self._clock)
+
+    def _gate(self, request: BeforeTurn | AfterTurn) -> HookState | None:
+        """Return why there is no memory for a turn; None if there is."""
+        if not self._settings.enable_memory or not is_wanted(request.body):
+            return HookState.OFF
+        return HookState.BLOCKED if self._admits is not None and not self._admits(request.user_id) else None
+
+    def _scope(self, request: BeforeTurn | AfterTurn) -> Scope:
+        session.checked_turn(request.turn_id)
+        project = request.project if request.project is not None else self._settings.memory_project
+        return self._scope_of(project, request.session_id, request.conversation)
+
+    def _scope_of(self, project: str, session_id: str | None, conversation: str | None) -> Scope:
+        session.checked_project(project)
+        if session_id is not None:
+            space = session.space_of(project, session.checked_session(session_id))
+            return Scope(space=space, project=project, conversation=conversation)
+        own = self._memory.scope
+        if own is None:
+            raise TurnInvalid(code=TurnCode.SESSION_ID_REQUIRED, field="session_id", problem="is required")
+        return own if conversation is None else own.model_copy(update={"conversation": conversation})
+
+    def _failed(self, counter: str, error: ElytronError | TimeoutError) -> str:
+        """Count and log a failure; return its key. Raises the error again, if settings say so."""
+        key = error.key if isinstance(error, ElytronError) else TIMEOUT
+        self._counting.add(counter)
+        logger.warning("memory failed around a turn", extra={"counter": counter, "error_key": key})
+        if self._settings.on_failure is FailurePolicy.RAISE:
+            raise error
+        return key
+
+
+def _opened(settings: HookSettings) -> ModelClient | None:
+    return open_model(settings.memory_model) if settings.memory_model else None

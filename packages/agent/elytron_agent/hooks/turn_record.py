@@ -1,0 +1,176 @@
+"""The record of a turn: its evidence, its facts, and what maintenance does for the conversation."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from elytron_agent import limits
+from elytron_agent.hooks import items, window
+from elytron_agent.hooks.contract import AfterTurn, AfterTurnReport, FactSource, HookSession, HookState
+from elytron_agent.hooks.facts import extraction
+from elytron_agent.hooks.facts.extraction import ExtractedFacts, TurnFact
+from elytron_agent.hooks.facts.recollection import fact_entries, ranked
+from elytron_agent.hooks.items import HostMessage, TurnItem
+from elytron_agent.hooks.metrics import Counting
+from elytron_core.contracts.maintaining import (
+    CommitStatus,
+    Extraction,
+    MemoryFinalizeTurnReport,
+    MemoryFinalizeTurnRequest,
+    MemoryMaintainRequest,
+    MemoryMaintenanceReport,
+)
+from elytron_core.contracts.transcript import CanonicalTurnDelta
+from elytron_core.contracts.writing import FactDraft, LongTermExtraction, MemoryWriteRequest, WriteDecision
+from elytron_core.errors import ElytronError, IdempotencyConflict, LimitExceeded, RateLimited, StoreBudgetExceeded
+from elytron_core.planes.transcript import sequence_of
+from elytron_core.ports.chat import ChatModel
+from elytron_models import ask_for
+
+logger = logging.getLogger("elytron.hooks")
+RECOVERED: Final = "memory_maintenance_recovery_total"
+NOT_RECOVERED: Final = "memory_maintenance_recovery_fail_total"
+
+
+class TurnRecord:
+    """Keeps the turns of one session."""
+
+    def __init__(self, session: HookSession, model: ChatModel | None, counting: Counting, /) -> None:
+        self._memory, self._scope, self._settings, self._clock = session
+        self._model = model
+        self._counting = counting
+
+    async def kept(
+        self, sent: Sequence[HostMessage], reply: Sequence[TurnItem], request: AfterTurn, /
+    ) -> AfterTurnReport:
+        """Keep the items from the user's latest message on, and the answer; what stands before is known."""
+        told = turn_items(sent, reply)
+        delta = window.delta_of(told, turn_id=request.turn_id, speaker=request.user_id)
+        if delta is None:
+            return AfterTurnReport(state=HookState.EMPTY)
+        committed, is_recovered = await self._committed(delta)
+        is_known = committed.session_commit is CommitStatus.DUPLICATE
+        source, decisions = await self._learned(told, committed, is_known=is_known)
+        await self._settled(committed)
+        return AfterTurnReport(
+            state=HookState.DUPLICATE if is_known else HookState.APPLIED,
+            turn=committed.turn_id,
+            messages=len(committed.message_ids),
+            source=source,
+            facts=decisions,
+            recovered=is_recovered,
+        )
+
+    async def maintained(self) -> MemoryMaintenanceReport:
+        """Sum up old turns, and run the parts of maintenance that need no model."""
+        await self._summed_up()
+        return await self._memory.maintain(MemoryMaintainRequest(scope=self._scope, extraction=Extraction.OFF))
+
+    async def deleted(self, fact_id: str, /) -> int:
+        """Delete the standing facts of an id; return how many there were."""
+        drafts = [extraction.deletion_of(fact, at=self._clock.now()) for fact in await self._standing(fact_id)]
+        if drafts:
+            await self._memory.write(
+                MemoryWriteRequest(scope=self._scope, write=LongTermExtraction(facts=tuple(drafts)))
+            )
+        return len(drafts)
+
+    async def _committed(self, delta: CanonicalTurnDelta) -> tuple[MemoryFinalizeTurnReport, bool]:
+        """Return the receipt of the evidence, and whether it took maintenance to store it."""
+        request = MemoryFinalizeTurnRequest(scope=self._scope, delta=delta, extraction=Extraction.OFF)
+        try:
+            return await self._memory.finalize_turn_and_maintain(request), False
+        except RateLimited:
+            raise
+        except (LimitExceeded, StoreBudgetExceeded):
+            await self.maintained()
+        try:
+            committed = await self._memory.finalize_turn_and_maintain(request)
+        except (LimitExceeded, StoreBudgetExceeded):
+            self._counting.add(NOT_RECOVERED)
+            raise
+        self._counting.add(RECOVERED)
+        return committed, True
+
+    async def _learned(
+        self, told: Sequence[TurnItem], committed: MemoryFinalizeTurnReport, *, is_known: bool
+    ) -> tuple[FactSource, tuple[WriteDecision, ...]]:
+        """Propose the facts of the turn, once: a turn that was told before asks no model again."""
+        source, facts, deleted = FactSource.RULES, extraction.marked_facts(told), tuple[TurnFact, ...]()
+        if self._model is not None and not is_known:
+            known = await self._standing()
+            try:
+                answer = await self._asked(self._model, told, known)
+            except (ElytronError, TimeoutError) as error:
+                key = error.key if isinstance(error, ElytronError) else "timeout"
+                logger.warning("the model drew no facts; rules did", extra={"error_key": key})
+            else:
+                gone = {name.strip().casefold() for name in answer.deleted_fact_ids}
+                source, facts = FactSource.MODEL, extraction.merged(facts, extraction.told_facts(answer))
+                deleted = tuple(fact for fact in known if fact.fact_id.casefold() in gone)
+        return source, await self._proposed(facts, deleted, committed)
+
+    async def _asked(self, model: ChatModel, told: Sequence[TurnItem], known: Sequence[TurnFact]) -> ExtractedFacts:
+        settings = self._settings
+        asked = extraction.extraction_request(told, known, max_tokens=settings.memory_llm_max_output_tokens)
+        async with asyncio.timeout(settings.memory_llm_timeout_seconds):
+            return (await ask_for(model, asked, ExtractedFacts)).value
+
+    async def _proposed(
+        self, facts: Sequence[TurnFact], deleted: Sequence[TurnFact], committed: MemoryFinalizeTurnReport
+    ) -> tuple[WriteDecision, ...]:
+        at, cited = self._clock.now(), committed.message_ids[:1]
+        drafts: list[FactDraft] = [extraction.deletion_of(fact, at=at, citations=cited) for fact in deleted]
+        drafts += [
+            extraction.draft_of(
+                fact, at=at, citations=cited, l1_days=self._settings.l1_days, l2_days=self._settings.l2_days
+            )
+            for fact in facts
+        ]
+        if not drafts:
+            return ()
+        name = f"{committed.conversation}\n{committed.host_turn_id}"
+        write = MemoryWriteRequest(
+            scope=self._scope,
+            write=LongTermExtraction(facts=tuple(drafts)),
+            idempotency_key=f"hooks.{hashlib.sha256(name.encode()).hexdigest()}",
+        )
+        try:
+            report = await self._memory.write(write)
+        except IdempotencyConflict:  # the facts of this turn are stored, as they were drawn then
+            return ()
+        return () if report.duplicated else report.decisions
+
+    async def _standing(self, fact_id: str | None = None) -> tuple[TurnFact, ...]:
+        """Return the facts that stand, those of an id if one is given."""
+        entries = await fact_entries(self._memory, self._scope)
+        standing = [one.fact for one in ranked(entries, "", at=self._clock.now())]
+        return tuple(fact for fact in standing if fact_id is None or fact.fact_id.casefold() == fact_id.casefold())
+
+    async def _settled(self, committed: MemoryFinalizeTurnReport) -> None:
+        """Sum up old turns each time that as many turns were kept as stand in a context."""
+        every = self._settings.recent_items
+        if committed.changed and committed.turn_id is not None and every and not sequence_of(committed.turn_id) % every:
+            await self._summed_up()
+
+    async def _summed_up(self) -> None:
+        """Put into the summary what stands beyond twice the recent items, and leave the recent ones."""
+        known = await window.read_window(self._memory, self._scope, turns=limits.WINDOW_TURNS)
+        if sum(len(group.items) for group in known.groups) <= 2 * self._settings.recent_items:
+            return
+        kept = len(known.recent(frozenset(), limit=self._settings.recent_items))
+        old = known.groups[: len(known.groups) - kept]
+        text = window.extract(known.summary_text, old)
+        await window.keep_summary(self._memory, self._scope, known.summary, text, old)
+
+
+def turn_items(sent: Sequence[HostMessage], reply: Sequence[TurnItem], /) -> tuple[TurnItem, ...]:
+    """Return the items of the turn itself: from the user's latest message on, then what of the answer follows it."""
+    latest = items.latest_user(sent)
+    if latest is None:
+        return ()
+    own = [item for message in sent[latest:] for item in message.items]
+    tail = {item.identity for item in own[1:]}
+    return (*own, *(item for item in reply if item.identity not in tail))

@@ -1,0 +1,310 @@
+"""The window: the last turns of a conversation word for word, and what becomes of those before them.
+
+A turn's items are kept as messages of the transcript. What has no place in words (images, ids of calls, arguments)
+stands beside each message as an attribute that is erased with it. Compaction is a plan: the oldest groups are cut until
+the rest has room, and what was cut is told in a summary. Every group is in the window or in the summary.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from elytron.faces import MemoryFace
+from elytron_agent import limits
+from elytron_agent.hooks.items import CALL, MESSAGE, RESULT, SYSTEM, HostMessage, TurnItem, paired
+from elytron_agent.hooks.reference import without_reference
+from elytron_core.contracts.continuity import ContinuityRequest
+from elytron_core.contracts.inspecting import LedgerTurn, MemoryReplayRequest
+from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
+from elytron_core.contracts.transcript import (
+    CanonicalTurnDelta,
+    MemoryTranscriptReplayRequest,
+    RedactedTranscriptTurn,
+    TranscriptReplayView,
+)
+from elytron_core.contracts.writing import MemoryWriteRequest
+from elytron_core.limits import ATTRIBUTE_CHARS, SUMMARY_CHARS, TOOL_OBSERVATIONS
+from elytron_core.model import Value
+from elytron_core.planes.attributes import Attribute
+from elytron_core.planes.host_refs import HostRefVisibility
+from elytron_core.planes.roles import Role
+from elytron_core.planes.summaries import SessionSummary
+from elytron_core.planes.transcript import Delivery, Lifecycle, Message, Redaction, ToolObservation
+from elytron_core.policy import wording
+from elytron_core.scope import Scope
+from elytron_core.text.names import is_role_name
+
+KEY: Final = "host.item"
+_ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT}
+
+
+class Group(Value):
+    """Items that stay together: a turn, or what a host sent from one message of the user to the next."""
+
+    items: tuple[TurnItem, ...]
+    sequence: int | None = None
+    """The turn's place in its conversation, where the memory knows the turn."""
+    first: int | None = None
+    """The place of the first message, where the host sent the group."""
+
+    @property
+    def tokens(self) -> int:
+        return sum(item.tokens for item in self.items)
+
+    @property
+    def identities(self) -> frozenset[str]:
+        return frozenset(item.identity for item in self.items)
+
+
+class Window(Value):
+    """The turns that are known word for word, oldest first, and the summary of those before them."""
+
+    groups: tuple[Group, ...] = ()
+    summary: SessionSummary | None = None
+
+    @property
+    def summary_text(self) -> str:
+        return self.summary.text if self.summary is not None and self.summary.forgotten_at is None else ""
+
+    def recent(self, known: frozenset[str], /, *, limit: int) -> tuple[Group, ...]:
+        """Return the groups of the last `limit` items that the host did not send itself, no call without its result."""
+        found: list[Group] = []
+        room = limit
+        for group in reversed(self.groups):
+            items = paired(item for item in group.items if item.identity not in known)
+            room -= len(items)
+            if room < 0:
+                break
+            if items:
+                found.append(group.model_copy(update={"items": items}))
+        return tuple(reversed(found))
+
+
+class Cut(NamedTuple):
+    """What a compaction keeps and what it cuts, each oldest first."""
+
+    kept: tuple[Group, ...]
+    cut: tuple[Group, ...]
+
+
+def plan(groups: Sequence[Group], /, *, room_tokens: int) -> Cut:
+    """Return the newest groups that have room together, and the older ones."""
+    kept = 0
+    for group in reversed(groups):
+        room_tokens -= group.tokens
+        if room_tokens < 0:
+            break
+        kept += 1
+    place = len(groups) - kept
+    return Cut(tuple(groups[place:]), tuple(groups[:place]))
+
+
+def extract(summary: str, groups: Iterable[Group], /) -> str:
+    """Return the summary with a line for each message of the groups that it does not tell of yet, the newest kept."""
+    lines = summary.splitlines()
+    known = set(lines)
+    for item in (item for group in groups for item in group.items):
+        if item.type != MESSAGE or item.role not in _ROLES or wording.is_blank(item.words):
+            continue
+        line = f"{item.role}: {' '.join(item.words.split())}"[: limits.SUMMARY_LINE_CHARS]
+        if line not in known:
+            known.add(line)
+            lines.append(line)
+    return "\n".join(_last(lines, SUMMARY_CHARS))
+
+
+def fitting(summary: str, most_chars: int, /) -> str:
+    """Return the summary in so many characters: its lines cut short, and only then the oldest left out."""
+    lines = summary.splitlines()
+    if len(summary) <= most_chars:
+        return summary
+    size = max(most_chars // len(lines) - 1, limits.SUMMARY_LINE_CHARS_MIN)
+    return "\n".join(_last([line[:size] for line in lines], most_chars))
+
+
+def _last(lines: Sequence[str], most_chars: int) -> list[str]:
+    """Return the last lines that have room together."""
+    kept: list[str] = []
+    for line in reversed(lines):
+        most_chars -= len(line) + 1
+        if most_chars < -1:  # the last line ends without a break
+            break
+        kept.append(line)
+    return kept[::-1]
+
+
+def groups_of(messages: Sequence[HostMessage], known: Sequence[Group], /) -> tuple[Group, ...]:
+    """Return a host's messages in groups, each with the turn that it is, where the memory knows it."""
+    places: list[int] = []
+    for place, message in enumerate(messages):
+        begins = message.role == "user" or not places
+        places.append(place if begins else places[-1])
+    sequences = {group.items[0].identity: group.sequence for group in known if group.items}
+    found: list[Group] = []
+    for first, numbered in groupby(range(len(messages)), key=places.__getitem__):
+        items = tuple(item for place in numbered for item in messages[place].items)
+        sequence = sequences.get(items[0].identity) if items else None
+        found.append(Group(items=items, first=first, sequence=sequence))
+    return tuple(found)
+
+
+async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> Window:
+    """Return the last turns of a conversation that no summary covers, and the summary."""
+    if turns == 0:
+        return Window()
+    ledger = await memory.replay(MemoryReplayRequest(scope=scope, limit=turns + 1))
+    if not ledger.turns:
+        return Window()
+    summary = (await memory.read_continuity(ContinuityRequest(scope=scope))).summary
+    before = ledger.turns[0] if len(ledger.turns) > turns else None
+    shown = await memory.replay_transcript(
+        MemoryTranscriptReplayRequest(
+            scope=scope,
+            view=TranscriptReplayView.HOST_UI,
+            limit=turns,
+            cursor=f"{before.sequence}:{before.id}" if before is not None else None,
+        )
+    )
+    views = {turn.id: turn for turn in shown.slice.turns}
+    covered = summary.through_sequence if summary is not None else 0
+    groups = [
+        Group(items=_stored_items(turn, views.get(turn.id)), sequence=turn.sequence)
+        for turn in ledger.turns[-turns:]
+        if turn.sequence > covered and turn.lifecycle is Lifecycle.ACTIVE
+    ]
+    return Window(groups=tuple(group for group in groups if group.items), summary=summary)
+
+
+async def keep_summary(
+    memory: MemoryFace, scope: Scope, known: SessionSummary | None, text: str, cut: Sequence[Group], /
+) -> None:
+    """Store the summary as that of all turns up to the last of `cut`; nothing if the memory knows none of them."""
+    covered = known.through_sequence if known is not None else 0
+    new = [group for group in cut if group.sequence is not None and group.sequence > covered]
+    if not new or wording.is_blank(text):
+        return
+    messages = (known.messages if known is not None else 0) + sum(len(group.items) for group in new)
+    through = max(group.sequence or 0 for group in new)
+    draft = SummaryDraft(text=text, messages=messages, through_sequence=through)
+    await memory.write(MemoryWriteRequest(scope=scope, write=SummaryWrite(summary=draft)))
+
+
+def delta_of(items: Iterable[TurnItem], /, *, turn_id: str, speaker: str | None) -> CanonicalTurnDelta | None:
+    """Return the items of a turn as evidence; None if they hold nothing that may be kept."""
+    kept = [
+        item for item in without_reference(items) if item.role not in SYSTEM and item.type in {MESSAGE, CALL, RESULT}
+    ]
+    if not any(item.words.strip() or item.type != MESSAGE or item.content for item in kept):
+        return None
+    name = speaker if speaker and not is_role_name(speaker) else None
+    messages = [_message(item, name) for item in kept]
+    is_answered = messages[-1].role is Role.ASSISTANT and kept[-1].type == MESSAGE
+    return CanonicalTurnDelta(
+        turn_id=turn_id,
+        delivery=Delivery.DELIVERED,
+        input_messages=tuple(messages[:-1] if is_answered else messages),
+        assistant_message=messages[-1] if is_answered else None,
+        tool_observations=tuple(_observations(kept)),
+        attributes=tuple(_attributes(kept)),
+    )
+
+
+def _message(item: TurnItem, name: str | None) -> Message:
+    match item.type:
+        case "function_call":
+            return Message(role=Role.ASSISTANT, text="")
+        case "function_call_output":
+            return Message(role=Role.TOOL, text=item.output)
+        case _:
+            role = _ROLES.get(item.role, Role.TOOL)
+            return Message(role=role, text=item.words, speaker=name if role is Role.USER else None)
+
+
+def _observations(items: Sequence[TurnItem]) -> list[ToolObservation]:
+    results = {item.call_id for item in items if item.type == RESULT}
+    named = {item.call_id: item.name for item in items if item.type == CALL and item.call_id in results}
+    found = [
+        ToolObservation(observation_id=call, tool_name=name)
+        for call, name in named.items()
+        if all(text.isprintable() and text == text.strip() and 0 < len(text) <= 200 for text in (call, name))
+    ]
+    return found[:TOOL_OBSERVATIONS]
+
+
+def _attributes(items: Sequence[TurnItem]) -> list[Attribute]:
+    """Return what of the items their messages do not say, in pieces; of what is too large, nothing."""
+    found: list[Attribute] = []
+    for part, item in enumerate(items):
+        told = _beside(item)
+        if told is None:
+            continue
+        pieces = [told[start : start + ATTRIBUTE_CHARS] for start in range(0, len(told), ATTRIBUTE_CHARS)]
+        if len(pieces) > limits.ITEM_DETAIL_PIECES or len(found) + len(pieces) > limits.ITEM_DETAILS:
+            continue
+        found += [
+            Attribute(key=f"{KEY}.{number}", value=piece, part=part, visibility=HostRefVisibility.HOST_UI)
+            for number, piece in enumerate(pieces)
+        ]
+    return found
+
+
+def _beside(item: TurnItem) -> str | None:
+    """Return an item without its words as JSON text, None if its words are all that it is."""
+    if item.type == RESULT:
+        return _json({"type": RESULT, "call_id": item.call_id})
+    if item.type == CALL:
+        return _json(item.model_dump(exclude_defaults=True))
+    if len(item.content) == 1 and item.texts:
+        return None
+    single = len(item.texts) == 1
+    parts = [part.model_dump(exclude_defaults=True, exclude={"text"} if single else None) for part in item.content]
+    return _json({"role": item.role, "content": parts})
+
+
+def _stored_items(turn: LedgerTurn, view: RedactedTranscriptTurn | None) -> tuple[TurnItem, ...]:
+    """Return the items of a stored turn; those of messages that were hidden or removed are left out."""
+    if view is None or view.redaction is not Redaction.RAW_AVAILABLE:
+        return ()
+    # Results of tools are no part of the view that hosts show; of a turn that lost a message, they are left out.
+    is_whole = len(turn.messages) == len(view.messages)
+    found: list[TurnItem] = []
+    for place, message in enumerate(view.messages):
+        told = turn.messages[place] if is_whole else None
+        text = message.text if message.text is not None else told.text if told is not None else None
+        if text is None or (told is not None and told.forgotten):
+            continue
+        beside = "".join(
+            str(one.value)
+            for one in sorted(message.attributes, key=lambda one: one.key)
+            if one.key.startswith(f"{KEY}.")
+        )
+        item = _item(message.role, text, beside)
+        if item is not None:
+            found.append(item)
+    return paired(found)
+
+
+def _item(role: Role, text: str, beside: str) -> TurnItem | None:
+    told: dict[str, Any] = {}
+    if beside:
+        try:
+            told = json.loads(beside)
+        except ValueError:  # something in it was blacked out
+            told = {}
+    match told.get("type"), role:
+        case "function_call", _:
+            return TurnItem.model_validate(told)
+        case "function_call_output", _:
+            return TurnItem(type=RESULT, call_id=str(told.get("call_id", "")), output=text)
+        case _, Role.USER | Role.ASSISTANT:
+            content = told.get("content") or [{"type": "input_text" if role is Role.USER else "output_text"}]
+            parts = [{"text": text, **part} if str(part["type"]).endswith("text") else part for part in content]
+            item = TurnItem.model_validate({"role": role.value, "content": parts})
+            return item if beside or not wording.is_blank(text) else None
+        case _:
+            return None
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

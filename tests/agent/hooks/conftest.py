@@ -1,0 +1,18 @@
+"""Hooks on a memory at each place, with a clock that moves only when a test says so."""
+
+import pytest
+from tests.agent.places import AT
+
+from elytron.faces import MemoryFace
+from elytron_agent import TurnHooks
+from elytron_core.clock import FrozenClock
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock(AT)
+
+
+@pytest.fixture
+def hooks(memory: MemoryFace, clock: FrozenClock) -> TurnHooks:
+    return TurnHooks(memory, clock=clock)

@@ -1,0 +1,47 @@
+"""Turns as tests tell them, and what stands in a context."""
+
+import json
+from typing import Any
+
+from elytron_agent import AfterTurnReport, BeforeTurnReport, TurnHooks
+from elytron_agent.hooks.items import HostMessages, Json, items_of
+from elytron_agent.hooks.reference import is_policy, is_reference
+
+
+def said(role: str, text: str) -> Json:
+    return {"role": role, "content": text}
+
+
+async def told(hooks: TurnHooks, text: HostMessages, answer: str = "I see.", **named: Any) -> AfterTurnReport:
+    """Tell a turn and its answer; return what was kept."""
+    async with hooks.turn(text, **named) as turn:
+        turn.answered(answer)
+    assert turn.after is not None
+    return turn.after
+
+
+async def asked(hooks: TurnHooks, text: HostMessages, **named: Any) -> BeforeTurnReport:
+    """Return the context of a turn that is never answered."""
+    async with hooks.turn(text, **named) as turn:
+        pass
+    assert turn.after is None
+    return turn.before
+
+
+def reference(report: BeforeTurnReport) -> Json:
+    """Return the data of the reference; empty if there is none."""
+    found = [item for item in items_of(report.messages) if is_reference(item)]
+    return json.loads(found[0].words.splitlines()[1]) if found else {}
+
+
+def values(report: BeforeTurnReport) -> dict[str, str]:
+    """Return the facts of the reference by their keys."""
+    return {fact["key"]: fact["value"] for fact in reference(report).get("facts", ())}
+
+
+def parts(report: BeforeTurnReport) -> list[str]:
+    """Return what stands in the context, in its order: policy, reference, else a message's words."""
+    return [
+        "policy" if is_policy(item) else "reference" if is_reference(item) else item.words
+        for item in items_of(report.messages)
+    ]
