@@ -1,6 +1,7 @@
 """Signed deliveries are taken in once; unsigned, stale and foreign ones not at all."""
 
 import json
+import logging
 from typing import Any
 
 import httpx
@@ -144,3 +145,14 @@ async def test_a_server_in_development_takes_signed_deliveries_too() -> None:
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             response = await client.post("/webhook/report", **signed(issued, REPORT, now_s(runtime)))
     assert response.json()["kind"] == "accepted"
+
+
+async def test_the_audit_id_of_a_delivery_is_recorded(
+    server: httpx.AsyncClient, runtime: MemoryRuntime, issued: AccessKeyIssued, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = signed(issued, REPORT, now_s(runtime))
+    sent["headers"] |= {"X-Audit-ID": "case 17/b"}
+    with caplog.at_level(logging.INFO):
+        await server.post("/webhook/report", **sent)
+    logged = [(record.name, getattr(record, "audit_id", None)) for record in caplog.records if record.name != "httpx"]
+    assert logged == [("elytron.audit", "case 17/b"), ("elytron.access", "case 17/b")]

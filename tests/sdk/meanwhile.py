@@ -1,7 +1,8 @@
-"""A store on which somebody else acts between two steps of a call."""
+"""Stores that are not to themselves: somebody else acts between two steps of a call, or nothing may be written."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+from elytron_core.errors import StoreReadOnly
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Document, Erased, Erasure, Ref, Store
 from elytron_store.passing import PassingStore
@@ -55,6 +56,13 @@ class Meanwhile(PassingStore):
         if self._before_erasure:
             await self._before_erasure.pop()()
         return await super().erase(erasure)
+
+
+class ReadOnly(PassingStore):
+    """A store whose place takes no write."""
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        raise StoreReadOnly("this store is read-only")
 
 
 async def _happen(awaited: dict[str, Then], refs: Iterable[Ref]) -> None:

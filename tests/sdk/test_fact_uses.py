@@ -3,23 +3,14 @@
 from pathlib import Path
 
 import pytest
+from tests.sdk.meanwhile import ReadOnly
 from tests.sdk.told import believe
 
 import elytron
 from elytron_core.clock import FrozenClock
-from elytron_core.errors import StoreReadOnly
-from elytron_core.ports.store import Batch, Committed
 from elytron_store import open_store
-from elytron_store.passing import PassingStore
 
 pytestmark = pytest.mark.anyio
-
-
-class _ReadOnly(PassingStore):
-    """A store whose place takes no write."""
-
-    async def commit(self, batch: Batch, /) -> Committed:
-        raise StoreReadOnly("this store is read-only")
 
 
 async def test_a_fact_says_when_it_was_last_shown_also_after_a_restart(tmp_path: Path, clock: FrozenClock) -> None:
@@ -66,7 +57,7 @@ async def test_a_short_process_keeps_when_a_fact_was_last_shown(path: str, clock
 async def test_closing_a_store_that_takes_no_write_keeps_no_use(path: str, clock: FrozenClock) -> None:
     async with elytron.open(path, space="ada", clock=clock) as memory:
         (fact,) = (await believe(memory, "drink", "green tea")).ids
-    store = _ReadOnly(await open_store(f"sqlite:///{path}", clock=clock))
+    store = ReadOnly(await open_store(f"sqlite:///{path}", clock=clock))
     async with elytron.open(store, space="ada", clock=clock) as memory:
         await memory.recall("drink")
         assert (await memory.get_fact(fact)).fact.last_used_at is not None

@@ -4,6 +4,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from tests.sdk.meanwhile import ReadOnly
 from tests.sdk.told import believe, texts
 
 import elytron
@@ -19,7 +20,7 @@ from elytron_core.errors import (
     StoreUrlInvalid,
 )
 from elytron_core.ids import SeededIds
-from elytron_store import Durability
+from elytron_store import Durability, open_store
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -76,6 +77,27 @@ async def test_recover_checks_the_store_and_rebuilds_the_index(memory: elytron.M
     assert (report.reason, report.indexed_units, report.checkpoints_written) == ("after a crash", 2, 1)
     assert report.store_check is not None
     assert report.store_check.ok
+
+
+async def test_who_recovered_a_space_and_why_stands_in_its_history(memory: elytron.MemoryRuntime) -> None:
+    assert (await memory.history("space")).items == ()
+    await memory.add("I like tea")
+    await memory.recover(elytron.MemoryRecoverRequest(trigger="key AKIAIOSFODNN7EXAMPLE leaked"))
+    await memory.recover()
+    told = [(item.event.value, item.by, item.reason) for item in (await memory.history("space")).items]
+    assert told == [("recovered", "host", "key [redacted:aws_key] leaked"), ("recovered", "host", "operator")]
+    await memory.erase(elytron.MemoryEraseRequest(whole_space="ada"))
+    assert (await memory.history("space")).items == ()
+
+
+async def test_a_store_that_takes_no_write_is_recovered_all_the_same(path: str) -> None:
+    async with elytron.open(path) as memory:
+        await memory.add("I like tea")
+    store = ReadOnly(await open_store(f"sqlite:///{path}", clock=FrozenClock()))
+    async with elytron.open(store) as memory:
+        assert (await memory.recover()).indexed_units == 1
+        assert (await memory.history("space")).items == ()
+    await store.close()
 
 
 async def test_a_closed_runtime_refuses(path: str) -> None:

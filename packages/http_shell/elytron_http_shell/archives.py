@@ -32,7 +32,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid
 from elytron_core.scope import Scope
 from elytron_http_shell.bodies import pieces, require_length
-from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of, shown
+from elytron_http_shell.doors import AUDIT_ID, Access, Surface, Told, principal_of, request_id_of, shown
 from elytron_http_shell.responses import rendered
 
 PATH = "/v1/archive"
@@ -132,6 +132,7 @@ class _Archives:
             operation="export" if isinstance(asked, MemorySpaceExportRequest) else "import",
             request_id=request_id_of(request.scope),
             payload=asked,
+            audit_id=request.headers.get(AUDIT_ID),
         )
 
 

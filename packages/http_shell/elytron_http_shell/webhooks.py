@@ -26,7 +26,7 @@ from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import InvalidInput, Unauthorized
 from elytron_core.model import Value
 from elytron_http_shell.bodies import body, require_json
-from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
+from elytron_http_shell.doors import AUDIT_ID, Access, Surface, Told, request_id_of, shown
 from elytron_http_shell.responses import refused
 
 KEY = "Webhook-Key"
@@ -81,6 +81,7 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
             request_id=request_id_of(request.scope),
             payload=write,
             idempotency_key=message_id,
+            audit_id=request.headers.get(AUDIT_ID),
             source=Source(kind=SourceKind.HOST),
             kind=AuthKind.SIGNATURE,
         )

@@ -38,7 +38,7 @@ from elytron_core.contracts.streaming import (
 )
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
 from elytron_core.model import invalid
-from elytron_http_shell.doors import Access, Kind, Surface, principal_of, request_id_of
+from elytron_http_shell.doors import AUDIT_ID, Access, Kind, Surface, principal_of, request_id_of
 from elytron_http_shell.subscriptions import Streams, entries, operation_of, reports, space_of
 
 logger = logging.getLogger(__name__)
@@ -188,6 +188,7 @@ class Connection:
             request_id=frame.id,
             payload=json.dumps(asked.request).encode(),
             idempotency_key=frame.idempotency_key,
+            audit_id=self._socket.headers.get(AUDIT_ID),
         )
         match answer:
             case Accepted() | Duplicated() | Queued():

@@ -10,7 +10,7 @@ from elytron_core.contracts.control import HistoryEvent, HistoryItem
 from elytron_core.ids import SpaceId
 from elytron_core.planes.audit import AUDIT, AuditAction, AuditEvent, AuditTrail
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Document, Ref
+from elytron_core.ports.store import Action, Document, Ref
 
 
 def event_of(
@@ -40,15 +40,17 @@ async def note(
     changes: Changes,
     events: Mapping[Ref, Sequence[AuditEvent]],
     /,
+    *,
+    action: Action | None = None,
 ) -> None:
-    """Add to a batch what was done to the document at each ref."""
+    """Add to a batch what was done to the document at each ref; with `action`, the journal says so."""
     places = {trail_ref(record, ref): done for ref, done in events.items() if done}
     known = await _read(ctx, space, places)
     for place, done in places.items():
         document = known.get(place)
         before = AuditTrail.from_bytes(document.body) if document is not None else AuditTrail()
         revision = document.revision if document is not None else 0
-        changes.put(place, before.plus(*done), expects=revision, action=None)
+        changes.put(place, before.plus(*done), expects=revision, action=action)
 
 
 async def trails(

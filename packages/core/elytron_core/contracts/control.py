@@ -94,6 +94,7 @@ class HistoryEvent(StrEnum):
     ENABLED = "enabled"
     DISABLED = "disabled"
     MERGED = "merged"
+    RECOVERED = "recovered"
 
 
 class HistoryItem(Value):
@@ -113,7 +114,10 @@ class HistoryItem(Value):
 
 
 class MemoryHistoryRequest(ScopedRequest):
-    """Read what happened to one memory, oldest first; for a fact, the whole history of its slot."""
+    """Read what happened to one memory, oldest first; for a fact, the whole history of its slot.
+
+    The id `space` stands for the space as a whole: when it was recovered, by whom and why.
+    """
 
     id: MemoryId
     include_private: bool = False

@@ -1,7 +1,7 @@
 """The plane of the audit: who changed a memory, when and why. What the memory said is not in it."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -10,6 +10,8 @@ from elytron_core.clock import Instant
 from elytron_core.model import Value
 
 AUDIT = "audit"
+WHOLE_SPACE: Final = "space"
+"""The id under which history tells what was done to a space as a whole."""
 
 
 class AuditAction(StrEnum):
@@ -30,6 +32,7 @@ class AuditAction(StrEnum):
     ENABLED = "enabled"
     DISABLED = "disabled"
     MERGED = "merged"
+    RECOVERED = "recovered"
 
 
 class AuditEvent(Value):

@@ -23,6 +23,7 @@ from elytron.keeping import KeptMemory, at_of, forgotten_at, is_expired, kept, t
 from elytron.latest import latest_memories
 from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find, hit_at, must_find, plane_of
 from elytron.planes import SHOWN
+from elytron.spaces import REF
 from elytron.stored_order import Mark, documents_as_stored
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -46,7 +47,7 @@ from elytron_core.planes import (
     procedural,
     transcript,
 )
-from elytron_core.planes.audit import AuditTrail
+from elytron_core.planes.audit import WHOLE_SPACE, AuditTrail
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import Scope
@@ -95,6 +96,9 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
     A private document's text is never told, nor what was masked or deleted.
     """
     scope = ctx.scope_of(request)
+    if request.id == WHOLE_SPACE:
+        items = with_trail((), await _trail(ctx, scope, REF), memory=WHOLE_SPACE)
+        return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
     gone = await _of_gone_skill(ctx, scope, request.id)
     if gone:
         return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(gone))
