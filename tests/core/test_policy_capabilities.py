@@ -21,8 +21,16 @@ def made(
     has_model: bool = True,
     policy: CapabilityPolicy = CapabilityPolicy.OPEN,
 ) -> MemoryCapabilityCatalog:
+    profile = profile_of(name)
     return catalog(
-        Circumstances(profile=profile_of(name), compiled=compiled, entries=entries, has_model=has_model, policy=policy)
+        Circumstances(
+            profile=profile,
+            compiled=compiled,
+            entries=entries,
+            has_model=has_model,
+            policy=policy,
+            capacity=profile.capacity,
+        )
     )
 
 

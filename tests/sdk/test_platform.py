@@ -13,6 +13,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.contracts.platform import CapabilityPolicy
 from elytron_core.errors import InvalidInput, LimitExceeded, StoreBudgetExceeded, StoreForeign, Unsupported
 from elytron_core.ids import SeededIds
+from elytron_core.policy.profiles import EMBEDDED_SDK
 from elytron_core.ports.models import Completion, Said
 from elytron_store.memory import MemoryStore
 
@@ -50,7 +51,7 @@ async def test_an_embedded_store_takes_no_more_than_it_may(tmp_path: Path) -> No
         inspected = await memory.inspect()
         assert (inspected.sequence, inspected.documents["turns"]) == (256, count)
         assert len((await memory.recall("text 7")).hits) == 8
-        assert (await memory.capabilities()).capacity is None
+        assert (await memory.capabilities()).capacity == EMBEDDED_SDK
         await memory.erase(elytron.MemoryEraseRequest(whole_space="ada"))
         assert (await memory.add("again")).changed
     async with await opened(f"embedded://{tmp_path}/store") as memory:

@@ -30,6 +30,7 @@ def catalog_of(ctx: OperationContext, /) -> MemoryCapabilityCatalog:
             entries=ctx.entries,
             has_model=ctx.models.language is not None,
             policy=ctx.capability_policy,
+            capacity=ctx.capacity,
         )
     )
 

@@ -18,7 +18,7 @@ from elytron_core.contracts.platform import CapabilityPolicy
 from elytron_core.contracts.scoped import ScopedRequest
 from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.ids import RESERVED, Ids, SpaceId, is_reserved
-from elytron_core.planes.profiles import Profile
+from elytron_core.planes.profiles import Profile, StoreCapacity
 from elytron_core.policy.profiles import default_profile
 from elytron_core.policy.spending import Budget
 from elytron_core.ports.models import Embedder, LanguageModel, Reranker
@@ -58,6 +58,8 @@ class OperationContext:
     """Tells who waits that this runtime has changed a space."""
     profile: Profile = field(default_factory=default_profile)
     """What kind of place this is, and its hard limits."""
+    capacity: StoreCapacity | None = None
+    """What the store may hold; None where its device is the bound."""
     capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN
     entries: set[str] = field(default_factory=set[str])
     """What serves this runtime, by the catalog's names; an entry adds itself when it is up."""

@@ -23,6 +23,7 @@ from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.platform import CapabilityPolicy
 from elytron_core.errors import StoreForeign
 from elytron_core.ids import Ids, RandomIds, SpaceId
+from elytron_core.planes.profiles import StoreCapacity
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.profiles import named_profile
 from elytron_core.policy.spending import Budget
@@ -114,9 +115,10 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             )
             lasts = address.path is not None or address.url is not None
             storing = Storing.AS_THEY_GROW if lasts else Storing.AT_THE_END
-            return await self._started(self._context(await bounded(store, capacity), address.engine, storing))
-        store = await bounded(self._store, self._profile.capacity)
-        return await self._started(self._context(store, "given", Storing.AS_THEY_GROW))
+            return await self._started(self._context(await bounded(store, capacity), address.engine, storing, capacity))
+        capacity = self._profile.capacity
+        store = await bounded(self._store, capacity)
+        return await self._started(self._context(store, "given", Storing.AS_THEY_GROW, capacity))
 
     async def _started(self, context: OperationContext) -> MemoryRuntime:
         try:
@@ -130,7 +132,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             context.closers.append(worker.stop)
         return MemoryRuntime(context)
 
-    def _context(self, store: Store, engine: str, storing: Storing) -> OperationContext:
+    def _context(self, store: Store, engine: str, storing: Storing, capacity: StoreCapacity | None) -> OperationContext:
         store = AnnouncingStore(store)
         spaces = Spaces(store, self._clock, self._ids)
         heads = Heads(store)
@@ -158,6 +160,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             models=self._models,
             budget=self._budget,
             profile=self._profile,
+            capacity=capacity,
             capability_policy=self._capability_policy,
             commits=store.commits,
             skill_dirs=SkillDirs(self._skill_dirs),

@@ -18,7 +18,7 @@ from elytron_core.contracts.platform import (
     ValidationCapabilities,
 )
 from elytron_core.model import Value
-from elytron_core.planes.profiles import Profile, ProfileName
+from elytron_core.planes.profiles import Profile, ProfileName, StoreCapacity
 from elytron_core.policy.profiles import profile_of
 
 GroupT = TypeVar("GroupT", bound=Value)
@@ -125,13 +125,17 @@ _ALLOWED = {
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a catalog is made from. `entries` are those set up; `has_model` says that maintenance has one to ask."""
+    """What a catalog is made from. `entries` are those set up; `has_model` says that maintenance has one to ask.
+
+    `capacity` is what the store may hold, of a profile or of its own.
+    """
 
     profile: Profile
     compiled: AbstractSet[Part]
     entries: AbstractSet[str]
     has_model: bool
     policy: CapabilityPolicy = CapabilityPolicy.OPEN
+    capacity: StoreCapacity | None = None
 
 
 def catalog(of: Circumstances, /) -> MemoryCapabilityCatalog:
@@ -148,7 +152,7 @@ def catalog(of: Circumstances, /) -> MemoryCapabilityCatalog:
         profile=of.profile.name,
         policy=of.policy,
         budget=of.profile.budget,
-        capacity=of.profile.capacity,
+        capacity=of.capacity,
         write=plain,
         recall=plain,
         projection=plain,
@@ -180,7 +184,11 @@ def snapshot(name: ProfileName, /) -> PlatformCapabilitySnapshot:
     return PlatformCapabilitySnapshot(
         catalog=catalog(
             Circumstances(
-                profile=profile, compiled=SHIPPED, entries=allowed.entries, has_model=allowed.has_full_maintenance
+                profile=profile,
+                compiled=SHIPPED,
+                entries=allowed.entries,
+                has_model=allowed.has_full_maintenance,
+                capacity=profile.capacity,
             )
         )
     )

@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pydantic import computed_field
+
 import elytron
 from elytron.runtime import MemoryRuntime
 from elytron_core.contracts.control import MemoryListRequest
@@ -46,6 +48,7 @@ class SandboxReport(Value):
     """Memories that were the first answer to their own titles, and no longer are in the copy."""
     unchanged: bool = True
 
+    @computed_field
     @property
     def ok(self) -> bool:
         """Tell whether it may be submitted: something was accepted, nothing was rejected or pushed aside."""
