@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from elytron_agent.loop.settings import AgentSettings, Preferences, RunBudget
     from elytron_agent.loop.tools.subagents import Creator, MemoryMode, Subagent
     from elytron_agent.loop.tools.web_search import WebResult, WebSearch
+    from elytron_agent.strategies.curated import CuratedSettings, CuratedStrategy
+    from elytron_agent.strategies.events import RunEvent, RunEventKind, stored_events
+    from elytron_agent.strategies.gateway import GatewayPlace, GatewayStrategy
+    from elytron_agent.strategies.loader import LoadedStrategy, MemorySection, Mode, load_strategy, strategy_of
+    from elytron_agent.strategies.runtime import RuntimeSettings, RuntimeStrategy
+    from elytron_agent.strategies.session_search import session_search
     from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
     from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 
@@ -66,6 +72,12 @@ _HOMES = {
     "elytron_agent.loop.settings": "AgentSettings Preferences RunBudget",
     "elytron_agent.loop.tools.subagents": "Creator MemoryMode Subagent",
     "elytron_agent.loop.tools.web_search": "WebResult WebSearch",
+    "elytron_agent.strategies.curated": "CuratedSettings CuratedStrategy",
+    "elytron_agent.strategies.events": "RunEvent RunEventKind stored_events",
+    "elytron_agent.strategies.gateway": "GatewayPlace GatewayStrategy",
+    "elytron_agent.strategies.loader": "LoadedStrategy MemorySection Mode load_strategy strategy_of",
+    "elytron_agent.strategies.runtime": "RuntimeSettings RuntimeStrategy",
+    "elytron_agent.strategies.session_search": "session_search",
     "elytron_agent.strategies.strategy": "Ending Exchange MemoryStrategy Placement RunMemory",
     "elytron_agent.tool": "CallKey Tool ToolAnswer ToolArguments typed_tool",
 }
@@ -89,24 +101,35 @@ __all__ = [
     "CompactionPlan",
     "ContextGiven",
     "Creator",
+    "CuratedSettings",
+    "CuratedStrategy",
     "Ending",
     "Exchange",
+    "GatewayPlace",
+    "GatewayStrategy",
     "HookMetrics",
     "HookSettings",
     "HookState",
     "HookedTurn",
     "Insight",
+    "LoadedStrategy",
     "MemoryFiles",
     "MemoryMode",
+    "MemorySection",
     "MemoryStrategy",
+    "Mode",
     "Naming",
     "Placement",
     "Preferences",
     "ReasoningSaid",
     "RunBudget",
     "RunEnded",
+    "RunEvent",
+    "RunEventKind",
     "RunMemory",
     "RunStarted",
+    "RuntimeSettings",
+    "RuntimeStrategy",
     "StepTaken",
     "StopReason",
     "Subagent",
@@ -123,6 +146,10 @@ __all__ = [
     "TurnItem",
     "WebResult",
     "WebSearch",
+    "load_strategy",
+    "session_search",
+    "stored_events",
+    "strategy_of",
     "typed_tool",
 ]
 

@@ -14,6 +14,31 @@ SEARCH_LINE_CHARS = 1_200
 FILE_LINES = 999_999
 """Lines of one file that the memory tool shows."""
 
+# Strategies
+RUN_TIMEOUT_S = 10.0
+"""So long a run waits for a gateway at most, if its configuration says nothing else."""
+REFERENCE_CHARS = 4_000
+"""Of each memory that a gateway found, shown before a run."""
+SESSION_HITS, SESSION_HITS_MAX = 5, 20
+MEMORY_CHARS, USER_CHARS, CURATED_CHARS_MAX = 2_200, 1_375, 50_000
+"""Characters of MEMORY.md and of USER.md with their separators, and what they may be set to."""
+CURATED_SHOWN = 2
+"""A snapshot shows at most so many times the limit of a file that grew beyond it."""
+CURATED_OPERATIONS = 50
+CURATED_FAILURES = 3
+"""After so many failed attempts to make room, the tool says that the run is to go on without."""
+CURATED_FULL_PERCENT = 90
+CURATED_PREVIEW_CHARS = 80
+CURATED_ATTEMPTS = 8
+"""So often a change is made again because others changed the entries meanwhile."""
+CURATED_LOCK_S, CURATED_PAUSE_S = 5.0, 0.005
+"""So long a change waits for its file, and so long between two looks."""
+CURATED_FILE_BYTES = 1024 * 1024
+CONFIGURATION_BYTES = 1024 * 1024
+PROJECTION_CHARS = 4_096
+RUNTIME_DEADLINE_S = 2.0
+"""So long a run waits for its own store's memory."""
+
 # Turn hooks
 CHARS_PER_TOKEN = 4
 """Characters that are counted as one token, where no provider said how many there are."""

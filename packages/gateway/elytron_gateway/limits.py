@@ -31,9 +31,5 @@ CATCH_UP_S = 30.0
 """Between two looks for what an upstream was not told yet."""
 TIMEOUT_S = 120.0
 TIMEOUT_MAX_S = 3_600.0
-RUN_TIMEOUT_S = 10.0
-"""So long a host's run waits for a gateway at most, where it says nothing else."""
-REFERENCE_CHARS = 4_000
-"""Of each memory that is shown to a model before a run."""
 HEALTH_S = 3.0
 """How long an upstream may take to say that it is well."""

@@ -8,7 +8,7 @@ from functools import wraps
 from itertools import accumulate
 from typing import Concatenate, Final, ParamSpec
 
-from elytron_agent import limits
+from elytron_agent import injection_scan, limits
 from elytron_agent.blocks.block import Block, BlockDraft
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.tool import ToolAnswer
@@ -65,6 +65,7 @@ class MemoryFiles:
         label, files = _label_of(path), await self._files()
         if not label or _below(files, label):
             raise _NotDone(f"The path {path} is not a file.")
+        _require_harmless(file_text)
         try:
             await self._shelf.create(BlockDraft(label=label, value=file_text))
         except PreconditionFailed:
@@ -84,6 +85,7 @@ class MemoryFiles:
                 f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {told}. "
                 "Please ensure it is unique"
             )
+        _require_harmless(new_str)
         (place,) = places
         value = block.value[:place] + new_str + block.value[place + len(old_str) :]
         await self._write(path, block, value)
@@ -104,6 +106,7 @@ class MemoryFiles:
             raise _NotDone(
                 f"Invalid `insert_line` parameter: {insert_line}. It should be within the range [0, {len(lines)}]."
             )
+        _require_harmless(insert_text)
         lines.insert(insert_line, insert_text.rstrip("\n"))
         value = "\n".join(lines)
         await self._write(path, block, value if value.endswith("\n") else f"{value}\n")
@@ -188,6 +191,12 @@ def _below(files: Mapping[str, Block], label: str) -> dict[str, Block]:
 def _taken(files: Mapping[str, Block], label: str) -> list[Block]:
     """Return the file of this label, or the files of this folder."""
     return [files[label]] if label in files else list(_below(files, label).values())
+
+
+def _require_harmless(text: str) -> None:
+    """Refuse what may not stand in every prompt, as blocks do."""
+    if (refusal := injection_scan.refusal_of(text)) is not None:
+        raise _NotDone(f"The text was refused: {refusal}.")
 
 
 def _require_writable(blocks: Sequence[Block]) -> None:

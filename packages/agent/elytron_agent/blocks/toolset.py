@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from elytron.faces import MemoryFace
-from elytron_agent import limits
+from elytron_agent import injection_scan, limits
 from elytron_agent.blocks import block as edits
 from elytron_agent.blocks.archive import Archive, tags_of
 from elytron_agent.blocks.block import Block
@@ -169,18 +169,24 @@ class BlockTools:
         return typed_tool(named, description, arguments, act, may_repeat=True)
 
     async def _replace(self, given: ReplaceArguments, key: CallKey, /) -> ToolAnswer:
-        return await self._edit(given.block, lambda text: edits.replace(text, given.old, given.new), key)
+        return await self._edit(given.block, given.new, lambda text: edits.replace(text, given.old, given.new), key)
 
     async def _append(self, given: AppendArguments, key: CallKey, /) -> ToolAnswer:
-        return await self._edit(given.block, lambda text: edits.append(text, given.content), key)
+        return await self._edit(given.block, given.content, lambda text: edits.append(text, given.content), key)
 
     async def _insert(self, given: InsertArguments, key: CallKey, /) -> ToolAnswer:
-        return await self._edit(given.block, lambda text: edits.insert(text, given.content, given.line), key)
+        def insert(text: str) -> str:
+            return edits.insert(text, given.content, given.line)
+
+        return await self._edit(given.block, given.content, insert, key)
 
     async def _rethink(self, given: RethinkArguments, key: CallKey, /) -> ToolAnswer:
-        return await self._edit(given.block, lambda _text: given.content, key)
+        return await self._edit(given.block, given.content, lambda _text: given.content, key)
 
-    async def _edit(self, label: str, change: Callable[[str], str], key: CallKey) -> ToolAnswer:
+    async def _edit(self, label: str, new: str, change: Callable[[str], str], key: CallKey) -> ToolAnswer:
+        # What stands in a block stands in every prompt.
+        if (refusal := injection_scan.refusal_of(new)) is not None:
+            return ToolAnswer(text=f"The text was refused: {refusal}.", is_error=True)
         async with self._order:
             try:
                 block = await self._shelf.edit(label, change, expected_version=self._seen.get(label), call=str(key))

@@ -11,6 +11,7 @@ from elytron_agent.tool import Tool
 from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.ports import chat
+from elytron_core.scope import Name
 
 
 class Ending(StrEnum):
@@ -22,13 +23,17 @@ class Ending(StrEnum):
 
 
 class Exchange(Value):
-    """What a run was about: what the user said and the final answer. There is no place for anything else."""
+    """What a run was about: what the user said and the final answer. There is no place for other messages."""
 
     prompt: str
     answer: str
     asked_at: Annotated[Instant, Field(gt=0)]
     answered_at: Annotated[Instant, Field(gt=0)]
     ending: Ending = Ending.COMPLETED
+    turn: Name | None = None
+    """The host's id of the turn: a turn that is stored twice under it is stored once."""
+    is_stored: bool = False
+    """Whether the host itself stored the turn in the memory that the strategy uses."""
 
 
 class Placement(StrEnum):

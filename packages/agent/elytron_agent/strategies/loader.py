@@ -1,0 +1,195 @@
+"""The loader of strategies: one `memory` section of a host's configuration makes one strategy."""
+
+import tomllib
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from enum import StrEnum
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TypeVar, assert_never, cast
+
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
+
+import elytron
+from elytron.faces import MemoryFace
+from elytron_agent import limits
+from elytron_agent.strategies.curated import CuratedSettings, CuratedStrategy
+from elytron_agent.strategies.events import Tell, stored_events
+from elytron_agent.strategies.gateway import GatewayPlace, GatewayStrategy
+from elytron_agent.strategies.runtime import RuntimeSettings, RuntimeStrategy
+from elytron_agent.strategies.session_search import session_search
+from elytron_agent.strategies.strategy import MemoryStrategy
+from elytron_core import strict_json
+from elytron_core.clock import Clock
+from elytron_core.errors import InvalidInput, UnreadableFile
+from elytron_core.ids import SpaceId
+from elytron_core.model import Request
+from elytron_core.scope import Space
+
+_SECTION: Final = "memory"
+_STORE: Final = "memory.db"
+RequestT = TypeVar("RequestT", bound=Request)
+
+
+class Mode(StrEnum):
+    """Which strategy."""
+
+    CURATED = "curated"
+    """MEMORY.md and USER.md in the system prompt, changed by the tool `memory`."""
+    MEMORY_GATEWAY = "memory_gateway"
+    """A Memory Gateway: search before a run, add and flush after it."""
+    RUNTIME = "runtime"
+    """An Elytron store: blocks, recall, and the tools of blocks."""
+
+
+class MemorySection(Request):
+    """The section `memory`. Of `curated`, `gateway` and `runtime` only the chosen one is read.
+
+    `store` and `space` say where the memory of this host is, unless its program hands one over.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+    mode: Mode = Mode.CURATED
+    store: str | None = None
+    space: Space = SpaceId("default")
+    curated: dict[str, Any] = {}
+    gateway: dict[str, Any] = {}
+    runtime: dict[str, Any] = {}
+
+
+class LoadedStrategy:
+    """A strategy that is configured and not open yet: `async with` opens and closes it."""
+
+    def __init__(
+        self,
+        section: MemorySection,
+        settings: CuratedSettings | GatewayPlace | RuntimeSettings,
+        /,
+        *,
+        folder: Path,
+        memory: MemoryFace | None,
+        tell: Tell | None,
+        clock: Clock | None,
+    ) -> None:
+        self._section = section
+        self._settings = settings
+        self._folder = folder
+        self._memory = memory
+        self._tell = tell
+        self._clock = clock
+        self._open = AsyncExitStack()
+
+    def __repr__(self) -> str:
+        return f"LoadedStrategy({self.mode.value!r})"
+
+    @property
+    def mode(self) -> Mode:
+        """Return which strategy it is."""
+        return self._section.mode
+
+    async def __aenter__(self) -> MemoryStrategy:
+        memory = self._memory
+        if memory is None:
+            store = self._section.store or str(self._folder / _STORE)
+            if "://" not in store and store != "memory:":
+                store = str(self._folder / store)
+            memory = await self._open.enter_async_context(
+                elytron.open(store, space=self._section.space, clock=self._clock)
+            )
+        strategy = self._made(memory)
+        self._open.push_async_callback(strategy.close)
+        return strategy
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._open.aclose()
+
+    def _made(self, memory: MemoryFace) -> MemoryStrategy:
+        match self._settings:
+            case CuratedSettings() as settings:
+                folder = self._folder / settings.directory if settings.directory is not None else None
+                return CuratedStrategy(memory, settings=settings, folder=folder, clock=self._clock)
+            case GatewayPlace() as place:
+                tell = self._tell or stored_events(memory)
+                return GatewayStrategy(place, tell=tell, tools=(session_search(memory),))
+            case RuntimeSettings() as settings:
+                return RuntimeStrategy(memory, settings=settings)
+            case _:
+                assert_never(self._settings)
+
+
+def load_strategy(
+    path: str | PathLike[str],
+    /,
+    memory: MemoryFace | None = None,
+    *,
+    tell: Tell | None = None,
+    clock: Clock | None = None,
+) -> LoadedStrategy:
+    """Return the strategy that a JSON or TOML file chooses in its section `memory`; without one, `curated`.
+
+    `memory` is this host's own; without it, the strategy opens the store that the section names, or `memory.db` in the
+    folder of the file. `tell` takes audit events; without it they are stored in the memory, hidden. Raises
+    UnreadableFile, and InvalidInput by the name of a field, never with its value.
+    """
+    path = Path(path)
+    return strategy_of(_read(path), memory, folder=path.absolute().parent, tell=tell, clock=clock)
+
+
+def strategy_of(
+    configuration: Mapping[str, Any],
+    /,
+    memory: MemoryFace | None = None,
+    *,
+    folder: Path,
+    tell: Tell | None = None,
+    clock: Clock | None = None,
+) -> LoadedStrategy:
+    """Return the strategy that a configuration chooses in its section `memory`. Relative paths begin at `folder`."""
+    given = configuration.get(_SECTION)
+    section = _section(MemorySection, given if given is not None else {}, _SECTION)
+    match section.mode:
+        case Mode.CURATED:
+            settings = _section(CuratedSettings, section.curated, f"{_SECTION}.curated")
+        case Mode.MEMORY_GATEWAY:
+            settings = _section(GatewayPlace, section.gateway, f"{_SECTION}.gateway")
+        case Mode.RUNTIME:
+            settings = _section(RuntimeSettings, section.runtime, f"{_SECTION}.runtime")
+        case _:
+            assert_never(section.mode)
+    return LoadedStrategy(section, settings, folder=folder, memory=memory, tell=tell, clock=clock)
+
+
+def _section(kind: type[RequestT], given: object, name: str) -> RequestT:
+    """Return a section. Raises InvalidInput by the whole name of the field."""
+    if not isinstance(given, dict):
+        raise InvalidInput(field=name, problem="is no section of names and values")
+    try:
+        return kind(**cast("dict[str, Any]", given))
+    except InvalidInput as error:
+        raise InvalidInput(field=f"{name}.{error.field}", problem=error.problem) from None
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(limits.CONFIGURATION_BYTES + 1)
+    except OSError:
+        raise UnreadableFile(name=path.name, problem="cannot be read: is it there?") from None
+    if path.suffix.lower() == ".toml":
+        try:
+            return tomllib.loads(data.decode("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+            # The parser's own message repeats what it read, which may be a key.
+            raise UnreadableFile(name=path.name, problem="is no TOML") from None
+    try:
+        found = strict_json.parse(data, limit=limits.CONFIGURATION_BYTES)
+    except InvalidInput as error:
+        raise UnreadableFile(name=path.name, problem=error.problem) from None
+    if not isinstance(found, dict):
+        raise UnreadableFile(name=path.name, problem="is no JSON object")
+    return cast("dict[str, Any]", found)
