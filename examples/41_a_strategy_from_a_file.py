@@ -1,0 +1,60 @@
+"""Memory strategies: one loop, three memories, chosen by a file.
+
+The loop below never asks which memory it has. The gateway of this example is not there, and the run goes on without it.
+"""
+
+import asyncio
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import elytron
+from elytron_agent import CallKey, Exchange, MemoryStrategy, RunEvent, load_strategy
+from elytron_agent.strategies.strategy import said
+from elytron_core.clock import SystemClock
+from elytron_core.ports.chat import Role
+
+CLOCK = SystemClock()
+GATEWAY = {"baseUrl": "http://127.0.0.1:9", "userId": "ada", "userKey": "uk_xxx"}
+MODES: dict[str, dict[str, Any]] = {
+    "curated": {},
+    "memory_gateway": {"gateway": GATEWAY},
+    "runtime": {},
+}
+
+
+async def run(strategy: MemoryStrategy, prompt: str) -> str:
+    """Do one run: a model would be asked where this one only writes something down."""
+    asked_at = CLOCK.now()
+    memory = await strategy.before_run("chat", prompt)
+    head = [said(f"You are helpful.\n{memory.system}", role=Role.SYSTEM)]
+    messages = memory.arranged(head, [], said(prompt))
+    for tool in memory.tools:
+        if tool.name == "memory":
+            await tool.call({"action": "add", "target": "user", "content": prompt}, CallKey("run", 1, prompt))
+    answer = f"{len(messages)} messages, tools: {', '.join(tool.name for tool in memory.tools)}"
+    exchange = Exchange(prompt=prompt, answer=answer, asked_at=asked_at, answered_at=CLOCK.now())
+    await strategy.after_run("chat", exchange)
+    return answer
+
+
+async def tell(_conversation: str, event: RunEvent, /) -> None:
+    print(f"  event: {event.kind}, {event.failure}")
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for mode, sections in MODES.items():
+            path = Path(folder) / "config.json"
+            path.write_text(json.dumps({"memory": {"mode": mode, **sections}}))
+            async with (
+                elytron.open("memory:", space="ada") as memory,
+                load_strategy(path, memory, tell=tell) as strategy,
+            ):
+                print(mode)
+                print(f"  {await run(strategy, 'I like rye bread.')}")
+                print(f"  {await run(strategy, 'Which bread do I like?')}")
+
+
+asyncio.run(main())
