@@ -1,23 +1,22 @@
 """The strategy `memory_gateway` in a host's loop (B3-B19): recall before a run, one add and one flush after it."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
+from tests.agent.places import AT
+from tests.agent.strategies.host import Host, Notes, Road, Wrong
 
 import elytron
 from elytron.faces import MemoryFace
 from elytron_adapter.principals import Development
 from elytron_agent import (
     CallKey,
-    Ending,
-    Exchange,
     GatewayPlace,
     GatewayStrategy,
-    MemoryStrategy,
     RunEvent,
     RunMemory,
     session_search,
@@ -25,11 +24,10 @@ from elytron_agent import (
 )
 from elytron_agent.strategies.gateway import RULE
 from elytron_agent.strategies.strategy import said
-from elytron_core.clock import FrozenClock, Instant
+from elytron_core.clock import FrozenClock
 from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest, TranscriptReplayView
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SeededIds
-from elytron_core.ports.chat import InputMessage, Role, TextPart
 from elytron_gateway.client import MemoryGatewayClient
 from elytron_gateway.service import Gateway
 from elytron_gateway.wire import UserRequest
@@ -37,23 +35,6 @@ from elytron_http_shell import create_app
 from elytron_http_shell.gateway import gateway_surfaces
 
 pytestmark = pytest.mark.anyio
-
-AT = Instant(1_780_000_000_000)
-Wrong = Callable[[httpx.Request], httpx.Response]
-
-
-@dataclass
-class Road(httpx.AsyncBaseTransport):
-    """The way to a gateway in this process: it notes what goes over it, and may break on each path."""
-
-    to: httpx.AsyncBaseTransport
-    sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
-    broken: dict[str, Wrong] = field(default_factory=dict[str, Wrong])
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.sent.append((request.url.path, json.loads(request.content or b"{}")))
-        wrong = self.broken.get(request.url.path)
-        return wrong(request) if wrong is not None else await self.to.handle_async_request(request)
 
 
 @pytest.fixture
@@ -79,55 +60,6 @@ def road(shared: elytron.MemoryRuntime, gateway: Gateway, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(httpx, "AsyncClient", Within)
     return found
-
-
-@dataclass
-class Host:
-    """A host's loop: it has a strategy, and knows no more of it than its calls."""
-
-    memory: MemoryStrategy
-    answers: Callable[[str], str] = lambda prompt: f"You said: {prompt}"
-    seen: list[list[str]] = field(default_factory=list[list[str]])
-    tools: list[list[str]] = field(default_factory=list[list[str]])
-    order: list[str] = field(default_factory=list[str])
-    history: list[InputMessage] = field(default_factory=list[InputMessage])
-
-    async def run(self, prompt: str, *, conversation: str = "c") -> str:
-        self.order.append("recall")
-        given = await self.memory.before_run(conversation, prompt)
-        head = [said(f"You are helpful. {given.system}".strip(), role=Role.SYSTEM), said("skill: be brief")]
-        messages = given.arranged(head, self.history, said(prompt))
-        self.seen.append([words(message) for message in messages if isinstance(message, InputMessage)])
-        self.tools.append([tool.name for tool in given.tools])
-        self.order.append("model")
-        try:
-            answer, ending = self.answers(prompt), Ending.COMPLETED
-        except RuntimeError:
-            answer, ending = "", Ending.FAILED
-        self.order.append("persist")
-        exchange = Exchange(prompt=prompt, answer=answer, asked_at=AT, answered_at=AT, ending=ending)
-        await self.memory.after_run(conversation, exchange)
-        return answer
-
-
-def words(message: InputMessage) -> str:
-    return "".join(part.text for part in message.parts if isinstance(part, TextPart))
-
-
-@dataclass
-class Notes:
-    """Another strategy: notes that stand in the system prompt, and nothing to do after a run."""
-
-    notes: str
-
-    async def before_run(self, _conversation: str, _prompt: str, /) -> RunMemory:
-        return RunMemory(system=self.notes)
-
-    async def after_run(self, _conversation: str, _exchange: Exchange, /) -> None:
-        return None
-
-    async def close(self) -> None:
-        return None
 
 
 @dataclass
