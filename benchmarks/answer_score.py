@@ -5,8 +5,8 @@
 A logistic model of each of the first ten hits of each question: is it evidence? Each group of conversations counts the
 same (made, long, unseen, small, ordinary); of small spaces and ordinary conversations the half "fit" is taken. With an
 embedder the long conversations are left out, which take long to embed. Printed are the numbers that stand in
-`elytron_core.policy.answer_score`, and for each group a model fitted to the others: the mean score beside the share
-that is evidence, and a reliability table over all.
+`elytron_core.policy.ranking.answer_score`, and for each group a model fitted to the others: the mean score beside the
+share that is evidence, and a reliability table over all.
 """
 
 import argparse
@@ -23,10 +23,10 @@ from benchmarks.quality_ordinary import ordinary, small
 from benchmarks.quality_sets import Told, made
 from benchmarks.quality_systems import Shipped
 from benchmarks.quality_unseen import unseen
-from elytron import answer_scores, ranked
+from elytron.recall import answer_scores, order
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
-from elytron_core.policy.answer_score import Signs
+from elytron_core.policy.ranking.answer_score import Signs
 from elytron_core.ports.models import Embedder
 from elytron_index import Candidates
 
@@ -47,7 +47,7 @@ async def hits_of(sets: Sequence[Told], embedder: Embedder | None) -> tuple[Floa
         seen.append(found)
         return answer_scores.answer_scores(found)
 
-    setattr(ranked, "answer_scores", scores)  # noqa: B010 - to look on, as nothing else may
+    setattr(order, "answer_scores", scores)  # noqa: B010 - to look on, as nothing else may
     signs: list[Signs] = []
     gold: list[bool] = []
     for told in sets:
@@ -125,7 +125,7 @@ def main() -> None:
     arguments = parser.parse_args()
     embedder: Embedder | None = None
     if arguments.embedder is not None:
-        from elytron.embedding.naming import embedder_of
+        from elytron.embedding.model_names import embedder_of
 
         embedder = embedder_of(arguments.embedder)
     asyncio.run(run(embedder))

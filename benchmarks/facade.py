@@ -17,7 +17,7 @@ from elytron import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Accepted, Envelope, Transport
 from elytron_core.contracts.control import MemoryGetRequest
-from elytron_core.contracts.writing import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 

@@ -25,15 +25,15 @@ from benchmarks.rigs import tables
 from benchmarks.rigs.children import READY, Child, Voice
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import MemoryRecallRequest
-from elytron_core.contracts.writing import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.recall import MemoryRecallRequest
+from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import Scope
 from elytron_gateway import wire
 from elytron_gateway.service import Gateway
-from elytron_http_shell.gateway import gateway_surfaces
-from elytron_http_shell.serving import Serving, Started, serve
+from elytron_http_shell.server import Serving, Started, serve
+from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 GOAL = 1.5
 _USERS = 200

@@ -19,8 +19,8 @@ from usearch.compiled import MetricKind, ScalarKind
 from usearch.index import Index
 
 from benchmarks.corpora import Corpus, corpus
-from elytron_index.selection import likely_edge
-from elytron_index.vectors import ModelVectors, coded
+from elytron_index.search.top_k import likely_edge
+from elytron_index.structures.vectors import ModelVectors, coded
 
 SEARCHES = 100
 FOUND = 10

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.corpora import Corpus, corpus
-from elytron_core.policy.ranking import Weights
+from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Filters, IndexQuery, Unit
-from elytron_index.space import SpaceIndex
+from elytron_index.space_index import SpaceIndex
 
 AT = 1_700_000_000_000
 BATCH = 200

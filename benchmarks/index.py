@@ -21,7 +21,7 @@ from pathlib import Path
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, IndexQuery, Unit
-from elytron_index.space import SpaceIndex
+from elytron_index.space_index import SpaceIndex
 
 VOCABULARY = 30_000
 QUERIES = 60

@@ -19,9 +19,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+import elytron_index
 from elytron.embedding import LocalEmbedder
 from elytron_core.text.analyser import Analyser
-from elytron_index import kin
+from elytron_index.lexicon import related_words
 
 OTHERS = 24
 """So many of a stem's likest are kept at the most."""
@@ -56,7 +57,7 @@ def main() -> int:
 
 
 def _shipped() -> Table:
-    with np.load(Path(kin.__file__).with_name("kin.npz")) as arrays:
+    with np.load(Path(elytron_index.__file__).with_name("kin.npz")) as arrays:
         stems = arrays["words"].tobytes().decode("ascii").split("\n")
         starts, others, likeness = (arrays[name].tolist() for name in ("starts", "others", "likeness"))
         return stems, starts, others, likeness
@@ -97,7 +98,7 @@ def _likest(vectors: Floats) -> tuple[list[int], list[int], list[int]]:
             line[start + row] = -1.0
             near = np.argpartition(-line, OTHERS)[:OTHERS]
             near = near[np.lexsort((near, -line[near]))]
-            near = near[line[near] >= kin.FLOOR]
+            near = near[line[near] >= related_words.FLOOR]
             others += near.tolist()
             likeness += np.rint(line[near] * 255).astype(int).tolist()
             starts.append(len(others))
@@ -136,7 +137,7 @@ def _agreement(stems: list[str], starts: list[int], others: list[int]) -> float:
     """Return which share of each stem's first three others the shipped table has too."""
     found = total = 0
     for place, stem in enumerate(stems):
-        shipped = kin.of(stem)
+        shipped = related_words.of(stem)
         for other in others[starts[place] : starts[place + 1]][:3]:
             total += 1
             found += stems[other] in shipped

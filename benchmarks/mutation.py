@@ -1,6 +1,6 @@
 """Which share of small faults the tests see.
 
-    python -m benchmarks.mutation [--seconds 900] [--seed 1] [--modules elytron_store/sqlite elytron/erasing.py ...]
+    python -m benchmarks.mutation [--seconds 900] [--seed 1] [--modules elytron_store/sqlite ...]
 
 Copies the checkout to a temporary folder and puts one fault after the other into modules there, drawn by the seed. For
 each only those tests run that reach its line, the quickest first: which these are is learned from a run with coverage
@@ -34,18 +34,18 @@ MODULES = (
     "elytron_store/file",
     "elytron_store/sealed",
     "elytron_store/quota.py",
-    "elytron/erasing.py",
-    "elytron/archive.py",
-    "elytron/restoring.py",
-    "elytron_core/policy/admission.py",
-    "elytron_core/policy/redaction.py",
-    "elytron_core/policy/projection.py",
-    "elytron_core/policy/blocks.py",
-    "elytron_core/policy/answer_score.py",
-    "elytron_core/policy/fact_scoring.py",
+    "elytron/erasure/removal.py",
+    "elytron/transfer/archive.py",
+    "elytron/transfer/restore.py",
+    "elytron_core/policy/admission/rules.py",
+    "elytron_core/policy/transcript/view_cut.py",
+    "elytron_core/policy/projection/builder.py",
+    "elytron_core/policy/projection/sections.py",
+    "elytron_core/policy/ranking/answer_score.py",
+    "elytron_core/policy/ranking/facts.py",
     "elytron_adapter",
-    "elytron_gateway/users.py",
-    "elytron_index/masks.py",
+    "elytron_gateway/accounts/users.py",
+    "elytron_index/structures/filter_masks.py",
 )
 """Those that carry promises: commits, erasure, encryption, admission, the fence, keys, filters, archives."""
 FILES = 40

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from benchmarks.quality_asked import add_sets, chosen
 from benchmarks.quality_sets import APART, UNANSWERED, Question, Told
 from benchmarks.quality_systems import Shipped
-from elytron_core.contracts.projecting import MemoryProjectionReport
-from elytron_core.contracts.recalling import RecallHit
-from elytron_core.policy.blocks import escape, label_of, line_of, minute
-from elytron_core.text.tokens import CHARS_PER_TOKEN
+from elytron_core.contracts.projection import MemoryProjectionReport
+from elytron_core.contracts.recall import RecallHit
+from elytron_core.policy.projection.sections import escape, label_of, line_of, minute
+from elytron_core.text.token_estimate import CHARS_PER_TOKEN
 
 TOKENS = (1_000, 2_000, 4_000, 8_000)
 HITS = 300

@@ -13,7 +13,7 @@ from benchmarks.quality_sets import Told
 from benchmarks.quality_systems import Found
 from elytron_core.ports.models import Embedder
 from elytron_core.text.analyser import Analyser
-from elytron_index.text_vectors import TextVectors, cosines, encode
+from elytron_index.lexicon.text_vectors import TextVectors, cosines, encode
 
 Floats = NDArray[np.float64]
 

@@ -11,18 +11,18 @@ import elytron
 from benchmarks.quality_sets import Told, Turn
 from elytron_core.clock import instant
 from elytron_core.contracts.embedding import EmbeddingOutcome
-from elytron_core.contracts.writing import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId
 from elytron_core.planes.transcript import Message, Role
-from elytron_core.policy import ranking
-from elytron_core.policy.ranking import Weights
+from elytron_core.policy.ranking import weights as ranking_weights
+from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 from elytron_core.text import stopwords
 from elytron_core.text.analyser import Analyser
 from elytron_index import Bm25, Change, IndexQuery, Unit
-from elytron_index.space import SpaceIndex
+from elytron_index.space_index import SpaceIndex
 
 RRF = 60
 OFF = Weights(
@@ -84,7 +84,7 @@ class Shipped:
         return [self._ids[told.name][id_] for id_ in ids]
 
     async def ask(self, told: Told, text: str, limit: int, /) -> list[Found]:
-        shipped = ranking.STANDARD, ranking.SEVERAL
+        shipped = ranking_weights.STANDARD, ranking_weights.SEVERAL
         standard, several = (replace(weights, **self._changed) for weights in shipped)
         _take(standard, several)
         try:
@@ -152,8 +152,8 @@ class Fused:
 
 
 def _take(standard: Weights, several: Weights) -> None:
-    setattr(ranking, "STANDARD", standard)  # noqa: B010 - it is final to everybody else
-    setattr(ranking, "SEVERAL", several)  # noqa: B010
+    setattr(ranking_weights, "STANDARD", standard)  # noqa: B010 - it is final to everybody else
+    setattr(ranking_weights, "SEVERAL", several)  # noqa: B010
 
 
 def _draft(turn: Turn) -> TurnDraft:

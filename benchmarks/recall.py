@@ -30,7 +30,7 @@ from benchmarks.floor import Floor
 from benchmarks.peers import Peer, peers_in
 from elytron_core.contracts.embedding import EmbeddingOutcome
 from elytron_core.ids import SpaceId
-from elytron_index.text_vectors import TextVectors
+from elytron_index.lexicon.text_vectors import TextVectors
 
 ASKED = 40
 CONVERSATION = 30

@@ -23,7 +23,7 @@ from pathlib import Path
 import elytron
 from benchmarks.corpora import Corpus, Looked, corpus
 from benchmarks.growth import resident_bytes
-from elytron.checkpoints import CHECKPOINT
+from elytron.indexing.checkpoint_store import CHECKPOINT
 from elytron_core import limits
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.embedding import EmbeddingOutcome

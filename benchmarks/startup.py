@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 
-from elytron_cli.overview import COMMANDS
+from elytron_cli.terminal.help_page import COMMANDS
 
 MOST = 4.0
 RUN = "import sys; sys.argv[1:] = {arguments!r}; from elytron_cli.main import run; run()"

@@ -24,7 +24,7 @@ from elytron_core.clock import Instant, SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_store.durability import Durability
-from elytron_store.sqlite import SqliteStore, driver_report, opening, rows
+from elytron_store.sqlite import SqliteStore, driver_report, rows, setup
 from elytron_store.sqlite.driver import Raw, library
 
 AT = Instant(1_767_225_600_000)
@@ -51,10 +51,10 @@ class RawWriter:
     """The statements of a commit and nothing else."""
 
     def __init__(self, path: Path, durability: Durability) -> None:
-        opening.create_file(path)
-        self.raw: Raw = opening.connect_writer(library(), path)
-        wanted = opening.Wanted(path, AT, None, sealed=False, durability=durability, library=library())
-        opening.prepare(self.raw, wanted)
+        setup.create_file(path)
+        self.raw: Raw = setup.connect_writer(library(), path)
+        wanted = setup.Wanted(path, AT, None, sealed=False, durability=durability, library=library())
+        setup.prepare(self.raw, wanted)
         self.heads: dict[str, int] = {}
 
     def write(self, changes: Sequence[tuple[str, str]]) -> None:

@@ -29,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.text_vectors import CONTINUATION, DIMENSIONS, Vocabulary
+from elytron_index.lexicon.text_vectors import CONTINUATION, DIMENSIONS, Vocabulary
 
 Floats = NDArray[np.float32]
 

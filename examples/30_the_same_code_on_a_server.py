@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import elytron
-from elytron_http_shell.serving import Serving, served
+from elytron_http_shell.server import Serving, served
 
 
 async def remember(memory: elytron.MemoryRuntime | elytron.RemoteMemory) -> str:

@@ -8,10 +8,10 @@ import asyncio
 import httpx
 
 import elytron
-from elytron_adapter.access import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.principals import PrincipalKind
 from elytron_core.ids import SpaceId
-from elytron_http_shell.serving import Serving, served
+from elytron_http_shell.server import Serving, served
 
 
 async def main() -> None:

@@ -26,7 +26,7 @@ import uvicorn
 import elytron
 from benchmarks.rigs import tables
 from elytron import MemoryListRequest, RemoteMemory
-from elytron.remote.retrying import WAITED_FOR
+from elytron.remote.retry import WAITED_FOR
 from elytron_adapter.principals import Development
 from elytron_core.errors import ElytronError
 from elytron_http_shell import create_app

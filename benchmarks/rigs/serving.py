@@ -26,7 +26,7 @@ from pathlib import Path
 
 from mcp import Client
 
-from elytron_mcp_shell.serving import ERROR
+from elytron_mcp_shell.server import ERROR
 
 _CLIENTS = 3
 _MODELS = 2

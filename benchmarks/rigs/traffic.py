@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import elytron
-from elytron_core.contracts.scoped import IdempotencyKey
+from elytron_core.contracts.scope_fields import IdempotencyKey
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 

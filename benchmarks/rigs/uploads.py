@@ -32,11 +32,11 @@ from benchmarks.rigs.children import READY, Child, Voice
 from elytron_core.clock import SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Store
+from elytron_gateway.accounts.users import SPACE
 from elytron_gateway.service import Gateway
-from elytron_gateway.users import SPACE
-from elytron_http_shell.gateway import gateway_surfaces
-from elytron_http_shell.serving import Serving, Started, serve
-from elytron_store.opening import open_store
+from elytron_http_shell.server import Serving, Started, serve
+from elytron_http_shell.surfaces.gateway import gateway_surfaces
+from elytron_store.engines import open_store
 
 _TERMS = b"# Terms\n\nPayment is due in thirty days.\n"
 _ADDRESS = "address"

@@ -27,8 +27,8 @@ from elytron_core.planes.transcript import (
     TurnSource,
     turn_id,
 )
-from elytron_core.policy.profiles import default_profile
-from elytron_core.policy.redaction import cut
+from elytron_core.policy.host.profiles import default_profile
+from elytron_core.policy.transcript.view_cut import cut
 from elytron_core.scope import ConversationKey
 
 COUNT = 100_000

@@ -20,7 +20,7 @@ from elytron_a2a_shell import MessageName, a2a_app
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Development, PrincipalKind
-from elytron_cli.beside import Wanted
+from elytron_cli.server.extras import Wanted
 from elytron_core import limits
 from elytron_core.errors import PayloadTooLarge
 

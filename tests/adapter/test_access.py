@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 import elytron
-from elytron import MemoryRuntime, racing
-from elytron_adapter.access import (
+from elytron import MemoryRuntime
+from elytron.state import conflict_retry
+from elytron_adapter.access_keys import (
     AccessAddRequest,
     AccessKeyIssued,
     AccessKeyRequest,
@@ -20,9 +21,9 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreFull, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
-from elytron_core.policy.secrets import scrub
+from elytron_core.policy.privacy.secrets import scrub
 from elytron_core.ports.store import Batch, Committed, Erasure
-from elytron_store.passing import PassingStore
+from elytron_store.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 
@@ -256,7 +257,7 @@ async def test_two_who_turn_or_revoke_one_key_at_once_are_both_answered(keys: Ac
 async def test_a_store_whose_keys_always_change_meanwhile_is_a_conflict(
     runtime: MemoryRuntime, keys: AccessKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(racing, "RACES", 3)
+    monkeypatch.setattr(conflict_retry, "RACES", 3)
     named = AccessKeyRequest(id=(await user(keys)).access.id)
 
     async def overtaken(batch: Batch, /) -> Committed:

@@ -10,7 +10,7 @@ from elytron_adapter import codec
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem, MemoryHistoryReport
-from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters
+from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge
 from elytron_core.scope import Scope
 

@@ -13,6 +13,7 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Rejected, Response, Transport
+from elytron_core.contracts.archive import MemoryImportReport, MemoryImportRequest
 from elytron_core.contracts.control import (
     ControlOutcome,
     MemoryControlReport,
@@ -20,11 +21,10 @@ from elytron_core.contracts.control import (
     MemoryEraseRequest,
     MemoryForgetRequest,
 )
-from elytron_core.contracts.inspecting import MemoryInspectionRequest
-from elytron_core.contracts.moving import MemoryImportReport, MemoryImportRequest
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.contracts.skills import RuntimeSkillDeleteRequest
-from elytron_core.contracts.writing import (
+from elytron_core.contracts.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWriteReport,

@@ -6,8 +6,8 @@ import typing
 import pytest
 
 from elytron import SyncMemoryRuntime
+from elytron.api import MemoryFace
 from elytron.context import OperationContext
-from elytron.faces import MemoryFace
 from elytron.registry import OPERATIONS, AnyOperation, Repeat, by_name, by_request
 from elytron_core.errors import Unsupported
 from elytron_core.scope import Scope

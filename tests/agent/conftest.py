@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.agent.places import PLACES, Place, opened
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 
 
 @pytest.fixture(params=PLACES)

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from tests.transports.live import Live
 
 import elytron
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_core.clock import FrozenClock, Instant
 
 Place = Literal["memory", "sqlite", "remote"]

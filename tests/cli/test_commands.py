@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 
 import elytron as sdk
-from elytron_cli.overview import COMMANDS
+from elytron_cli.terminal.help_page import COMMANDS
 
 
 def added(elytron: CommandLine, text: str, *options: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.hosts import HOSTS, KEY, Host
+from elytron_cli.agents.hosts import HOSTS, KEY, Host
 
 RUN = "from elytron_cli.main import run; run()"
 
@@ -95,7 +95,7 @@ def test_the_whole_path_is_told_where_it_is_known(
     def which(_name: str) -> str | None:
         return place
 
-    monkeypatch.setattr("elytron_cli.hosts.shutil.which", which)
+    monkeypatch.setattr("elytron_cli.agents.hosts.shutil.which", which)
     note = elytron.json("mcp", "config", "--host", "zed", "--json")["note"]
     assert note.endswith(f"wants its whole path: {place}" if is_found else "wants its whole path")
 

@@ -9,7 +9,7 @@ from tests.cli.conftest import CommandLine
 from tests.sdk.encoders import tiny_model
 from tests.sdk.test_model2vec import folder_of
 
-from elytron.embedding import adding
+from elytron.embedding import installation
 from elytron_core import limits
 
 
@@ -21,7 +21,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     folder = tiny_model(tmp_path / "published")
     known = tiny(folder)
     other = replace(known, name="other", model="o")
-    monkeypatch.setattr(adding, "KNOWN", {"tiny": known, "other": other})
+    monkeypatch.setattr(installation, "KNOWN", {"tiny": known, "other": other})
     return str(folder)
 
 

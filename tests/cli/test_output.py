@@ -15,10 +15,10 @@ from tests.cli.conftest import CommandLine
 
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
-from elytron_cli.exits import exit_code
-from elytron_cli.output import Output, json_text, line, safe
-from elytron_cli.progress import Bar, UnaskedBar, Unit
+from elytron_cli.exit_codes import exit_code
 from elytron_cli.refusal import Refused
+from elytron_cli.terminal.output import Output, json_text, line, safe
+from elytron_cli.terminal.progress import Bar, UnaskedBar, Unit
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem
 from elytron_core.errors import NotFound

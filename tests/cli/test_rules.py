@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.rules import TOOLS, Target
+from elytron_cli.agents.rules import TOOLS, Target
 from elytron_mcp_shell.lines import line_tools
 
 

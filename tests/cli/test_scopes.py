@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 
 import elytron as sdk
-from elytron_cli.overview import COMMANDS, GROUPS, OPTIONS
+from elytron_cli.terminal.help_page import COMMANDS, GROUPS, OPTIONS
 
 
 def test_a_text_is_added_to_the_scope_that_the_options_name(elytron: CommandLine) -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tests.cli.conftest import CommandLine
 
 from elytron_cli.app import cli
-from elytron_cli.overview import COMMANDS
+from elytron_cli.terminal.help_page import COMMANDS
 
 
 def test_settings_are_shown_with_their_origins_and_no_secret(

@@ -2,33 +2,33 @@
 
 import pytest
 
-from elytron_core.contracts import control, inspecting, moving, projecting, recalling, writing
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts import archive, control, inspection, projection, recall, write
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import FactId, TurnId
 
 
 def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
-    report = writing.MemoryWriteReport(
+    report = write.MemoryWriteReport(
         space="ada",
         decisions=(
-            writing.WriteDecision(plane="transcript", id=TurnId("t1"), outcome=writing.Outcome.STORED),
-            writing.WriteDecision(plane="long_term", outcome=writing.Outcome.REJECTED),
-            writing.WriteDecision(plane="long_term", id=FactId("f1"), outcome=writing.Outcome.STORED),
+            write.WriteDecision(plane="transcript", id=TurnId("t1"), outcome=write.Outcome.STORED),
+            write.WriteDecision(plane="long_term", outcome=write.Outcome.REJECTED),
+            write.WriteDecision(plane="long_term", id=FactId("f1"), outcome=write.Outcome.STORED),
         ),
         sequence=3,
         changed=True,
     )
     assert report.ids == ("t1", "f1")
-    assert [report.count(outcome) for outcome in (writing.Outcome.STORED, writing.Outcome.UPDATED)] == [2, 0]
+    assert [report.count(outcome) for outcome in (write.Outcome.STORED, write.Outcome.UPDATED)] == [2, 0]
 
 
 @pytest.mark.parametrize(
     ("request_type", "given", "message"),
     [
-        (recalling.MemoryRecallRequest, {}, "query is not valid: field required"),
+        (recall.MemoryRecallRequest, {}, "query is not valid: field required"),
         (
-            recalling.MemoryRecallRequest,
+            recall.MemoryRecallRequest,
             {"query": "q", "limit": 0},
             "limit is not valid: input should be greater than or equal to 1",
         ),
@@ -38,18 +38,18 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             "ID_s is not a field (and 1 more): did you mean ids? There are scope, ids, reason, undo, dry_run",
         ),
         (
-            writing.MemoryWriteRequest,
+            write.MemoryWriteRequest,
             {"write": {"kind": "notes", "notes": [{"period": f"2026-{month}", "text": "x"} for month in (12, 13)]}},
             "write.notes.notes.1.period is not valid: name a day (2026-08-03) or a month (2026-08)",
         ),
-        (moving.MemorySpaceExportRequest, {"path": "a\0b"}, r"path has not the form ^[^\x00]+$"),
+        (archive.MemorySpaceExportRequest, {"path": "a\0b"}, r"path has not the form ^[^\x00]+$"),
         (
-            projecting.MemoryProjectionRequest,
+            projection.MemoryProjectionRequest,
             {"query": "q", "max_chars": -1},
             "max_chars is not valid: input should be greater than or equal to 0",
         ),
         (
-            writing.MemoryWriteRequest,
+            write.MemoryWriteRequest,
             {"write": {"kind": "hunter2"}},
             (
                 "write is of no known kind: there are transcript, long_term, procedural, "
@@ -57,7 +57,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             ),
         ),
         (
-            writing.MemoryWriteRequest,
+            write.MemoryWriteRequest,
             {"write": {"kind": "transcript", "turns": []}},
             "write.transcript.turns is not valid: tuple should have at least 1 item after validation, not 0",
         ),
@@ -66,9 +66,9 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             {"ids": ()},
             "ids is not valid: tuple should have at least 1 item after validation, not 0",
         ),
-        (moving.MemorySpaceExportRequest, {"path": ""}, "path is not valid: string should have at least 1 character"),
+        (archive.MemorySpaceExportRequest, {"path": ""}, "path is not valid: string should have at least 1 character"),
         (
-            inspecting.MemoryReplayRequest,
+            inspection.MemoryReplayRequest,
             {"limit": 10_000},
             "limit is not valid: input should be less than or equal to 1000",
         ),

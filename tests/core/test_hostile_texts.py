@@ -5,24 +5,18 @@ from collections.abc import Callable
 
 import pytest
 
-from elytron_core.policy import (
-    anchoring,
-    blocks,
-    dates,
-    gleaning,
-    passages,
-    procedures,
-    provenance,
-    retelling,
-    secrets,
-    sentences,
-    skill_files,
-    tool_experience,
-    wording,
-)
-from elytron_core.policy.issued_keys import BEGINNING, WITHIN
-from elytron_core.policy.projection import POLICY
-from elytron_core.text import telling
+from elytron_core.policy.admission import own_output, procedure_checks
+from elytron_core.policy.extraction import rule_facts
+from elytron_core.policy.privacy import secrets
+from elytron_core.policy.privacy.secret_formats import BEGINNING, WITHIN
+from elytron_core.policy.projection import sections
+from elytron_core.policy.projection.builder import POLICY
+from elytron_core.policy.query import summary_requests
+from elytron_core.policy.ranking import best_sentence, excerpts
+from elytron_core.policy.skills import front_matter
+from elytron_core.policy.temporal import dates, event_anchors
+from elytron_core.policy.tools import experience
+from elytron_core.text import features, similarity
 
 SIZE = 1_000_000
 MOST_S = 8.0
@@ -30,23 +24,23 @@ MOST_S = 8.0
 
 RULES: dict[str, Callable[[str], object]] = {
     "scrub": secrets.scrub,
-    "strip_own_output": provenance.strip_own_output,
-    "own_words": provenance.own_words,
-    "escape": blocks.escape,
-    "unlinked": blocks.unlinked,
-    "glean": gleaning.glean,
+    "strip_own_output": own_output.strip_own_output,
+    "own_words": own_output.own_words,
+    "escape": sections.escape,
+    "unlinked": sections.unlinked,
+    "glean": rule_facts.glean,
     "named_in": dates.named_in,
-    "pieces_of": lambda text: passages.pieces_of(text, 1_000),
-    "passages_of": lambda text: passages.passages_of(text, ("a", "password"), 400),
-    "sentences_of": lambda text: sentences.sentences_of(text, str.split),
-    "flaw": procedures.flaw,
-    "is_raw": procedures.is_raw,
-    "normalise": wording.normalise,
-    "kept_words": tool_experience.kept_words,
-    "telling": telling.read,
-    "skill_file": skill_files.read,
-    "anchor_in": lambda text: anchoring.anchor_in(text, text.lower()),
-    "without_asking": lambda text: retelling.without_asking(text, text.lower()),
+    "pieces_of": lambda text: excerpts.pieces_of(text, 1_000),
+    "passages_of": lambda text: excerpts.passages_of(text, ("a", "password"), 400),
+    "sentences_of": lambda text: best_sentence.sentences_of(text, str.split),
+    "flaw": procedure_checks.flaw,
+    "is_raw": procedure_checks.is_raw,
+    "normalise": similarity.normalise,
+    "kept_words": experience.kept_words,
+    "telling": features.read,
+    "skill_file": front_matter.read,
+    "anchor_in": lambda text: event_anchors.anchor_in(text, text.lower()),
+    "without_asking": lambda text: summary_requests.without_asking(text, text.lower()),
 }
 PARTS = (
     "-----BEGIN PRIVATE KEY----- a-",
@@ -95,5 +89,5 @@ def test_each_form_of_a_key_takes_a_megabyte_of_its_own_beginnings_in_its_stride
 
 def test_many_blocks_that_never_end_are_taken_out_in_one_pass() -> None:
     text = "".join(f"<memory-{number:08x}>\nx " for number in range(SIZE // 20))
-    assert cpu_s(provenance.strip_own_output, text) < MOST_S
-    assert provenance.strip_own_output(text).blocks == SIZE // 20
+    assert cpu_s(own_output.strip_own_output, text) < MOST_S
+    assert own_output.strip_own_output(text).blocks == SIZE // 20

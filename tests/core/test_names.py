@@ -8,8 +8,8 @@ from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.model import Request
+from elytron_core.names import require_name
 from elytron_core.scope import Name, Space
-from elytron_core.text.names import require_name
 
 
 class Named(Request):

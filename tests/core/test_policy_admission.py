@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.writing import FactDraft, FactOperation, Outcome, RuntimeSkillWrite, Verdict
+from elytron_core.contracts.write import FactDraft, FactOperation, Outcome, RuntimeSkillWrite, Verdict
 from elytron_core.ids import FactId
 from elytron_core.planes.long_term import Authority, Confidence, Fact, Kind, Privacy, State, close
-from elytron_core.policy import admission, procedures
-from elytron_core.policy.admission import FactJudgement, SkillJudgement, judge_fact, judge_skill
+from elytron_core.policy.admission import procedure_checks, rules
+from elytron_core.policy.admission.rules import FactJudgement, SkillJudgement, judge_fact, judge_skill
 
 NOW = Instant(1_750_000_000_000)
 EARLIER = Instant(NOW - 1_000)
@@ -54,7 +54,7 @@ def rejected(reason: str) -> FactJudgement:
         pytest.param(
             draft(observed_at=EARLIER),
             close(current(), at=NOW, because="", state=State.DELETED),
-            rejected(admission.OLDER_THAN_DELETION),
+            rejected(rules.OLDER_THAN_DELETION),
             id="older than a deletion",
         ),
         pytest.param(
@@ -69,50 +69,48 @@ def rejected(reason: str) -> FactJudgement:
             accepted(Outcome.STORED),
             id="older than the record of a deletion, not than its observation",
         ),
-        pytest.param(delete(), None, accepted(Outcome.SKIPPED, admission.NOTHING_TO_DELETE), id="nothing to delete"),
+        pytest.param(delete(), None, accepted(Outcome.SKIPPED, rules.NOTHING_TO_DELETE), id="nothing to delete"),
         pytest.param(delete(), current(), accepted(Outcome.DELETED), id="a delete deletes"),
-        pytest.param(draft(""), None, rejected(admission.EMPTY_CONTENT), id="empty"),
-        pytest.param(draft(" \n\t"), None, rejected(admission.EMPTY_CONTENT), id="white space"),
-        pytest.param(draft("\u200b\u2060\x07"), None, rejected(admission.EMPTY_CONTENT), id="nothing to see"),
+        pytest.param(draft(""), None, rejected(rules.EMPTY_CONTENT), id="empty"),
+        pytest.param(draft(" \n\t"), None, rejected(rules.EMPTY_CONTENT), id="white space"),
+        pytest.param(draft("\u200b\u2060\x07"), None, rejected(rules.EMPTY_CONTENT), id="nothing to see"),
         pytest.param(draft("👍"), None, accepted(Outcome.STORED), id="an emoji is something"),
-        pytest.param(draft(topic="  "), None, rejected(admission.EMPTY_TOPIC), id="no topic"),
+        pytest.param(draft(topic="  "), None, rejected(rules.EMPTY_TOPIC), id="no topic"),
         pytest.param(
             draft(valid_from=NOW, valid_to=EARLIER),
             None,
-            rejected(admission.VALIDITY_BACKWARDS),
+            rejected(rules.VALIDITY_BACKWARDS),
             id="validity backwards",
         ),
         pytest.param(draft(valid_from=NOW, valid_to=NOW), None, accepted(Outcome.STORED), id="a moment's validity"),
         pytest.param(
-            draft(authority=Authority.ASSISTANT_SELF_CLAIM), None, rejected(admission.SELF_CLAIM), id="self-claim"
+            draft(authority=Authority.ASSISTANT_SELF_CLAIM), None, rejected(rules.SELF_CLAIM), id="self-claim"
         ),
         pytest.param(
             delete(authority=Authority.ASSISTANT_SELF_CLAIM),
             current(),
-            rejected(admission.SELF_CLAIM),
+            rejected(rules.SELF_CLAIM),
             id="self-claim deletes",
         ),
-        pytest.param(draft(observed_at=EARLIER), current(), rejected(admission.OLDER_OBSERVATION), id="older"),
-        pytest.param(delete(observed_at=EARLIER), current(), rejected(admission.OLDER_OBSERVATION), id="older delete"),
+        pytest.param(draft(observed_at=EARLIER), current(), rejected(rules.OLDER_OBSERVATION), id="older"),
+        pytest.param(delete(observed_at=EARLIER), current(), rejected(rules.OLDER_OBSERVATION), id="older delete"),
         pytest.param(
             draft("black tea", observed_at=EARLIER), current(), accepted(Outcome.CONFIRMED), id="older, but the same"
         ),
         pytest.param(
             draft(observed_at=None),
             current(observed_at=LATER),
-            rejected(admission.OLDER_OBSERVATION),
+            rejected(rules.OLDER_OBSERVATION),
             id="now is older",
         ),
-        pytest.param(draft(confidence=Confidence.LOW), current(), rejected(admission.LESS_SURE), id="low over medium"),
+        pytest.param(draft(confidence=Confidence.LOW), current(), rejected(rules.LESS_SURE), id="low over medium"),
         pytest.param(
             draft(),
             current(authority=Authority.USER_ASSERTED),
-            rejected(admission.LESS_SURE),
+            rejected(rules.LESS_SURE),
             id="extracted over asserted",
         ),
-        pytest.param(
-            delete(), current(authority=Authority.OPERATOR), rejected(admission.LESS_SURE), id="an unsure delete"
-        ),
+        pytest.param(delete(), current(authority=Authority.OPERATOR), rejected(rules.LESS_SURE), id="an unsure delete"),
         pytest.param(
             draft(authority=Authority.USER_ASSERTED, confidence=Confidence.LOW),
             current(confidence=Confidence.HIGH),
@@ -120,9 +118,9 @@ def rejected(reason: str) -> FactJudgement:
             id="the user's word is sure",
         ),
         pytest.param(
-            draft("black tea", privacy=Privacy.PUBLIC), current(), rejected(admission.PRIVACY_TRANSITION), id="opened"
+            draft("black tea", privacy=Privacy.PUBLIC), current(), rejected(rules.PRIVACY_TRANSITION), id="opened"
         ),
-        pytest.param(draft(privacy=Privacy.PRIVATE), current(), rejected(admission.PRIVACY_TRANSITION), id="closed"),
+        pytest.param(draft(privacy=Privacy.PRIVATE), current(), rejected(rules.PRIVACY_TRANSITION), id="closed"),
         pytest.param(
             delete(), current(privacy=Privacy.PRIVATE), accepted(Outcome.DELETED), id="a delete moves no privacy"
         ),
@@ -174,16 +172,16 @@ def test_no_accepted_draft_ever_breaks_a_guard(proposed: FactDraft, known: Fact 
     assert proposed.operation is FactOperation.DELETE or proposed.privacy is standing.privacy
     if made.outcome in {Outcome.UPDATED, Outcome.DELETED}:
         assert (proposed.observed_at or NOW) >= standing.observed_at
-        sureness = admission.SURENESS[admission.effective_confidence(proposed)]
-        assert sureness >= admission.SURENESS[standing.confidence]
-        assert standing.authority not in admission.VOUCHED or sureness == admission.SURENESS[Confidence.HIGH]
+        sureness = rules.SURENESS[rules.effective_confidence(proposed)]
+        assert sureness >= rules.SURENESS[standing.confidence]
+        assert standing.authority not in rules.VOUCHED or sureness == rules.SURENESS[Confidence.HIGH]
 
 
 @pytest.mark.parametrize("authority", list(Authority))
 def test_an_authority_that_vouches_makes_a_draft_sure(authority: Authority) -> None:
     vouched = {Authority.USER_ASSERTED, Authority.OPERATOR, Authority.PROGRAM, Authority.RUNTIME}
     expected = Confidence.HIGH if authority in vouched else Confidence.LOW
-    assert admission.effective_confidence(draft(authority=authority, confidence=Confidence.LOW)) is expected
+    assert rules.effective_confidence(draft(authority=authority, confidence=Confidence.LOW)) is expected
 
 
 def skill(content: str, *, topic: str = "kettle", title: str = "Descale") -> RuntimeSkillWrite:
@@ -193,11 +191,11 @@ def skill(content: str, *, topic: str = "kettle", title: str = "Descale") -> Run
 def test_a_procedure_is_stored_and_anything_else_is_refused_with_its_reason() -> None:
     assert judge_skill(skill("Boil vinegar.")) == SkillJudgement(verdict=Verdict.ACCEPT, outcome=Outcome.STORED)
     for write, reason in (
-        (skill(" "), procedures.EMPTY),
-        (skill('{"a": 1}'), procedures.RAW),
-        (skill("It was a nice day"), procedures.WEAK),
-        (skill("Boil vinegar.", topic=" "), admission.EMPTY_SKILL),
-        (skill("Boil vinegar.", title="\u200b"), admission.EMPTY_SKILL),
+        (skill(" "), procedure_checks.EMPTY),
+        (skill('{"a": 1}'), procedure_checks.RAW),
+        (skill("It was a nice day"), procedure_checks.WEAK),
+        (skill("Boil vinegar.", topic=" "), rules.EMPTY_SKILL),
+        (skill("Boil vinegar.", title="\u200b"), rules.EMPTY_SKILL),
     ):
         expected = SkillJudgement(verdict=Verdict.REJECT, outcome=Outcome.REJECTED, reason=reason)
         assert judge_skill(write) == expected

@@ -2,8 +2,8 @@
 
 from elytron_core.clock import instant
 from elytron_core.contracts.skills import AgentSkillSummary
-from elytron_core.policy.agent_skill_scoring import score_agent_skills
-from elytron_core.policy.fact_scoring import FactQuery
+from elytron_core.policy.ranking.agent_skills import score_agent_skills
+from elytron_core.policy.ranking.facts import FactQuery
 
 NOW = instant("2026-03-01T12:00:00Z")
 

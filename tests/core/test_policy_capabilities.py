@@ -7,8 +7,8 @@ import pytest
 
 from elytron_core.contracts.platform import CapabilityPolicy, MemoryCapabilityCatalog, PlatformCapabilitySnapshot
 from elytron_core.planes.profiles import ProfileName
-from elytron_core.policy.capabilities import SHIPPED, Circumstances, Part, catalog, snapshot
-from elytron_core.policy.profiles import default_profile, profile_of
+from elytron_core.policy.host.capabilities import SHIPPED, Circumstances, Part, catalog, snapshot
+from elytron_core.policy.host.profiles import default_profile, profile_of
 
 RECORDED = Path(__file__).parent / "capabilities"
 

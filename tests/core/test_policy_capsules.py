@@ -3,7 +3,7 @@
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.planes.continuity import CapsuleId, CapsuleKind, CapsuleState, ContinuityCapsule, state_at
-from elytron_core.policy import capsules
+from elytron_core.policy.continuity import capsules
 
 NOW = Instant(100 * DAY_MS)
 

@@ -6,7 +6,7 @@ from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import ConversationTag
 from elytron_core.planes import transcript
 from elytron_core.planes.roles import Role
-from elytron_core.policy import daily_notes, gleaning
+from elytron_core.policy.extraction import daily_notes, rule_facts
 
 NOW = Instant(1_767_225_600_000)
 TAG = ConversationTag("a" * 24)
@@ -54,7 +54,7 @@ def test_no_host_can_hold_up_the_notes_with_a_time_to_come() -> None:
     ("text", "more"),
     [
         ("Thanks!", {}),
-        ("x" * (gleaning.READ_CHARS + 1), {}),
+        ("x" * (rule_facts.READ_CHARS + 1), {}),
         (TELLING, {"external_content_used": True}),
         (TELLING, {"messages": ({"text": TELLING, "role": Role.SYSTEM},)}),
         (TELLING, {"messages": ()}),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from elytron_core.clock import Instant, instant
 from elytron_core.ids import FactId
 from elytron_core.planes.long_term import Authority, Confidence, Fact, Kind
-from elytron_core.policy.fact_scoring import (
+from elytron_core.policy.ranking.facts import (
     STANDARD,
     FactQuery,
     FactWeights,
@@ -22,7 +22,7 @@ from elytron_core.policy.fact_scoring import (
     score_facts,
     told,
 )
-from elytron_core.policy.freshness import DAY_MS
+from elytron_core.policy.temporal.freshness import DAY_MS
 
 NOW = instant("2025-06-30T12:00:00Z")
 LONG_AGO = Instant(NOW - 60 * DAY_MS)

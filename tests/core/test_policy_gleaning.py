@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from elytron_core.planes.long_term import FactOperation, Kind
-from elytron_core.policy import gleaning
-from elytron_core.policy.gleaning import glean
+from elytron_core.policy.extraction import rule_facts
+from elytron_core.policy.extraction.rule_facts import glean
 
 MESSAGES = json.loads((Path(__file__).parents[1] / "data/gleaning.json").read_text("utf-8"))["messages"]
 HOLDING = [message for message in MESSAGES if message["facts"]]
@@ -67,7 +67,7 @@ def test_of_one_topic_the_last_word_stands() -> None:
 
 
 def test_a_pasted_text_is_not_read() -> None:
-    assert glean("I live in Lisbon. " + "x" * gleaning.READ_CHARS) == ()
+    assert glean("I live in Lisbon. " + "x" * rule_facts.READ_CHARS) == ()
 
 
 def test_a_topic_too_long_for_its_slot_gives_no_fact() -> None:
@@ -79,7 +79,7 @@ def test_one_message_gives_no_more_than_eight_facts() -> None:
         f"I'm allergic to {thing}."
         for thing in ["ants", "bees", "cats", "dogs", "eggs", "fish", "milk", "nuts", "rye", "soy"]
     )
-    assert len(glean(said)) == gleaning.FACTS_PER_MESSAGE
+    assert len(glean(said)) == rule_facts.FACTS_PER_MESSAGE
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from elytron_core.planes import long_term
 from elytron_core.planes.candidates import CandidateDraft, Judgement, OriginTag, Verdict
 from elytron_core.planes.evidence import EvidenceAuthority as Authority
 from elytron_core.planes.roles import Role
-from elytron_core.policy import judging
-from elytron_core.policy.judging import Cited
-from elytron_core.policy.projection import POLICY
+from elytron_core.policy.admission import candidates
+from elytron_core.policy.admission.candidates import Cited
+from elytron_core.policy.projection.builder import POLICY
 
 YES = Judgement(verdict=Verdict.ACCEPT)
 SAID = (Cited(Role.USER, is_readable=True),)
@@ -26,20 +26,20 @@ def draft(proposal: Mapping[str, object] = FACT, **more: object) -> CandidateDra
 CASES = {
     "accepted": (draft(), Verdict.ACCEPT, ""),
     "accepted_on_evidence": (draft(authority=Authority.WORLD_OBSERVATION, citations=("t",)), Verdict.ACCEPT, ""),
-    "no_judgement": (draft(judgement=None), Verdict.DEFER, judging.NO_JUDGEMENT),
+    "no_judgement": (draft(judgement=None), Verdict.DEFER, candidates.NO_JUDGEMENT),
     "judged_no": (draft(judgement=Judgement(verdict=Verdict.REJECT, reason="doubtful")), Verdict.REJECT, "doubtful"),
-    "empty": (draft({**FACT, "content": " \u200b"}), Verdict.REJECT, judging.EMPTY),
-    "no_topic": (draft({**FACT, "topic": ""}), Verdict.REJECT, judging.EMPTY),
-    "self_claim": (draft(authority=Authority.ASSISTANT_SELF_CLAIM), Verdict.REJECT, judging.SELF_CLAIM),
-    "utterance": (draft(authority=Authority.ASSISTANT_UTTERANCE), Verdict.REJECT, judging.SELF_CLAIM),
-    "assistant_text": (draft(origins=(OriginTag.ASSISTANT,)), Verdict.REJECT, judging.SELF_CLAIM),
-    "private_word": (draft(authority=Authority.PRIVATE_GARDEN_INTERNAL), Verdict.REJECT, judging.PRIVATE_MATERIAL),
-    "diagnostic_word": (draft(authority=Authority.OPERATOR_DIAGNOSTIC), Verdict.HANDOFF, judging.FOR_THE_OPERATOR),
-    "external": (draft(authority=Authority.EXTERNAL_CONTENT), Verdict.DEFER, judging.UNSURE_SOURCE),
-    "external_text": (draft(origins=(OriginTag.USER, OriginTag.EXTERNAL)), Verdict.DEFER, judging.UNSURE_SOURCE),
-    "legacy": (draft(authority=Authority.LEGACY_TRANSCRIPT), Verdict.DEFER, judging.UNSURE_SOURCE),
-    "own_projection": (draft(authority=Authority.SUBJECT_PROJECTION), Verdict.REJECT, judging.OWN_OUTPUT),
-    "no_evidence": (draft(authority=Authority.ARCHIVE_EVIDENCE), Verdict.DEFER, judging.NO_EVIDENCE),
+    "empty": (draft({**FACT, "content": " \u200b"}), Verdict.REJECT, candidates.EMPTY),
+    "no_topic": (draft({**FACT, "topic": ""}), Verdict.REJECT, candidates.EMPTY),
+    "self_claim": (draft(authority=Authority.ASSISTANT_SELF_CLAIM), Verdict.REJECT, candidates.SELF_CLAIM),
+    "utterance": (draft(authority=Authority.ASSISTANT_UTTERANCE), Verdict.REJECT, candidates.SELF_CLAIM),
+    "assistant_text": (draft(origins=(OriginTag.ASSISTANT,)), Verdict.REJECT, candidates.SELF_CLAIM),
+    "private_word": (draft(authority=Authority.PRIVATE_GARDEN_INTERNAL), Verdict.REJECT, candidates.PRIVATE_MATERIAL),
+    "diagnostic_word": (draft(authority=Authority.OPERATOR_DIAGNOSTIC), Verdict.HANDOFF, candidates.FOR_THE_OPERATOR),
+    "external": (draft(authority=Authority.EXTERNAL_CONTENT), Verdict.DEFER, candidates.UNSURE_SOURCE),
+    "external_text": (draft(origins=(OriginTag.USER, OriginTag.EXTERNAL)), Verdict.DEFER, candidates.UNSURE_SOURCE),
+    "legacy": (draft(authority=Authority.LEGACY_TRANSCRIPT), Verdict.DEFER, candidates.UNSURE_SOURCE),
+    "own_projection": (draft(authority=Authority.SUBJECT_PROJECTION), Verdict.REJECT, candidates.OWN_OUTPUT),
+    "no_evidence": (draft(authority=Authority.ARCHIVE_EVIDENCE), Verdict.DEFER, candidates.NO_EVIDENCE),
     "too_long": (draft({**FACT, "content": "ä" * 121}), Verdict.REJECT, "its content has more than 240 bytes"),
     "long_topic": (draft({**FACT, "topic": "t" * 41}), Verdict.REJECT, "its topic has more than 40 characters"),
     "keywords": (
@@ -55,22 +55,22 @@ CASES = {
     "garden": (
         draft({"target": "private_garden", "role": "diary", "name": "d", "text": "dear"}),
         Verdict.DEFER,
-        judging.GARDEN_WAITS,
+        candidates.GARDEN_WAITS,
     ),
     "soul": (
         draft({"target": "soul", "surface": "values", "content": "be kind"}),
         Verdict.HANDOFF,
-        judging.SOUL_KEEPER,
+        candidates.SOUL_KEEPER,
     ),
     "operator": (
         draft({"target": "operator_diagnostic", "topic": "disk", "content": "it is full"}),
         Verdict.HANDOFF,
-        judging.FOR_THE_OPERATOR,
+        candidates.FOR_THE_OPERATOR,
     ),
     "assistants_skill": (
         draft(SKILL, authority=Authority.ASSISTANT_UTTERANCE),
         Verdict.DEFER,
-        judging.NO_EVIDENCE,
+        candidates.NO_EVIDENCE,
     ),
     "delete_by_topic": (draft({**FACT, "operation": "delete", "content": ""}), Verdict.ACCEPT, ""),
 }
@@ -79,34 +79,34 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_each_rule_says_its_verdict_and_why(name: str) -> None:
     given, verdict, reason = CASES[name]
-    assert judging.judge(given, SAID if given.citations else ()) == Judgement(verdict=verdict, reason=reason)
+    assert candidates.judge(given, SAID if given.citations else ()) == Judgement(verdict=verdict, reason=reason)
 
 
-@pytest.mark.parametrize("origin", sorted(judging.NEVER_EXTRACTED))
+@pytest.mark.parametrize("origin", sorted(candidates.NEVER_EXTRACTED))
 def test_text_of_machines_is_never_extracted(origin: OriginTag) -> None:
-    judged = judging.judge(draft(origins=(OriginTag.USER, origin)), ())
+    judged = candidates.judge(draft(origins=(OriginTag.USER, origin)), ())
     assert judged == Judgement(verdict=Verdict.REJECT, reason=f"{origin.value} text is never extracted")
 
 
 @pytest.mark.parametrize("told", [f"{POLICY}\nlikes tea", "<memory-0123456789abcdef> likes tea"])
 def test_what_memory_showed_is_no_candidate(told: str) -> None:
-    judged = judging.judge(draft({**FACT, "content": told}), ())
-    assert (judged.verdict, judged.reason) == (Verdict.REJECT, judging.OWN_OUTPUT)
+    judged = candidates.judge(draft({**FACT, "content": told}), ())
+    assert (judged.verdict, judged.reason) == (Verdict.REJECT, candidates.OWN_OUTPUT)
 
 
 def test_a_fact_rests_on_what_a_user_said_and_may_still_be_read() -> None:
     cites = draft(citations=("t",))
-    assert judging.judge(cites, (Cited(Role.ASSISTANT, is_readable=True),)).reason == judging.SELF_CLAIM
-    assert judging.judge(cites, (Cited(Role.USER, is_readable=False),)).reason == judging.EVIDENCE_GONE
-    assert judging.judge(cites, ()).reason == judging.EVIDENCE_GONE
+    assert candidates.judge(cites, (Cited(Role.ASSISTANT, is_readable=True),)).reason == candidates.SELF_CLAIM
+    assert candidates.judge(cites, (Cited(Role.USER, is_readable=False),)).reason == candidates.EVIDENCE_GONE
+    assert candidates.judge(cites, ()).reason == candidates.EVIDENCE_GONE
     both = (Cited(Role.ASSISTANT, is_readable=True), Cited(Role.USER, is_readable=True))
-    assert judging.judge(cites, both) == YES
+    assert candidates.judge(cites, both) == YES
     observed = draft(citations=("t",), authority=Authority.RUNTIME_OBSERVATION)
-    assert judging.judge(observed, (Cited(Role.TOOL, is_readable=True),)) == YES
+    assert candidates.judge(observed, (Cited(Role.TOOL, is_readable=True),)) == YES
 
 
 def test_who_vouches_for_a_fact_follows_from_whose_word_it_is() -> None:
-    assert judging.fact_authority(Authority.USER_ASSERTED) is long_term.Authority.USER_ASSERTED
-    assert judging.fact_authority(Authority.PROGRAM_MEMORY_CANONICAL) is long_term.Authority.PROGRAM
-    assert judging.fact_authority(Authority.ARCHIVE_EVIDENCE) is long_term.Authority.EXTRACTED
-    assert judging.fact_authority(Authority.LEGACY_TRANSCRIPT) is long_term.Authority.IMPORTED
+    assert candidates.fact_authority(Authority.USER_ASSERTED) is long_term.Authority.USER_ASSERTED
+    assert candidates.fact_authority(Authority.PROGRAM_MEMORY_CANONICAL) is long_term.Authority.PROGRAM
+    assert candidates.fact_authority(Authority.ARCHIVE_EVIDENCE) is long_term.Authority.EXTRACTED
+    assert candidates.fact_authority(Authority.LEGACY_TRANSCRIPT) is long_term.Authority.IMPORTED

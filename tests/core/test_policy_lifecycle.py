@@ -6,7 +6,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
 from elytron_core.planes.host_refs import HostOpaqueRef
 from elytron_core.planes.transcript import Lifecycle, Message, Redaction, ToolObservation, Turn
-from elytron_core.policy.lifecycle import turned
+from elytron_core.policy.transcript.lifecycle import turned
 
 TURN = Turn(
     sequence=1,

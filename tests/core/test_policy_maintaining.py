@@ -4,14 +4,15 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.contracts.maintaining import MaintenanceRefusal, WorkHealth
+from elytron_core.contracts.maintenance import MaintenanceRefusal, WorkHealth
 from elytron_core.contracts.modes import ModeInput, Pressure
 from elytron_core.ids import ConversationTag
 from elytron_core.planes import execution, long_term, notes, summaries, transcript
 from elytron_core.planes.candidates import SkillProposal
 from elytron_core.planes.continuity import CapsuleKind, CapsuleState
 from elytron_core.planes.jobs import JobId, JobState, Queue, QueuedJob
-from elytron_core.policy import maintaining, prompting
+from elytron_core.policy.extraction import prompts
+from elytron_core.policy.maintenance import due as maintenance_due
 
 NOW = Instant(1_767_225_600_000)
 
@@ -62,7 +63,7 @@ def fact(kind: long_term.Kind, *, days: int, name: str = "f") -> long_term.Fact:
     ],
 )
 def test_the_devices_mode_decides_whether_maintenance_runs(mode: ModeInput, refusal: MaintenanceRefusal | None) -> None:
-    assert maintaining.refusal(mode) is refusal
+    assert maintenance_due.refusal(mode) is refusal
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_the_devices_mode_decides_whether_maintenance_runs(mode: ModeInput, refu
 def test_a_summary_is_due_from_forty_messages_and_every_twenty_new_ones(
     messages: int, covered: int | None, due: bool
 ) -> None:
-    assert maintaining.is_summary_due(messages, summary(covered) if covered is not None else None) is due
+    assert maintenance_due.is_summary_due(messages, summary(covered) if covered is not None else None) is due
 
 
 def test_state_is_due_where_tools_were_used_or_work_goes_on() -> None:
@@ -85,10 +86,10 @@ def test_state_is_due_where_tools_were_used_or_work_goes_on() -> None:
     used = said.model_copy(
         update={"tool_observations": (transcript.ToolObservation(observation_id="1", tool_name="build"),)}
     )
-    assert not maintaining.is_state_due([said], None)
-    assert maintaining.is_state_due([used], None)
-    assert maintaining.is_state_due([said], state())
-    assert not maintaining.is_state_due([said], state(status=execution.ExecutionStatus.DONE))
+    assert not maintenance_due.is_state_due([said], None)
+    assert maintenance_due.is_state_due([used], None)
+    assert maintenance_due.is_state_due([said], state())
+    assert not maintenance_due.is_state_due([said], state(status=execution.ExecutionStatus.DONE))
 
 
 def test_tasks_live_45_days_and_projects_180_and_who_somebody_is_for_ever() -> None:
@@ -98,12 +99,12 @@ def test_tasks_live_45_days_and_projects_180_and_who_somebody_is_for_ever() -> N
         fact(long_term.Kind.PROJECT, days=181, name="c"),
         fact(long_term.Kind.PROFILE, days=4_000, name="d"),
     ]
-    assert maintaining.outlived(facts, NOW) == ("b", "c")
+    assert maintenance_due.outlived(facts, NOW) == ("b", "c")
 
 
 def test_facts_beyond_a_kinds_soft_budget_are_counted() -> None:
     facts = [fact(long_term.Kind.RELATIONSHIP, days=1, name=f"f{number}") for number in range(10)]
-    assert maintaining.over_budget(facts) == {"over_relationship": 2}
+    assert maintenance_due.over_budget(facts) == {"over_relationship": 2}
 
 
 def test_a_month_tells_its_days_in_their_order_after_what_it_told_before() -> None:
@@ -113,36 +114,36 @@ def test_a_month_tells_its_days_in_their_order_after_what_it_told_before() -> No
             observed_at=NOW, recorded_at=NOW, updated_at=NOW,
         )  # fmt: skip
 
-    text = maintaining.rolled_up(
+    text = maintenance_due.rolled_up(
         [note("2026-08-03", "tests\ngreen"), note("2026-08-01", "began")], note("2026-08", "so far")
     )
     assert text == "so far\n2026-08-01: began\n2026-08-03: tests green"
 
 
 def test_standing_work_becomes_a_capsule_and_finished_work_a_resolution() -> None:
-    going = maintaining.capsule_of(state(progress="half", blocker="no key", pending=("tag",)), ("aa.1",))
+    going = maintenance_due.capsule_of(state(progress="half", blocker="no key", pending=("tag",)), ("aa.1",))
     assert going is not None
     assert (going.capsule_kind, going.state, going.unresolved) == (
         CapsuleKind.WORK_SESSION, CapsuleState.ACTIVE, ("no key", "tag"),
     )  # fmt: skip
-    done = maintaining.capsule_of(state(status=execution.ExecutionStatus.DONE, last_output="v1 is out"), ())
+    done = maintenance_due.capsule_of(state(status=execution.ExecutionStatus.DONE, last_output="v1 is out"), ())
     assert done is not None
     assert (done.capsule_kind, done.outcome) == (CapsuleKind.TASK_RESOLUTION, "v1 is out")
-    assert maintaining.capsule_of(state(), ()) is None
+    assert maintenance_due.capsule_of(state(), ()) is None
 
 
 def test_only_finished_work_of_three_steps_teaches_a_procedure() -> None:
     steps = ("Run the tests", "Tag the commit", "Push the tag")
     done = state(status=execution.ExecutionStatus.DONE, done=steps, decisions=("never on Fridays",))
-    draft = maintaining.learned_of(done, ("aa.1",))
+    draft = maintenance_due.learned_of(done, ("aa.1",))
     assert draft is not None
     assert isinstance(draft.proposal, SkillProposal)
     assert draft.proposal.content.splitlines() == [
         "1. Run the tests", "2. Tag the commit", "3. Push the tag", "Keep in mind: never on Fridays",
     ]  # fmt: skip
-    assert maintaining.learned_of(state(done=steps), ("aa.1",)) is None
-    assert maintaining.learned_of(done.model_copy(update={"done": steps[:2]}), ("aa.1",)) is None
-    assert maintaining.learned_of(done, ()) is None
+    assert maintenance_due.learned_of(state(done=steps), ("aa.1",)) is None
+    assert maintenance_due.learned_of(done.model_copy(update={"done": steps[:2]}), ("aa.1",)) is None
+    assert maintenance_due.learned_of(done, ()) is None
 
 
 def queued(job_state: JobState, *, late: int = 0) -> Queue:
@@ -151,13 +152,14 @@ def queued(job_state: JobState, *, late: int = 0) -> Queue:
 
 
 def test_work_that_waits_too_long_is_blocked_or_was_given_up_is_degraded() -> None:
-    assert maintaining.work_health(Queue(), (), NOW) is WorkHealth.IDLE
-    assert maintaining.work_health(queued(JobState.PENDING), (JobState.SUCCEEDED,), NOW) is WorkHealth.WORKING
+    assert maintenance_due.work_health(Queue(), (), NOW) is WorkHealth.IDLE
+    assert maintenance_due.work_health(queued(JobState.PENDING), (JobState.SUCCEEDED,), NOW) is WorkHealth.WORKING
     assert (
-        maintaining.work_health(queued(JobState.PENDING, late=limits.JOB_STALL_MS + 1), (), NOW) is WorkHealth.DEGRADED
+        maintenance_due.work_health(queued(JobState.PENDING, late=limits.JOB_STALL_MS + 1), (), NOW)
+        is WorkHealth.DEGRADED
     )
-    assert maintaining.work_health(queued(JobState.BLOCKED), (), NOW) is WorkHealth.DEGRADED
-    assert maintaining.work_health(Queue(), (JobState.DEAD_LETTER,), NOW) is WorkHealth.DEGRADED
+    assert maintenance_due.work_health(queued(JobState.BLOCKED), (), NOW) is WorkHealth.DEGRADED
+    assert maintenance_due.work_health(Queue(), (JobState.DEAD_LETTER,), NOW) is WorkHealth.DEGRADED
 
 
 def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:
@@ -171,7 +173,7 @@ def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:
         )
         for number in range(1, 20)
     ]  # fmt: skip
-    data = prompting.summary_data("before", turns)
+    data = prompts.summary_data("before", turns)
     assert data.startswith("## The summary so far\nbefore")
     assert "[user] 19 x" in data
     assert "[user] 1 x" not in data
@@ -187,7 +189,7 @@ def test_state_is_shown_what_tools_did_but_nothing_from_outside() -> None:
             transcript.ToolObservation(observation_id="2", tool_name="web", summary="ads", external_content=True),
         ),
     )  # fmt: skip
-    data = prompting.state_data(state(progress="half"), [turn])
+    data = prompts.state_data(state(progress="half"), [turn])
     assert "Goal: Ship the release" in data
     assert "[tool build] green" in data
     assert "ads" not in data
@@ -201,5 +203,5 @@ def test_a_month_takes_in_the_days_that_it_can_cite() -> None:
 
     month = note("2026-08", *(str(number) for number in range(30)))
     large, small, known = note("2026-08-01", "a", "b", "c"), note("2026-08-02", "a", "b"), note("2026-08-03", "1")
-    assert maintaining.fitting((known, small, large), month) == (small, known)
-    assert maintaining.fitting((small, large), None) == (large, small)
+    assert maintenance_due.fitting((known, small, large), month) == (small, known)
+    assert maintenance_due.fitting((small, large), None) == (large, small)

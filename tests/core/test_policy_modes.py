@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.contracts.modes import HostRoom, ModeAction, ModeInput, Pressure
-from elytron_core.policy import modes
+from elytron_core.policy.host import modes
 
 REFUSED: dict[str, tuple[ModeInput, dict[str, str]]] = {
     "nothing": (ModeInput(), {}),

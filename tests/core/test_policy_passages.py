@@ -1,6 +1,6 @@
 """Which sentences of a long text are shown."""
 
-from elytron_core.policy.passages import passages_of, pieces_of
+from elytron_core.policy.ranking.excerpts import passages_of, pieces_of
 
 FILLING = "Most people underestimate how long it takes. "
 TEXT = f"Great question! {FILLING * 12}Pick the rider with the fewest open parcels. {FILLING * 12}That is all."

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from elytron_core.clock import instant
-from elytron_core.contracts.projecting import SectionName
-from elytron_core.contracts.recalling import Plane
+from elytron_core.contracts.projection import SectionName
+from elytron_core.contracts.recall import Plane
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
-from elytron_core.policy import blocks, projection
-from elytron_core.policy.block_items import HostHint, MountLine, PrivateItem, StandingItem
-from elytron_core.policy.projection import (
+from elytron_core.policy.projection import builder, sections
+from elytron_core.policy.projection.builder import (
     Projection,
     ProjectionInputs,
     RecalledItem,
@@ -21,6 +20,7 @@ from elytron_core.policy.projection import (
     StandingSkill,
     WishItem,
 )
+from elytron_core.policy.projection.items import HostHint, MountLine, PrivateItem, StandingItem
 
 AT = instant("2025-03-02T14:05:33Z")
 
@@ -38,7 +38,7 @@ def recalled(name: str, text: str, **more: Any) -> RecalledItem:
 
 
 def build(inputs: ProjectionInputs) -> Projection:
-    return projection.build(inputs, mark="7f3a9c")
+    return builder.build(inputs, mark="7f3a9c")
 
 
 def test_no_link_from_outside_is_live_wherever_it_is_shown() -> None:
@@ -85,20 +85,20 @@ def test_what_is_withheld_is_in_no_section(field: str, item: Value) -> None:
 def test_a_line_that_says_something_else_is_told_wherever_it_stands(
     monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
-    def changed(memory: str, *given: Any, **more: Any) -> blocks.Line:
-        line = blocks.line_of(memory, *given, **more)
+    def changed(memory: str, *given: Any, **more: Any) -> sections.Line:
+        line = sections.line_of(memory, *given, **more)
         return replace(line, text="Obey me") if memory == f"r{place}" else line
 
     inputs = ProjectionInputs(
         max_chars=9_000, recalled=tuple(recalled(f"r{at}", "Biscuit ate a glove") for at in range(3))
     )
     assert build(inputs).checks.faithful
-    monkeypatch.setattr(projection, "line_of", changed)
+    monkeypatch.setattr(builder, "line_of", changed)
     assert not build(inputs).checks.faithful
 
 
 def test_a_text_of_just_the_longest_length_is_whole() -> None:
-    for chars in (blocks.ITEM_CHARS_MAX, 4 * blocks.ITEM_CHARS_MAX):
-        line = blocks.line_of("m", (), "a" * chars, most=chars)
+    for chars in (sections.ITEM_CHARS_MAX, 4 * sections.ITEM_CHARS_MAX):
+        line = sections.line_of("m", (), "a" * chars, most=chars)
         assert (line.clipped, len(line.text)) == (False, chars)
-    assert blocks.line_of("m", (), "a" * (blocks.ITEM_CHARS_MAX + 1)).clipped
+    assert sections.line_of("m", (), "a" * (sections.ITEM_CHARS_MAX + 1)).clipped

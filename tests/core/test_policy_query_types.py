@@ -3,8 +3,8 @@
 import pytest
 
 from elytron_core.clock import instant
-from elytron_core.policy.query_types import Owner, Version, read
-from elytron_core.text.telling import Trait
+from elytron_core.policy.query.question import Owner, Version, read
+from elytron_core.text.features import Trait
 
 NOW = instant("2026-03-10T12:00:00Z")
 SEVERAL = Trait.NAME | Trait.QUOTE

@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.clock import instant
-from elytron_core.policy.query_types import read
+from elytron_core.policy.query.question import read
 
 NOW = instant("2026-03-10T12:00:00Z")
 

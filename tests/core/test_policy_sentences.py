@@ -2,9 +2,9 @@
 
 import pytest
 
-from elytron_core.policy.sentences import ASKS, FITS, Nearest, Sought, nearest, sentences_of
+from elytron_core.policy.ranking.best_sentence import ASKS, FITS, Nearest, Sought, nearest, sentences_of
 from elytron_core.text.analyser import Analyser
-from elytron_core.text.telling import Trait
+from elytron_core.text.features import Trait
 
 ANALYSER = Analyser()
 RIDERS = Sought({"mani": [(0, 1.0)], "rider": [(1, 1.0)], "cyclist": [(1, 0.5)]}, (1.0, 3.0))

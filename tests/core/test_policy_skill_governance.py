@@ -9,8 +9,8 @@ from tests.core.test_policy_skill_quality import NOW, aged, skill
 
 from elytron_core.clock import Instant
 from elytron_core.planes.procedural import Skill, SkillState
-from elytron_core.policy.freshness import DAY_MS
-from elytron_core.policy.skill_governance import counted, govern
+from elytron_core.policy.skills.governance import counted, govern
+from elytron_core.policy.temporal.freshness import DAY_MS
 
 
 def digest(one: Skill) -> str:

@@ -4,7 +4,7 @@ import pytest
 from tests.core.test_policy_skill_quality import skill
 
 from elytron_core.planes.procedural import Skill
-from elytron_core.policy.skill_likeness import COMPARED, Look, Looks, is_duplicate, similarity
+from elytron_core.policy.skills.likeness import COMPARED, Look, Looks, is_duplicate, similarity
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from elytron_core.planes.procedural import (
     SkillState,
     StrategyChange,
 )
-from elytron_core.policy import skill_quality
-from elytron_core.policy.freshness import DAY_MS
-from elytron_core.policy.skill_quality import Fate
+from elytron_core.policy.skills import quality
+from elytron_core.policy.skills.quality import Fate
+from elytron_core.policy.temporal.freshness import DAY_MS
 
 NOW = instant("2026-06-30T12:00:00Z")
 HOUR_MS = 3_600_000
@@ -55,7 +55,7 @@ def aged(days: int, name: str = "brew", **fields: object) -> Skill:
     ],
 )
 def test_quality_is_a_sum_of_points_up_to_a_hundred(one: Skill, worth: int) -> None:
-    assert skill_quality.quality(one) == worth
+    assert quality.quality(one) == worth
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_quality_is_a_sum_of_points_up_to_a_hundred(one: Skill, worth: int) -> N
     ],
 )
 def test_age_and_quality_make_the_state(one: Skill, state: SkillState) -> None:
-    assert skill_quality.state_of(one, at=NOW) is state
+    assert quality.state_of(one, at=NOW) is state
 
 
 @pytest.mark.parametrize(
@@ -96,30 +96,30 @@ def test_age_and_quality_make_the_state(one: Skill, state: SkillState) -> None:
     ],
 )
 def test_only_what_was_learned_and_nobody_misses_is_pruned(one: Skill, fate: Fate) -> None:
-    assert skill_quality.fate_of(one, at=NOW) is fate
+    assert quality.fate_of(one, at=NOW) is fate
 
 
 def test_uses_within_six_hours_count_as_one() -> None:
-    once = skill_quality.touched(skill(), at=NOW)
+    once = quality.touched(skill(), at=NOW)
     assert (once.use_count, once.last_used_at) == (1, NOW)
-    assert skill_quality.touched(once, at=Instant(NOW + 6 * HOUR_MS - 1)) is once
-    assert skill_quality.touched(once, at=Instant(NOW + 6 * HOUR_MS)).use_count == 2
+    assert quality.touched(once, at=Instant(NOW + 6 * HOUR_MS - 1)) is once
+    assert quality.touched(once, at=Instant(NOW + 6 * HOUR_MS)).use_count == 2
 
 
 def test_a_mismatch_asks_for_a_revision_and_a_success_takes_that_back() -> None:
-    doubted = skill_quality.with_outcome(skill(), ReuseOutcome.MISMATCH, at=NOW, note="x" * 999)
+    doubted = quality.with_outcome(skill(), ReuseOutcome.MISMATCH, at=NOW, note="x" * 999)
     assert (doubted.mismatch_count, doubted.revision_pending, doubted.validated_count) == (1, True, 0)
     assert len(doubted.last_outcome_note) == limits.OUTCOME_NOTE_CHARS
-    noted = skill_quality.with_outcome(doubted, ReuseOutcome.NEUTRAL, at=NOW)
+    noted = quality.with_outcome(doubted, ReuseOutcome.NEUTRAL, at=NOW)
     assert (noted.mismatch_count, noted.revision_pending, noted.last_outcome_note) == (1, True, "")
-    proven = skill_quality.with_outcome(noted, ReuseOutcome.SUCCEEDED, at=NOW)
+    proven = quality.with_outcome(noted, ReuseOutcome.SUCCEEDED, at=NOW)
     assert (proven.mismatch_count, proven.revision_pending, proven.validated_count) == (1, False, 1)
 
 
 def test_a_revision_keeps_the_evidence_and_tells_what_it_changed() -> None:
     old = skill(summary="short", procedure="a\nb\nc", citations=("t1",), use_count=3, supersedes=("runtime_skill__x",))
     new = skill(topic="green tea", summary="longer", procedure="a\nB\nc", citations=("t2",))
-    made = skill_quality.revised(old, new, digest="d1", reason="learned better")
+    made = quality.revised(old, new, digest="d1", reason="learned better")
     assert (made.revision_count, made.use_count, made.citations) == (2, 3, ("t1", "t2"))
     assert made.supersedes == ("runtime_skill__x",)
     [node] = made.predecessors
@@ -132,7 +132,7 @@ def test_a_revision_keeps_the_evidence_and_tells_what_it_changed() -> None:
 
 
 def test_lines_in_another_order_are_a_refinement_too() -> None:
-    made = skill_quality.revised(skill(procedure="a\nb"), skill(procedure="b\na"), digest="d")
+    made = quality.revised(skill(procedure="a\nb"), skill(procedure="b\na"), digest="d")
     assert [(diff.before, diff.after) for diff in made.diffs] == [("a\nb", "b\na")]
 
 
@@ -141,8 +141,8 @@ def test_history_is_bounded_and_keeps_what_is_latest(revisions: int) -> None:
     kept = skill(procedure="step 0")
     for at in range(1, revisions + 1):
         new = skill(procedure=f"step {at}\n{'x' * 2_000}")
-        kept = skill_quality.revised(kept, new, digest=f"d{at - 1}")
-    nodes = skill_quality.lineage(kept, digest="now")
+        kept = quality.revised(kept, new, digest=f"d{at - 1}")
+    nodes = quality.lineage(kept, digest="now")
     assert len(nodes) <= limits.LINEAGE_NODES
     assert [node.status for node in nodes[-2:]] == [LineageStatus.SUPERSEDED, LineageStatus.ACTIVE]
     assert (nodes[-1].digest, nodes[-2].digest) == ("now", f"d{revisions - 1}")
@@ -151,9 +151,9 @@ def test_history_is_bounded_and_keeps_what_is_latest(revisions: int) -> None:
 
 
 def test_a_retired_skill_is_retired_in_its_lineage() -> None:
-    gone = skill_quality.retired(skill(), by="runtime_skill__other")
-    assert skill_quality.lineage(gone, digest="d")[-1].status is LineageStatus.RETIRED
-    [node] = skill_quality.revised(gone, skill(summary="back"), digest="d").predecessors
+    gone = quality.retired(skill(), by="runtime_skill__other")
+    assert quality.lineage(gone, digest="d")[-1].status is LineageStatus.RETIRED
+    [node] = quality.revised(gone, skill(summary="back"), digest="d").predecessors
     assert node.status is LineageStatus.RETIRED
 
 
@@ -161,7 +161,7 @@ def test_what_is_merged_hands_over_its_evidence() -> None:
     kept = skill("new", citations=("t2",), use_count=1, last_used_at=NOW)
     counts = {"use_count": 4, "validated_count": 2, "mismatch_count": 1}
     old = skill("old", citations=("t1",), enabled=False, source_chat_id="k", **counts)
-    made = skill_quality.merged(kept, old, digest="d")
+    made = quality.merged(kept, old, digest="d")
     assert (made.use_count, made.validated_count, made.mismatch_count, made.last_used_at) == (5, 2, 1, NOW)
     assert (made.citations, made.supersedes, made.source_chat_id) == (("t1", "t2"), ("runtime_skill__old",), "k")
     assert not made.enabled, "what was switched off is not learned round"

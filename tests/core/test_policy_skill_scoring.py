@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from elytron_core.clock import Instant, instant
 from elytron_core.ids import SkillId
 from elytron_core.planes.procedural import Skill, SkillState
-from elytron_core.policy.fact_scoring import FactQuery
-from elytron_core.policy.freshness import DAY_MS
-from elytron_core.policy.skill_quality import quality
-from elytron_core.policy.skill_scoring import ScoredSkill, SkillWeights, score_skills
+from elytron_core.policy.ranking.facts import FactQuery
+from elytron_core.policy.ranking.skills import ScoredSkill, SkillWeights, score_skills
+from elytron_core.policy.skills.quality import quality
+from elytron_core.policy.temporal.freshness import DAY_MS
 
 NOW = instant("2025-06-30T12:00:00Z")
 LONG_AGO = Instant(NOW - 60 * DAY_MS)

@@ -21,8 +21,9 @@ from elytron_core.planes.tools import (
     ExperienceStatus,
     ToolExperience,
 )
-from elytron_core.policy import fingerprints, tool_experience
-from elytron_core.policy.tool_experience import FeedbackJudgement, judge_feedback, select_hints
+from elytron_core.policy.tools import experience as tools_experience
+from elytron_core.policy.tools import fingerprints
+from elytron_core.policy.tools.experience import FeedbackJudgement, judge_feedback, select_hints
 
 NOW = instant("2026-03-01T12:00:00Z")
 READ = AgentToolDescriptor(tool_id="read", schema_fingerprint="s1", permission_tags=("files",), risk_tags=("low",))
@@ -66,25 +67,25 @@ PRIVATE = seen(private_content_used=True)
 @pytest.mark.parametrize(
     ("given", "decision", "reason"),
     [
-        (feedback(seen(), seen(), reuse_outcome=ReuseOutcome.MISMATCH), LOW, tool_experience.MISMATCH),
-        (feedback(seen(), registry_ref=registry(registry_id="x").ref), DRIFT, tool_experience.UNKNOWN_REGISTRY),
+        (feedback(seen(), seen(), reuse_outcome=ReuseOutcome.MISMATCH), LOW, tools_experience.MISMATCH),
+        (feedback(seen(), registry_ref=registry(registry_id="x").ref), DRIFT, tools_experience.UNKNOWN_REGISTRY),
         (
             feedback(seen(), registry_ref=registry(scope="owner").ref),
             DRIFT,
-            tool_experience.UNKNOWN_REGISTRY,
+            tools_experience.UNKNOWN_REGISTRY,
         ),
-        (feedback(PRIVATE, registry_ref=registry(READ).ref), DRIFT, tool_experience.OTHER_FINGERPRINT),
-        (feedback(seen(), seen("send", "s2")), DRIFT, tool_experience.MIXED),
-        (feedback(seen(), seen("read", "s0")), DRIFT, tool_experience.MIXED),
-        (feedback(seen("gone")), DRIFT, tool_experience.UNKNOWN_TOOL),
-        (feedback(seen("read", "s0")), DRIFT, tool_experience.OTHER_SCHEMA),
-        (feedback(FAILED, PRIVATE), ExperienceDecision.REJECTED_BY_PRIVACY, tool_experience.PRIVATE),
-        (feedback(), LOW, tool_experience.NO_SUCCESS),
-        (feedback(FAILED, seen(outcome=ToolOutcome.PARTIAL), operator_note="fine"), LOW, tool_experience.NO_SUCCESS),
-        (feedback(FAILED, seen()), ExperienceDecision.DEFERRED_UNTIL_REPEATED, tool_experience.ONCE),
-        (feedback(seen(), operator_note="  "), ExperienceDecision.DEFERRED_UNTIL_REPEATED, tool_experience.ONCE),
-        (feedback(seen(), operator_note="do"), ExperienceDecision.ACCEPTED_AS_EVIDENCE, tool_experience.ACCEPTED),
-        (feedback(seen(), seen()), ExperienceDecision.ACCEPTED_AS_EVIDENCE, tool_experience.ACCEPTED),
+        (feedback(PRIVATE, registry_ref=registry(READ).ref), DRIFT, tools_experience.OTHER_FINGERPRINT),
+        (feedback(seen(), seen("send", "s2")), DRIFT, tools_experience.MIXED),
+        (feedback(seen(), seen("read", "s0")), DRIFT, tools_experience.MIXED),
+        (feedback(seen("gone")), DRIFT, tools_experience.UNKNOWN_TOOL),
+        (feedback(seen("read", "s0")), DRIFT, tools_experience.OTHER_SCHEMA),
+        (feedback(FAILED, PRIVATE), ExperienceDecision.REJECTED_BY_PRIVACY, tools_experience.PRIVATE),
+        (feedback(), LOW, tools_experience.NO_SUCCESS),
+        (feedback(FAILED, seen(outcome=ToolOutcome.PARTIAL), operator_note="fine"), LOW, tools_experience.NO_SUCCESS),
+        (feedback(FAILED, seen()), ExperienceDecision.DEFERRED_UNTIL_REPEATED, tools_experience.ONCE),
+        (feedback(seen(), operator_note="  "), ExperienceDecision.DEFERRED_UNTIL_REPEATED, tools_experience.ONCE),
+        (feedback(seen(), operator_note="do"), ExperienceDecision.ACCEPTED_AS_EVIDENCE, tools_experience.ACCEPTED),
+        (feedback(seen(), seen()), ExperienceDecision.ACCEPTED_AS_EVIDENCE, tools_experience.ACCEPTED),
     ],
 )
 def test_the_first_rule_that_holds_decides(
@@ -96,7 +97,7 @@ def test_the_first_rule_that_holds_decides(
 
 def test_feedback_without_a_registry_is_about_nothing_known() -> None:
     made = judge_feedback(feedback(seen(), seen()), None, None, at=NOW)
-    assert (made.decision, made.reason, made.experience) == (DRIFT, tool_experience.UNKNOWN_REGISTRY, None)
+    assert (made.decision, made.reason, made.experience) == (DRIFT, tools_experience.UNKNOWN_REGISTRY, None)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_what_was_forgotten_stays_so_whatever_is_learned() -> None:
     ],
 )
 def test_of_a_summary_words_are_kept_and_no_payload(text: str, kept: str) -> None:
-    assert tool_experience.kept_words(text) == kept
+    assert tools_experience.kept_words(text) == kept
 
 
 def test_an_experience_says_what_the_user_saw_else_what_the_host_says() -> None:
@@ -180,7 +181,7 @@ def test_an_experience_says_what_the_user_saw_else_what_the_host_says() -> None:
     ],
 )
 def test_a_snapshot_must_be_what_it_says(snapshot: AgentToolRegistrySnapshot, refusal: RegistryRefusal | None) -> None:
-    assert tool_experience.refusal(snapshot) is refusal
+    assert tools_experience.refusal(snapshot) is refusal
 
 
 def test_hints_come_sure_ones_first_then_more_successes_then_newer() -> None:
@@ -261,7 +262,7 @@ def test_what_is_known_is_counted() -> None:
         "c": known(registry_id="x"),
         "d": known(status="candidate"),
     }
-    found = tool_experience.counted({"host": tools}, experiences, forbidden=True)
+    found = tools_experience.counted({"host": tools}, experiences, forbidden=True)
     assert (found.registries, found.tools, found.disabled_tools) == (1, 2, 1)
     assert (found.governed_experiences, found.stale_experiences, found.candidate_experiences) == (3, 2, 1)
     assert found.forbidden_by_profile

@@ -16,7 +16,7 @@ from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_core.planes.host_refs import HostOpaqueRef, HostRefVisibility
 from elytron_core.planes.roles import Role
 from elytron_core.planes.transcript import Lifecycle, Message, Redaction, Turn
-from elytron_core.policy.views import attribute_redaction, message_redaction, ref_redaction
+from elytron_core.policy.transcript.views import attribute_redaction, message_redaction, ref_redaction
 
 NOW = Instant(1_770_000_000_000)
 VIEWS = (View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT, View.HOST_UI, View.EXPORT, View.MODEL_CONTEXT)

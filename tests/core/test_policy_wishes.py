@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.policy.wishes import Said, Wish, standing_wishes
+from elytron_core.policy.extraction.instructions import Said, Wish, standing_wishes
 
 
 def wishes(*texts: str) -> list[str]:

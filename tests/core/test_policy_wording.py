@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.policy import wording
+from elytron_core.text import similarity
 
 
 @pytest.mark.parametrize(
@@ -21,14 +21,14 @@ from elytron_core.policy import wording
     ],
 )
 def test_case_accents_width_and_punctuation_do_not_count(text: str, normal: str) -> None:
-    assert wording.normalise(text) == normal
+    assert similarity.normalise(text) == normal
 
 
 @given(st.text(max_size=60))
 def test_a_normal_form_is_its_own_normal_form(text: str) -> None:
-    once = wording.normalise(text)
-    assert wording.normalise(once) == once
-    assert wording.plain(wording.plain(text)) == wording.plain(text)
+    once = similarity.normalise(text)
+    assert similarity.normalise(once) == once
+    assert similarity.plain(similarity.plain(text)) == similarity.plain(text)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_normal_form_is_its_own_normal_form(text: str) -> None:
     ],
 )
 def test_a_term_is_held_as_a_word_or_its_beginning(text: str, term: str, held: bool) -> None:
-    assert wording.holds(text, term) is held
+    assert similarity.holds(text, term) is held
 
 
 @pytest.mark.parametrize(
@@ -60,44 +60,44 @@ def test_a_term_is_held_as_a_word_or_its_beginning(text: str, term: str, held: b
     ],
 )
 def test_words_are_mentioned_in_one_piece(text: str, words: str, mentioned: bool) -> None:
-    assert wording.mentions(text, words) is mentioned
+    assert similarity.mentions(text, words) is mentioned
 
 
 def test_trigrams_are_marked_at_both_ends() -> None:
-    assert wording.trigrams("tea") == {" te", "tea", "ea "}
-    assert wording.trigrams("茶") == {" 茶 "}
-    assert wording.trigrams("") == frozenset()
+    assert similarity.trigrams("tea") == {" te", "tea", "ea "}
+    assert similarity.trigrams("茶") == {" 茶 "}
+    assert similarity.trigrams("") == frozenset()
 
 
-@given(st.text("abc ", max_size=12).map(wording.normalise), st.text("abc ", max_size=12).map(wording.normalise))
+@given(st.text("abc ", max_size=12).map(similarity.normalise), st.text("abc ", max_size=12).map(similarity.normalise))
 def test_likeness_is_even_handed_and_whole_only_for_equal_sets(one: str, other: str) -> None:
-    grams, others = wording.trigrams(one), wording.trigrams(other)
-    likeness = wording.likeness(grams, others)
+    grams, others = similarity.trigrams(one), similarity.trigrams(other)
+    likeness = similarity.likeness(grams, others)
     assert 0 <= likeness <= 1
-    assert likeness == wording.likeness(others, grams)
+    assert likeness == similarity.likeness(others, grams)
     assert (likeness == 1) == (grams == others and bool(grams))
 
 
 def test_the_words_of_a_text_are_long_ones_and_pairs_once_each_up_to_a_limit() -> None:
-    assert wording.words_of("the boat and the boat of 外婆家", limit=9) == ("boat", "外婆", "婆家")
-    assert wording.words_of("boat oars rope", limit=2) == ("boat", "oars")
+    assert similarity.words_of("the boat and the boat of 外婆家", limit=9) == ("boat", "外婆", "婆家")
+    assert similarity.words_of("boat oars rope", limit=2) == ("boat", "oars")
 
 
 @pytest.mark.parametrize(
     ("text", "blank"), [("", True), (" \t\n\u3000", True), ("\u200b\x00\u2028", True), ("·", False)]
 )
 def test_what_cannot_be_seen_is_blank(text: str, blank: bool) -> None:
-    assert wording.is_blank(text) is blank
+    assert similarity.is_blank(text) is blank
 
 
-WORDS = st.text("abc é茶", max_size=30).map(wording.normalise)
+WORDS = st.text("abc é茶", max_size=30).map(similarity.normalise)
 
 
 @given(WORDS, WORDS)
 def test_likeness_is_told_without_the_trigrams_of_the_other_text_and_never_more_than_can_be(
     one: str, other: str
 ) -> None:
-    grams, others = wording.trigrams(one), wording.trigrams(other)
-    alike = wording.likeness(grams, others)
-    assert wording.likeness_to(grams, wording.padded(other), len(others)) == alike
-    assert wording.likeness_at_most(wording.grams_of(grams), wording.grams_of(others)) >= alike
+    grams, others = similarity.trigrams(one), similarity.trigrams(other)
+    alike = similarity.likeness(grams, others)
+    assert similarity.likeness_to(grams, similarity.padded(other), len(others)) == alike
+    assert similarity.likeness_at_most(similarity.grams_of(grams), similarity.grams_of(others)) >= alike

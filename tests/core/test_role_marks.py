@@ -2,7 +2,7 @@
 
 import pytest
 
-from elytron_core.policy.blocks import escape, line_of, unlinked
+from elytron_core.policy.projection.sections import escape, line_of, unlinked
 
 FAMILIES = {
     "llama 2": "<s> </s> [INST] [/INST] <<SYS>> <</SYS>> <unk>",

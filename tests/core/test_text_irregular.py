@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.text.analyser import Analyser
-from elytron_core.text.irregular import BASES
+from elytron_core.text.irregular_forms import BASES
 
 
 @pytest.mark.parametrize(

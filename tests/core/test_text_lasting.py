@@ -2,8 +2,8 @@
 
 import pytest
 
-from elytron_core.text.lasting import Lasting
-from elytron_core.text.telling import Trait, read
+from elytron_core.text.features import Trait, read
+from elytron_core.text.standing_statements import Lasting
 
 
 def lasts(text: str) -> Lasting:

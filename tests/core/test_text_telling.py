@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.text.telling import FULL_CHARS, Trait, read
+from elytron_core.text.features import FULL_CHARS, Trait, read
 
 
 @pytest.mark.parametrize(

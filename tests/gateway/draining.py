@@ -6,8 +6,8 @@ from pathlib import Path
 
 import elytron
 from elytron_core.clock import SystemClock
-from elytron_gateway.everos import EverOsUpstream
 from elytron_gateway.service import Gateway
+from elytron_gateway.upstream.everos import EverOsUpstream
 
 
 async def drain(store: Path, url: str) -> int:

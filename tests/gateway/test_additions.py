@@ -9,13 +9,13 @@ from tests.gateway.everos import EverOs
 
 import elytron
 from elytron_adapter.principals import Development
-from elytron_cli.beside import Wanted, beside
+from elytron_cli.server.extras import Wanted, beside
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.planes.evidence import Trust
 from elytron_gateway import wire
-from elytron_gateway.everos import EverOsUpstream
-from elytron_gateway.resources import Given
+from elytron_gateway.resources.documents import Given
 from elytron_gateway.service import Gateway
+from elytron_gateway.upstream.everos import EverOsUpstream
 from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from elytron_core.errors import GatewayRefused, InvalidInput, PayloadTooLarge, U
 from elytron_gateway.client import MemoryGatewayClient, SyncMemoryGatewayClient
 from elytron_gateway.service import Gateway
 from elytron_http_shell import create_app
-from elytron_http_shell.gateway import gateway_surfaces
+from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 pytestmark = pytest.mark.anyio
 

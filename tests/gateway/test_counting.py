@@ -17,10 +17,10 @@ from elytron_core.planes.space import KEY
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Ref
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
-from elytron_gateway.everos import EverOsUpstream
 from elytron_gateway.messages import Upload
-from elytron_gateway.resources import Given
+from elytron_gateway.resources.documents import Given
 from elytron_gateway.service import Gateway, GatewayOptions, Quota
+from elytron_gateway.upstream.everos import EverOsUpstream
 
 pytestmark = pytest.mark.anyio
 

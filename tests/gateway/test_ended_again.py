@@ -7,15 +7,15 @@ import pytest
 from tests.gateway.asking import add
 
 import elytron
-from elytron.erasing_again import erase_all_again, gather_all
-from elytron.erasures import Erasures
-from elytron_adapter.access import AccessAddRequest, AccessKeyRequest, AccessKeys
+from elytron.erasure.log_file import Erasures
+from elytron.erasure.reapplication import erase_all_again, gather_all
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_adapter.principals import PrincipalKind
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
+from elytron_gateway.accounts.users import UserKeys
 from elytron_gateway.service import Gateway
-from elytron_gateway.users import UserKeys
 
 pytestmark = pytest.mark.anyio
 

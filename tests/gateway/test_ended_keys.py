@@ -10,13 +10,13 @@ from tests.gateway.asking import add, texts
 
 import elytron
 from elytron import FileKeys
-from elytron_adapter.access import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.principals import PrincipalKind
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
+from elytron_gateway.accounts.users import UserKeys
 from elytron_gateway.service import Gateway
-from elytron_gateway.users import UserKeys
 
 pytestmark = pytest.mark.anyio
 

@@ -15,10 +15,10 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erasure
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
-from elytron_gateway.everos import EverOsUpstream, Patience
 from elytron_gateway.messages import Upload
-from elytron_gateway.resources import Given
+from elytron_gateway.resources.documents import Given
 from elytron_gateway.service import Gateway, GatewayOptions
+from elytron_gateway.upstream.everos import EverOsUpstream, Patience
 
 pytestmark = pytest.mark.anyio
 

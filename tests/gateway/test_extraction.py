@@ -13,7 +13,7 @@ from elytron_core.errors import UnsupportedMedia
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.extraction import Chunk, Extraction, Unreadable, child, media_type, read_chunks
 from elytron_gateway.extraction.encodings import CHARSETS
-from elytron_gateway.extraction.sniffing import DOCX
+from elytron_gateway.extraction.file_type import DOCX
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,11 @@ from elytron_core.clock import SystemClock
 from elytron_core.errors import LimitExceeded
 from elytron_core.planes.gateway import COUNTS, USERS
 from elytron_core.ports.store import Batch, Committed, Store
-from elytron_gateway import quotas, wire
+from elytron_gateway import wire
+from elytron_gateway.accounts import quotas
 from elytron_gateway.service import Gateway, GatewayOptions, Quota
 from elytron_store import open_store
-from elytron_store.passing import PassingStore
+from elytron_store.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

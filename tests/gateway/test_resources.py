@@ -11,12 +11,12 @@ from elytron_core.planes.gateway import RESOURCES, Resource, ResourceStatus
 from elytron_core.planes.transcript import Turn
 from elytron_core.ports.store import Batch, Committed, Erased, Erasure
 from elytron_gateway import wire
+from elytron_gateway.collection import Shelf, commit
 from elytron_gateway.names import Owner
-from elytron_gateway.resources import Given
+from elytron_gateway.resources.documents import Given
 from elytron_gateway.service import Gateway, GatewayOptions, Quota
-from elytron_gateway.shelves import Shelf, commit
 from elytron_store.memory import MemoryStore
-from elytron_store.passing import PassingStore
+from elytron_store.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 import elytron
+from elytron_adapter.admission_control import Bounds, FairPlaces
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Development
-from elytron_adapter.shedding import Bounds, FairPlaces
 from elytron_core import limits
 from elytron_gateway.service import Gateway
 from elytron_http_shell import create_app
-from elytron_http_shell.gateway import gateway_surfaces
+from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 pytestmark = pytest.mark.anyio
 

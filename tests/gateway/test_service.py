@@ -17,10 +17,10 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import SpaceId
 from elytron_gateway import wire
+from elytron_gateway.accounts.erasure_reports import is_genuine
+from elytron_gateway.accounts.users import UserKeys
 from elytron_gateway.messages import Upload
-from elytron_gateway.reporting import is_genuine
 from elytron_gateway.service import Gateway
-from elytron_gateway.users import UserKeys
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,10 @@ from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.store import Action, Batch, Entry, Erasure, Idempotency, Put, Ref, Store
-from elytron_http_shell.store import store_surfaces
+from elytron_http_shell.surfaces.store import store_surfaces
 from elytron_store.conformance import SecondHandleSuite, StoreSuite
+from elytron_store.engines import open_store
 from elytron_store.gateway import GatewayStore
-from elytron_store.opening import open_store
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ import pytest
 from tests.http_shell.conftest import Keys, bearer
 
 from elytron import MemoryRuntime
-from elytron_cli.beside import Wanted, beside
+from elytron_cli.server.extras import Wanted, beside
 from elytron_core import limits
 from elytron_http_shell import create_app
 

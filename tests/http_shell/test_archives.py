@@ -12,7 +12,7 @@ from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Development
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_http_shell.archives import archives
+from elytron_http_shell.surfaces.archives import archives
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from tests.transports.chromium import NO_BROWSER, PROGRAM, Page, page
 from tests.transports.serving import Served, served
 
 from elytron_adapter.principals import PrincipalKind
-from elytron_cli.beside import Wanted
+from elytron_cli.server.extras import Wanted
 from elytron_core.ids import SpaceId
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from elytron.registry import WIRE_OPERATIONS, Repeat
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Auth, AuthKind, Envelope, Rejected, Source, Transport
 from elytron_adapter.principals import PrincipalKind
-from elytron_cli.protocols import a2a_surfaces, mcp_surfaces
+from elytron_cli.server.protocols import a2a_surfaces, mcp_surfaces
 from elytron_http_shell import create_app
-from elytron_http_shell.gateway import gateway_surfaces
-from elytron_http_shell.store import store_surfaces
+from elytron_http_shell.surfaces.gateway import gateway_surfaces
+from elytron_http_shell.surfaces.store import store_surfaces
 from elytron_mcp_shell import DEFAULT_SETS
 
 pytestmark = pytest.mark.anyio
@@ -82,7 +82,7 @@ async def test_an_audit_id_stands_in_the_log_and_in_the_trail_of_what_was_change
         await server.post("/v1/recall", json={"query": "tea"}, headers=headers)
         await server.post("/v1/forget", json={"ids": [turn], "reason": "asked"}, headers=headers)
     logged = [(record.name, getattr(record, "audit_id", None)) for record in caplog.records if record.name != "httpx"]
-    assert logged == [("elytron.audit", "case 17/b"), ("elytron.access", "case 17/b")] * 2
+    assert logged == [("elytron.memories.audit_trail", "case 17/b"), ("elytron.access", "case 17/b")] * 2
     done = (await runtime.history(turn)).items[-1]
     assert (done.event, done.audit_id, done.source) == ("forgotten", "case 17/b", None)
 
@@ -105,7 +105,7 @@ async def test_what_a_caller_says_to_be_is_in_the_trail(
         auth=Auth(authenticated=True, kind=AuthKind.LOCAL, principal="host", role=PrincipalKind.OPERATOR),
         payload=f'{{"ids": ["{turn}"]}}'.encode(),
     )
-    with caplog.at_level(logging.INFO, "elytron.audit"):
+    with caplog.at_level(logging.INFO, "elytron.memories.audit_trail"):
         await Dispatcher(runtime).dispatch(envelope)
     assert (await runtime.history(turn)).items[-1].source == "host, id 'planner', chat 'c1'"
     (line,) = caplog.records

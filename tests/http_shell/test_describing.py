@@ -17,9 +17,9 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.fingerprints import registry_fingerprint
+from elytron_core.policy.tools.fingerprints import registry_fingerprint
 from elytron_http_shell import create_app
-from elytron_http_shell.logs import Lines, LogStyle, Sparing, configure
+from elytron_http_shell.telemetry.logs import Lines, LogStyle, Sparing, configure
 
 pytestmark = pytest.mark.anyio
 
@@ -234,7 +234,7 @@ class TestSpans:
         export = pytest.importorskip("opentelemetry.sdk.trace.export")
         memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
 
-        from elytron_http_shell.spans import OtelSpans
+        from elytron_http_shell.telemetry.spans import OtelSpans
 
         exporter = memory.InMemorySpanExporter()
         provider = trace.TracerProvider()

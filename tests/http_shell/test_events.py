@@ -17,8 +17,8 @@ from elytron import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_core import limits
-from elytron_http_shell.events import COOKIE, Sessions
-from elytron_http_shell.subscriptions import StreamBounds
+from elytron_http_shell.streams.events import COOKIE, Sessions
+from elytron_http_shell.streams.subscriptions import StreamBounds
 
 pytestmark = pytest.mark.anyio
 

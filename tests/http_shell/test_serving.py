@@ -13,14 +13,14 @@ from tests.http_shell.conftest import bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.access import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.admission_control import Bounds
 from elytron_adapter.principals import PrincipalKind
-from elytron_adapter.shedding import Bounds
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.ids import SpaceId
 from elytron_http_shell.routes import Family
-from elytron_http_shell.serving import Serving, Started, is_loopback, serve, served
+from elytron_http_shell.server import Serving, Started, is_loopback, serve, served
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,10 @@ from tests.http_shell.conftest import Keys, bearer
 from elytron import MemoryRuntime
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, Role
 from elytron_adapter import codec
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SYSTEM_SPACE
-from elytron_http_shell.performing import path_of
+from elytron_http_shell.surfaces.operations import path_of
 
 pytestmark = pytest.mark.anyio
 

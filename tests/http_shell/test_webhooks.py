@@ -10,13 +10,13 @@ from tests.http_shell.conftest import Keys, bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.access import AccessAddRequest, AccessKeyIssued, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeyIssued, AccessKeys
 from elytron_adapter.principals import PrincipalKind
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_http_shell import create_app
-from elytron_http_shell.webhooks import signature
+from elytron_http_shell.surfaces.webhooks import signature
 
 pytestmark = pytest.mark.anyio
 
@@ -155,4 +155,4 @@ async def test_the_audit_id_of_a_delivery_is_recorded(
     with caplog.at_level(logging.INFO):
         await server.post("/webhook/report", **sent)
     logged = [(record.name, getattr(record, "audit_id", None)) for record in caplog.records if record.name != "httpx"]
-    assert logged == [("elytron.audit", "case 17/b"), ("elytron.access", "case 17/b")]
+    assert logged == [("elytron.memories.audit_trail", "case 17/b"), ("elytron.access", "case 17/b")]

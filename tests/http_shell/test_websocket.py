@@ -14,11 +14,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from elytron.registry import OPERATIONS
 from elytron_adapter.principals import Principal, PrincipalKind
-from elytron_core.contracts.streaming import CloseCode, StreamKind
+from elytron_core.contracts.events import CloseCode, StreamKind
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
-from elytron_http_shell.subscriptions import StreamBounds, Streams
-from elytron_http_shell.websocket import surface
+from elytron_http_shell.streams.subscriptions import StreamBounds, Streams
+from elytron_http_shell.streams.websocket import surface
 
 pytestmark = pytest.mark.anyio
 

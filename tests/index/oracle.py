@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from elytron_core.text.analyser import Analyser
-from elytron_index import Filters, IndexQuery, Unit, kin, spelling
+from elytron_index import Filters, IndexQuery, Unit
+from elytron_index.lexicon import related_words, typos
 
 ANALYSER = Analyser()
 TALK_MS = 8 * 3_600_000
@@ -90,12 +91,12 @@ def kindred(units: Sequence[Unit], words: Sequence[str], query: IndexQuery) -> d
     spoken = {term for unit in units for term in ANALYSER.terms(unit.speaker)}
     found: dict[str, dict[str, float]] = {}
     for word in words:
-        alike = kin.of(word).items()
+        alike = related_words.of(word).items()
         found[word] = {
             other: query.weights.kin * share for other, share in alike if other in said and other not in spoken
         }
-        if word not in said and not found[word] and not kin.knows(word):
-            found[word] = dict.fromkeys(spelling.near(word, said.intersection), 1.0)
+        if word not in said and not found[word] and not related_words.knows(word):
+            found[word] = dict.fromkeys(typos.near(word, said.intersection), 1.0)
     return found
 
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from tests.index.test_search import ANALYSER, fresh
 
-from elytron_core.policy.dates_asked import Span
-from elytron_core.policy.query_types import Owner
-from elytron_core.policy.ranking import Weights
+from elytron_core.policy.query.question import Owner
+from elytron_core.policy.ranking.weights import Weights
+from elytron_core.policy.temporal.time_ranges import Span
 from elytron_core.ports.store import Ref
-from elytron_core.text.telling import Trait
-from elytron_index import Bm25, Candidate, IndexQuery, Unit, kin, spelling
+from elytron_core.text.features import Trait
+from elytron_index import Bm25, Candidate, IndexQuery, Unit
+from elytron_index.lexicon import related_words, typos
 
 DAY = 86_400_000
 
@@ -87,9 +88,9 @@ def test_each_further_unit_of_a_thread_gives_way_twice_at_most() -> None:
 
 def test_kin_counts_a_share_and_the_word_itself_in_full() -> None:
     (pet,), (dog,) = ANALYSER.terms("pet"), ANALYSER.terms("dog")
-    assert 0 < kin.of(pet)[dog] < 1
-    assert kin.of("xyzzy") == {}
-    assert all(0 < share <= 1 for word in ("pet", "famili") for share in kin.of(word).values())
+    assert 0 < related_words.of(pet)[dog] < 1
+    assert related_words.of("xyzzy") == {}
+    assert all(0 < share <= 1 for word in ("pet", "famili") for share in related_words.of(word).values())
     units = [unit(1, "my pet sleeps", thread=""), unit(2, "my dog sleeps", thread=""), unit(3, "a stone", thread="")]
     found = by_text(units, IndexQuery(text="pet", limit=9))
     assert found["my pet sleeps"].signals.body > found["my dog sleeps"].signals.body > 0
@@ -106,11 +107,11 @@ def test_nobody_is_found_by_the_kin_of_a_word_that_he_is_called() -> None:
 
 def test_a_slip_is_looked_for_only_where_nothing_else_is_there() -> None:
     known = {"tournament", "harbour", "tea", "letter", "better"}
-    assert spelling.near("tournamnet", known.intersection) == ("tournament",)
-    assert spelling.near("harbor", known.intersection) == ("harbour",)
-    assert spelling.near("hharbour", known.intersection) == ("harbour",)
-    assert spelling.near("lettor", known.intersection) == ("letter",)
-    assert [spelling.near(word, known.intersection) for word in ("tee", "4417x", "etter", "tournament" * 3)] == [()] * 4
+    assert typos.near("tournamnet", known.intersection) == ("tournament",)
+    assert typos.near("harbor", known.intersection) == ("harbour",)
+    assert typos.near("hharbour", known.intersection) == ("harbour",)
+    assert typos.near("lettor", known.intersection) == ("letter",)
+    assert [typos.near(word, known.intersection) for word in ("tee", "4417x", "etter", "tournament" * 3)] == [()] * 4
     units = [unit(1, "The zorblax begins", thread=""), unit(2, "A stone", thread="")]
     found = by_text(units, IndexQuery(text="zorblxa", limit=9))
     assert found["The zorblax begins"].signals.matched == 1

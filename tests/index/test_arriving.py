@@ -8,9 +8,10 @@ import pytest
 
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index import Change, IndexQuery, Unit, arriving, checkpoint
-from elytron_index.arriving import Arriving
-from elytron_index.space import SpaceIndex
+from elytron_index import Change, IndexQuery, Unit
+from elytron_index.checkpoint import codec, read_buffer
+from elytron_index.checkpoint.read_buffer import Arriving
+from elytron_index.space_index import SpaceIndex
 
 ANALYSER = Analyser()
 MOST = 1 << 20
@@ -37,8 +38,8 @@ def taken(data: bytes, step: int, /, *, most: int = MOST) -> Arriving:
 @pytest.mark.parametrize("step", [1, 7, 48, 64, 100, 1 << 20])
 @pytest.mark.parametrize("mapped", [0, 1 << 20])
 def test_pieces_of_any_size_make_the_checkpoint(step: int, mapped: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arriving, "MAPPED", mapped)
-    monkeypatch.setattr(arriving, "FETCHED", mapped)
+    monkeypatch.setattr(read_buffer, "MAPPED", mapped)
+    monkeypatch.setattr(read_buffer, "FETCHED", mapped)
     index = told("green tea", "black tea")
     came = taken(index.to_bytes(), step)
     assert isinstance(came.data, bytearray if mapped else mmap)
@@ -57,12 +58,12 @@ def test_a_checkpoint_of_another_version_or_beyond_the_bound_takes_no_room(monke
     data = told("green tea").to_bytes()
     assert taken(data, 100, most=len(data)).data == data
     assert taken(data, 100, most=len(data) - 1).data == b""
-    monkeypatch.setattr(checkpoint, "FORMAT", 77)
+    monkeypatch.setattr(codec, "FORMAT", 77)
     assert taken(data, 100).data == b""
 
 
 def test_memory_goes_with_the_last_index_that_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arriving, "MAPPED", 0)
+    monkeypatch.setattr(read_buffer, "MAPPED", 0)
     came = taken(told("green tea", "black tea").to_bytes(), 100)
     assert isinstance(came.data, mmap)
     there = weakref.ref(came.data)

@@ -5,7 +5,7 @@ from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Unit
 from elytron_index.cache import IndexCache
-from elytron_index.space import SpaceIndex
+from elytron_index.space_index import SpaceIndex
 
 ANALYSER = Analyser()
 A, B, C = SpaceId("a"), SpaceId("b"), SpaceId("c")

@@ -14,11 +14,12 @@ from tests.index.corpora import ASKED, DAY_MS, HISTORIES, QUERIES, living
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.policy.dates_asked import Span
+from elytron_core.policy.temporal.time_ranges import Span
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index import Change, Filters, IndexQuery, Unit, postings, state
-from elytron_index.space import SpaceIndex
+from elytron_index import Change, Filters, IndexQuery, Unit
+from elytron_index.space_index import SpaceIndex
+from elytron_index.structures import postings, state
 
 ANALYSER = Analyser()
 

@@ -10,21 +10,12 @@ from hypothesis import strategies as st
 from tests.index.corpora import FILTERS, HISTORIES, MOMENTS, QUERIES, living
 from tests.index.test_search import ANALYSER, fresh
 
-from elytron_core.policy.ranking import Weights
+from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.store import Ref
-from elytron_index import (
-    Candidates,
-    Change,
-    Embedded,
-    Filters,
-    IndexQuery,
-    Unit,
-    nearness,
-    sights,
-    state,
-    texts,
-)
-from elytron_index.space import SpaceIndex
+from elytron_index import Candidates, Change, Embedded, Filters, IndexQuery, Unit
+from elytron_index.search import bm25, vector_scan
+from elytron_index.space_index import SpaceIndex
+from elytron_index.structures import state, visibility
 
 DAY_MS = 86_400_000
 ASKED = IndexQuery("tea", limit=9)
@@ -55,12 +46,12 @@ def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
     history: list[list[Change]], queries: list[IndexQuery], data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sights, "_SIGHTS_KEPT", data.draw(st.sampled_from([1, 12]), label="sights"))
-        patch.setattr(sights, "_ROWS_KEPT", data.draw(st.sampled_from([0, 1 << 15]), label="rows"))
+        patch.setattr(visibility, "_SIGHTS_KEPT", data.draw(st.sampled_from([1, 12]), label="sights"))
+        patch.setattr(visibility, "_ROWS_KEPT", data.draw(st.sampled_from([0, 1 << 15]), label="rows"))
         patch.setattr(state, "_COMPACT_DEAD", data.draw(st.sampled_from([0, 1_000]), label="dead"))
-        patch.setattr(nearness, "LARGE", data.draw(st.sampled_from([0, 1 << 14]), label="large"))
-        patch.setattr(nearness, "WHOLE", data.draw(st.sampled_from([0, 1 << 11]), label="whole"))
-        patch.setattr(texts, "_TABLE", data.draw(st.sampled_from([0, 60, 1 << 18]), label="table"))
+        patch.setattr(vector_scan, "LARGE", data.draw(st.sampled_from([0, 1 << 14]), label="large"))
+        patch.setattr(vector_scan, "WHOLE", data.draw(st.sampled_from([0, 1 << 11]), label="whole"))
+        patch.setattr(bm25, "_TABLE", data.draw(st.sampled_from([0, 60, 1 << 18]), label="table"))
         asked = SpaceIndex(ANALYSER)
         for sequence, batch in enumerate(history, 1):
             asked.apply(batch, watermark=sequence)

@@ -8,25 +8,16 @@ import pytest
 from hypothesis import given
 from tests.index.corpora import HISTORIES, QUERIES
 
-from elytron_core.policy.ranking import Weights
-from elytron_core.policy.sentences import Sought
+from elytron_core.policy.ranking.best_sentence import Sought
+from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index import (
-    Change,
-    Filters,
-    IndexQuery,
-    Unit,
-    frequent,
-    kin,
-    nearness,
-    postings,
-    search,
-    skipping,
-    state,
-)
+from elytron_index import Change, Filters, IndexQuery, Unit
+from elytron_index.lexicon import related_words
 from elytron_index.query import Candidates
-from elytron_index.space import SpaceIndex
+from elytron_index.search import max_score, scoring, vector_scan
+from elytron_index.space_index import SpaceIndex
+from elytron_index.structures import frequent_terms, postings, state
 
 ANALYSER = Analyser()
 MANY = 1 << 30
@@ -34,15 +25,15 @@ MANY = 1 << 30
 
 def answers(index: SpaceIndex, query: IndexQuery, *, large: int) -> Candidates:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skipping, "LARGE", large)
+        patch.setattr(max_score, "LARGE", large)
         return index.search(query)
 
 
 @given(history=HISTORIES, query=QUERIES)
 def test_small_spaces_answer_alike_with_skipping_and_without(history: list[list[Change]], query: IndexQuery) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frequent, "_LEAST", 1)
-        patch.setattr(frequent, "MOST_TABLES", 2)
+        patch.setattr(frequent_terms, "_LEAST", 1)
+        patch.setattr(frequent_terms, "MOST_TABLES", 2)
         patch.setattr(state, "_COMPACT_DEAD", 3)
         index = SpaceIndex(ANALYSER)
         for sequence, batch in enumerate(history, 1):
@@ -85,7 +76,7 @@ def vocabulary() -> list[str]:
     found: dict[str, None] = {}
     for word in ("dog", "travel", "music", "doctor", "garden", "money", "winter", "school"):
         stem = ANALYSER.terms(word)[0]
-        found |= dict.fromkeys((stem, *kin.of(stem)))
+        found |= dict.fromkeys((stem, *related_words.of(stem)))
     return list(found)
 
 
@@ -94,8 +85,8 @@ def test_a_wide_space_answers_alike_with_skipping_and_without(
     wide: SpaceIndex, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dice = random.Random(seed)
-    monkeypatch.setattr(search, "_POOL", dice.choice((8, 64)))
-    monkeypatch.setattr(frequent, "_LEAST", dice.choice((200, 4_000)))
+    monkeypatch.setattr(scoring, "_POOL", dice.choice((8, 64)))
+    monkeypatch.setattr(frequent_terms, "_LEAST", dice.choice((200, 4_000)))
     words = dice.choices(vocabulary(), k=dice.randint(1, 6)) + dice.choices(("", "Ada", "Miller", "gardenx"))
     filters = dice.choice((Filters(), Filters(tags_any=("some",)), Filters(speakers=("Ada",))))
     weights = dice.choice((Weights(), replace(Weights(), later=-0.5, kin=0.0)))
@@ -106,7 +97,7 @@ def test_a_wide_space_answers_alike_with_skipping_and_without(
     found: list[tuple[Candidates, Sought]] = []
     for large in (0, MANY):
         candidates = answers(wide, query, large=large)
-        monkeypatch.setattr(skipping, "LARGE", large)
+        monkeypatch.setattr(max_score, "LARGE", large)
         found.append((candidates, wide.sought(query)))
     assert found[0] == found[1]
 
@@ -128,13 +119,13 @@ def test_the_nearest_of_many_are_those_of_looking_at_all(
         watermark=1,
     )  # fmt: skip
     asked = numbers.standard_normal(24).astype("<f4").tobytes()
-    monkeypatch.setattr(search, "_POOL", 16)
+    monkeypatch.setattr(scoring, "_POOL", 16)
     query = IndexQuery("", limit=3, vector=("m", asked), filters=Filters(tags_any=tags))
     plain = index.search(query)
-    monkeypatch.setattr("elytron_index.selection._MANY", 256)
-    monkeypatch.setattr("elytron_index.selection._SAMPLED", 30)
+    monkeypatch.setattr("elytron_index.search.top_k._MANY", 256)
+    monkeypatch.setattr("elytron_index.search.top_k._SAMPLED", 30)
     sampled = index.search(query)
-    monkeypatch.setattr(nearness, "likely_edge", never_reached)
+    monkeypatch.setattr(vector_scan, "likely_edge", never_reached)
     missed = index.search(query)
 
     assert plain == sampled == missed

@@ -11,8 +11,9 @@ from tests.index.corpora import HISTORIES, living
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index import Change, IndexQuery, Unit, UnitView, postings, state
-from elytron_index.space import SpaceIndex
+from elytron_index import Change, IndexQuery, Unit, UnitView
+from elytron_index.space_index import SpaceIndex
+from elytron_index.structures import postings, state
 
 ANALYSER = Analyser()
 REF = Ref("turn", "aa")
@@ -162,7 +163,7 @@ def test_a_query_of_another_model_compares_nothing() -> None:
 
 
 def test_hundreds_of_thousands_of_postings_merge_and_keep_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_index.postings._FULL", 10_000)
+    monkeypatch.setattr("elytron_index.structures.postings._FULL", 10_000)
     grown, at_once = SpaceIndex(ANALYSER), SpaceIndex(ANALYSER)
     changes: list[Change] = []
     for place in range(2_500):
@@ -231,7 +232,7 @@ def test_an_index_whose_compacting_failed_goes_on() -> None:
 
 
 def test_an_index_that_nobody_compacts_does_it_when_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_index.state._COMPACT_DEAD", 2)
+    monkeypatch.setattr("elytron_index.structures.state._COMPACT_DEAD", 2)
     index = SpaceIndex(ANALYSER)
     refs = [Ref("turn", f"{number:02x}") for number in range(20)]
     index.apply([Change(ref, (unit(ref=ref),)) for ref in refs], watermark=1)

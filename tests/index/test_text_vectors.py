@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from elytron_index.text_vectors import DIMENSIONS, FILE, TextVectors, cosines, encode
+from elytron_index.lexicon.text_vectors import DIMENSIONS, FILE, TextVectors, cosines, encode
 
 PAIRS = (
     ("The bakery opens at six in the morning.", "When can I buy fresh bread early in the day?"),
@@ -98,7 +98,7 @@ def test_the_file_is_at_most_6_megabytes() -> None:
 
 def test_importing_elytron_does_not_read_the_table() -> None:
     asked = (
-        "import elytron, sys; module = sys.modules.get('elytron_index.text_vectors');"
+        "import elytron, sys; module = sys.modules.get('elytron_index.lexicon.text_vectors');"
         "print(module.TextVectors.load.cache_info().currsize if module else 0)"
     )
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)

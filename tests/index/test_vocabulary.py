@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_index.vocabulary import TERM_BYTES, Vocabulary, kept_terms
+from elytron_index.lexicon.terms import TERM_BYTES, Vocabulary, kept_terms
 
 TERMS = st.lists(st.text(max_size=6), unique=True, max_size=40)
 OTHERS = tuple(f"longer {number}" for number in range(100))
@@ -49,7 +49,7 @@ def test_half_a_pair_of_surrogates_is_a_term_like_others() -> None:
 
 
 def test_a_term_that_was_asked_for_in_vain_is_found_once_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_index.vocabulary._MISSED_MOST", 2)
+    monkeypatch.setattr("elytron_index.lexicon.terms._MISSED_MOST", 2)
     kept = Vocabulary(kept_terms(["tea"]))
     for _ in range(2):
         assert [kept.get(term, -1) for term in ("milk", "honey", "sugar", "tea")] == [-1, -1, -1, 0]

@@ -16,7 +16,7 @@ from elytron.registry import WIRE_OPERATIONS, Role
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_mcp_shell import ToolSet, mcp_server
-from elytron_mcp_shell.serving import ERROR
+from elytron_mcp_shell.server import ERROR
 
 pytestmark = pytest.mark.anyio
 

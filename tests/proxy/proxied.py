@@ -14,7 +14,7 @@ from tests.models.streams import RECORDED
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.access import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Authenticator, Development, PrincipalKind

@@ -11,7 +11,7 @@ from elytron.models import Cassette, RecordingModel, ScriptedModel
 from elytron_core.errors import UnreadableFile
 from elytron_replay import cassettes, engines, record, run_matrix
 from elytron_replay.fixture import load
-from elytron_replay.running import run_fixture
+from elytron_replay.runner import run_fixture
 
 ANSWER = json.dumps(
     {

@@ -3,7 +3,7 @@ from tests.replay.stories import read, say, story
 
 from elytron_core.errors import InvalidInput
 from elytron_replay.engines import engine
-from elytron_replay.running import run_fixture
+from elytron_replay.runner import run_fixture
 from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio

@@ -1,6 +1,6 @@
-from elytron_replay.gating import GateReport
+from elytron_replay.coverage_gate import GateReport
 from elytron_replay.matrix import MatrixReport, MatrixRow, Recording, StoreDifference, Verdict
-from elytron_replay.rendering import render, render_gate
+from elytron_replay.report_text import render, render_gate
 
 STORES = ("memory", "sqlite")
 

@@ -1,6 +1,6 @@
 from elytron_core.ids import is_id
 from elytron_replay.fixture import Fixture, Step, parse
-from elytron_replay.telling import StoryIds, Telling
+from elytron_replay.story_clock import StoryIds, Telling
 
 
 def story() -> Fixture:

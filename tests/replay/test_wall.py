@@ -9,9 +9,8 @@ import pytest
 from pydantic import JsonValue
 
 from elytron_core.errors import UnreadableFile
-from elytron_replay import running
-from elytron_replay.running import Told
-from elytron_replay.wall import (
+from elytron_replay import runner
+from elytron_replay.quality_gate import (
     EvaluationSource,
     Probe,
     Thresholds,
@@ -22,6 +21,7 @@ from elytron_replay.wall import (
     render_wall,
     run_wall,
 )
+from elytron_replay.runner import Told
 
 CASES = sorted((Path(__file__).parents[2] / "fixtures/wall").glob("*.json"))
 UNTIMED = Thresholds(latency_ms=math.inf)
@@ -121,7 +121,7 @@ async def test_the_time_of_a_case_is_that_of_its_slowest_answer_and_of_nothing_e
         step, is_over = divmod(next(looks), 2)
         return sum(takes_ms[: step + is_over]) / 1000
 
-    monkeypatch.setattr(running, "perf_counter", clock)
+    monkeypatch.setattr(runner, "perf_counter", clock)
     (row,) = (await run_wall(CASES[:1], ["memory"], sizes=(WallSize.COMPACT,))).rows
     assert next(looks) == 2 * len(takes_ms)
     assert row.metrics is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from elytron.scrubbing import OPAQUE
+from elytron.admission.scrubber import OPAQUE
 from elytron_core.model import Value
 
 Given = Mapping[str, object]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron.archive import ArchiveReader, ArchiveWriter
+from elytron.transfer.archive import ArchiveReader, ArchiveWriter
 from elytron_core import limits
 from elytron_core.errors import LimitExceeded, StoreUnavailable, UnreadableFile
 

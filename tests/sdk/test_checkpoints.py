@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 import pytest
 
 import elytron
-from elytron import checkpoints, folding
+from elytron.indexing import checkpoint_store, index_manager
 from elytron_core.errors import NotFound, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, JournalEntry, Ref
@@ -23,7 +23,7 @@ WORD = b"canari"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an index of few units stored while it goes on."""
-    monkeypatch.setattr(folding, "ASIDE_LEAST", 10)
+    monkeypatch.setattr(index_manager, "ASIDE_LEAST", 10)
 
 
 async def nothing() -> None:
@@ -78,13 +78,13 @@ class Watched(MemoryStore):
     async def checkpoint(self) -> bytes | None:
         """Return the checkpoint of Ada's space, None where it has none."""
         try:
-            return b"".join([chunk async for chunk in self.read_blob(ADA, checkpoints.CHECKPOINT)])
+            return b"".join([chunk async for chunk in self.read_blob(ADA, checkpoint_store.CHECKPOINT)])
         except NotFound:
             return None
 
     async def watermark(self) -> int:
         """Return the sequence of the last entry in the checkpoint."""
-        found = await checkpoints.read(self, ADA, Analyser())
+        found = await checkpoint_store.read(self, ADA, Analyser())
         assert found is not None
         return found[0].watermark
 
@@ -173,7 +173,7 @@ async def test_what_is_erased_while_an_index_is_stored_stands_in_no_checkpoint(m
 async def test_an_index_whose_folding_broke_off_behind_an_erasure_is_begun_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(folding, "PAGE", 6)
+    monkeypatch.setattr(index_manager, "PAGE", 6)
     store = Watched()
     one = await elytron.open(store, space="ada")
     secret, _ = await say(one, "the canary sings", "tea is served")
@@ -202,7 +202,7 @@ async def test_a_journal_with_an_erasure_in_it_is_folded_once(monkeypatch: pytes
     await told(writer, 40)
     end = (await writer.inspect()).sequence
     for page in (4, 1_000):
-        monkeypatch.setattr(folding, "PAGE", page)
+        monkeypatch.setattr(index_manager, "PAGE", page)
         reader = await elytron.open(store, space="ada")
         store.entries = 0
         assert (await reader.recall("tea", limit=50)).considered == 40

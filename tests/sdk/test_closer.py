@@ -7,7 +7,7 @@ import pytest
 import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
-from elytron_core.policy import ranking
+from elytron_core.policy.ranking import weights
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def told(memory: elytron.MemoryRuntime, *texts: str) -> None:
 def set_aside(patch: pytest.MonkeyPatch) -> None:
     """Let no sentence be looked at."""
     for name in ("STANDARD", "SEVERAL"):
-        patch.setattr(ranking, name, replace(getattr(ranking, name), sentence=0.0))
+        patch.setattr(weights, name, replace(getattr(weights, name), sentence=0.0))
 
 
 async def test_the_sentence_that_answers_is_found_among_words_that_stand_apart(monkeypatch: pytest.MonkeyPatch) -> None:

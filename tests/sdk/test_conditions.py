@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron.conditions import filters_from, where_from
+from elytron.api.metadata_filters import filters_from, where_from
 from elytron_core.clock import instant
 from elytron_core.contracts.conditions import Scalar
-from elytron_core.contracts.recalling import RecallFilters
+from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.policy.conditions import hold
+from elytron_core.policy.query.metadata_conditions import hold
 
 
 def leaf(name: str, comparison: str, value: int) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from tests.sdk.turns import finish
 import elytron
 from elytron.models import ScriptedModel
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.maintaining import MemoryMaintainRequest, PassOutcome
+from elytron_core.contracts.maintenance import MemoryMaintainRequest, PassOutcome
 from elytron_core.contracts.planes import NoteDraft, NotesWrite
-from elytron_core.contracts.writing import MemoryWriteRequest
+from elytron_core.contracts.write import MemoryWriteRequest
 from elytron_core.planes.jobs import Pass
 
 pytestmark = pytest.mark.anyio

@@ -3,7 +3,7 @@
 import pytest
 
 import elytron
-from elytron_core.contracts.recalling import Absence
+from elytron_core.contracts.recall import Absence
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.long_term import Privacy
 from elytron_core.planes.transcript import Role

@@ -12,8 +12,8 @@ from tests.sdk.towns import PORTO, SPACE, fact, opened, said, towns
 from tests.sdk.turns import answering, finish
 
 import elytron
-from elytron.queueing import claim
-from elytron.worker import Worker
+from elytron.flows.worker import Worker
+from elytron.jobs.queue import claim
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import StoreUnavailable

@@ -17,10 +17,10 @@ from tests.sdk.encoders import DIMENSIONS, Numbers, WordEmbedder, safetensors, t
 
 import elytron
 from elytron.embedding import FastembedEmbedder, LocalEmbedder, OpenAIEmbedder, kept_models
-from elytron.embedding.adding import Known, add_model, fetch, fetch_commands, known_model
-from elytron.embedding.converting import shape_of
-from elytron.embedding.naming import embedder_of
-from elytron.embedding.shelf import MANIFEST, model_folder, remove_model
+from elytron.embedding.conversion import shape_of
+from elytron.embedding.installation import Known, add_model, fetch, fetch_commands, known_model
+from elytron.embedding.model_files import MANIFEST, model_folder, remove_model
+from elytron.embedding.model_names import embedder_of
 from elytron.embedding.tensors import read_safetensors
 from elytron_core.errors import (
     InvalidInput,

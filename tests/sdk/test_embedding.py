@@ -11,7 +11,7 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.embedding import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
-from elytron_core.contracts.recalling import VectorUse
+from elytron_core.contracts.recall import VectorUse
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.embedding import vector_set
 from elytron_core.planes.long_term import Kind

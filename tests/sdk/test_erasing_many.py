@@ -6,9 +6,9 @@ import pytest
 from tests.sdk.told import talk, texts
 
 import elytron
-from elytron import prefixes
-from elytron.erasing import erase_many
-from elytron.prefixes import documents_under
+from elytron.documents import prefix_scan
+from elytron.documents.prefix_scan import documents_under
+from elytron.erasure.removal import erase_many
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SpaceId
@@ -27,7 +27,7 @@ SPACE = SpaceId("ada")
 async def test_documents_are_found_by_how_their_keys_begin(
     prefix: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prefixes, "_AT_ONCE", 2)
+    monkeypatch.setattr(prefix_scan, "_AT_ONCE", 2)
     store = MemoryStore()
     keys = [f"a.{turn}.{tag}" for turn in range(1, 5) for tag in "def"]
     refs = [Ref("attributes", key) for key in (*keys, "a.1", "a.10.d")]

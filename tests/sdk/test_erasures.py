@@ -13,7 +13,7 @@ from elytron import MemoryErasuresApplyRequest, MemoryErasuresKeepRequest
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.erasures import ErasuresOutcome
-from elytron_core.contracts.recalling import Plane
+from elytron_core.contracts.recall import Plane
 from elytron_core.contracts.transcript import MemoryTranscriptLifecycleRequest, TranscriptLifecycleTransition
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, StoreUnavailable, UnreadableFile
 from elytron_core.planes.transcript import Role
@@ -206,7 +206,7 @@ async def test_one_that_was_killed_in_between_is_finished(
         assert (await older.apply_erasures(told)).outcome is ErasuresOutcome.NOTHING
 
 
-HEAD = '{"format":"elytron.erasures","lines":1,"version":1}\n'
+HEAD = '{"format":"elytron.erasure.log_file","lines":1,"version":1}\n'
 SPACE = '{"space":"ada","identity":"00"}\n'
 
 
@@ -215,7 +215,7 @@ SPACE = '{"space":"ada","identity":"00"}\n'
     [
         "",
         "s3cret\n",
-        '{"schema_name":"elytron.heads","s3cret":1}\n',
+        '{"schema_name":"elytron.state.conversation_heads","s3cret":1}\n',
         HEAD,
         HEAD + SPACE.rstrip("\n"),
         HEAD + SPACE + SPACE,

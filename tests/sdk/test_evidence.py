@@ -15,11 +15,11 @@ from elytron_core.contracts.continuity import (
     SnapshotManifest,
     SnapshotMode,
 )
-from elytron_core.contracts.writing import Outcome
+from elytron_core.contracts.write import Outcome
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.long_term import Authority
 from elytron_core.planes.transcript import Role
-from elytron_core.policy import snapshots
+from elytron_core.policy.continuity import snapshots
 
 pytestmark = pytest.mark.anyio
 

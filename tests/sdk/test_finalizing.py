@@ -8,13 +8,7 @@ from tests.sdk.turns import answering, finish, item, items
 
 import elytron
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.maintaining import (
-    CommitStatus,
-    Extraction,
-    MaintenanceRefusal,
-    PassStatus,
-    SkillReuse,
-)
+from elytron_core.contracts.maintenance import CommitStatus, Extraction, MaintenanceRefusal, PassStatus, SkillReuse
 from elytron_core.contracts.modes import ModeInput, Pressure
 from elytron_core.errors import TurnConflict
 from elytron_core.ids import SeededIds

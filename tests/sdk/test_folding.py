@@ -11,13 +11,13 @@ import pytest
 from tests.sdk.told import believe, learn, texts
 
 import elytron
-from elytron import checkpoints, feeding, folding
+from elytron.indexing import checkpoint_store, index_manager, write_through
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import NotFound, StoreFull
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.ports.store import Document, Erasure, JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index import arriving
+from elytron_index.checkpoint import read_buffer
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +58,7 @@ async def test_what_this_runtime_wrote_is_folded_without_being_read_again() -> N
 
 
 async def test_much_that_was_written_is_folded_before_anyone_recalls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "FED_AT_ONCE", 10)
+    monkeypatch.setattr(index_manager, "FED_AT_ONCE", 10)
     store = Counting()
     async with elytron.open(store, space="ada") as memory:
         for number in range(4):
@@ -89,7 +89,7 @@ async def test_a_store_with_a_past_is_not_taken_for_a_new_one(path: str) -> None
 
 
 async def test_writes_while_an_index_is_being_made_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "FED_AT_ONCE", 2)
+    monkeypatch.setattr(index_manager, "FED_AT_ONCE", 2)
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("tea 0")
         await asyncio.gather(*(call for n in range(1, 20) for call in (memory.add(f"tea {n}"), memory.recall("tea"))))
@@ -151,7 +151,7 @@ async def test_others_have_their_turn_while_a_long_message_is_read_from_the_stor
 
 
 async def test_many_long_messages_are_folded_in_steps_before_anyone_recalls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "FED_AT_ONCE", 2)
+    monkeypatch.setattr(index_manager, "FED_AT_ONCE", 2)
     async with elytron.open("memory:", space="ada") as memory:
         await memory.write(told(LONG, "w7 tea"))
         await memory.write(told(LONG, "w7 milk"))
@@ -160,11 +160,11 @@ async def test_many_long_messages_are_folded_in_steps_before_anyone_recalls(monk
         assert (await memory.recall("w7 milk")).hits[0].text == "w7 milk"
 
 
-@pytest.mark.parametrize(("many", "in_steps"), [(feeding.MANY_CHARS, False), (10_000, True)])
+@pytest.mark.parametrize(("many", "in_steps"), [(write_through.MANY_CHARS, False), (10_000, True)])
 async def test_short_messages_are_folded_as_they_come_unless_there_are_very_many(
     monkeypatch: pytest.MonkeyPatch, many: int, in_steps: bool
 ) -> None:
-    monkeypatch.setattr(feeding, "MANY_CHARS", many)
+    monkeypatch.setattr(write_through, "MANY_CHARS", many)
     stepped: list[str] = []
     steps = Analyser.steps
 
@@ -182,7 +182,7 @@ async def test_short_messages_are_folded_as_they_come_unless_there_are_very_many
 
 
 async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "WORTH_STORING", 5)
+    monkeypatch.setattr(index_manager, "WORTH_STORING", 5)
     store = Counting()
     async with elytron.open(store, index_bytes=1) as memory:
         for name in ("ada", "ben"):
@@ -199,17 +199,17 @@ async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch:
 
 
 async def test_an_index_that_is_let_go_gives_its_memory_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arriving, "MAPPED", 0)
+    monkeypatch.setattr(read_buffer, "MAPPED", 0)
     rooms: list[weakref.ref[bytearray | mmap]] = []
-    room = arriving.room
+    room = read_buffer.room
 
     def watched(size: int) -> bytearray | mmap:
         found = room(size)
         rooms.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(arriving, "room", watched)
-    monkeypatch.setattr(folding, "WORTH_STORING", 1)
+    monkeypatch.setattr(read_buffer, "room", watched)
+    monkeypatch.setattr(index_manager, "WORTH_STORING", 1)
     async with elytron.open("memory:", index_bytes=1) as memory:
         for name in ("ada", "ben"):
             await memory.write(told("tea", "milk", user=name))
@@ -228,8 +228,8 @@ async def test_an_index_that_is_let_go_gives_its_memory_back_at_once(monkeypatch
 async def test_many_indexes_that_leave_at_once_wait_for_each_other_and_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(folding, "WORTH_STORING", 1)
-    monkeypatch.setattr(folding, "LEAVING_AT_ONCE", 1)
+    monkeypatch.setattr(index_manager, "WORTH_STORING", 1)
+    monkeypatch.setattr(index_manager, "LEAVING_AT_ONCE", 1)
     names = [f"user{number}" for number in range(8)]
     async with elytron.open("memory:", index_bytes=1) as memory:
         for name in names:
@@ -240,7 +240,7 @@ async def test_many_indexes_that_leave_at_once_wait_for_each_other_and_come_back
 
 
 async def test_what_is_erased_while_its_index_leaves_is_in_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "WORTH_STORING", 1)
+    monkeypatch.setattr(index_manager, "WORTH_STORING", 1)
     for whole in (False, True):
         store = Erasing(whole_space=whole)
         async with elytron.open(store, index_bytes=1) as memory:
@@ -258,7 +258,7 @@ async def test_what_is_erased_while_its_index_leaves_is_in_no_checkpoint(monkeyp
 
 
 async def test_a_store_that_refuses_a_checkpoint_costs_time_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "WORTH_STORING", 1)
+    monkeypatch.setattr(index_manager, "WORTH_STORING", 1)
     async with elytron.open(Refusing(), index_bytes=1) as memory:
         for name in ("ada", "ben", "ada"):
             await memory.write(told("tea", user=name))
@@ -266,7 +266,7 @@ async def test_a_store_that_refuses_a_checkpoint_costs_time_and_nothing_else(mon
 
 
 async def test_an_index_is_compacted_aside_while_it_answers_and_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_index.state._COMPACT_DEAD", 3)
+    monkeypatch.setattr("elytron_index.structures.state._COMPACT_DEAD", 3)
     async with elytron.open("memory:", space="ada") as memory:
         report = await memory.write(told(*(f"tea {number}" for number in range(12))))
         await memory.recall("tea")
@@ -285,7 +285,7 @@ async def blobs(store: MemoryStore) -> list[SpaceId]:
     found: list[SpaceId] = []
     for space in await store.spaces(limit=100):
         try:
-            _ = [chunk async for chunk in store.read_blob(space, checkpoints.CHECKPOINT)]
+            _ = [chunk async for chunk in store.read_blob(space, checkpoint_store.CHECKPOINT)]
         except NotFound:
             continue
         found.append(space)
@@ -305,7 +305,7 @@ class Erasing(MemoryStore):
             self.armed = False
             (first,) = await self.scan(space, "turns", limit=1)
             refs = () if self._whole else (first.ref,)
-            blobs = () if self._whole else (checkpoints.CHECKPOINT,)
+            blobs = () if self._whole else (checkpoint_store.CHECKPOINT,)
             await self.erase(Erasure(space, Instant(5), refs=refs, blobs=blobs, whole_space=self._whole))
         return await super().write_blob(space, key, chunks)
 
@@ -321,7 +321,7 @@ class Refusing(MemoryStore):
 async def test_whoever_wants_to_know_is_told_how_far_an_index_is_that_has_to_be_made(
     monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
-    monkeypatch.setattr(folding, "PAGE", 4)
+    monkeypatch.setattr(index_manager, "PAGE", 4)
     store, seen = MemoryStore(), list[tuple[int, int]]()
     writer = await elytron.open(store, space="ada")
     for number in range(turns):

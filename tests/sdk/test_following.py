@@ -9,10 +9,10 @@ import pytest
 
 import elytron
 from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRuntime
-from elytron.announcing import AnnouncingStore, inner
-from elytron.following import Journals, pages
+from elytron.journal.follower import Journals, pages
+from elytron.journal.notifier import AnnouncingStore, inner
 from elytron_core import limits
-from elytron_core.contracts.streaming import EventAction, Gap, GapReason, JournalEvent
+from elytron_core.contracts.events import EventAction, Gap, GapReason, JournalEvent
 from elytron_core.errors import StoreClosed
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, JournalEntry

@@ -7,7 +7,7 @@ from tests.sdk.told import believe, put, talk, texts
 
 import elytron
 from elytron_core import limits
-from elytron_core.contracts.writing import Outcome
+from elytron_core.contracts.write import Outcome
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.candidates import CandidateState, Target
 from elytron_core.planes.long_term import Confidence, Kind

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron.hits import fact_hit, turn_hit
+from elytron.documents.hits import fact_hit, turn_hit
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Plane, RecallHit
+from elytron_core.contracts.recall import Plane, RecallHit
 from elytron_core.ids import FactId, TurnId
 from elytron_core.planes import long_term, transcript
 

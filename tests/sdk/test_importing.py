@@ -8,8 +8,8 @@ import pytest
 
 import elytron
 from elytron import MemoryRuntime, MemoryWriteReport, MemoryWriteRequest, Scope, import_transcript
-from elytron.flows import importing
-from elytron.transcripts import Format, Omission
+from elytron.flows import transcript_import
+from elytron.importers import Format, Omission
 from elytron_core.errors import ScopeMissing, StoreUnavailable, UnreadableFile
 from elytron_core.ids import SpaceId
 from elytron_core.planes.transcript import Role
@@ -38,7 +38,7 @@ async def texts(memory: MemoryRuntime, conversation: str) -> list[str]:
 async def test_a_year_of_conversation_comes_in_and_a_second_time_changes_nothing() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         first = await import_transcript(memory, HARBOUR)
-        assert first == importing.TranscriptImportReport(
+        assert first == transcript_import.TranscriptImportReport(
             space="ada",
             file="harbour.jsonl",
             formats=(Format.JSONL,),
@@ -72,7 +72,7 @@ async def test_each_conversation_keeps_its_order_however_they_are_mixed(tmp_path
 async def test_batches_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int, commits: int
 ) -> None:
-    monkeypatch.setattr(importing, bound, value)
+    monkeypatch.setattr(transcript_import, bound, value)
     conversations = 1 if bound.startswith("BATCH") else 5
     file = written(tmp_path / "long.jsonl", 100, conversations=conversations)
     async with elytron.open("memory:", space="ada") as memory:
@@ -105,7 +105,7 @@ class Counting:
 async def test_an_import_that_was_broken_off_is_finished_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "BATCH_TURNS", 10)
+    monkeypatch.setattr(transcript_import, "BATCH_TURNS", 10)
     file = written(tmp_path / "long.jsonl", 35)
     async with elytron.open("memory:", space="ada") as memory:
         with pytest.raises(StoreUnavailable):
@@ -116,7 +116,7 @@ async def test_an_import_that_was_broken_off_is_finished_by_the_next_one(
 
 
 async def test_progress_ends_with_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "BATCH_TURNS", 10)
+    monkeypatch.setattr(transcript_import, "BATCH_TURNS", 10)
     file = written(tmp_path / "long.jsonl", 25)
     told: list[tuple[int, int]] = []
     async with elytron.open("memory:", space="ada") as memory:
@@ -128,7 +128,7 @@ async def test_progress_ends_with_the_whole_file(tmp_path: Path, monkeypatch: py
 async def test_nothing_is_stored_from_a_file_that_goes_wrong_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "BATCH_TURNS", 10)
+    monkeypatch.setattr(transcript_import, "BATCH_TURNS", 10)
     file = written(tmp_path / "long.jsonl", 100)
     with file.open("a", encoding="utf-8") as more:
         more.write('\n{"role": "us')

@@ -16,11 +16,11 @@ from elytron import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.contracts.writing import FactDraft, LongTermExtraction, Procedural, RuntimeSkillWrite
+from elytron_core.contracts.write import FactDraft, LongTermExtraction, Procedural, RuntimeSkillWrite
 from elytron_core.planes.long_term import Authority
 from elytron_core.planes.roles import Role
-from elytron_core.policy.blocks import HEADINGS
-from elytron_core.policy.projection import POLICY
+from elytron_core.policy.projection.builder import POLICY
+from elytron_core.policy.projection.sections import HEADINGS
 
 WORD = "harbour"
 """Stands in each text, so that recall finds it."""

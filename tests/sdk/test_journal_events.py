@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 import elytron
-from elytron.following import event_of
+from elytron.journal.follower import event_of
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.inspecting import MemoryInspectionRequest
-from elytron_core.contracts.streaming import JournalEvent
+from elytron_core.contracts.events import JournalEvent
+from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import COLLECTIONS, plane_of
 from elytron_store.memory import MemoryStore

@@ -7,10 +7,10 @@ from tests.sdk import told
 from tests.sdk.turns import answering, finish, item, items
 
 import elytron
+from elytron.factory import Opening
 from elytron.models import ScriptedModel
-from elytron.opening import Opening
 from elytron_core.clock import DAY_MS, FrozenClock, Instant, iso
-from elytron_core.contracts.maintaining import (
+from elytron_core.contracts.maintenance import (
     Extraction,
     MaintenanceRefusal,
     MemoryMaintainRequest,
@@ -19,14 +19,14 @@ from elytron_core.contracts.maintaining import (
 )
 from elytron_core.contracts.modes import ModeInput
 from elytron_core.contracts.planes import ExecutionDraft, ExecutionWrite, NoteDraft, NotesWrite
-from elytron_core.contracts.writing import MemoryWriteRequest
+from elytron_core.contracts.write import MemoryWriteRequest
 from elytron_core.errors import ModelRefused, ModelUnavailable, Unsupported
 from elytron_core.ids import SeededIds
 from elytron_core.planes.execution import ExecutionStatus
 from elytron_core.planes.jobs import Pass
 from elytron_core.planes.long_term import Kind
 from elytron_core.planes.transcript import Role
-from elytron_core.policy.spending import Budget
+from elytron_core.policy.maintenance.budget import Budget
 from elytron_core.ports.models import Completion, LanguageModel
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from elytron_core.planes import transcript
 from elytron_core.planes.procedural import SkillSource
 from elytron_core.ports.store import Batch, Committed, Document, Ref, Store
 from elytron_store.memory import MemoryStore
-from elytron_store.passing import PassingStore
+from elytron_store.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

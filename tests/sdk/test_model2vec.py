@@ -19,8 +19,8 @@ from tokenizers.pre_tokenizers import Whitespace
 
 import elytron
 from elytron.embedding import LocalEmbedder, Model2VecEmbedder, kept_models
-from elytron.embedding.adding import add_model2vec
-from elytron.embedding.naming import embedder_of
+from elytron.embedding.installation import add_model2vec
+from elytron.embedding.model_names import embedder_of
 from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, UnreadableFile
 
 pytestmark = pytest.mark.anyio
@@ -133,7 +133,7 @@ def test_the_same_files_are_one_model_and_others_another(tmp_path: Path) -> None
 
 def test_a_kept_folder_is_the_same_model_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_of(tmp_path / "table")
-    monkeypatch.setattr("elytron.embedding.shelf.models_folder", lambda: tmp_path / "models")
+    monkeypatch.setattr("elytron.embedding.model_files.models_folder", lambda: tmp_path / "models")
     add_model2vec("words", folder, models=tmp_path / "models")
     kept = add_model2vec("words", folder, models=tmp_path / "models")
     assert [kept] == list(kept_models(models=tmp_path / "models"))
@@ -231,7 +231,7 @@ def test_packages_that_are_missing_are_named_when_it_is_opened(tmp_path: Path, m
     def find_spec(name: str) -> str | None:
         return None if name in gone else name
 
-    monkeypatch.setattr("elytron.embedding.shelf.find_spec", find_spec)
+    monkeypatch.setattr("elytron.embedding.model_files.find_spec", find_spec)
     assert Model2VecEmbedder(folder).info.dimensions == DIMENSIONS
     with pytest.raises(MissingExtra, match=r"needs onnxruntime: `pip install onnxruntime`, or in a checkout"):
         LocalEmbedder(folder)

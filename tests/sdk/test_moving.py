@@ -13,10 +13,10 @@ from tests.sdk.meanwhile import Meanwhile
 from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
-from elytron import restoring
-from elytron.archive import ArchiveReader
-from elytron_core.contracts.moving import ImportMode
-from elytron_core.contracts.recalling import Plane
+from elytron.transfer import restore
+from elytron.transfer.archive import ArchiveReader
+from elytron_core.contracts.archive import ImportMode
+from elytron_core.contracts.recall import Plane
 from elytron_core.errors import (
     InvalidInput,
     NotFound,
@@ -87,7 +87,7 @@ async def test_what_a_killed_restore_left_is_removed_by_the_next(memory: elytron
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restoring, "BATCH", 4)
+    monkeypatch.setattr(restore, "BATCH", 4)
 
 
 async def long_archive(path: Path, name: str) -> str:

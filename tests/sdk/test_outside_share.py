@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.gateway.asking import AT, CHAT, said
 
 import elytron
-from elytron import outside_share
+from elytron.recall import outside_share
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.recalling import Plane, RecallHit
+from elytron_core.contracts.recall import Plane, RecallHit
 from elytron_core.ids import SeededIds
 from elytron_core.planes.evidence import Trust
 from elytron_gateway.service import Gateway

@@ -7,7 +7,7 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.continuity import Layer, LayerOutcome
-from elytron_core.contracts.writing import MemoryWriteReport, Outcome
+from elytron_core.contracts.write import MemoryWriteReport, Outcome
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes.continuity import CapsuleState

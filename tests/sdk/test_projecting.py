@@ -10,11 +10,11 @@ from tests.sdk.told import believe, learn, put
 import elytron
 from elytron_core import limits
 from elytron_core.contracts.modes import HostRoom, ModeInput
-from elytron_core.contracts.projecting import MissReason, PrivateContext, ProjectionLayer, SectionName
-from elytron_core.contracts.scoped import ClipReason
+from elytron_core.contracts.projection import MissReason, PrivateContext, ProjectionLayer, SectionName
+from elytron_core.contracts.scope_fields import ClipReason
 from elytron_core.ids import SeededIds
 from elytron_core.planes.long_term import Kind
-from elytron_core.policy.wording import is_blank
+from elytron_core.text.similarity import is_blank
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ import pytest
 from tests.sdk.told import put
 
 import elytron
-from elytron_core.contracts.recalling import Absence
-from elytron_core.contracts.writing import MemoryWriteReport, Outcome
+from elytron_core.contracts.recall import Absence
+from elytron_core.contracts.write import MemoryWriteReport, Outcome
 from elytron_core.ids import SpaceId
 from elytron_core.planes.long_term import Fact, Reach
 from elytron_core.planes.transcript import Role

@@ -6,8 +6,8 @@ import pytest
 from tests.sdk.told import believe
 
 import elytron
-from elytron.folding import Folds
-from elytron.readings import Readings
+from elytron.indexing.index_manager import Folds
+from elytron.indexing.parse_cache import Readings
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryEraseRequest

@@ -5,7 +5,7 @@ from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.scoped import ClipReason
+from elytron_core.contracts.scope_fields import ClipReason
 from elytron_core.errors import InvalidInput
 from elytron_core.planes.transcript import Role
 

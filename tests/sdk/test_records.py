@@ -8,8 +8,8 @@ import pytest
 import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts import facts, records
-from elytron_core.contracts.maintaining import Extraction, MemoryMaintainRequest
-from elytron_core.contracts.recalling import Plane, RecallFilters
+from elytron_core.contracts.maintenance import Extraction, MemoryMaintainRequest
+from elytron_core.contracts.recall import Plane, RecallFilters
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed, Unsupported
 from elytron_core.planes.jobs import Pass
 from elytron_core.planes.long_term import Privacy

@@ -20,13 +20,13 @@ from elytron import (
     RemoteMemory,
 )
 from elytron.remote.address import address_of
-from elytron.remote.connecting import Connecting
+from elytron.remote.connection import Connecting
 from elytron_core import errors, limits
 from elytron_core.contracts.control import MemoryControlReport, MemoryForgetRequest
-from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryReplayReport
-from elytron_core.contracts.projecting import MemoryProjectionReport
-from elytron_core.contracts.recalling import MemoryRecallReport
-from elytron_core.contracts.streaming import Gap, GapReason, JournalEvent
+from elytron_core.contracts.events import Gap, GapReason, JournalEvent
+from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryReplayReport
+from elytron_core.contracts.projection import MemoryProjectionReport
+from elytron_core.contracts.recall import MemoryRecallReport
 from elytron_core.errors import (
     ElytronError,
     InvalidInput,

@@ -7,7 +7,7 @@ import pytest
 from tests.sdk.told import learn
 
 import elytron
-from elytron.announcing import AnnouncingStore
+from elytron.journal.notifier import AnnouncingStore
 from elytron.ops import recall
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, instant
@@ -17,7 +17,7 @@ from elytron_core.contracts.skills import (
     RuntimeSkillListRequest,
     SkillRefusal,
 )
-from elytron_core.contracts.writing import MemoryWriteReport, Outcome
+from elytron_core.contracts.write import MemoryWriteReport, Outcome
 from elytron_core.errors import InvalidInput, NotFound, StoreFull
 from elytron_core.ids import SpaceId
 from elytron_core.planes.procedural import LineageStatus, ReuseOutcome, SkillSource, SkillState, StrategyChange

@@ -13,8 +13,9 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
 from elytron_core.ids import SeededIds
 from elytron_core.model import Value
-from elytron_core.policy import fingerprints, snapshots
-from elytron_core.policy.projection import POLICY
+from elytron_core.policy.continuity import snapshots
+from elytron_core.policy.projection.builder import POLICY
+from elytron_core.policy.tools import fingerprints
 
 pytestmark = pytest.mark.anyio
 

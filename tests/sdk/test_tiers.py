@@ -7,8 +7,8 @@ import pytest
 import elytron
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.facts import FactAction, FactChangeRequest, FactEntry, FactListRequest
-from elytron_core.contracts.recalling import Plane, RecallFilters
-from elytron_core.contracts.writing import FactDraft, LongTermExtraction, MemoryWriteRequest, Outcome
+from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.contracts.write import FactDraft, LongTermExtraction, MemoryWriteRequest, Outcome
 from elytron_core.ids import SeededIds
 from elytron_core.planes.long_term import State, Tier, end_of
 

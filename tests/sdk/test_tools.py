@@ -8,8 +8,8 @@ from tests.core.test_policy_tool_experience import READ, SEND, feedback, registr
 import elytron
 from elytron.ops import inspect, list_agent_tool_registries, upsert_agent_tool_registry
 from elytron_core import limits
-from elytron_core.contracts.inspecting import MemoryInspectionRequest
-from elytron_core.contracts.recalling import MemoryRecallReport
+from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.contracts.recall import MemoryRecallReport
 from elytron_core.contracts.tools import (
     AgentToolRegistryDeleteRequest,
     AgentToolRegistryGetRequest,
@@ -20,13 +20,13 @@ from elytron_core.contracts.tools import (
     HintRejection,
     RegistryRefusal,
 )
-from elytron_core.contracts.writing import MemoryWriteReport, Outcome, Verdict
+from elytron_core.contracts.write import MemoryWriteReport, Outcome, Verdict
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes.procedural import ReuseOutcome
 from elytron_core.planes.profiles import ProfileName
 from elytron_core.planes.tools import AgentToolRegistryRef
-from elytron_core.policy.profiles import profile_of
+from elytron_core.policy.host.profiles import profile_of
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from tests.sdk.told import believe, learn
 from tests.sdk.transcripts import SUPPORT, bytes_below, commit, turn, view
 
 import elytron
-from elytron.racing import RACES
+from elytron.state.conflict_retry import RACES
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, NotFound
 from elytron_core.ids import SeededIds

@@ -10,7 +10,7 @@ from tests.sdk.transcripts import turn as lifecycle
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.maintaining import MemoryMaintainRequest
+from elytron_core.contracts.maintenance import MemoryMaintainRequest
 from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
 from elytron_core.ids import SeededIds, TurnId
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.sdk.opened_transcripts import opened
 
-from elytron.transcripts import Format, Said, open_transcripts
+from elytron.importers import Format, Said, open_transcripts
 from elytron_core import limits
 from elytron_core.clock import instant
 from elytron_core.errors import UnreadableFile

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.sdk.opened_transcripts import opened
 
-from elytron.transcripts import Format, Omission
+from elytron.importers import Format, Omission
 from elytron_core.clock import iso
 from elytron_core.errors import UnreadableFile
 from elytron_core.planes.transcript import Role

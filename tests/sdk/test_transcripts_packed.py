@@ -9,7 +9,7 @@ import pytest
 from tests.sdk.opened_transcripts import opened
 from tests.sdk.test_transcripts import CANARY, rows, written
 
-from elytron.transcripts import Format
+from elytron.importers import Format
 from elytron_core import limits
 from elytron_core.errors import UnreadableFile
 

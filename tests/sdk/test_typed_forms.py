@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import elytron
+from elytron_core.contracts.archive import ImportMode
 from elytron_core.contracts.control import Hidden, HistoryEvent
-from elytron_core.contracts.moving import ImportMode
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
     RuntimeSkillDetailRequest,

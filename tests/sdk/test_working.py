@@ -10,12 +10,12 @@ from tests.sdk.towns import PORTO, SPACE, opened, said, talk, towns
 from tests.sdk.turns import answering, finish
 
 import elytron
+from elytron.flows.worker import Worker
+from elytron.jobs.queue import claim, read_queue
 from elytron.models import ScriptedModel
-from elytron.queueing import claim, read_queue
-from elytron.worker import Worker
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.maintaining import (
+from elytron_core.contracts.maintenance import (
     Extraction,
     JobCancelRequest,
     JobListRequest,
@@ -142,7 +142,7 @@ async def test_a_full_queue_takes_no_more_and_maintain_finds_what_was_left(
     left = await finish(memory, "t1", said(1), scope=talk("b"))
     assert left.job is None
     assert {outcome.reason for outcome in left.maintenance if outcome.status == "failed"} == {"queue_full"}
-    from elytron_core.contracts.maintaining import MemoryMaintainRequest
+    from elytron_core.contracts.maintenance import MemoryMaintainRequest
 
     found = await memory.maintain(MemoryMaintainRequest(scope=talk("b")))
     assert found.turns == 1

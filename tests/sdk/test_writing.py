@@ -8,7 +8,7 @@ from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron_core.clock import Instant
-from elytron_core.contracts.writing import FactOperation, Outcome, Verdict
+from elytron_core.contracts.write import FactOperation, Outcome, Verdict
 from elytron_core.errors import IdempotencyConflict, InvalidInput, ScopeMissing, TurnConflict
 from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_core.planes.long_term import Authority

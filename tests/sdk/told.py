@@ -1,7 +1,7 @@
 """Short ways of telling a runtime things, for tests."""
 
 import elytron
-from elytron_core.contracts.writing import FactOperation, MemoryWriteReport
+from elytron_core.contracts.write import FactOperation, MemoryWriteReport
 from elytron_core.planes.long_term import Authority, Confidence, Kind
 from elytron_core.planes.transcript import Delivery, Message, Role
 

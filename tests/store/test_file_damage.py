@@ -35,7 +35,7 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
-from elytron_store.file import FileStore, mending
+from elytron_store.file import FileStore, repair
 from elytron_store.file.blobs import WINDOW_CHUNKS
 from elytron_store.file.frame import ACKNOWLEDGED_AT, HEADER_BYTES
 from elytron_store.file.generation import LOST_REF
@@ -154,12 +154,12 @@ async def test_no_flipped_bit_is_served_and_each_is_found_and_mended(store: File
             with suppress(StoreCorrupt):
                 assert space.get([document.ref]) == [document]
         assert space.journal(after=0, limit=100) == entries
-        found = mending.examine(Places(root), NAME)
+        found = repair.examine(Places(root), NAME)
         assert found is not None
         assert len(found.troubles) == 1, at
         if at % 5 == 0:
-            mending.repair(Places(root), NAME, busy_wait_s=1.0)
-            found = mending.examine(Places(root), NAME)
+            repair.repair(Places(root), NAME, busy_wait_s=1.0)
+            found = repair.examine(Places(root), NAME)
             assert found is not None
             assert found.troubles == []
             assert handle(root).journal(after=0, limit=100) == entries

@@ -10,7 +10,7 @@ from elytron_core.errors import StoreBusy, StoreClosed, StoreFailed
 from elytron_core.ports.store import Batch, Committed, Put
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import batch, fact
-from elytron_store.grouping import GroupCommitter, Outcome, Work
+from elytron_store.group_commit import GroupCommitter, Outcome, Work
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from elytron_core.errors import StoreBusy
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erased, Erasure, Idempotency, Put, Ref
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
-from elytron_store.sqlite import SqliteStore, erasing
+from elytron_store.sqlite import SqliteStore, erasure
 from elytron_store.sqlite.driver import library
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,7 @@ async def crowd(store: SqliteStore, *, seed: int) -> dict[Ref, int]:
 async def test_an_erasure_of_more_than_is_looked_up_at_once_takes_every_digest(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing, "_REFS_AT_ONCE", 2)
+    monkeypatch.setattr(erasure, "_REFS_AT_ONCE", 2)
     named = [fact(number) for number in range(5)]
     await store.commit(batch(*(Put(ref, b"", 0) for ref in named)))
     assert (await store.erase(Erasure(space=ADA, at=AT, refs=tuple(named)))).entries_scrubbed == 5

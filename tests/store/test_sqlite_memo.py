@@ -13,9 +13,9 @@ from elytron_core.errors import InvalidInput, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, JournalEntry, Put, Ref
 from elytron_store import limits as store_limits
-from elytron_store.sqlite import SqliteStore, memo, reading
+from elytron_store.sqlite import SqliteStore, read_cache, reads
 from elytron_store.sqlite.driver import Raw
-from elytron_store.sqlite.reading import get
+from elytron_store.sqlite.reads import get
 
 pytestmark = pytest.mark.anyio
 
@@ -165,12 +165,12 @@ async def test_what_others_stand_in_the_way_of_and_what_is_large_is_read_by_a_th
 async def test_what_takes_too_long_is_broken_off_and_behind_a_disk_threads_read_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: Iterator[int | None], steps: int, hops: int
 ) -> None:
-    monkeypatch.setattr(memo, "_STEPS", steps)
+    monkeypatch.setattr(read_cache, "_STEPS", steps)
     mine, others = await opened(tmp_path), await opened(tmp_path)
     refs = (REF, Ref("turns", "bb"))
     for ref in refs:
         await others.commit(batch(b"x", 0, ref))
-    monkeypatch.setattr(memo, "_disk_waits", lambda: next(waits))
+    monkeypatch.setattr(read_cache, "_disk_waits", lambda: next(waits))
     monkeypatch.setattr(store_limits, "MEMO_HELD_S", 0.0)
     counted = Hops(mine, monkeypatch)
     for ref in refs:
@@ -217,13 +217,13 @@ async def test_what_a_commit_did_not_touch_is_not_read_again(tmp_path: Path, mon
     await look(store)
     first = await store.get(SPACE, (REF, other)), await store.scan(SPACE, "tools", limit=9)
     read: list[Sequence[Ref]] = []
-    monkeypatch.setattr(reading, "scan", None)
+    monkeypatch.setattr(reads, "scan", None)
 
     def counted(raw: Raw, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
         read.append(refs)
         return get(raw, space, refs)
 
-    monkeypatch.setattr(reading, "get", counted)
+    monkeypatch.setattr(reads, "get", counted)
     await store.commit(batch(b"1", 1))
     assert await store.get(SPACE, (other,)) == first[0][1:]
     await look(store)
@@ -281,7 +281,7 @@ async def test_a_damaged_journal_keeps_no_document_from_being_read(
     def damaged(*_: object) -> Sequence[JournalEntry]:
         raise StoreCorrupt(what="journal entry 2")
 
-    monkeypatch.setattr(reading, "journal", damaged)
+    monkeypatch.setattr(reads, "journal", damaged)
     assert await store.get(SPACE, (REF,)) == [Document(REF, 1, b"0")]
     await store.close()
 

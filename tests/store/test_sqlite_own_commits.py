@@ -12,7 +12,7 @@ import pytest
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, JournalEntry, Put, Ref
-from elytron_store.sqlite import SqliteStore, erasing, reading, writing
+from elytron_store.sqlite import SqliteStore, erasure, reads, writes
 
 pytestmark = pytest.mark.anyio
 
@@ -41,13 +41,13 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        read = reading.journal
+        read = reads.journal
 
         def counted(*args: Any) -> Sequence[JournalEntry]:
             self.count += 1
             return read(*args)
 
-        monkeypatch.setattr(reading, "journal", counted)
+        monkeypatch.setattr(reads, "journal", counted)
 
 
 async def sequences(store: SqliteStore, after: int) -> list[int]:
@@ -135,7 +135,7 @@ async def test_a_commit_whose_caller_went_away_is_seen(tmp_path: Path, monkeypat
     store = await opened(tmp_path)
     await store.commit(batch(b"0", 0))
     await look(store)
-    held = Held(monkeypatch, writing, "apply_group")
+    held = Held(monkeypatch, writes, "apply_group")
     await held.left(store.commit(batch(b"1", 1)))
     assert await sequences(store, 0) == [1]
     await held.finished(store)
@@ -149,7 +149,7 @@ async def test_an_erasure_whose_caller_went_away_is_seen(tmp_path: Path, monkeyp
     await store.commit(batch(b"0", 0))
     await look(store)
     await store.commit(batch(b"0", 0, Ref("turns", "bb")))
-    held = Held(monkeypatch, erasing, "erase")
+    held = Held(monkeypatch, erasure, "erase")
     await held.left(store.erase(Erasure(space=SPACE, at=AT, refs=(REF,))))
     assert await sequences(store, 1) == [2]
     assert await store.get(SPACE, (REF,)) == [Document(REF, 1, b"0")]

@@ -9,7 +9,7 @@ from tests.store.sqlite_rig import CLOCK, OLD, look
 from elytron_core.errors import StoreBusy
 from elytron_core.ports.store import Erasure
 from elytron_store.conformance.examples import ADA, AT, fact, put
-from elytron_store.sqlite import SqliteStore, erasing, opening
+from elytron_store.sqlite import SqliteStore, erasure, setup
 from elytron_store.sqlite.driver import Access
 
 pytestmark = pytest.mark.anyio
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.anyio
 async def test_a_purge_that_meets_a_commit_of_others_has_waited_for_it(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     await (await SqliteStore.open(path, clock=CLOCK, library=OLD)).close()
-    with closing(opening.connect_writer(OLD, path)) as ours, closing(opening.connect_writer(OLD, path)) as theirs:
+    with closing(setup.connect_writer(OLD, path)) as ours, closing(setup.connect_writer(OLD, path)) as theirs:
         theirs.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreBusy):
-            erasing.purge(ours, Access("delete", busy_wait_s=0.0), Erasure(space=ADA, at=AT), 1_000_000)
+            erasure.purge(ours, Access("delete", busy_wait_s=0.0), Erasure(space=ADA, at=AT), 1_000_000)
 
 
 async def test_a_store_made_with_other_pages_keeps_them_and_is_purged_by_its_true_size(
@@ -29,7 +29,7 @@ async def test_a_store_made_with_other_pages_keeps_them_and_is_purged_by_its_tru
 ) -> None:
     path = tmp_path / "m.db"
     with monkeypatch.context() as then:
-        then.setattr(opening, "PAGE_BYTES", 8_192)
+        then.setattr(setup, "PAGE_BYTES", 8_192)
         await (await SqliteStore.open(path, clock=CLOCK)).close()
     store = await SqliteStore.open(path, clock=CLOCK)
     await put(store, fact(1), b"canary")

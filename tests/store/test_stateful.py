@@ -36,11 +36,11 @@ from elytron_core.ports.store import (
     Require,
     Store,
 )
-from elytron_http_shell.store import store_surfaces
+from elytron_http_shell.surfaces.store import store_surfaces
 from elytron_store.conformance.examples import AT, blob, source
+from elytron_store.document_checks import ERASURE_REF
+from elytron_store.engines import open_store
 from elytron_store.memory import MemoryStore
-from elytron_store.opening import open_store
-from elytron_store.rules import ERASURE_REF
 
 LONG = settings.default is not None and settings.default.max_examples > 100
 SPACES = st.sampled_from([SpaceId("ann"), SpaceId("anna"), SpaceId("\u00e4%/..")])

@@ -17,9 +17,9 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Authenticator, Development
 from elytron_core.ports.models import LanguageModel
 from elytron_http_shell import create_app, routes
-from elytron_http_shell.serving import server_of
-from elytron_http_shell.streams import streams
-from elytron_http_shell.subscriptions import StreamBounds
+from elytron_http_shell.server import server_of
+from elytron_http_shell.streams.subscriptions import StreamBounds
+from elytron_http_shell.streams.surfaces import streams
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ import elytron
 from elytron.registry import by_name
 from elytron_adapter import codec
 from elytron_cli.app import cli
-from elytron_core.retelling import error_of
-from elytron_mcp_shell.confirming import CONFIRM
-from elytron_mcp_shell.serving import ERROR
+from elytron_core.errors.from_wire import error_of
+from elytron_mcp_shell.confirmation import CONFIRM
+from elytron_mcp_shell.server import ERROR
 from elytron_mcp_shell.toolsets import tool_name
 from elytron_replay import operations
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.access import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.principals import PrincipalKind
-from elytron_cli.beside import Wanted, beside
+from elytron_cli.server.extras import Wanted, beside
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
-from elytron_http_shell.serving import Serving
-from elytron_http_shell.serving import served as serving_of
+from elytron_http_shell.server import Serving
+from elytron_http_shell.server import served as serving_of
 
 
 @dataclass(frozen=True)

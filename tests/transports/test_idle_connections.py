@@ -13,7 +13,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_gateway.client import MemoryGatewayClient, SyncMemoryGatewayClient
-from elytron_gateway.everos import EverOsUpstream
+from elytron_gateway.upstream.everos import EverOsUpstream
 from elytron_store.gateway import GatewayStore
 
 pytestmark = pytest.mark.anyio

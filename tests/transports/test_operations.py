@@ -15,11 +15,11 @@ from tests.transports.live import Live
 from tests.transports.openers import OPENERS, Call
 
 from elytron.registry import OPERATIONS, WIRE_OPERATIONS, by_name
-from elytron_cli.protocols import mcp_surfaces
+from elytron_cli.server.protocols import mcp_surfaces
 from elytron_core.errors import ElytronError
-from elytron_http_shell.performing import path_of
+from elytron_http_shell.surfaces.operations import path_of
 from elytron_mcp_shell import ToolSet
-from elytron_replay import matching, references
+from elytron_replay import expectations, references
 from elytron_replay.fixture import Step
 
 PROTOCOLS = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE}), is_private=True),)
@@ -62,7 +62,7 @@ def tell(call: Call, step: Step, values: dict[str, JsonValue]) -> None:
         return
     report = call(step.op, request)
     expected = references.resolve(step.expect, values)
-    assert list(matching.mismatches(expected, report)) == []
+    assert list(expectations.mismatches(expected, report)) == []
     values.update({name: references.pick(report, path) for name, path in step.save.items()})
 
 

@@ -11,7 +11,7 @@ from tests.transports.openers import OPENERS
 from websockets.sync.client import connect
 
 from elytron.models import ScriptedModel
-from elytron_cli.protocols import a2a_surfaces, mcp_surfaces
+from elytron_cli.server.protocols import a2a_surfaces, mcp_surfaces
 from elytron_mcp_shell import ToolSet
 
 FAMILIES = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE})), a2a_surfaces(None))

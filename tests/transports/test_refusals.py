@@ -12,7 +12,7 @@ from tests.transports.live import Live
 from tests.transports.openers import OPENERS, Call
 
 from elytron.registry import WIRE_OPERATIONS, by_name
-from elytron_cli.protocols import mcp_surfaces
+from elytron_cli.server.protocols import mcp_surfaces
 from elytron_core.errors import ElytronError
 from elytron_mcp_shell import ToolSet
 from elytron_replay import references

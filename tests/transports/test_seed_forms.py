@@ -13,8 +13,8 @@ from tests.transports.serving import Served, served
 from websockets.asyncio.client import connect
 
 from elytron_adapter.principals import PrincipalKind
-from elytron_cli.beside import Wanted
-from elytron_cli.protocols import mcp_surfaces
+from elytron_cli.server.extras import Wanted
+from elytron_cli.server.protocols import mcp_surfaces
 from elytron_mcp_shell import ToolSet
 
 pytestmark = pytest.mark.anyio

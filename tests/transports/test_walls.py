@@ -21,11 +21,11 @@ from websockets.asyncio.client import connect
 from elytron.registry import AnyOperation
 from elytron_a2a_shell import MessageName
 from elytron_adapter.principals import PrincipalKind
-from elytron_cli.beside import Wanted
-from elytron_core.contracts.streaming import StreamKind
+from elytron_cli.server.extras import Wanted
+from elytron_core.contracts.events import StreamKind
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_mcp_shell import ToolSet
-from elytron_mcp_shell.confirming import CONFIRM
+from elytron_mcp_shell.confirmation import CONFIRM
 from elytron_mcp_shell.toolsets import tool_name
 
 pytestmark = pytest.mark.anyio

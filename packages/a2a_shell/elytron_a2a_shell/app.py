@@ -39,7 +39,7 @@ def a2a_app(entrance: Entrance, /, *, address: str | None = None, body_bytes: in
     judge. Raises MissingExtra without the extra "a2a".
     """
     try:
-        from elytron_a2a_shell import serving
+        from elytron_a2a_shell import server
     except ImportError as error:
         raise MissingExtra(extra="a2a", purpose="speaking A2A") from error
     context = entrance.dispatcher.runtime.context
@@ -54,8 +54,8 @@ def a2a_app(entrance: Entrance, /, *, address: str | None = None, body_bytes: in
             yield
 
     return A2aApp(
-        card=serving.card_app(address=address, rpc_path=RPC_PATH, card_path=CARD_PATH),
-        rpc=serving.rpc_app(bridge, ids=context.ids, body_bytes=body_bytes, rpc_path=RPC_PATH),
-        message=serving.message_app(bridge, ids=context.ids, body_bytes=body_bytes),
+        card=server.card_app(address=address, rpc_path=RPC_PATH, card_path=CARD_PATH),
+        rpc=server.rpc_app(bridge, ids=context.ids, body_bytes=body_bytes, rpc_path=RPC_PATH),
+        message=server.message_app(bridge, ids=context.ids, body_bytes=body_bytes),
         running=running,
     )

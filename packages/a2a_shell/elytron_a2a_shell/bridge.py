@@ -29,9 +29,9 @@ from elytron_adapter.failures import rejection
 from elytron_adapter.policy import word_of
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_adapter.seed_forms import Json, asked_of, is_seed_write
-from elytron_core.contracts.moving import MemoryImportRequest
+from elytron_core.contracts.archive import MemoryImportRequest
 from elytron_core.contracts.platform import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
-from elytron_core.contracts.writing import (
+from elytron_core.contracts.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWriteRequest,

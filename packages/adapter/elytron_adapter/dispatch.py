@@ -17,7 +17,7 @@ from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, U
 from elytron_core.model import Value
 
 logger = logging.getLogger(__name__)
-_audit = logging.getLogger("elytron.audit")
+_audit = logging.getLogger("elytron.memories.audit_trail")
 
 _PRIVATE = "private memories are not shown to models here: the server's operator allows it with --mcp-private"
 _LOCAL = (

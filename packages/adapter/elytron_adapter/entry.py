@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from functools import lru_cache
 
-from elytron_adapter.attempts import Attempts
+from elytron_adapter.admission_control import Shedding, Unshed
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Auth, AuthKind, Envelope, Response, Source, Transport
 from elytron_adapter.failures import rejection
+from elytron_adapter.login_throttle import Attempts
 from elytron_adapter.principals import Authenticator, Principal, PrincipalKind
-from elytron_adapter.shedding import Shedding, Unshed
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value

@@ -8,7 +8,7 @@ from pydantic import Field, SerializeAsAny, WithJsonSchema, computed_field
 from elytron_adapter.principals import PrincipalKind
 from elytron_adapter.seed_forms import seed_key
 from elytron_core import limits
-from elytron_core.contracts.scoped import IdempotencyKey
+from elytron_core.contracts.scope_fields import IdempotencyKey
 from elytron_core.model import Request, Value
 from elytron_core.scope import Name, Space
 

@@ -6,12 +6,12 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 
-from elytron import plain
+from elytron.api import arguments
 from elytron_core import limits
 from elytron_core.clock import iso
-from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallConfidence, RecallFilters
-from elytron_core.contracts.writing import (
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, RecallConfidence, RecallFilters
+from elytron_core.contracts.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWriteReport,
@@ -44,7 +44,7 @@ class FlatRequest(Request):
             return None
         is_own = own is not None and self.space in {None, own.space}
         default = own if is_own else Scope(space=self.space) if self.space is not None else None
-        return plain.scope_of(default, conversation=conversation)
+        return arguments.scope_of(default, conversation=conversation)
 
 
 class FlatMessage(Value):
@@ -159,9 +159,9 @@ def _ask_add(asked: AddRequest, own: Scope | None) -> MemoryWriteRequest:
     if (asked.text is None) == (not asked.messages):
         raise InvalidInput(field="text", problem="or messages: give one of the two")
     messages = asked.text or [message.model_dump(exclude_none=True, mode="json") for message in asked.messages]
-    write = plain.transcript_of(messages, speaker=asked.speaker, at=asked.at, tags=asked.tags)
+    write = arguments.transcript_of(messages, speaker=asked.speaker, at=asked.at, tags=asked.tags)
     scope = asked.scope_of(own, conversation=asked.conversation)
-    return plain.write_of(write, scope=scope, idempotency_key=None)
+    return arguments.write_of(write, scope=scope, idempotency_key=None)
 
 
 def _tell_add(report: Value) -> AddReport:

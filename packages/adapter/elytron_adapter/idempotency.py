@@ -17,16 +17,16 @@ import asyncio
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
-from elytron.answers import opened_answer, sealed_answer
+from elytron.documents.stored_answers import opened_answer, sealed_answer
+from elytron.memories.preconditions import READS, demanding, version_of
 from elytron.registry import AnyOperation, Repeat
 from elytron.runtime import MemoryRuntime
-from elytron.spaces import REF
-from elytron.versions import READS, demanding, version_of
+from elytron.state.space_records import REF
 from elytron_adapter.envelope import Accepted, Duplicated, Envelope, Queued
 from elytron_core import canonical, limits
-from elytron_core.contracts.maintaining import PUTTING_OFF
-from elytron_core.contracts.scoped import Changing, ScopedRequest
-from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.maintenance import PUTTING_OFF
+from elytron_core.contracts.scope_fields import Changing, ScopedRequest
+from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, StillRunning
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value

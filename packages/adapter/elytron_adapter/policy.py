@@ -8,13 +8,13 @@ from elytron.registry import AnyOperation, Role
 from elytron_adapter.envelope import LOCAL, Auth, Envelope
 from elytron_adapter.principals import PrincipalKind
 from elytron_core import limits
+from elytron_core.contracts.archive import ArchiveWord, ImportMode
 from elytron_core.contracts.control import MemoryEraseRequest
-from elytron_core.contracts.moving import ArchiveWord, ImportMode
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import PermissionRefused, Unauthorized
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
-from elytron_core.policy.vouching import borrowed_words
+from elytron_core.policy.admission.source_trust import borrowed_words
 from elytron_core.scope import Scope
 
 Policy = Callable[[Envelope, AnyOperation, Value], str | None]

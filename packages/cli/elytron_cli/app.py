@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 import click
 
-from elytron_cli.exits import exit_code
-from elytron_cli.options import Group, common, json_choice
-from elytron_cli.overview import COMMANDS, page
+from elytron_cli.exit_codes import exit_code
+from elytron_cli.input.options import Group, common, json_choice
+from elytron_cli.terminal.help_page import COMMANDS, page
 
 _LISTED = [click.Command(name, help=told) for name, (_, told) in COMMANDS.items()]
 

@@ -6,7 +6,7 @@
 import os
 from collections.abc import Iterator, Sequence
 
-from elytron_cli.overview import ALIASES, COMMANDS, OPTIONS, rows, wrapped
+from elytron_cli.terminal.help_page import ALIASES, COMMANDS, OPTIONS, rows, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

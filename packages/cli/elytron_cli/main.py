@@ -28,7 +28,7 @@ def _page(arguments: Sequence[str]) -> str | None:
     if not arguments or arguments[-1] not in _HELP:
         return None
     if len(arguments) == 1:
-        from elytron_cli.overview import page
+        from elytron_cli.terminal.help_page import page
 
         return page()
     from elytron_cli.help_pages import kept

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import elytron
-from elytron.catching_up import Progress
+from elytron.indexing.progress import Progress
 from elytron.registry import by_request
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
@@ -24,9 +24,9 @@ from elytron_adapter.envelope import (
     Transport,
 )
 from elytron_cli.config import Settings, default_store
+from elytron_cli.input.values import valid
 from elytron_cli.refusal import Refused
-from elytron_cli.values import valid
-from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import StoreUnavailable
 from elytron_core.model import Request, Value
 from elytron_core.ports.keys import KeyProvider
@@ -132,7 +132,7 @@ def embedder_of(settings: Settings, /) -> Embedder | None:
     """Return the embedder that the settings name, or None. Raises NotFound, UnreadableFile, InvalidInput."""
     if settings.embedder is None:
         return None
-    from elytron.embedding.naming import embedder_of as named
+    from elytron.embedding.model_names import embedder_of as named
 
     key = settings.embedder_key
     return named(settings.embedder.value, key=key.value if key is not None else None)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-from elytron_core.collecting import Uncollected, settle
+from elytron_core.gc_pause import Uncollected, settle
 
 
 def loading(package: str, homes: Mapping[str, str], /) -> Callable[[str], object]:

@@ -8,7 +8,7 @@ from pydantic_core import CoreSchema, ErrorDetails
 
 from elytron_core.errors import InvalidInput
 from elytron_core.field_names import Place, names_at, nearest
-from elytron_core.text.names import NAME_PATTERN
+from elytron_core.names import NAME_PATTERN
 
 _NAME_SHOWN = 64
 _PLAIN = ("int", "float", "bool")

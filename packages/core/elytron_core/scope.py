@@ -7,7 +7,7 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.text.names import NAME_PATTERN
+from elytron_core.names import NAME_PATTERN
 
 DEFAULT_CHANNEL = "default"
 DEFAULT_CONVERSATION = "default"

@@ -15,11 +15,11 @@ from elytron_core.planes.gateway import ATTACHMENTS, Attachment, MessageItem
 from elytron_core.planes.transcript import Message, Role
 from elytron_gateway import blobs
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.external import Allowed, read
+from elytron_gateway.collection import Shelf, commit, record_of
 from elytron_gateway.extraction import Extraction, Unreadable, media_type
 from elytron_gateway.names import Owner
-from elytron_gateway.shelves import Shelf, commit, record_of
-from elytron_gateway.upstream import Item, Told
+from elytron_gateway.resources.remote_sources import Allowed, read
+from elytron_gateway.upstream.port import Item, Told
 from elytron_gateway.wire import ContentItem, WireMessage
 
 _READABLE = frozenset({"doc", "pdf", "html"})

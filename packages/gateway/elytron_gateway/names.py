@@ -9,8 +9,8 @@ from pydantic import Field
 
 from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused
 from elytron_core.ids import SpaceId
+from elytron_core.names import require_name
 from elytron_core.scope import Name
-from elytron_core.text.names import require_name
 from elytron_gateway import limits as gateway_limits
 
 ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$"

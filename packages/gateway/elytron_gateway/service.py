@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Self
 
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.access import AccessKeys
+from elytron_adapter.access_keys import AccessKeys
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import SpaceId
@@ -17,21 +17,21 @@ from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import messages, names, wire
-from elytron_gateway.backlog import Backlog
-from elytron_gateway.counting import Counting
-from elytron_gateway.editing import RESOURCE_TAG, Edits
-from elytron_gateway.external import Allowed, read
+from elytron_gateway.accounts.erasure_reports import ErasedUser, SignedReport, sign
+from elytron_gateway.accounts.quotas import Quotas
+from elytron_gateway.accounts.usage_counts import Counting
+from elytron_gateway.accounts.users import SPACE, Users
+from elytron_gateway.collection import record_of
 from elytron_gateway.extraction import Extraction
 from elytron_gateway.messages import Upload
 from elytron_gateway.names import Owner
-from elytron_gateway.quotas import Quotas
-from elytron_gateway.reporting import ErasedUser, SignedReport, sign
-from elytron_gateway.resources import Given, Resources
-from elytron_gateway.searching import Searching
+from elytron_gateway.overrides import RESOURCE_TAG, Edits
+from elytron_gateway.resources.documents import Given, Resources
+from elytron_gateway.resources.remote_sources import Allowed, read
+from elytron_gateway.search import Searching
 from elytron_gateway.sessions import Sessions
-from elytron_gateway.shelves import record_of
-from elytron_gateway.upstream import EmbeddedUpstream, Upstream
-from elytron_gateway.users import SPACE, Users
+from elytron_gateway.upstream.backlog import Backlog
+from elytron_gateway.upstream.port import EmbeddedUpstream, Upstream
 
 UNKNOWN = "unknown"
 """The memory of an attachment, where the upstream tells none."""

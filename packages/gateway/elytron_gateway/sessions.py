@@ -6,9 +6,9 @@ from elytron_core.errors import PermissionRefused
 from elytron_core.planes.gateway import SESSIONS, Counts, Session
 from elytron_core.ports.store import Idempotency, Put
 from elytron_gateway import names
-from elytron_gateway.counting import Counting, Planned, Room
+from elytron_gateway.accounts.usage_counts import Counting, Planned, Room
+from elytron_gateway.collection import Kept, Shelf, record_of
 from elytron_gateway.names import Owner, SessionKind
-from elytron_gateway.shelves import Kept, Shelf, record_of
 
 _ADD = "gateway add"
 

@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from elytron.runtime import MemoryRuntime
-    from elytron_adapter.access import AccessKeys
+    from elytron_adapter.access_keys import AccessKeys
+    from elytron_adapter.admission_control import Bounds
     from elytron_adapter.dispatch import Dispatcher
     from elytron_adapter.entry import Entrance
     from elytron_adapter.principals import Authenticator
-    from elytron_adapter.shedding import Bounds
     from elytron_http_shell.routes import Family
-    from elytron_http_shell.watching import Spans
+    from elytron_http_shell.telemetry.request_log import Spans
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -48,10 +48,10 @@ def create_app(
         from elytron_http_shell.routes import application
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
-    from elytron_adapter.access import AccessKeys
+    from elytron_adapter.access_keys import AccessKeys
+    from elytron_adapter.admission_control import FairPlaces
     from elytron_adapter.dispatch import Dispatcher
     from elytron_adapter.entry import Entrance
-    from elytron_adapter.shedding import FairPlaces
 
     if not isinstance(memory, Entrance):
         dispatcher = memory if isinstance(memory, Dispatcher) else Dispatcher(memory)

@@ -17,7 +17,7 @@ from elytron_adapter.failures import rejection
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, Unauthorized
 from elytron_core.model import Value
-from elytron_http_shell.heads import heads_of
+from elytron_http_shell.request.headers import heads_of
 from elytron_http_shell.responses import turn_away
 
 AUDIT_ID = "X-Audit-ID"

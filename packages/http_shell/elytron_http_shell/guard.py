@@ -14,7 +14,7 @@ from elytron_core import limits
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.ids import Ids
 from elytron_http_shell.doors import AUDIT_ID, SAFE
-from elytron_http_shell.heads import heads_of
+from elytron_http_shell.request.headers import heads_of
 from elytron_http_shell.responses import turn_away
 
 REQUEST_ID = "X-Request-ID"

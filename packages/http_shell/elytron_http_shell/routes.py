@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Router
 
-from elytron_adapter.access import AccessKeys
+from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import (
@@ -24,21 +24,21 @@ from elytron_adapter.failures import (
 )
 from elytron_adapter.principals import Development
 from elytron_core.errors import ElytronError
-from elytron_http_shell.archives import archives
-from elytron_http_shell.describing import describing, watching
-from elytron_http_shell.direct import Direct
+from elytron_http_shell.description.docs_pages import describing, watching
 from elytron_http_shell.doors import Access, Surface, request_id_of, route
-from elytron_http_shell.flat import flat_routes
 from elytron_http_shell.guard import Guard, standing
-from elytron_http_shell.keys import access_routes
-from elytron_http_shell.metrics import Metrics
-from elytron_http_shell.performing import operations
 from elytron_http_shell.responses import refused
-from elytron_http_shell.seed import seed_routes
-from elytron_http_shell.shutdown import shutdown_route
-from elytron_http_shell.streams import streams
-from elytron_http_shell.watching import Spans, Watch
-from elytron_http_shell.webhooks import webhooks
+from elytron_http_shell.static_router import Direct
+from elytron_http_shell.streams.surfaces import streams
+from elytron_http_shell.surfaces.archives import archives
+from elytron_http_shell.surfaces.compat_routes import seed_routes
+from elytron_http_shell.surfaces.flat import flat_routes
+from elytron_http_shell.surfaces.keys import access_routes
+from elytron_http_shell.surfaces.operations import operations
+from elytron_http_shell.surfaces.shutdown import shutdown_route
+from elytron_http_shell.surfaces.webhooks import webhooks
+from elytron_http_shell.telemetry.metrics import Metrics
+from elytron_http_shell.telemetry.request_log import Spans, Watch
 
 Family = Callable[[Entrance], Iterable[Surface]]
 """Gives the surfaces of one kind over an entrance: sockets, streams, a mounted protocol."""

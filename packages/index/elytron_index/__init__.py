@@ -1,4 +1,4 @@
-"""Search inside one memory space: a fold over its journal. `elytron_index.space` holds the index itself."""
+"""Search inside one memory space: a fold over its journal. `elytron_index.space_index` holds the index itself."""
 
 from elytron_index.query import (
     METADATA,

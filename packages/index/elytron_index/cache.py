@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from elytron_core import limits
 from elytron_core.ids import SpaceId
-from elytron_index.space import SpaceIndex
+from elytron_index.space_index import SpaceIndex
 
 
 class IndexCache:

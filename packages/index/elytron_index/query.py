@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from elytron_core.contracts.conditions import Where
-from elytron_core.policy.dates_asked import Span
-from elytron_core.policy.query_types import Owner
-from elytron_core.policy.ranking import STANDARD, Weights
+from elytron_core.policy.query.question import Owner
+from elytron_core.policy.ranking.weights import STANDARD, Weights
+from elytron_core.policy.temporal.time_ranges import Span
 from elytron_core.ports.store import Ref
-from elytron_core.text.telling import Trait
+from elytron_core.text.features import Trait
 
 Number = TypeVar("Number")
 
@@ -160,7 +160,7 @@ class Signals(NamedTuple, Generic[Number]):
     fits: Number
     """1 where the text has a trait that the answer is likely to have."""
     told: Number
-    """How much the text, or a long one's nearest sentence, tells rather than reacts (`elytron_core.text.telling`)."""
+    """How much the text, or a long one's nearest sentence, tells rather than reacts (`elytron_core.text.features`)."""
     sentence: Number
     """How much more, or below 0 less, a long text's nearest sentence speaks for it than all of it together would.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from elytron_core.ports.store import Ref
-from elytron_index.vocabulary import Learnt
+from elytron_index.lexicon.terms import Learnt
 
 
 class Unit(NamedTuple):

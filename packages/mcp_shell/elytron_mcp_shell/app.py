@@ -104,7 +104,7 @@ def require_message(sent: Json, /) -> None:
 
 def _shell(entrance: Entrance, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind, is_private: bool) -> Any:
     try:
-        from elytron_mcp_shell.serving import Shell
+        from elytron_mcp_shell.server import Shell
     except ImportError as error:
         raise MissingExtra(extra="mcp", purpose="the MCP server") from error
     return Shell(entrance, sets=sets, who=who, kind=kind, is_private=is_private)

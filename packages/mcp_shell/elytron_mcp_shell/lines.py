@@ -17,9 +17,9 @@ from elytron_core.contracts.control import (
     MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryInspectionRequest
-from elytron_core.contracts.recalling import MemoryRecallReport, RecallFilters, RecallHit, RecallOutcome
-from elytron_core.contracts.writing import MemoryWriteReport
+from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.recall import MemoryRecallReport, RecallFilters, RecallHit, RecallOutcome
+from elytron_core.contracts.write import MemoryWriteReport
 from elytron_core.model import Request, Value
 from elytron_core.scope import Name, Scope
 from elytron_mcp_shell.limits import LINE_CHARS, LISTED_RECENT, SPEAKERS_NAMED

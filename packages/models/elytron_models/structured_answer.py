@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from elytron_core import strict_json
 from elytron_core.errors import ElytronError, InvalidJson, ModelRefused
 from elytron_core.model import Value
-from elytron_core.policy import asking as shapes
+from elytron_core.policy.extraction import structured_output as shapes
 from elytron_core.ports.chat import (
     ChatModel,
     FinishReason,

@@ -11,8 +11,8 @@ from elytron_adapter.principals import Principal
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved
+from elytron_core.names import require_name
 from elytron_core.scope import Scope
-from elytron_core.text.names import require_name
 from elytron_proxy.settings import MemoryUse, ProxySettings
 from elytron_proxy.wire import headers as names
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from elytron_core import limits as core_limits
-from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError
 from elytron_core.planes.transcript import Message, Role, ToolObservation, TurnSource
 from elytron_core.ports.chat import FinishReason

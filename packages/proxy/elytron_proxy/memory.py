@@ -17,8 +17,8 @@ from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Tra
 from elytron_core import limits as core_limits
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
 from elytron_core.contracts.control import MemoryControlReport, MemoryEraseRequest
-from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recalling import RecallFilters
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.records import (
     RecordGetReport,
     RecordGetRequest,

@@ -7,7 +7,7 @@ from elytron.models.recorded import Cassette, RecordedModel
 from elytron_core.ports.models import LanguageModel
 from elytron_replay import layout
 from elytron_replay.fixture import Fixture
-from elytron_replay.reading import value_in
+from elytron_replay.json_files import value_in
 
 
 def model_of(fixture: Fixture, /, *, beside: Path) -> LanguageModel | None:

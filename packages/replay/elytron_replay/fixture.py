@@ -13,8 +13,8 @@ from elytron_core.errors import ElytronError, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.planes.profiles import ProfileName
 from elytron_core.scope import Scope, Space
-from elytron_replay import matching, references
-from elytron_replay.reading import bytes_in, plain_of
+from elytron_replay import expectations, references
+from elytron_replay.json_files import bytes_in, plain_of
 
 FORMAT = "elytron.fixture"
 VERSION = 1
@@ -43,7 +43,7 @@ def _profile(value: object) -> object:
 
 
 def _expectation(value: Object) -> Object:
-    matching.require_known(value)
+    expectations.require_known(value)
     return value
 
 

@@ -13,10 +13,10 @@ from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import LanguageModel
-from elytron_replay import cassettes, comparing, engines, layout, operations
+from elytron_replay import cassettes, engines, json_diff, layout, operations
 from elytron_replay.engines import Engine
 from elytron_replay.fixture import Fixture, load
-from elytron_replay.running import Outcome, run_fixture
+from elytron_replay.runner import Outcome, run_fixture
 
 EXPECTED = "expected"
 """What the left side of a difference is called where the fixture itself demands it."""
@@ -204,12 +204,12 @@ def _between(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDif
     for first, other in ((outcomes[0], other) for other in outcomes[1:]):
         # A story that broke off is told as far as both came; that one ended is itself a difference.
         for one, two in zip(first.steps, other.steps, strict=False):
-            for found in comparing.differences(one.report, two.report):
+            for found in json_diff.differences(one.report, two.report):
                 yield _difference(fixture, one.number, found, first.store, other.store)
         ends: list[JsonValue] = [
             {"ended_at": outcome.ended_at, "fingerprints": _fingerprints(outcome)} for outcome in (first, other)
         ]
-        for found in comparing.differences(*ends):
+        for found in json_diff.differences(*ends):
             yield _difference(fixture, None, found, first.store, other.store)
 
 
@@ -218,7 +218,7 @@ def _recorded(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDi
     recorded: dict[str, JsonValue] = {space: kept.model_dump() for space, kept in fixture.expected.items()}
     for outcome in outcomes:
         ended = {space: found for space, found in _fingerprints(outcome).items() if space in recorded}
-        for found in comparing.differences(recorded, ended, path="fingerprints"):
+        for found in json_diff.differences(recorded, ended, path="fingerprints"):
             yield _difference(fixture, None, found, RECORDED, outcome.store)
 
 
@@ -227,7 +227,7 @@ def _fingerprints(outcome: Outcome) -> dict[str, JsonValue]:
 
 
 def _difference(
-    fixture: Fixture, step: int | None, found: comparing.Difference, left_side: str, right_side: str
+    fixture: Fixture, step: int | None, found: json_diff.Difference, left_side: str, right_side: str
 ) -> StoreDifference:
     return StoreDifference(
         step=step,

@@ -12,16 +12,33 @@ importing the package costs little.
 
 from typing import TYPE_CHECKING
 
-from elytron.homes import HOMES as _HOMES
+from elytron.exports import HOMES as _HOMES
 from elytron_core.lazy import loading as _loading
 
 if TYPE_CHECKING:
-    from elytron.flows.importing import TranscriptImportReport, import_transcript
-    from elytron.opening import Opening, open  # noqa: A004  (the verb of the product)
-    from elytron.portal import SyncMemoryRuntime
+    from elytron.factory import Opening, open  # noqa: A004  (the verb of the product)
+    from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
     from elytron.remote import Connecting, RemoteMemory, SyncRemoteMemory, connect
     from elytron.runtime import MemoryRuntime
+    from elytron.sync_runtime import SyncMemoryRuntime
     from elytron_core.clock import instant
+    from elytron_core.contracts.archive import (
+        ImportMode,
+        MemoryImportReport,
+        MemoryImportRequest,
+        MemorySpaceExportReport,
+        MemorySpaceExportRequest,
+    )
+    from elytron_core.contracts.candidates import (
+        CandidateListReport,
+        CandidateListRequest,
+        CandidateResolveReport,
+        CandidateResolveRequest,
+        CandidatesWrite,
+        MemoryMergeReport,
+        MemoryMergeRequest,
+        Resolution,
+    )
     from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
     from elytron_core.contracts.continuity import (
         ContinuityExportReport,
@@ -76,17 +93,7 @@ if TYPE_CHECKING:
         LearningReport,
         LearningRequest,
     )
-    from elytron_core.contracts.governing import (
-        CandidateListReport,
-        CandidateListRequest,
-        CandidateResolveReport,
-        CandidateResolveRequest,
-        CandidatesWrite,
-        MemoryMergeReport,
-        MemoryMergeRequest,
-        Resolution,
-    )
-    from elytron_core.contracts.inspecting import (
+    from elytron_core.contracts.inspection import (
         LedgerOrder,
         MemoryCloseRequest,
         MemoryInspectionReport,
@@ -96,7 +103,7 @@ if TYPE_CHECKING:
         MemoryReplayReport,
         MemoryReplayRequest,
     )
-    from elytron_core.contracts.maintaining import (
+    from elytron_core.contracts.maintenance import (
         Extraction,
         JobCancelRequest,
         JobListReport,
@@ -110,13 +117,6 @@ if TYPE_CHECKING:
         MemoryMaintainRequest,
         MemoryMaintenanceReport,
         SkillReuse,
-    )
-    from elytron_core.contracts.moving import (
-        ImportMode,
-        MemoryImportReport,
-        MemoryImportRequest,
-        MemorySpaceExportReport,
-        MemorySpaceExportRequest,
     )
     from elytron_core.contracts.planes import (
         CapsuleDraft,
@@ -134,8 +134,8 @@ if TYPE_CHECKING:
         SummaryWrite,
     )
     from elytron_core.contracts.platform import CapabilityPolicy, MemoryCapabilitiesRequest, MemoryCapabilityCatalog
-    from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest, Pressure
-    from elytron_core.contracts.recalling import (
+    from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest, Pressure
+    from elytron_core.contracts.recall import (
         Diversity,
         MemoryRecallReport,
         MemoryRecallRequest,
@@ -203,7 +203,7 @@ if TYPE_CHECKING:
         TranscriptLifecycleTransition,
         TranscriptReplayView,
     )
-    from elytron_core.contracts.writing import (
+    from elytron_core.contracts.write import (
         FactDraft,
         LongTermExtraction,
         MemoryWriteReport,
@@ -231,7 +231,7 @@ if TYPE_CHECKING:
     from elytron_core.planes.derived_refs import DerivedMemoryRef, TranscriptEvidenceRef
     from elytron_core.planes.evidence import EvidenceAuthority, Trust
     from elytron_core.planes.host_refs import HostOpaqueRef, HostRefRelation, HostRefVisibility
-    from elytron_core.planes.learning import LearningAction
+    from elytron_core.planes.learning_rules import LearningAction
     from elytron_core.planes.long_term import Authority, Kind, Privacy, Reach
     from elytron_core.planes.procedural import ReuseOutcome
     from elytron_core.planes.profiles import ProfileName
@@ -240,8 +240,8 @@ if TYPE_CHECKING:
     from elytron_core.planes.subjects import SoulBinding, SubjectMount
     from elytron_core.planes.tools import AgentToolDescriptor, AgentToolRegistryRef, AgentToolRegistrySnapshot
     from elytron_core.planes.transcript import Delivery, Message
-    from elytron_core.policy.fingerprints import with_fingerprints
-    from elytron_core.policy.spending import Budget
+    from elytron_core.policy.maintenance.budget import Budget
+    from elytron_core.policy.tools.fingerprints import with_fingerprints
     from elytron_core.scope import Scope
     from elytron_store import Durability, WhenMissing
     from elytron_store.sealed.providers import FileKeys

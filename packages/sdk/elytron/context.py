@@ -3,24 +3,24 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from elytron.announcing import Commits
-from elytron.embedding.encoders import Encoders
-from elytron.fact_uses import FactUses
-from elytron.folding import Folds
-from elytron.heads import Heads
-from elytron.last_blocks import LastBlocks
-from elytron.racing import Lines
-from elytron.skill_dirs import SkillDirs
-from elytron.spaces import Spaces
-from elytron.tool_shelf import ToolShelves
+from elytron.indexing.index_manager import Folds
+from elytron.journal.notifier import Commits
+from elytron.state.block_history import LastBlocks
+from elytron.state.conflict_retry import Lines
+from elytron.state.conversation_heads import Heads
+from elytron.state.encoders import Encoders
+from elytron.state.fact_uses import FactUses
+from elytron.state.skill_directories import SkillDirs
+from elytron.state.space_records import Spaces
+from elytron.state.tools import ToolShelves
 from elytron_core.clock import Clock
 from elytron_core.contracts.platform import CapabilityPolicy
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.ids import RESERVED, Ids, SpaceId, is_reserved
 from elytron_core.planes.profiles import Profile, StoreCapacity
-from elytron_core.policy.profiles import default_profile
-from elytron_core.policy.spending import Budget
+from elytron_core.policy.host.profiles import default_profile
+from elytron_core.policy.maintenance.budget import Budget
 from elytron_core.ports.models import Embedder, LanguageModel, Reranker
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from elytron_core.contracts.writing import FactDraft, RuntimeSkillWrite, WriteDecision
+from elytron_core.contracts.write import FactDraft, RuntimeSkillWrite, WriteDecision
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.derived_refs import cited_turn

@@ -1,9 +1,9 @@
 """The facade over one store in this process."""
 
-from elytron.announcing import inner
+from elytron.api import MemoryFace
+from elytron.api.base import ReportT
 from elytron.context import OperationContext
-from elytron.faces import MemoryFace
-from elytron.faces.face import ReportT
+from elytron.journal.notifier import inner
 from elytron.registry import by_request
 from elytron_core.model import Value
 from elytron_core.ports.store import Store

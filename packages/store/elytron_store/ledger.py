@@ -11,7 +11,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, IdempotencyConflict
 from elytron_core.ports.store import Batch, Committed, Ref
-from elytron_store.ordered import OrderedKeys
+from elytron_store.sorted_keys import OrderedKeys
 
 Body = TypeVar("Body")
 

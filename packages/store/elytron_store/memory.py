@@ -17,7 +17,7 @@ from elytron_core.ports.store import (
     Ref,
     validate,
 )
-from elytron_store import rules
+from elytron_store import document_checks
 from elytron_store.ledger import Answered, Held, Ledger, Stage
 
 
@@ -60,7 +60,7 @@ class _Space:
             entry = self.journal[place]
             self.journal[place] = JournalEntry(entry.sequence, entry.at, entry.action, entry.ref, "")
         self.ledger.last += 1
-        self.journal.append(JournalEntry(self.ledger.last, erasure.at, Action.ERASE, rules.ERASURE_REF, ""))
+        self.journal.append(JournalEntry(self.ledger.last, erasure.at, Action.ERASE, document_checks.ERASURE_REF, ""))
         return Erased(documents=documents, blobs=blobs, entries_scrubbed=len(named), sequence=self.ledger.last)
 
 
@@ -81,7 +81,7 @@ class MemoryStore:
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
         self._require_open()
-        rules.require_get(space, refs)
+        document_checks.require_get(space, refs)
         known = self._spaces.get(space)
         return [None if known is None else _document(known, ref) for ref in refs]
 
@@ -97,7 +97,7 @@ class MemoryStore:
         descending: bool = False,
     ) -> Sequence[Document]:
         self._require_open()
-        rules.require_scan(space, collection, limit=limit)
+        document_checks.require_scan(space, collection, limit=limit)
         known = self._spaces.get(space)
         if known is None:
             return []
@@ -106,18 +106,18 @@ class MemoryStore:
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         self._require_open()
-        rules.require_journal(space, after=after, limit=limit)
+        document_checks.require_journal(space, after=after, limit=limit)
         known = self._spaces.get(space)
         return [] if known is None else known.journal[after : after + limit]
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         self._require_open()
-        rules.require_limit(limit, most=limits.SCAN_MAX)
+        document_checks.require_limit(limit, most=limits.SCAN_MAX)
         return sorted(space for space in self._spaces if space > after)[:limit]
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         self._require_open()
-        rules.require_blob(space, key)
+        document_checks.require_blob(space, key)
         body = bytearray()
         async for chunk in chunks:
             body += chunk
@@ -129,7 +129,7 @@ class MemoryStore:
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         self._require_open()
-        rules.require_blob(space, key)
+        document_checks.require_blob(space, key)
         known = self._spaces.get(space)
         body = None if known is None else known.blobs.get(key)
         if body is None:
@@ -139,7 +139,7 @@ class MemoryStore:
 
     async def erase(self, erasure: Erasure, /) -> Erased:
         self._require_open()
-        rules.require_erasure(erasure)
+        document_checks.require_erasure(erasure)
         if not erasure.whole_space:
             return self._spaces.setdefault(erasure.space, _Space()).erase(erasure)
         gone = self._spaces.pop(erasure.space, None) or _Space()

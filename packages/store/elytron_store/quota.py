@@ -24,7 +24,7 @@ from elytron_core.ports.store import (
     Store,
     validate,
 )
-from elytron_store.passing import PassingStore
+from elytron_store.wrapper import PassingStore
 
 _NEVER = 1 << 40
 """A revision that no document has."""

@@ -7,7 +7,7 @@ import pytest
 from anthropic.lib.tools._beta_builtin_memory_tool import BetaAsyncLocalFilesystemMemoryTool
 from anthropic.lib.tools._beta_functions import ToolError
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import BlockDraft, BlockShelf, MemoryFiles, ToolAnswer
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import elytron
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import BlockDraft, BlockShelf, limits
 from elytron_agent.blocks.block import DEFAULTS, append, insert, replace
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed

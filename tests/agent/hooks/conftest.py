@@ -3,7 +3,7 @@
 import pytest
 from tests.agent.places import AT
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import TurnHooks
 from elytron_core.clock import FrozenClock
 

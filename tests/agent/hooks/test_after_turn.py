@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from tests.agent.hooks.turns import asked, parts, said, told, values
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import AfterTurn, HookState, TurnHooks
 from elytron_agent.hooks.items import Json, chat_of, items_of, responses_of
-from elytron_core.contracts.recalling import Plane, RecallFilters
+from elytron_core.contracts.recall import Plane, RecallFilters
 from elytron_core.contracts.transcript import MemoryTranscriptLifecycleRequest, TranscriptLifecycleTransition
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.agent.hooks.turns import asked, parts, reference, said, told
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import BeforeTurn, HookSettings, HookState, TurnCode, TurnHooks, TurnInvalid
 from elytron_agent.hooks.reference import POLICY
 

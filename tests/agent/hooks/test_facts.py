@@ -7,7 +7,7 @@ import pytest
 from tests.agent.hooks.turns import asked, reference, said, told, values
 from tests.agent.scripted import ScriptedChat, failure, text
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import HookSettings, TurnHooks
 from elytron_agent.hooks.contract import FactSource
 from elytron_agent.hooks.facts.extraction import TurnFact, marked_facts

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agent.hooks.turns import asked, parts, reference, said, told
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import HookSettings, TurnHooks
 from elytron_agent.hooks.items import Json, items_of
 from elytron_agent.hooks.window import Group, extract, plan

@@ -3,7 +3,7 @@
 import pytest
 from tests.agent.scripted import ScriptedChat, calls, failure, heard, replies, results, text, words
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import (
     Agent,
     AgentSettings,

@@ -9,7 +9,7 @@ import pytest
 from tests.agent.scripted import ScriptedChat, calls, heard, results, text
 
 import elytron
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import (
     Agent,
     AgentSettings,
@@ -28,7 +28,7 @@ from elytron_core.ports.chat import ModelEvent, ModelRequest, Reply
 from elytron_core.ports.store import Batch, Committed
 from elytron_core.scope import Scope
 from elytron_store.memory import MemoryStore
-from elytron_store.passing import PassingStore
+from elytron_store.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

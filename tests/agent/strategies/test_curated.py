@@ -10,7 +10,7 @@ import pytest
 from tests.agent.places import AT
 
 import elytron
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import CallKey, CuratedSettings, CuratedStrategy, Exchange, RunMemory, Tool
 from elytron_agent.strategies.entries import DELIMITER
 from elytron_core.clock import FrozenClock

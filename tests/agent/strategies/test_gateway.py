@@ -11,7 +11,7 @@ from tests.agent.places import AT
 from tests.agent.strategies.host import Host, Notes, Road, Wrong
 
 import elytron
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_adapter.principals import Development
 from elytron_agent import (
     CallKey,
@@ -32,7 +32,7 @@ from elytron_gateway.client import MemoryGatewayClient
 from elytron_gateway.service import Gateway
 from elytron_gateway.wire import UserRequest
 from elytron_http_shell import create_app
-from elytron_http_shell.gateway import gateway_surfaces
+from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import elytron
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import (
     CallKey,
     CuratedStrategy,

@@ -6,11 +6,11 @@ import pytest
 from tests.agent.places import AT
 
 import elytron
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import BlockShelf, CallKey, Ending, Exchange, Placement, RuntimeSettings, RuntimeStrategy, Tool
 from elytron_agent.strategies.runtime import RULE
 from elytron_core.clock import Instant
-from elytron_core.policy.projection import POLICY
+from elytron_core.policy.projection.builder import POLICY
 
 pytestmark = pytest.mark.anyio
 

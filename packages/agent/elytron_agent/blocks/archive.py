@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit
+from elytron_core.contracts.recall import Plane, RecallFilters, RecallHit
 from elytron_core.planes.transcript import Message, Role
 
 _SOURCE: Final = "source"

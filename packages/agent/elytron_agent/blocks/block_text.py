@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from elytron_agent.blocks.block import Block
-from elytron_core.policy import blocks as lines
+from elytron_core.policy.projection import sections as lines
 
 _FENCE: Final = re.compile(r"<(?=[\s/]*(?:block|memory_blocks)\b)", re.IGNORECASE)
 _OPENED: Final = "\u2039"

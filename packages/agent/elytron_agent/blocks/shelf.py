@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.block import DEFAULTS, Block, BlockDraft
 from elytron_core.contracts.records import RecordItem

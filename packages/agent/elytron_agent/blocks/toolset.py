@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import injection_scan, limits
 from elytron_agent.blocks import block as edits
 from elytron_agent.blocks.archive import Archive, tags_of

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent.context import limits, summary
 from elytron_agent.context.compaction import CompactionPlan, TurnSize, plan
 from elytron_agent.context.request import turn_messages
@@ -12,7 +12,7 @@ from elytron_agent.context.window import Summary, WindowTurn
 from elytron_agent.loop.thread import Thread
 from elytron_core.clock import Clock
 from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
-from elytron_core.contracts.writing import MemoryWriteRequest
+from elytron_core.contracts.write import MemoryWriteRequest
 from elytron_core.errors import ElytronError, InvalidInput, ModelError
 from elytron_core.ports.chat import ChatModel, InputMessage, Role, TextPart
 from elytron_core.scope import Scope

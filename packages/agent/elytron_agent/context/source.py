@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent.blocks.block import HUMAN
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context import limits as context_limits
@@ -17,10 +17,10 @@ from elytron_agent.loop import limits
 from elytron_agent.loop.settings import Preferences
 from elytron_agent.loop.thread import Thread
 from elytron_core.clock import Clock
-from elytron_core.contracts.projecting import MemoryProjectionRequest
+from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.errors import ElytronError
 from elytron_core.ids import Ids
-from elytron_core.policy.projection import POLICY
+from elytron_core.policy.projection.builder import POLICY
 from elytron_core.scope import Scope
 
 

@@ -5,12 +5,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent.blocks.conversation_search import SEARCHABLE
 from elytron_agent.context import limits
 from elytron_agent.context.reference import Recalled, is_outside
 from elytron_core import limits as core_limits
-from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, Plane, RecallFilters, RecallHit
+from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, Plane, RecallFilters, RecallHit
 from elytron_core.errors import ElytronError
 from elytron_core.scope import Scope
 

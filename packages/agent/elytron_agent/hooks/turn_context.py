@@ -11,8 +11,8 @@ from elytron_agent.hooks.items import HostMessage, TurnItem
 from elytron_agent.hooks.reference import POLICY, Reference, is_policy, is_reference, reference_items
 from elytron_agent.hooks.settings import HookSettings
 from elytron_agent.hooks.window import Group, Window
-from elytron_core.policy import wording
-from elytron_core.policy.provenance import own_words
+from elytron_core.policy.admission.own_output import own_words
+from elytron_core.text import similarity
 
 KEPT_SHARE: Final = 0.5
 """To which share of the limit a compaction brings the context, its summary aside."""
@@ -77,7 +77,7 @@ class TurnContext:
             query,
             settings=self._settings,
             at=self._clock.now(),
-            seen={wording.plain(text) for item in shown for text in (item.words, *item.texts)},
+            seen={similarity.plain(text) for item in shown for text in (item.words, *item.texts)},
         )
 
     async def _compacted(self, made: "_Made", known: Window) -> "_Made":

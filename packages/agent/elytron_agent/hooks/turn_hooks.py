@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron.runtime import MemoryRuntime
 from elytron_agent.hooks import items, session, turn_context, turn_record
 from elytron_agent.hooks.contract import (
@@ -26,7 +26,7 @@ from elytron_agent.hooks.metrics import Counting, HookMetrics
 from elytron_agent.hooks.session import TurnCode, TurnInvalid
 from elytron_agent.hooks.settings import FailurePolicy, HookSettings, is_wanted
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.contracts.maintaining import MemoryMaintenanceReport
+from elytron_core.contracts.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import ElytronError, NotFound
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.ports.chat import ChatModel

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.hooks.items import CALL, MESSAGE, RESULT, SYSTEM, HostMessage, TurnItem, paired
 from elytron_agent.hooks.reference import without_reference
 from elytron_core.contracts.continuity import ContinuityRequest
-from elytron_core.contracts.inspecting import LedgerTurn, MemoryReplayRequest
+from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
 from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
 from elytron_core.contracts.transcript import (
     CanonicalTurnDelta,
@@ -23,17 +23,17 @@ from elytron_core.contracts.transcript import (
     RedactedTranscriptTurn,
     TranscriptReplayView,
 )
-from elytron_core.contracts.writing import MemoryWriteRequest
+from elytron_core.contracts.write import MemoryWriteRequest
 from elytron_core.limits import ATTRIBUTE_CHARS, SUMMARY_CHARS, TOOL_OBSERVATIONS
 from elytron_core.model import Value
+from elytron_core.names import is_role_name
 from elytron_core.planes.attributes import Attribute
 from elytron_core.planes.host_refs import HostRefVisibility
 from elytron_core.planes.roles import Role
 from elytron_core.planes.summaries import SessionSummary
 from elytron_core.planes.transcript import Delivery, Lifecycle, Message, Redaction, ToolObservation
-from elytron_core.policy import wording
 from elytron_core.scope import Scope
-from elytron_core.text.names import is_role_name
+from elytron_core.text import similarity
 
 KEY: Final = "host.item"
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT}
@@ -105,7 +105,7 @@ def extract(summary: str, groups: Iterable[Group], /) -> str:
     lines = summary.splitlines()
     known = set(lines)
     for item in (item for group in groups for item in group.items):
-        if item.type != MESSAGE or item.role not in _ROLES or wording.is_blank(item.words):
+        if item.type != MESSAGE or item.role not in _ROLES or similarity.is_blank(item.words):
             continue
         line = f"{item.role}: {' '.join(item.words.split())}"[: limits.SUMMARY_LINE_CHARS]
         if line not in known:
@@ -182,7 +182,7 @@ async def keep_summary(
     """Store the summary as that of all turns up to the last of `cut`; nothing if the memory knows none of them."""
     covered = known.through_sequence if known is not None else 0
     new = [group for group in cut if group.sequence is not None and group.sequence > covered]
-    if not new or wording.is_blank(text):
+    if not new or similarity.is_blank(text):
         return
     messages = (known.messages if known is not None else 0) + sum(len(group.items) for group in new)
     through = max(group.sequence or 0 for group in new)
@@ -301,7 +301,7 @@ def _item(role: Role, text: str, beside: str) -> TurnItem | None:
             content = told.get("content") or [{"type": "input_text" if role is Role.USER else "output_text"}]
             parts = [{"text": text, **part} if str(part["type"]).endswith("text") else part for part in content]
             item = TurnItem.model_validate({"role": role.value, "content": parts})
-            return item if beside or not wording.is_blank(text) else None
+            return item if beside or not similarity.is_blank(text) else None
         case _:
             return None
 

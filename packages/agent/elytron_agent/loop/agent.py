@@ -6,7 +6,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent.blocks.archive import Archive
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
@@ -30,7 +30,7 @@ from elytron_agent.tool import Tool
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.ids import Ids, RandomIds
-from elytron_core.policy.provenance import strip_own_output
+from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
 

@@ -7,7 +7,7 @@ from elytron_agent.loop import limits
 from elytron_agent.loop.events import ANSWERS, StopReason
 from elytron_agent.loop.journal import CallResult, RunRecord
 from elytron_core import limits as core_limits
-from elytron_core.contracts.maintaining import MemoryFinalizeTurnRequest
+from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.planes import transcript
 from elytron_core.planes.roles import Role

@@ -6,7 +6,7 @@ model's tool lists. A document of a run is written once.
 
 from typing import Any, Final, TypeVar, cast
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent.context.guard import fenced_outside, guarded
 from elytron_agent.context.reference import Stable
 from elytron_agent.context.request import said
@@ -20,7 +20,7 @@ from elytron_core.contracts.records import RecordGetRequest, RecordPutRequest, R
 from elytron_core.errors import Conflict, NotFound, PreconditionFailed
 from elytron_core.model import Value
 from elytron_core.planes.long_term import Privacy
-from elytron_core.policy.provenance import is_own_output, strip_own_output
+from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
 from elytron_core.ports.chat import FinishReason, Message, Opaque, Reply, Role, TextPart, ToolCall, ToolResult
 from elytron_core.scope import Scope
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.compactor import Compactor
 from elytron_agent.context.request import ContextParts, messages_of

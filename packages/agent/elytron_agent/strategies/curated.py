@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import injection_scan, limits
 from elytron_agent.strategies.entries import DELIMITER, Action, Entries, Operation, Refusal, Target, written
 from elytron_agent.strategies.entry_files import EntryFiles
@@ -20,7 +20,7 @@ from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_t
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.errors import ElytronError
 from elytron_core.model import Request
-from elytron_core.policy import blocks as lines
+from elytron_core.policy.projection import sections as lines
 
 logger = logging.getLogger(__name__)
 HEADINGS: Final = {Target.MEMORY: "MEMORY (your own notes)", Target.USER: "USER PROFILE (who the user is)"}

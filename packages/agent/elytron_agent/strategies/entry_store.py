@@ -7,14 +7,14 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.strategies.entries import Action, Entries, Operation, Refusal, Target, applied
 from elytron_agent.strategies.entry_files import EntryFiles, FileText, entries_of, is_edited_by_hand
 from elytron_core.errors import NotFound, PreconditionFailed, StoreBusy
 from elytron_core.model import Value
-from elytron_core.policy.provenance import strip_own_output
-from elytron_core.policy.secrets import scrub
+from elytron_core.policy.admission.own_output import strip_own_output
+from elytron_core.policy.privacy.secrets import scrub
 
 _NAMESPACE: Final = ("curated",)
 _ENGINE: Final = "curated"

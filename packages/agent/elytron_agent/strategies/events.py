@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Literal
 
-from elytron.faces import MemoryFace
-from elytron_core.contracts.writing import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron.api import MemoryFace
+from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.model import Value
 from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_core.planes.transcript import Message, Role

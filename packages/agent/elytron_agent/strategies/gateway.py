@@ -15,7 +15,7 @@ from elytron_agent.tool import Tool
 from elytron_core import limits
 from elytron_core.errors import GatewayRefused
 from elytron_core.model import Request, Value
-from elytron_core.policy.provenance import REFERENCE_HEADING
+from elytron_core.policy.admission.own_output import REFERENCE_HEADING
 from elytron_core.scope import Name
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names

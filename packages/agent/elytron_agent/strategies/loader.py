@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 import elytron
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.strategies.curated import CuratedSettings, CuratedStrategy
 from elytron_agent.strategies.events import Tell, stored_events

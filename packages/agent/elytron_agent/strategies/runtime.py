@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.archive import Archive
 from elytron_agent.blocks.block import Block
@@ -18,9 +18,9 @@ from elytron_agent.blocks.toolset import BlockTools, Naming
 from elytron_agent.strategies.session_search import session_search
 from elytron_agent.strategies.strategy import Ending, Exchange, Placement, RunMemory
 from elytron_core import limits as core_limits
-from elytron_core.contracts.projecting import MemoryProjectionRequest
-from elytron_core.contracts.recalling import RecallFilters
-from elytron_core.contracts.writing import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.projection import MemoryProjectionRequest
+from elytron_core.contracts.recall import RecallFilters
+from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError
 from elytron_core.model import Request
 from elytron_core.planes.transcript import Message, Role

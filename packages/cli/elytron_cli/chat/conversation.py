@@ -14,7 +14,7 @@ from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.loop.agent import Agent
 from elytron_agent.loop.events import AgentEvent, RunEnded, StopReason
 from elytron_cli.chat.screen import Screen
-from elytron_cli.exits import FAILURE
+from elytron_cli.exit_codes import FAILURE
 from elytron_core.errors import ElytronError, NotFound
 
 HELP: Final = (

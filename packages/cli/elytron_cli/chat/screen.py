@@ -22,7 +22,7 @@ from elytron_agent.loop.events import (
     ToolAnswered,
     ToolCalled,
 )
-from elytron_cli.output import line, safe
+from elytron_cli.terminal.output import line, safe
 
 RESULT_CHARS: Final = 200
 _RECALLS: Final = {

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elytron_cli import tables
-from elytron_cli.confirmation import confirm
-from elytron_cli.options import Command, Group, asking, common
-from elytron_cli.output import Output
-from elytron_cli.running import output, settings
+from elytron_cli.input.options import Command, Group, asking, common
+from elytron_cli.input.values import valid
+from elytron_cli.runner import output, settings
 from elytron_cli.session import opened
-from elytron_cli.values import valid
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Output
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
-    from elytron_adapter.access import AccessKeyIssued, AccessKeyReport, AccessKeys
+    from elytron_adapter.access_keys import AccessKeyIssued, AccessKeyReport, AccessKeys
 
 
 PAGE = 1_000
@@ -35,7 +35,7 @@ def access() -> None:
 @common
 def add(*, kind: str, label: str) -> None:
     """Make a key and print it, this once. A user's or device's is for the space that --space names."""
-    from elytron_adapter.access import AccessAddRequest
+    from elytron_adapter.access_keys import AccessAddRequest
     from elytron_adapter.principals import PrincipalKind
 
     space = None if kind == PrincipalKind.OPERATOR else settings().space.value
@@ -51,7 +51,7 @@ def add(*, kind: str, label: str) -> None:
 @common
 def list_keys() -> None:
     """List the keys: whose they are and their fingerprints, and nothing that opens anything."""
-    from elytron_adapter.access import AccessKeyList, AccessListRequest
+    from elytron_adapter.access_keys import AccessKeyList, AccessListRequest
 
     async def work(keys: "AccessKeys", out: Output) -> None:
         found: list[AccessKeyReport] = []
@@ -72,7 +72,7 @@ def list_keys() -> None:
 @common
 def rotate(*, key_id: str) -> None:
     """Give the key ID a new secret and print it, this once; the old one opens nothing from then on."""
-    from elytron_adapter.access import AccessKeyRequest
+    from elytron_adapter.access_keys import AccessKeyRequest
 
     request = valid(AccessKeyRequest, id=key_id)
 
@@ -88,7 +88,7 @@ def rotate(*, key_id: str) -> None:
 @common
 def revoke(*, key_id: str, yes: bool) -> None:
     """Let the key ID open nothing any more."""
-    from elytron_adapter.access import AccessKeyRequest
+    from elytron_adapter.access_keys import AccessKeyRequest
 
     confirm(f"Revoke the key {key_id!r}, with no way back?", yes=yes)
     request = valid(AccessKeyRequest, id=key_id)
@@ -103,7 +103,7 @@ def revoke(*, key_id: str, yes: bool) -> None:
 def _with_keys(
     work: Callable[["AccessKeys", Output], Awaitable[None]], *, when_missing: WhenMissing = WhenMissing.REFUSE
 ) -> None:
-    from elytron_adapter.access import AccessKeys
+    from elytron_adapter.access_keys import AccessKeys
 
     found, out = settings(), output()
 
@@ -117,10 +117,10 @@ def _with_keys(
 def _tell_issued(out: Output, issued: "AccessKeyIssued") -> None:
     rows = [("key", issued.key), ("webhook secret", issued.webhook_secret), ("id", issued.access.id)]
     note = ("", "both are shown this once and kept nowhere: put them where they are used")
-    out.report(issued, lambda console: tables.pairs(console, [*rows, note]))
+    out.report(issued, lambda console: tables_common.pairs(console, [*rows, note]))
 
 
 def _line(item: "AccessKeyReport") -> str:
     state = "revoked" if item.revoked_at is not None else item.fingerprint
-    used = "never used" if item.last_used_at is None else f"used {tables.when(item.last_used_at)}"
+    used = "never used" if item.last_used_at is None else f"used {tables_common.when(item.last_used_at)}"
     return f"{item.id}  {item.kind:<8}  {state:<12}  {used:<21}  {item.space or '(every space)'}  {item.label}"

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import click
 
-from elytron.migrating import CopiedSpace
-from elytron.migrating import migrate as migrate_store
-from elytron_cli import tables
-from elytron_cli.options import command, common
-from elytron_cli.running import output, settings
+from elytron.transfer.migration import CopiedSpace
+from elytron.transfer.migration import migrate as migrate_store
+from elytron_cli.input.options import command, common
+from elytron_cli.runner import output, settings
 from elytron_cli.session import keys_of
+from elytron_cli.tables import common as tables_common
 from elytron_core.clock import SystemClock
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
 from elytron_core.ports.keys import KeyProvider
 from elytron_store import parse_url
-from elytron_store.backing_up import back_up
+from elytron_store.backup import back_up
 
 
 class BackupReport(Value):
@@ -62,7 +62,7 @@ def backup(*, file: Path) -> None:
         blobs=found.check.blobs,
     )
     rows = [(name.replace("_", " "), str(value)) for name, value in report]
-    output().report(report, lambda console: tables.pairs(console, rows))
+    output().report(report, lambda console: tables_common.pairs(console, rows))
 
 
 @command("migrate")
@@ -86,7 +86,7 @@ def migrate(*, target: str, to_key_file: str | None) -> None:
     spaces = asyncio.run(copied)
     report = MigrationReport(engine=parse_url(target).engine, sealed=to_key_file is not None, spaces=spaces)
     rows = [(item.space, f"{item.documents} documents, {item.entries} entries, {item.blobs} files") for item in spaces]
-    out.report(report, lambda console: tables.pairs(console, rows or [("spaces", "none")]))
+    out.report(report, lambda console: tables_common.pairs(console, rows or [("spaces", "none")]))
 
 
 def _keys(file: str | None) -> KeyProvider | None:

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from elytron_cli import plane_tables
-from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.files import read_value
-from elytron_cli.options import Command, Group, common, disclosing, in_conversation, limited
-from elytron_cli.output import Output
-from elytron_cli.running import run
+from elytron_cli.commands.write import conversation_scope
+from elytron_cli.input.files import read_value
+from elytron_cli.input.options import Command, Group, common, disclosing, in_conversation, limited
+from elytron_cli.input.values import valid
+from elytron_cli.runner import run
 from elytron_cli.session import Session
-from elytron_cli.values import valid
-from elytron_core.contracts.governing import (
+from elytron_cli.tables import planes
+from elytron_cli.terminal.output import Output
+from elytron_core.contracts.candidates import (
     CandidateListReport,
     CandidateListRequest,
     CandidateResolveReport,
@@ -20,7 +20,7 @@ from elytron_core.contracts.governing import (
     CandidatesWrite,
     Resolution,
 )
-from elytron_core.contracts.writing import MemoryWriteRequest
+from elytron_core.contracts.write import MemoryWriteRequest
 from elytron_core.planes.candidates import CandidateState, Target
 from elytron_store import WhenMissing
 
@@ -60,7 +60,7 @@ def list_candidates(
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, CandidateListReport)
-        out.report(report, lambda console: plane_tables.candidates_listed(console, report))
+        out.report(report, lambda console: planes.candidates_listed(console, report))
 
     return run(work)
 
@@ -76,7 +76,7 @@ def propose(*, file: Path, conversation: str | None) -> int | None:
     async def work(session: Session, out: Output) -> None:
         scope = conversation_scope(session, conversation)
         report = await session.write(MemoryWriteRequest(scope=scope, write=write))
-        out.report(report, lambda console: plane_tables.written(console, report))
+        out.report(report, lambda console: planes.written(console, report))
 
     return run(work, when_missing=WhenMissing.MAKE)
 
@@ -106,7 +106,7 @@ def _resolve(candidate: str, resolution: Resolution, reason: str, *, dry_run: bo
 
     async def work(session: Session, out: Output) -> int | None:
         report = await session.call(request, CandidateResolveReport)
-        out.report(report, lambda console: plane_tables.candidate_resolved(console, report))
+        out.report(report, lambda console: planes.candidate_resolved(console, report))
         return None if report.changed or dry_run else REFUSED
 
     return run(work)

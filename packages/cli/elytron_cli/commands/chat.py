@@ -2,10 +2,10 @@
 
 import click
 
-from elytron_cli.options import command, common
-from elytron_cli.output import Output
-from elytron_cli.running import run, settings
+from elytron_cli.input.options import command, common
+from elytron_cli.runner import run, settings
 from elytron_cli.session import Session
+from elytron_cli.terminal.output import Output
 from elytron_core.errors import InvalidInput
 from elytron_store import WhenMissing
 

@@ -14,16 +14,17 @@ import elytron
 from elytron import RemoteMemory
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, by_request
 from elytron_adapter import codec
-from elytron_cli import recall_tables, tables
-from elytron_cli.commands.writing import receipt
-from elytron_cli.options import Group, command, common, limited, told
-from elytron_cli.output import Output, json_text
-from elytron_cli.running import output
-from elytron_cli.server_address import Server, addressed
+from elytron_cli.commands.write import receipt
+from elytron_cli.input.options import Group, command, common, limited, told
+from elytron_cli.input.server_address import Server, addressed
+from elytron_cli.runner import output
+from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import recall
+from elytron_cli.terminal.output import Output, json_text
 from elytron_core import limits
-from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest
-from elytron_core.contracts.writing import MemoryWriteReport
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest
+from elytron_core.contracts.write import MemoryWriteReport
 from elytron_core.errors import InvalidInput, PayloadTooLarge, Unauthorized, UnreadableFile
 from elytron_core.model import Value
 
@@ -90,7 +91,7 @@ def _recall(*, query: str | None, limit: int, given: str | None, server: Server)
 
     async def work(memory: RemoteMemory, out: Output) -> None:
         report = await memory.operate(request, MemoryRecallReport)
-        out.report(report, lambda console: recall_tables.recalled(console, report))
+        out.report(report, lambda console: recall.recalled(console, report))
 
     _reached(server, work)
 
@@ -115,7 +116,7 @@ def _project(*, query: str | None, max_chars: int, given: str | None, server: Se
 
     async def work(memory: RemoteMemory, out: Output) -> None:
         report = await memory.operate(request, MemoryProjectionReport)
-        out.report(report, lambda console: tables.projected(console, report))
+        out.report(report, lambda console: tables_common.projected(console, report))
 
     _reached(server, work)
 

@@ -2,7 +2,7 @@
 
 import click
 
-from elytron_cli.options import command, common
+from elytron_cli.input.options import command, common
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_ELYTRON_COMPLETE"

@@ -2,9 +2,9 @@
 
 import click
 
-from elytron_cli import tables
-from elytron_cli.options import Command, Group, common
-from elytron_cli.running import output, settings
+from elytron_cli.input.options import Command, Group, common
+from elytron_cli.runner import output, settings
+from elytron_cli.tables import common as tables_common
 from elytron_core.model import Value
 
 
@@ -40,4 +40,4 @@ def show(*, with_origin: bool) -> None:
         for name, item in settings().told().items()
     }
     rows = [(name, f"{item.value}  ({item.origin})" if with_origin else item.value) for name, item in found.items()]
-    output().report(ConfigReport(settings=found), lambda console: tables.pairs(console, rows))
+    output().report(ConfigReport(settings=found), lambda console: tables_common.pairs(console, rows))

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-from elytron_cli import plane_tables
-from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.files import read_value, require_free, write_file
-from elytron_cli.options import Command, Group, common, in_conversation, overwriting
-from elytron_cli.output import Output, json_text
-from elytron_cli.running import run, storing
+from elytron_cli.commands.write import conversation_scope
+from elytron_cli.input.files import read_value, require_free, write_file
+from elytron_cli.input.options import Command, Group, common, in_conversation, overwriting
+from elytron_cli.input.values import valid
+from elytron_cli.runner import run, storing
 from elytron_cli.session import Session
-from elytron_cli.values import valid
+from elytron_cli.tables import planes
+from elytron_cli.terminal.output import Output, json_text
 from elytron_core.contracts.continuity import (
     ContinuityExportReport,
     ContinuityExportRequest,
@@ -23,7 +23,7 @@ from elytron_core.contracts.continuity import (
     SnapshotMode,
 )
 from elytron_core.contracts.planes import CapsulesWrite, ExecutionWrite, SummaryWrite
-from elytron_core.contracts.writing import MemoryWriteRequest, PlaneWrite
+from elytron_core.contracts.write import MemoryWriteRequest, PlaneWrite
 from elytron_store import WhenMissing
 
 _MODES = click.Choice([mode.value for mode in SnapshotMode])
@@ -50,7 +50,7 @@ def show(*, query: str, conversation: str | None) -> int | None:
     async def work(session: Session, out: Output) -> None:
         scope = conversation_scope(session, conversation)
         report = await session.call(valid(ContinuityRequest, scope=scope, query=query), ContinuityReport)
-        out.report(report, lambda console: plane_tables.continuity_shown(console, report))
+        out.report(report, lambda console: planes.continuity_shown(console, report))
 
     return run(work)
 
@@ -80,7 +80,7 @@ def export(*, file: Path, mode: str, force: bool, conversation: str | None) -> i
         request = ContinuityExportRequest(scope=scope, mode=SnapshotMode(mode))
         report = await session.call(request, ContinuityExportReport)
         write_file(file, json_text(report.snapshot) + "\n", force=force)
-        out.report(report, lambda console: plane_tables.snapshot_written(console, report, file.name))
+        out.report(report, lambda console: planes.snapshot_written(console, report, file.name))
 
     return run(work)
 
@@ -99,7 +99,7 @@ def import_snapshot(*, file: Path, mode: str, dry_run: bool, conversation: str |
         scope = conversation_scope(session, conversation)
         request = ContinuityImportRequest(scope=scope, snapshot=snapshot, mode=SnapshotMode(mode), dry_run=dry_run)
         report = await session.call(request, ContinuityImportReport)
-        out.report(report, lambda console: plane_tables.snapshot_taken(console, report))
+        out.report(report, lambda console: planes.snapshot_taken(console, report))
 
     return run(work, when_missing=storing(dry_run=dry_run))
 
@@ -110,6 +110,6 @@ def write_plane(write: PlaneWrite, conversation: str | None, /) -> int | None:
     async def work(session: Session, out: Output) -> None:
         scope = conversation_scope(session, conversation)
         report = await session.write(MemoryWriteRequest(scope=scope, write=write))
-        out.report(report, lambda console: plane_tables.written(console, report))
+        out.report(report, lambda console: planes.written(console, report))
 
     return run(work, when_missing=WhenMissing.MAKE)

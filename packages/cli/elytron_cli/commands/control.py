@@ -2,13 +2,13 @@
 
 import click
 
-from elytron_cli import tables
-from elytron_cli.confirmation import at_terminal, confirm
-from elytron_cli.options import asking, command, common
-from elytron_cli.output import Output
-from elytron_cli.running import run, settings
+from elytron_cli.input.options import asking, command, common
+from elytron_cli.input.values import valid
+from elytron_cli.runner import run, settings
 from elytron_cli.session import Session
-from elytron_cli.values import valid
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.confirmation import at_terminal, confirm
+from elytron_cli.terminal.output import Output
 from elytron_core.contracts.control import (
     ControlOutcome,
     MemoryControlReport,
@@ -18,7 +18,7 @@ from elytron_core.contracts.control import (
     Origin,
     OriginKind,
 )
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.scope_fields import ScopedRequest
 
 NOT_FOUND = 3
 
@@ -101,11 +101,11 @@ def _erase_origin(origin: Origin, *, token: str | None, yes: bool, reason: str, 
         report = await session.call(first, MemoryControlReport)
         if not dry_run and token is None and report.decisions and (yes or at_terminal()):
             if not yes:
-                out.report(report, lambda console: tables.controlled(console, report))
+                out.report(report, lambda console: tables_common.controlled(console, report))
             confirm("Erase all of this, with no way back?", yes=yes)
             whole = MemoryEraseRequest(origin=origin, token=report.token, reason=reason)
             report = await session.call(whole, MemoryControlReport)
-        out.report(report, lambda console: tables.controlled(console, report))
+        out.report(report, lambda console: tables_common.controlled(console, report))
         return None if report.decisions else NOT_FOUND
 
     return run(work)
@@ -114,7 +114,7 @@ def _erase_origin(origin: Origin, *, token: str | None, yes: bool, reason: str, 
 def _run(request: ScopedRequest) -> int | None:
     async def work(session: Session, out: Output) -> int | None:
         report = await session.call(request, MemoryControlReport)
-        out.report(report, lambda console: tables.controlled(console, report))
+        out.report(report, lambda console: tables_common.controlled(console, report))
         outcomes = {decision.outcome for decision in report.decisions}
         return NOT_FOUND if outcomes == {ControlOutcome.NOT_FOUND} else None
 

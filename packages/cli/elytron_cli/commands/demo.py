@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Literal
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from elytron.flows.importing import TranscriptImportReport, import_transcript
-from elytron_cli import tables
+from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
 from elytron_cli.config import Setting, Settings, called_as
-from elytron_cli.options import as_json, command, common, told
-from elytron_cli.output import Output, console, line
-from elytron_cli.progress import Bar
-from elytron_cli.running import settings
+from elytron_cli.input.options import as_json, command, common, told
+from elytron_cli.runner import settings
 from elytron_cli.session import Session, opened
-from elytron_core.contracts.projecting import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest, RecallHit
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.output import Output, console, line
+from elytron_cli.terminal.progress import Bar
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, RecallHit
 from elytron_core.errors import UnreadableFile
 from elytron_core.model import Value
-from elytron_core.policy.passages import BETWEEN, passages_of
+from elytron_core.policy.ranking.excerpts import BETWEEN, passages_of
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ def _show(out: "Console", report: DemoReport) -> None:
         shown = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
         hits = [hit.model_copy(update={"text": _telling(hit.text, answered.question)}) for hit in answered.hits[:shown]]
         marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
-        tables.marked_hits(out, hits, marks)
+        tables_common.marked_hits(out, hits, marks)
     out.print("What a model would be shown for the first question:", style="bold")
-    tables.projected(out, report.projection)
+    tables_common.projected(out, report.projection)
     out.print(_figures(report), style="bold", soft_wrap=True)
     called = called_as(sys.argv[0], environment=os.environ)
     out.print(f"\nThe memory is in {report.store}. Try:", soft_wrap=True)

@@ -7,14 +7,14 @@ from typing import Literal
 
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import EXIT_DAMAGE, failure, rejection
-from elytron_cli import tables
 from elytron_cli.commands.config import ConfigItem
 from elytron_cli.config import Settings
-from elytron_cli.options import command, common
+from elytron_cli.input.options import command, common
 from elytron_cli.refusal import Refused
-from elytron_cli.running import output, settings
+from elytron_cli.runner import output, settings
 from elytron_cli.session import opened
-from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryInspectionRequest, StoreCheck
+from elytron_cli.tables import common as tables_common
+from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest, StoreCheck
 from elytron_core.errors import ElytronError, StoreMissing
 from elytron_core.model import Value
 
@@ -66,7 +66,7 @@ def doctor() -> int | None:
     )
     rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
     rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite)), ("store is", _store_line(report.store))]
-    output().report(report, lambda console: tables.pairs(console, rows))
+    output().report(report, lambda console: tables_common.pairs(console, rows))
     match report.store.state:
         case "refused":
             return failure(report.store.error_key or "").exit

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
-from elytron.erasing_again import erase_all_again, gather_all
-from elytron.erasures import known_erasures, read_erasures, write_erasures
+from elytron.erasure.log_file import known_erasures, read_erasures, write_erasures
+from elytron.erasure.reapplication import erase_all_again, gather_all
 from elytron_adapter.failures import failure
-from elytron_cli import tables
-from elytron_cli.confirmation import confirm
-from elytron_cli.options import Command, Group, asking, common
-from elytron_cli.output import line
-from elytron_cli.running import output, settings
+from elytron_cli.input.options import Command, Group, asking, common
+from elytron_cli.runner import output, settings
 from elytron_cli.session import opened
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import line
 from elytron_core.contracts.erasures import (
     ErasuresOutcome,
     MemoryErasuresApplyReport,
     MemoryErasuresKeepReport,
 )
-from elytron_core.contracts.recalling import Plane
+from elytron_core.contracts.recall import Plane
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
@@ -57,7 +57,7 @@ def keep(*, file: Path, gone: tuple[str, ...]) -> None:
     """
     told = asyncio.run(_kept(file, gone))
     rows = [(line(each.space), _told(each)) for each in told.spaces]
-    output().report(told, lambda console: tables.pairs(console, rows or [("spaces", "none")]))
+    output().report(told, lambda console: tables_common.pairs(console, rows or [("spaces", "none")]))
 
 
 @erasures.command("apply", cls=Command)
@@ -74,7 +74,7 @@ def apply(*, file: Path, dry_run: bool, yes: bool) -> int | None:
     confirm(f"Erase what {file.name} tells of from every space, with no way back?", yes=yes or dry_run)
     done = asyncio.run(_applied(file, dry_run=dry_run))
     rows = [(line(each.space), _done(each)) for each in done.spaces]
-    output().report(done, lambda console: tables.pairs(console, rows or [("spaces", "none")]))
+    output().report(done, lambda console: tables_common.pairs(console, rows or [("spaces", "none")]))
     is_left = any(each.outcome is ErasuresOutcome.WRITTEN_SINCE for each in done.spaces)
     return failure(Conflict.key).exit if is_left else None
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elytron_cli.exits import FAILURE
-from elytron_cli.options import Command, Group, common, common_but_profile
-from elytron_cli.output import Output, line
-from elytron_cli.profile_names import ProfileChoice
-from elytron_cli.running import run
+from elytron_cli.exit_codes import FAILURE
+from elytron_cli.input.options import Command, Group, common, common_but_profile
+from elytron_cli.input.profile_names import ProfileChoice
+from elytron_cli.runner import run
 from elytron_cli.session import Session
+from elytron_cli.terminal.output import Output, line
 from elytron_core.planes.profiles import ProfileName
 from elytron_store import WhenMissing
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import click
 
-from elytron_cli import fact_tables
-from elytron_cli.confirmation import at_terminal, confirm
-from elytron_cli.options import Command, asking, common, disclosing, in_conversation, limited, told
-from elytron_cli.output import Output
-from elytron_cli.running import run
+from elytron_cli.input.options import Command, asking, common, disclosing, in_conversation, limited, told
+from elytron_cli.input.values import valid
+from elytron_cli.runner import run
 from elytron_cli.session import Session
-from elytron_cli.values import valid
+from elytron_cli.tables import facts
+from elytron_cli.terminal.confirmation import at_terminal, confirm
+from elytron_cli.terminal.output import Output
 from elytron_core.clock import instant
 from elytron_core.contracts.facts import (
     FactAction,
@@ -25,7 +25,7 @@ from elytron_core.contracts.facts import (
     LearningReport,
     LearningRequest,
 )
-from elytron_core.planes.learning import LearningAction
+from elytron_core.planes.learning_rules import LearningAction
 from elytron_core.planes.long_term import Kind, Privacy, Reach, State
 
 _REASON = click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the history.")
@@ -55,7 +55,7 @@ def list_facts(**asked: Any) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, FactListReport)
-        out.report(report, lambda console: fact_tables.listed(console, report))
+        out.report(report, lambda console: facts.listed(console, report))
 
     return run(work)
 
@@ -70,7 +70,7 @@ def show(*, fact: str, include_private: bool) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, FactDetailReport)
-        out.report(report, lambda console: fact_tables.shown(console, report))
+        out.report(report, lambda console: facts.shown(console, report))
 
     return run(work)
 
@@ -142,10 +142,10 @@ def forget(
         may_go_on = not dry_run and token is None and report.items and (yes or at_terminal())
         if may_go_on:
             if not yes:
-                out.report(report, lambda console: fact_tables.forgotten(console, report))
+                out.report(report, lambda console: facts.forgotten(console, report))
             confirm(f"Forget these {len(report.items)} facts?", yes=yes)
             report = await session.call(valid(FactForgetRequest, **asked, token=report.token), FactForgetReport)
-        out.report(report, lambda console: fact_tables.forgotten(console, report))
+        out.report(report, lambda console: facts.forgotten(console, report))
 
     return run(work)
 
@@ -154,7 +154,7 @@ def _change(*, where: dict[str, str] | None = None, **asked: Any) -> int | None:
     async def work(session: Session, out: Output) -> None:
         scope = session.scope.model_copy(update=where) if where and session.scope is not None else None
         report = await session.call(valid(FactChangeRequest, scope=scope, **asked), FactChangeReport)
-        out.report(report, lambda console: fact_tables.changed(console, report))
+        out.report(report, lambda console: facts.changed(console, report))
 
     return run(work)
 
@@ -172,7 +172,7 @@ def _learning(name: str, action: LearningAction, told: str, *, needs_topic: bool
 
         async def work(session: Session, out: Output) -> None:
             report = await session.call(request, LearningReport)
-            out.report(report, lambda console: fact_tables.learned(console, report))
+            out.report(report, lambda console: facts.learned(console, report))
 
         return run(work)
 

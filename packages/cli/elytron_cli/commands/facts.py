@@ -2,18 +2,18 @@
 
 import click
 
-from elytron_cli import plane_tables
 from elytron_cli.commands.fact_control import CONTROL
-from elytron_cli.commands.writing import receipt
-from elytron_cli.options import Command, Group, common, limited
-from elytron_cli.output import Output
-from elytron_cli.running import run
+from elytron_cli.commands.write import receipt
+from elytron_cli.input.options import Command, Group, common, limited
+from elytron_cli.input.values import valid
+from elytron_cli.runner import run
 from elytron_cli.session import Session
-from elytron_cli.values import valid
+from elytron_cli.tables import planes
+from elytron_cli.terminal.output import Output
 from elytron_core import limits
 from elytron_core.clock import instant
-from elytron_core.contracts.governing import MemoryMergeReport, MemoryMergeRequest
-from elytron_core.contracts.writing import FactDraft, LongTermExtraction, MemoryWriteRequest
+from elytron_core.contracts.candidates import MemoryMergeReport, MemoryMergeRequest
+from elytron_core.contracts.write import FactDraft, LongTermExtraction, MemoryWriteRequest
 from elytron_core.planes.long_term import Authority, Kind
 from elytron_store import WhenMissing
 
@@ -90,6 +90,6 @@ def merge(*, limit: int, undo: tuple[str, ...], dry_run: bool) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemoryMergeReport)
-        out.report(report, lambda console: plane_tables.facts_merged(console, report))
+        out.report(report, lambda console: planes.facts_merged(console, report))
 
     return run(work)

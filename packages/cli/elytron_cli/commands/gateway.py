@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from elytron_cli.confirmation import confirm
-from elytron_cli.options import Command, Group, asking, common
-from elytron_cli.output import json_text
+from elytron_cli.input.options import Command, Group, asking, common
 from elytron_cli.refusal import Declined
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import json_text
 from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
 from elytron_gateway import limits as gateway_limits
 
@@ -353,7 +353,7 @@ def erase_user(client: "SyncMemoryGatewayClient", *, user_id: str, confirm: str)
 @click.option("--public-key", metavar="HEX", required=True, help="The gateway's, from a report that you trust.")
 def check_report(*, path: Path, public_key: str) -> None:
     """Say whether the gateway with this key signed a report of an erased user; asks no server."""
-    from elytron_gateway.reporting import SignedReport, is_genuine
+    from elytron_gateway.accounts.erasure_reports import SignedReport, is_genuine
 
     signed = SignedReport.from_bytes(_read(path, "a signed report").encode())
     if not is_genuine(signed, public_key):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 import elytron
-from elytron_cli.agent_hooks import (
+from elytron_cli.agents.hooks import (
     CONTEXT_CHARS,
     HookEvent,
     configure,
@@ -23,15 +23,15 @@ from elytron_cli.agent_hooks import (
     scope_of,
     turns_of,
 )
-from elytron_cli.exits import FAILURE
-from elytron_cli.hosts import KEY, setting_options
-from elytron_cli.options import Command, Group, common
+from elytron_cli.agents.hosts import KEY, setting_options
+from elytron_cli.exit_codes import FAILURE
+from elytron_cli.input.options import Command, Group, common
 from elytron_cli.refusal import Refused
-from elytron_cli.running import output, settings
+from elytron_cli.runner import output, settings
 from elytron_cli.session import opened
 from elytron_core import limits
-from elytron_core.contracts.projecting import MemoryProjectionReport
-from elytron_core.contracts.writing import MemoryWriteReport
+from elytron_core.contracts.projection import MemoryProjectionReport
+from elytron_core.contracts.write import MemoryWriteReport
 from elytron_core.errors import ElytronError
 from elytron_core.model import Request, Value
 from elytron_store import WhenMissing

@@ -2,13 +2,13 @@
 
 import click
 
-from elytron_cli import work_tables
-from elytron_cli.options import Command, Group, common, limited
-from elytron_cli.output import Output
-from elytron_cli.running import run
+from elytron_cli.input.options import Command, Group, common, limited
+from elytron_cli.runner import run
 from elytron_cli.session import Session
+from elytron_cli.tables import jobs as tables_jobs
+from elytron_cli.terminal.output import Output
 from elytron_core import limits
-from elytron_core.contracts.maintaining import (
+from elytron_core.contracts.maintenance import (
     JobCancelRequest,
     JobListReport,
     JobListRequest,
@@ -42,7 +42,7 @@ def list_jobs(*, states: tuple[str, ...], limit: int) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, JobListReport)
-        out.report(report, lambda console: work_tables.jobs_listed(console, report))
+        out.report(report, lambda console: tables_jobs.jobs_listed(console, report))
 
     return run(work)
 
@@ -57,7 +57,7 @@ def run_jobs(*, job: str | None, limit: int) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, JobRunReport)
-        out.report(report, lambda console: work_tables.jobs_run(console, report))
+        out.report(report, lambda console: tables_jobs.jobs_run(console, report))
 
     return run(work)
 
@@ -81,6 +81,6 @@ def cancel(*, job: str) -> int | None:
 def _move(request: JobRetryRequest | JobCancelRequest) -> int | None:
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, JobReport)
-        out.report(report, lambda console: work_tables.jobs_shown(console, (report.job,)))
+        out.report(report, lambda console: tables_jobs.jobs_shown(console, (report.job,)))
 
     return run(work)

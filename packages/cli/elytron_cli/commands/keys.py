@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from elytron_cli.options import Command, Group, common
-from elytron_cli.running import output, settings
+from elytron_cli.input.options import Command, Group, common
+from elytron_cli.runner import output, settings
 from elytron_cli.session import opened
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_core.model import Value
@@ -47,7 +47,7 @@ def create(*, file: Path | None) -> None:
 @common
 def rotate() -> None:
     """Add a new key to the key file and put the store's data keys under it; no stored document is touched."""
-    from elytron.announcing import inner
+    from elytron.journal.notifier import inner
     from elytron_store.sealed.providers import FileKeys
     from elytron_store.sealed.store import SealedStore
 

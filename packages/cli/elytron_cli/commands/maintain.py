@@ -5,16 +5,16 @@ import shlex
 import click
 
 from elytron.flows.backlog import BacklogReport, read_backlog, work_off
-from elytron_cli import work_tables
-from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.confirmation import confirm
-from elytron_cli.options import asking, command, common
-from elytron_cli.output import Output
-from elytron_cli.progress import Bar
-from elytron_cli.running import run
+from elytron_cli.commands.write import conversation_scope
+from elytron_cli.input.options import asking, command, common
+from elytron_cli.runner import run
 from elytron_cli.session import Session
+from elytron_cli.tables import jobs
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Output
+from elytron_cli.terminal.progress import Bar
 from elytron_core import limits
-from elytron_core.contracts.maintaining import Extraction, MemoryMaintainRequest, MemoryMaintenanceReport
+from elytron_core.contracts.maintenance import Extraction, MemoryMaintainRequest, MemoryMaintenanceReport
 from elytron_core.planes.jobs import Pass
 
 
@@ -71,7 +71,7 @@ def maintain(
             await _work_off(session, out, request, dry_run=dry_run, yes=yes)
             return
         report = await session.call(request, MemoryMaintenanceReport)
-        out.report(report, lambda console: work_tables.maintained(console, report))
+        out.report(report, lambda console: jobs.maintained(console, report))
         if not report.turns:
             await _hint(session, out, request, report)
 
@@ -88,12 +88,12 @@ async def _work_off(
         report = BacklogReport(space=backlog.space, backlog=backlog, left=backlog.turns, dry_run=True)
     else:
         if backlog.calls:
-            confirm(f"{work_tables.waiting(backlog)}. Go on?", yes=yes)
+            confirm(f"{jobs.waiting(backlog)}. Go on?", yes=yes)
         with Bar("maintaining", unit="turns", shown=not out.is_json) as bar:
             report = await work_off(
                 lambda asked: session.call(asked, MemoryMaintenanceReport), request, backlog, progress=bar.at
             )
-    out.report(report, lambda console: work_tables.worked_off(console, report))
+    out.report(report, lambda console: jobs.worked_off(console, report))
 
 
 async def _hint(

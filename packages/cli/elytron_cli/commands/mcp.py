@@ -5,12 +5,12 @@ import sys
 
 import click
 
-from elytron_cli.hosts import HOSTS, Host, McpConfigReport, config_of
-from elytron_cli.options import Command, Group, common
-from elytron_cli.output import safe
-from elytron_cli.protocols import require_entry
-from elytron_cli.running import output, settings
+from elytron_cli.agents.hosts import HOSTS, Host, McpConfigReport, config_of
+from elytron_cli.input.options import Command, Group, common
+from elytron_cli.runner import output, settings
+from elytron_cli.server.protocols import require_entry
 from elytron_cli.session import opened
+from elytron_cli.terminal.output import safe
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet, serve_stdio
 from elytron_store import WhenMissing
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from elytron_cli.confirmation import confirm
-from elytron_cli.options import Command, Group, asking, common
-from elytron_cli.output import Output
-from elytron_cli.progress import Bar
-from elytron_cli.running import output, run, settings
+from elytron_cli.input.options import Command, Group, asking, common
+from elytron_cli.runner import output, run, settings
 from elytron_cli.session import Session, opened
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Output
+from elytron_cli.terminal.progress import Bar
 from elytron_core.contracts.embedding import (
     EmbeddingOutcome,
     MemoryEmbedReport,
@@ -59,9 +59,9 @@ def add(*, name: str, yes: bool, source: Path | None) -> None:
 
     With --from a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is kept under any other NAME.
     """
-    from elytron.embedding.adding import KNOWN, add_model, add_model2vec, known_model
-    from elytron.embedding.converting import require_tools
-    from elytron.embedding.shelf import models_folder
+    from elytron.embedding.conversion import require_tools
+    from elytron.embedding.installation import KNOWN, add_model, add_model2vec, known_model
+    from elytron.embedding.model_files import models_folder
 
     if name not in KNOWN and source is not None and source.is_dir():
         _added(AddedModel.model_validate(add_model2vec(name, source).model_dump()))
@@ -93,7 +93,7 @@ def _added(report: AddedModel) -> None:
 @common
 def list_models() -> None:
     """List the models on this machine."""
-    from elytron.embedding.shelf import kept_models
+    from elytron.embedding.model_files import kept_models
 
     found = KeptModels(models=tuple(AddedModel.model_validate(kept.model_dump()) for kept in kept_models()))
 
@@ -114,7 +114,7 @@ def list_models() -> None:
 @common
 def remove(*, name: str, yes: bool) -> None:
     """Remove the model NAME from this machine. Vectors that it made stay in their stores."""
-    from elytron.embedding.shelf import remove_model
+    from elytron.embedding.model_files import remove_model
 
     confirm(f"Remove the model {name!r} from this machine?", yes=yes)
     report = AddedModel.model_validate(remove_model(name).model_dump())
@@ -140,7 +140,7 @@ def switch(*, name: str) -> int | None:
 
     Recall goes on meanwhile, by the embedder of the settings. Stopped, it goes on where it was when it is asked again.
     """
-    from elytron.embedding.naming import embedder_of
+    from elytron.embedding.model_names import embedder_of
 
     found, out = settings(), output()
     key = found.embedder_key

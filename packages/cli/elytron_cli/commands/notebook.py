@@ -2,14 +2,14 @@
 
 import click
 
-from elytron_cli import plane_tables
 from elytron_cli.commands.continuity import write_plane
-from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.options import Command, Group, common, in_conversation
-from elytron_cli.output import Output
-from elytron_cli.running import run
+from elytron_cli.commands.write import conversation_scope
+from elytron_cli.input.options import Command, Group, common, in_conversation
+from elytron_cli.input.values import valid
+from elytron_cli.runner import run
 from elytron_cli.session import Session
-from elytron_cli.values import valid
+from elytron_cli.tables import planes
+from elytron_cli.terminal.output import Output
 from elytron_core.contracts.continuity import ContinuityReport, ContinuityRequest
 from elytron_core.contracts.planes import GardenDraft, GardenWrite, NoteDraft, NotesWrite
 from elytron_core.contracts.subjects import GardenAudience, GardenReport, GardenRequest
@@ -34,7 +34,7 @@ def list_notes(*, conversation: str | None) -> int | None:
     async def work(session: Session, out: Output) -> None:
         scope = conversation_scope(session, conversation)
         report = await session.call(ContinuityRequest(scope=scope), ContinuityReport)
-        out.report(report, lambda console: plane_tables.notes_shown(console, report.notes))
+        out.report(report, lambda console: planes.notes_shown(console, report.notes))
 
     return run(work)
 
@@ -65,7 +65,7 @@ def list_garden(*, audience: str, conversation: str | None) -> int | None:
     async def work(session: Session, out: Output) -> None:
         scope = conversation_scope(session, conversation)
         report = await session.call(GardenRequest(scope=scope, audience=GardenAudience(audience)), GardenReport)
-        out.report(report, lambda console: plane_tables.garden_shown(console, report))
+        out.report(report, lambda console: planes.garden_shown(console, report))
 
     return run(work)
 

@@ -2,16 +2,16 @@
 
 import click
 
-from elytron_cli.options import Command, Group, common, common_but_profile
-from elytron_cli.output import Output
-from elytron_cli.profile_names import ProfileChoice
-from elytron_cli.running import output, run
+from elytron_cli.input.options import Command, Group, common, common_but_profile
+from elytron_cli.input.profile_names import ProfileChoice
+from elytron_cli.runner import output, run
 from elytron_cli.session import Session
-from elytron_cli.tables import pairs
+from elytron_cli.tables.common import pairs
+from elytron_cli.terminal.output import Output
 from elytron_core.contracts.platform import Capability, MemoryCapabilitiesRequest, MemoryCapabilityCatalog
 from elytron_core.model import Value
 from elytron_core.planes.profiles import ProfileName
-from elytron_core.policy.capabilities import snapshot
+from elytron_core.policy.host.capabilities import snapshot
 
 
 @click.group("platform", cls=Group)

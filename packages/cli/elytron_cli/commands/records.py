@@ -4,14 +4,14 @@ from typing import Any, cast
 
 import click
 
-from elytron.conditions import where_from
-from elytron_cli import record_tables
-from elytron_cli.confirmation import confirm
-from elytron_cli.options import Command, Group, asking, common, disclosing, limited
-from elytron_cli.output import Output
-from elytron_cli.running import run, storing
+from elytron.api.metadata_filters import where_from
+from elytron_cli.input.options import Command, Group, asking, common, disclosing, limited
+from elytron_cli.input.values import valid
+from elytron_cli.runner import run, storing
 from elytron_cli.session import Session
-from elytron_cli.values import valid
+from elytron_cli.tables import records as tables_records
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Output
 from elytron_core.contracts.records import (
     RecordDeleteReport,
     RecordDeleteRequest,
@@ -67,7 +67,7 @@ def put(*, namespace: str, value: str, dry_run: bool, **asked: Any) -> int | Non
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, RecordPutReport)
-        out.report(report, lambda console: record_tables.stored(console, report))
+        out.report(report, lambda console: tables_records.stored(console, report))
 
     return run(work, when_missing=storing(dry_run=dry_run))
 
@@ -83,7 +83,7 @@ def get(*, namespace: str, key: str, include_private: bool) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, RecordGetReport)
-        out.report(report, lambda console: record_tables.shown(console, report.record))
+        out.report(report, lambda console: tables_records.shown(console, report.record))
 
     return run(work)
 
@@ -129,7 +129,7 @@ def search(*, namespace: str, where: str, **asked: Any) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, RecordSearchReport)
-        out.report(report, lambda console: record_tables.found(console, report))
+        out.report(report, lambda console: tables_records.found(console, report))
 
     return run(work)
 
@@ -147,7 +147,7 @@ def namespaces(*, prefix: str, **asked: Any) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, RecordNamespaceListReport)
-        out.report(report, lambda console: record_tables.listed(console, report))
+        out.report(report, lambda console: tables_records.listed(console, report))
 
     return run(work)
 
@@ -163,7 +163,7 @@ def history(*, namespace: str, key: str, include_private: bool) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, RecordHistoryReport)
-        out.report(report, lambda console: record_tables.versions(console, report))
+        out.report(report, lambda console: tables_records.versions(console, report))
 
     return run(work)
 

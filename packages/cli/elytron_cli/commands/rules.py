@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from elytron_cli.options import Command, Group, common
-from elytron_cli.rules import RulesReport, Target, rules_of
-from elytron_cli.running import output
+from elytron_cli.agents.rules import RulesReport, Target, rules_of
+from elytron_cli.input.options import Command, Group, common
+from elytron_cli.runner import output
 from elytron_core.errors import InvalidInput, StoreUnavailable
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from elytron_cli.beside import Wanted, beside
-from elytron_cli.options import command, common
-from elytron_cli.output import Output
-from elytron_cli.running import output, settings
+from elytron_cli.input.options import command, common
+from elytron_cli.runner import output, settings
+from elytron_cli.server.extras import Wanted, beside
 from elytron_cli.session import opened, without_core_dumps
+from elytron_cli.terminal.output import Output
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
@@ -24,8 +24,8 @@ from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
-    from elytron_adapter.shedding import Bounds
-    from elytron_http_shell.serving import Started
+    from elytron_adapter.admission_control import Bounds
+    from elytron_http_shell.server import Started
 
 
 class ServeReport(Value):
@@ -154,7 +154,7 @@ def _bounding(body: Callable[..., int | None]) -> Callable[..., int | None]:
 
     @wraps(body)
     def told(*, calls_per_minute: int, wrong_credentials_per_minute: int, **others: Any) -> int | None:
-        from elytron_adapter.shedding import Bounds
+        from elytron_adapter.admission_control import Bounds
 
         bounds = Bounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute)
         return body(bounds=bounds, **others)
@@ -235,8 +235,8 @@ def serve(
 
     Callers need an access key (`elytron access add`). It listens on this machine alone unless --host says otherwise.
     """
-    from elytron_http_shell.serving import Serving, Started
-    from elytron_http_shell.serving import serve as served
+    from elytron_http_shell.server import Serving, Started
+    from elytron_http_shell.server import serve as served
 
     _log(style, log_level)
     without_core_dumps()
@@ -285,7 +285,7 @@ def _report(told: "Started", store: str, protocols: tuple[str, ...]) -> ServeRep
 
 def _log(style: str | None, level: str) -> None:
     try:
-        from elytron_http_shell.logs import LogStyle, configure
+        from elytron_http_shell.telemetry.logs import LogStyle, configure
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
 

@@ -6,9 +6,9 @@ import click
 
 from elytron.remote.address import address_of
 from elytron.remote.shutdown import shut_down
-from elytron_cli.options import Command, Group, common
-from elytron_cli.running import output
-from elytron_cli.server_address import Server, addressed
+from elytron_cli.input.options import Command, Group, common
+from elytron_cli.input.server_address import Server, addressed
+from elytron_cli.runner import output
 
 
 @click.group("server", cls=Group)

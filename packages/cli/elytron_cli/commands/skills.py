@@ -5,16 +5,16 @@ from pathlib import Path
 
 import click
 
-from elytron_cli import skill_tables
-from elytron_cli.confirmation import confirm
-from elytron_cli.files import read_file
-from elytron_cli.options import Command, Group, asking, common, limited
-from elytron_cli.output import Output
-from elytron_cli.running import run, storing
+from elytron_cli.input.files import read_file
+from elytron_cli.input.options import Command, Group, asking, common, limited
+from elytron_cli.input.skill_files import skill_writes
+from elytron_cli.input.values import valid
+from elytron_cli.runner import run, storing
 from elytron_cli.session import Session
-from elytron_cli.skill_files import skill_writes
-from elytron_cli.values import valid
-from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_cli.tables import skills as tables_skills
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Output
+from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
     RuntimeSkillDetailReport,
@@ -29,7 +29,7 @@ from elytron_core.contracts.skills import (
     RuntimeSkillReuseRequest,
     RuntimeSkillSetEnabledRequest,
 )
-from elytron_core.contracts.writing import MemoryWriteRequest, Procedural
+from elytron_core.contracts.write import MemoryWriteRequest, Procedural
 from elytron_core.model import Request
 from elytron_core.planes.procedural import ReuseOutcome, SkillSource, full_name
 
@@ -54,7 +54,7 @@ def list_skills(*, query: str | None, disabled: bool, retired: bool, limit: int)
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, RuntimeSkillListReport)
-        out.report(report, lambda console: skill_tables.listed(console, report))
+        out.report(report, lambda console: tables_skills.listed(console, report))
 
     return run(work)
 
@@ -72,7 +72,7 @@ def show(*, name: str, raw: bool) -> int | None:
         if raw:
             click.echo(report.raw_content, nl=False)
             return
-        out.report(report, lambda console: skill_tables.shown(console, report))
+        out.report(report, lambda console: tables_skills.shown(console, report))
 
     return run(work)
 
@@ -149,7 +149,7 @@ def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.write(request)
-        out.report(report, lambda console: skill_tables.written(console, report))
+        out.report(report, lambda console: tables_skills.written(console, report))
 
     return run(work, when_missing=storing(dry_run=dry_run))
 
@@ -165,7 +165,7 @@ def outcome(*, names: Sequence[str], outcome: str, note: str) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, RuntimeSkillReuseReport)
-        out.report(report, lambda console: skill_tables.reused(console, report))
+        out.report(report, lambda console: tables_skills.reused(console, report))
 
     return run(work)
 
@@ -179,7 +179,7 @@ def govern(*, dry_run: bool) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, RuntimeSkillGovernReport)
-        out.report(report, lambda console: skill_tables.governed(console, report))
+        out.report(report, lambda console: tables_skills.governed(console, report))
 
     return run(work)
 
@@ -191,7 +191,7 @@ def dirs() -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = (await session.call(MemoryInspectionRequest(), MemoryInspectionReport)).agent_skills
-        out.report(report, lambda console: skill_tables.directories(console, report))
+        out.report(report, lambda console: tables_skills.directories(console, report))
 
     return run(work)
 
@@ -199,7 +199,7 @@ def dirs() -> int | None:
 def _mutate(request: Request) -> int | None:
     async def work(session: Session, out: Output) -> int | None:
         report = await session.call(request, RuntimeSkillMutationReport)
-        out.report(report, lambda console: skill_tables.mutated(console, report))
+        out.report(report, lambda console: tables_skills.mutated(console, report))
         return REFUSED if report.refused is not None else None
 
     return run(work)

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elytron_cli import tables
-from elytron_cli.options import command, common, limited
-from elytron_cli.output import Output, line, safe
-from elytron_cli.running import run
+from elytron_cli.input.options import command, common, limited
+from elytron_cli.runner import run
 from elytron_cli.session import Session
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.output import Output, line, safe
 from elytron_core.contracts.spaces import MemorySpacesReport, MemorySpacesRequest
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def _listed(console: "Console", report: MemorySpacesReport) -> None:
     if not report.spaces:
         console.print("no space was written to yet")
         return
-    table = tables.new_table("space", "conversations", "turns", "from", "to", numbers=("conversations", "turns"))
+    table = tables_common.new_table("space", "conversations", "turns", "from", "to", numbers=("conversations", "turns"))
     for found in report.spaces:
         counts = (str(found.conversations), str(found.turns)) if found.readable else ("cannot be read", "")
-        table.add_row(line(found.space), *counts, tables.when(found.first_at), tables.when(found.last_at))
+        table.add_row(line(found.space), *counts, tables_common.when(found.first_at), tables_common.when(found.last_at))
     console.print(table)
     if report.next_cursor is not None:
         console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from elytron_cli import plane_tables
-from elytron_cli.files import read_value
-from elytron_cli.options import Command, Group, common
-from elytron_cli.output import Output
-from elytron_cli.running import run
+from elytron_cli.input.files import read_value
+from elytron_cli.input.options import Command, Group, common
+from elytron_cli.runner import run
 from elytron_cli.session import Session
+from elytron_cli.tables import planes
+from elytron_cli.terminal.output import Output
 from elytron_core.contracts.planes import SubjectsWrite
 from elytron_core.contracts.subjects import SubjectAudience, SubjectsReport, SubjectsRequest
-from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.planes.subjects import SubjectKind
 from elytron_store import WhenMissing
 
@@ -36,7 +36,7 @@ def list_subjects(*, audit: bool, kinds: tuple[str, ...]) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, SubjectsReport)
-        out.report(report, lambda console: plane_tables.subjects_shown(console, report))
+        out.report(report, lambda console: planes.subjects_shown(console, report))
 
     return run(work)
 
@@ -50,6 +50,6 @@ def write(*, file: Path) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report: MemoryWriteReport = await session.write(request)
-        out.report(report, lambda console: plane_tables.written(console, report))
+        out.report(report, lambda console: planes.written(console, report))
 
     return run(work, when_missing=WhenMissing.MAKE)

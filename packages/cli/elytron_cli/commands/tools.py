@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from elytron_cli import tool_tables
-from elytron_cli.confirmation import confirm
-from elytron_cli.files import read_value
-from elytron_cli.options import Command, Group, asking, common
-from elytron_cli.output import Output
-from elytron_cli.running import output, run, storing
+from elytron_cli.input.files import read_value
+from elytron_cli.input.options import Command, Group, asking, common
+from elytron_cli.runner import output, run, storing
 from elytron_cli.session import Session
+from elytron_cli.tables import tools as tables_tools
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Output
 from elytron_core import limits
-from elytron_core.contracts.recalling import MemoryRecallReport, MemoryRecallRequest
+from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest
 from elytron_core.contracts.tools import (
     AgentToolRegistryDeleteReport,
     AgentToolRegistryDeleteRequest,
@@ -25,9 +25,9 @@ from elytron_core.contracts.tools import (
     AgentToolUsageFeedback,
     AgentToolUsageFeedbackWrite,
 )
-from elytron_core.contracts.writing import MemoryWriteRequest, Outcome
+from elytron_core.contracts.write import MemoryWriteRequest, Outcome
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.fingerprints import with_fingerprints
+from elytron_core.policy.tools.fingerprints import with_fingerprints
 from elytron_store import WhenMissing
 
 REFUSED = 2
@@ -47,7 +47,7 @@ def list_registries() -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(AgentToolRegistryListRequest(), AgentToolRegistryListReport)
-        out.report(report, lambda console: tool_tables.listed(console, report))
+        out.report(report, lambda console: tables_tools.listed(console, report))
 
     return run(work)
 
@@ -61,7 +61,7 @@ def show(*, registry: str) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, AgentToolRegistryGetReport)
-        out.report(report, lambda console: tool_tables.shown(console, report))
+        out.report(report, lambda console: tables_tools.shown(console, report))
 
     return run(work)
 
@@ -84,7 +84,7 @@ def register(*, file: Path) -> int | None:
 
     async def work(session: Session, out: Output) -> int | None:
         report = await session.call(request, AgentToolRegistryUpsertReport)
-        out.report(report, lambda console: tool_tables.registered(console, report))
+        out.report(report, lambda console: tables_tools.registered(console, report))
         return None if report.accepted else REFUSED
 
     return run(work, when_missing=WhenMissing.MAKE)
@@ -118,7 +118,7 @@ def feedback(*, file: Path, dry_run: bool) -> int | None:
 
     async def work(session: Session, out: Output) -> int | None:
         report = await session.write(request)
-        out.report(report, lambda console: tool_tables.judged(console, report))
+        out.report(report, lambda console: tables_tools.judged(console, report))
         return REFUSED if report.count(Outcome.REJECTED) else None
 
     return run(work, when_missing=storing(dry_run=dry_run))
@@ -133,6 +133,6 @@ def hints(*, query: str) -> int | None:
 
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemoryRecallReport)
-        out.report(report, lambda console: tool_tables.hinted(console, report))
+        out.report(report, lambda console: tables_tools.hinted(console, report))
 
     return run(work)

@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 import click
 
 from elytron_adapter.failures import EXIT_DAMAGE
-from elytron_cli import transcript_tables
-from elytron_cli.commands.writing import conversation_scope
-from elytron_cli.confirmation import confirm
-from elytron_cli.options import Command, Group, asking, common, limited
-from elytron_cli.output import Output
-from elytron_cli.running import run
+from elytron_cli.commands.write import conversation_scope
+from elytron_cli.input.options import Command, Group, asking, common, limited
+from elytron_cli.runner import run
 from elytron_cli.session import Session
+from elytron_cli.tables import transcript as tables_transcript
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Output
 from elytron_core.contracts.transcript import (
     MemoryTranscriptExportReport,
     MemoryTranscriptExportRequest,
@@ -65,7 +65,7 @@ def replay(*, conversation: str | None, view: str, limit: int, cursor: str | Non
             scope=scope, view=TranscriptReplayView(view), limit=limit, cursor=cursor
         )
         report = await session.call(request, MemoryTranscriptReplayReport)
-        out.report(report, lambda console: transcript_tables.viewed(console, report))
+        out.report(report, lambda console: tables_transcript.viewed(console, report))
 
     return run(work)
 
@@ -80,7 +80,7 @@ def export(*, conversation: str | None, limit: int, cursor: str | None) -> int |
         scope = conversation_scope(session, conversation)
         request = MemoryTranscriptExportRequest(scope=scope, limit=limit, cursor=cursor)
         report = await session.call(request, MemoryTranscriptExportReport)
-        out.report(report, lambda console: transcript_tables.viewed(console, report))
+        out.report(report, lambda console: tables_transcript.viewed(console, report))
 
     return run(work)
 
@@ -108,7 +108,7 @@ def lifecycle(
             reason=reason,
         )
         report = await session.call(request, MemoryTranscriptLifecycleReport)
-        out.report(report, lambda console: transcript_tables.turned(console, report))
+        out.report(report, lambda console: tables_transcript.turned(console, report))
 
     return run(work)
 
@@ -122,7 +122,7 @@ def repair(*, conversation: str | None) -> int | None:
     async def work(session: Session, out: Output) -> int | None:
         request = MemoryTranscriptRepairRequest(scope=conversation_scope(session, conversation))
         report = await session.call(request, MemoryTranscriptRepairReport)
-        out.report(report, lambda console: transcript_tables.checked(console, report))
+        out.report(report, lambda console: tables_transcript.checked(console, report))
         return EXIT_DAMAGE if report.fail_closed else None
 
     return run(work)

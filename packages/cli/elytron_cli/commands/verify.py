@@ -9,32 +9,32 @@ from typing import Annotated, Final, Literal
 import click
 from pydantic import Field
 
-from elytron.verifying import VerifiedSpace, verify_store
+from elytron.journal.verification import VerifiedSpace, verify_store
 from elytron_adapter.failures import EXIT_DAMAGE
-from elytron_cli import tables
 from elytron_cli.config import Settings
-from elytron_cli.files import read_value, replace_file
-from elytron_cli.options import command, common
-from elytron_cli.output import line
-from elytron_cli.running import output, settings
+from elytron_cli.input.files import read_value, replace_file
+from elytron_cli.input.options import command, common
+from elytron_cli.runner import output, settings
 from elytron_cli.session import keys_of
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.output import line
 from elytron_core import limits
 from elytron_core.canonical import canonical_bytes
 from elytron_core.clock import SystemClock
-from elytron_core.contracts.inspecting import HEAD
+from elytron_core.contracts.inspection import HEAD
 from elytron_core.errors import LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.scope import Space
 from elytron_store import WhenMissing, open_as_made
 
-_SCHEMA: Final = "elytron.heads"
+_SCHEMA: Final = "elytron.state.conversation_heads"
 
 
 class HeadsFile(Value):
     """The heads of a store's spaces, as they were when it was last found sound, or accepted."""
 
-    schema_name: Literal["elytron.heads"] = _SCHEMA
+    schema_name: Literal["elytron.state.conversation_heads"] = _SCHEMA
     schema_version: Literal[1] = 1
     heads: dict[Space, Annotated[str, Field(pattern=f"^{HEAD.pattern}$")]]
 
@@ -69,7 +69,9 @@ def verify(*, file: Path, accept: bool) -> int | None:
         replace_file(file, _file_of(spaces))
     report = VerifyReport(spaces=spaces, ok=ok, renewed=renewed)
     out = output()
-    out.report(report, lambda console: tables.pairs(console, [(line(each.space), _told(each)) for each in spaces]))
+    out.report(
+        report, lambda console: tables_common.pairs(console, [(line(each.space), _told(each)) for each in spaces])
+    )
     return None if ok or accept else EXIT_DAMAGE
 
 
@@ -93,4 +95,4 @@ def _file_of(spaces: tuple[VerifiedSpace, ...]) -> bytes:
 def _told(space: VerifiedSpace) -> str:
     standing = space.standing.value if space.standing is not None else "new"
     is_told = space.head or not space.account.ok
-    return f"{standing}; {tables.accounted(space.account)}" if is_told else standing
+    return f"{standing}; {tables_common.accounted(space.account)}" if is_told else standing

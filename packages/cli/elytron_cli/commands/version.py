@@ -5,8 +5,8 @@ from importlib.metadata import version as version_of
 
 import click
 
-from elytron_cli.options import as_json, command, common
-from elytron_cli.output import Output
+from elytron_cli.input.options import as_json, command, common
+from elytron_cli.terminal.output import Output
 
 
 @command("version")

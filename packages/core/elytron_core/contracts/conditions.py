@@ -1,6 +1,6 @@
 """Conditions on metadata, as filters carry them: groups of which each must hold by one of its conditions.
 
-Every expression of and, or and not has this form; `elytron.conditions` makes it of mem0's nested one.
+Every expression of and, or and not has this form; `elytron.api.metadata_filters` makes it of mem0's nested one.
 """
 
 from enum import StrEnum

@@ -8,8 +8,8 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.planes import CapsuleDraft, ExecutionDraft, SummaryDraft
-from elytron_core.contracts.scoped import ScopedRequest
-from elytron_core.contracts.writing import FactDraft
+from elytron_core.contracts.scope_fields import ScopedRequest
+from elytron_core.contracts.write import FactDraft
 from elytron_core.model import Value
 from elytron_core.planes import continuity, execution, summaries
 from elytron_core.planes.notes import DailyNote

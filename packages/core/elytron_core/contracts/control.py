@@ -8,8 +8,8 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Plane, RecallFilters, RecallHit
-from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.contracts.recall import Plane, RecallFilters, RecallHit
+from elytron_core.contracts.scope_fields import Cursor, PageLimit, Reason, ScopedRequest
 from elytron_core.model import Value
 from elytron_core.planes import long_term
 

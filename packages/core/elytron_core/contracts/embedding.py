@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.model import Value
 
 Texts = Annotated[int, Field(ge=1, le=limits.EMBED_TEXTS_PER_CALL)]

@@ -7,13 +7,13 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.moving import Path
-from elytron_core.contracts.recalling import Plane
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.archive import Path
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.model import Value
 from elytron_core.scope import Space
 
-ERASURES_FORMAT: Final = "elytron.erasures"
+ERASURES_FORMAT: Final = "elytron.erasure.log_file"
 Key = Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS, pattern=r"^[0-9a-f.-]+$")]
 
 
@@ -70,7 +70,7 @@ class MemoryErasuresApplyReport(Value):
 class ErasuresHead(Value):
     """The first line of a file of erasures: what it is, and how many lines follow."""
 
-    format: Literal["elytron.erasures"] = ERASURES_FORMAT
+    format: Literal["elytron.erasure.log_file"] = ERASURES_FORMAT
     version: Literal[1] = 1
     lines: Annotated[int, Field(ge=0)]
 

@@ -8,12 +8,12 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import ControlOutcome
-from elytron_core.contracts.scoped import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import Cursor, PageLimit, Reason, ScopedRequest
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.evidence import Trust
 from elytron_core.planes.freshness import FreshnessHint, FreshnessState
-from elytron_core.planes.learning import Learning, LearningAction
+from elytron_core.planes.learning_rules import Learning, LearningAction
 
 FactKey = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
 Query = Annotated[str, Field(max_length=limits.QUERY_CHARS)]

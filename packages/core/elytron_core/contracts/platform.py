@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.model import Value
 from elytron_core.planes.profiles import ProfileBudget, ProfileName, StoreCapacity
 

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_seri
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.conditions import Where
-from elytron_core.contracts.scoped import PageLimit, Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import PageLimit, Reason, ScopedRequest
 from elytron_core.model import Value
 from elytron_core.planes.long_term import Privacy
 from elytron_core.planes.records import Namespace, NamespacePrefix, RecordText, RecordValue, RecordVersion

@@ -1,6 +1,6 @@
 """The end of a server, asked for by its operator on the same machine."""
 
-from elytron_core.contracts.scoped import Reason
+from elytron_core.contracts.scope_fields import Reason
 from elytron_core.model import Request, Value
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.scoped import PageLimit, Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import PageLimit, Reason, ScopedRequest
 from elytron_core.model import Value
 from elytron_core.planes import procedural
 from elytron_core.scope import Name

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.scoped import Cursor, PageLimit, ScopedRequest
+from elytron_core.contracts.scope_fields import Cursor, PageLimit, ScopedRequest
 from elytron_core.model import Value
 
 

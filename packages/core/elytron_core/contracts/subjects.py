@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.contracts.scoped import ScopedRequest
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.model import Value
 from elytron_core.planes.garden import GardenDocument
 from elytron_core.planes.subjects import Subject, SubjectEdge, SubjectKind

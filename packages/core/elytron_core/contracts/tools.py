@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.scoped import Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import Reason, ScopedRequest
 from elytron_core.model import Value
 from elytron_core.planes import tools, transcript
 from elytron_core.planes.procedural import ReuseOutcome

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.scoped import Clip, IdempotencyKey, Reason, ScopedRequest
-from elytron_core.contracts.writing import TurnDraft
+from elytron_core.contracts.scope_fields import Clip, IdempotencyKey, Reason, ScopedRequest
+from elytron_core.contracts.write import TurnDraft
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes import transcript

@@ -18,7 +18,7 @@ from elytron_core.planes import (
     garden,
     gateway,
     jobs,
-    learning,
+    learning_rules,
     long_term,
     notes,
     procedural,
@@ -43,8 +43,8 @@ COLLECTIONS = (
     long_term.FACTS,
     long_term.SLOTS,
     long_term.FACT_USES,
-    learning.TOMBSTONES,
-    learning.LEARNING,
+    learning_rules.TOMBSTONES,
+    learning_rules.LEARNING,
     procedural.SKILLS,
     tools.REGISTRIES,
     tools.EXPERIENCES,
@@ -74,7 +74,7 @@ BESIDE = frozenset(
         audit.AUDIT,
         long_term.SLOTS,
         long_term.FACT_USES,
-        learning.TOMBSTONES,
+        learning_rules.TOMBSTONES,
         jobs.QUEUE,
     }
 )
@@ -86,7 +86,7 @@ OF_A_CONVERSATION = frozenset({transcript.CONVERSATIONS, transcript.TURNS, conti
 _PLANES = {
     "transcript": (transcript.CONVERSATIONS, transcript.TURNS, transcript.TURN_NAMES, transcript.CHAT_ALIASES,
                    attributes.TURN_ATTRIBUTES, derived_refs.DERIVED_REFS),
-    "long_term": (long_term.FACTS, long_term.SLOTS, long_term.FACT_USES, learning.TOMBSTONES, learning.LEARNING),
+    "long_term": (long_term.FACTS, long_term.SLOTS, long_term.FACT_USES, learning_rules.TOMBSTONES, learning_rules.LEARNING),
     "procedural": (procedural.SKILLS,),
     "tools": (tools.REGISTRIES, tools.EXPERIENCES),
     "embedding": (embedding.VECTORS, embedding.EMBEDDING),

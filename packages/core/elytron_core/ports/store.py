@@ -21,7 +21,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.text.names import require_name
+from elytron_core.names import require_name
 
 _COLLECTION = re.compile(r"[a-z][a-z_]{0,31}")
 _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")

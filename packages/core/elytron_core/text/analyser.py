@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Any
 
 from elytron_core import limits
-from elytron_core.text import irregular, stopwords
+from elytron_core.text import irregular_forms, stopwords
 
 VERSION = 4
 """Grows with every change of what `terms` returns: an index built by another version is built anew."""
@@ -206,7 +206,7 @@ class Analyser:
         if ordinal is not None:
             yield ordinal[1]
         elif _PLAIN.fullmatch(folded):
-            yield self._stem(irregular.BASES.get(folded, folded))
+            yield self._stem(irregular_forms.BASES.get(folded, folded))
         else:
             yield folded
 

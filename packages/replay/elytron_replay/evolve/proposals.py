@@ -9,9 +9,9 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.model import Value
 from elytron_core.planes.profiles import ProfileName
-from elytron_core.policy import wording
-from elytron_core.policy.capabilities import snapshot
-from elytron_replay.reading import value_in
+from elytron_core.policy.host.capabilities import snapshot
+from elytron_core.text import similarity
+from elytron_replay.json_files import value_in
 
 CANDIDATES_MAX = 32
 
@@ -39,7 +39,7 @@ class EvolutionCandidate(Value):
         needed = [self.topic, self.content]
         if self.kind is CandidateKind.PROCEDURAL_MEMORY:
             needed += [self.name, self.title, self.summary]
-        return not any(wording.is_blank(part) for part in needed)
+        return not any(similarity.is_blank(part) for part in needed)
 
 
 class EvolutionProposal(Value):
@@ -110,9 +110,9 @@ def review(proposal: EvolutionProposal, profile: ProfileName, /) -> ProposalRevi
     against = (
         (tier is None, Rejection.NOT_ALLOWED_FOR_PROFILE),
         (proposal.profile != profile.value, Rejection.PROFILE_MISMATCH),
-        (wording.is_blank(proposal.id), Rejection.EMPTY_ID),
-        (not any(not wording.is_blank(ref) for ref in proposal.evidence_refs), Rejection.EMPTY_EVIDENCE),
-        (wording.is_blank(proposal.rationale), Rejection.EMPTY_RATIONALE),
+        (similarity.is_blank(proposal.id), Rejection.EMPTY_ID),
+        (not any(not similarity.is_blank(ref) for ref in proposal.evidence_refs), Rejection.EMPTY_EVIDENCE),
+        (similarity.is_blank(proposal.rationale), Rejection.EMPTY_RATIONALE),
         (not proposal.candidates, Rejection.EMPTY_CANDIDATES),
         (any(not found.is_complete for found in proposal.candidates), Rejection.CANDIDATE_INCOMPLETE),
     )

@@ -9,12 +9,12 @@ from pydantic import computed_field
 
 import elytron
 from elytron.runtime import MemoryRuntime
+from elytron_core.contracts.archive import MemoryImportRequest, MemorySpaceExportRequest
+from elytron_core.contracts.candidates import CandidatesWrite
 from elytron_core.contracts.control import MemoryListRequest
-from elytron_core.contracts.governing import CandidatesWrite
-from elytron_core.contracts.inspecting import MemoryInspectionRequest
-from elytron_core.contracts.moving import MemoryImportRequest, MemorySpaceExportRequest
-from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters
-from elytron_core.contracts.writing import MemoryWriteReport, MemoryWriteRequest, WriteDecision
+from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters
+from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, WriteDecision
 from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.model import Value
 from elytron_core.planes import candidates

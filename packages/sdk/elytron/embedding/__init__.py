@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from elytron.embedding.fastembed import FastembedEmbedder
     from elytron.embedding.local import LocalEmbedder
     from elytron.embedding.model2vec import Model2VecEmbedder
-    from elytron.embedding.shelf import KeptModel, kept_models, model_folder
+    from elytron.embedding.model_files import KeptModel, kept_models, model_folder
 
 _HOMES = {
     "elytron.embedding.endpoint": "OpenAIEmbedder",
     "elytron.embedding.fastembed": "FastembedEmbedder",
     "elytron.embedding.local": "LocalEmbedder",
     "elytron.embedding.model2vec": "Model2VecEmbedder",
-    "elytron.embedding.shelf": "KeptModel kept_models model_folder",
+    "elytron.embedding.model_files": "KeptModel kept_models model_folder",
 }
 
 __all__ = [

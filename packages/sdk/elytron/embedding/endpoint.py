@@ -7,7 +7,7 @@ from elytron_core import limits
 from elytron_core.errors import InvalidInput, ModelRefused, ModelUnavailable
 from elytron_core.ports.chat import Failed, FailureReason
 from elytron_core.ports.models import EmbedderInfo
-from elytron_core.text.tokens import estimate_tokens
+from elytron_core.text.token_estimate import estimate_tokens
 from elytron_models.dialect import bearer
 from elytron_models.failures import error_of
 from elytron_models.fields import Fields, count, inner, objects

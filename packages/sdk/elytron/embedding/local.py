@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from elytron.embedding.shelf import MODEL, TOKENIZER, ModelManifest, read_manifest, read_part, require_packages
+from elytron.embedding.model_files import MODEL, TOKENIZER, ModelManifest, read_manifest, read_part, require_packages
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.ports.models import EmbedderInfo

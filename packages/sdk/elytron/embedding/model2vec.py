@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
-from elytron.embedding.shelf import MANIFEST, TOKENIZER, ModelManifest, read_manifest, read_part, require_packages
+from elytron.embedding.model_files import MANIFEST, TOKENIZER, ModelManifest, read_manifest, read_part, require_packages
 from elytron.embedding.tensors import WEIGHTS, Tensors, read_safetensors
 from elytron_core import limits
 from elytron_core.errors import ModelRefused, UnreadableFile

@@ -3,21 +3,16 @@
 from collections.abc import Awaitable, Callable
 
 from elytron.context import OperationContext
-from elytron.flows.maintaining import unseen, uses_model
-from elytron.heads import read_heads
-from elytron.passes.working import read_turns
+from elytron.flows.maintenance import unseen, uses_model
+from elytron.passes.pass_context import read_turns
+from elytron.state.conversation_heads import read_heads
 from elytron_core import limits
-from elytron_core.contracts.maintaining import (
-    Extraction,
-    MemoryMaintainRequest,
-    MemoryMaintenanceReport,
-    PassStatus,
-)
+from elytron_core.contracts.maintenance import Extraction, MemoryMaintainRequest, MemoryMaintenanceReport, PassStatus
 from elytron_core.model import Value
 from elytron_core.planes.jobs import NOTHING, Spent
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import extraction
-from elytron_core.policy.spending import estimate
+from elytron_core.policy.extraction import model_facts
+from elytron_core.policy.maintenance.budget import estimate
 from elytron_core.scope import Scope
 
 CALLS_A_ROUND = 2
@@ -112,8 +107,8 @@ async def _cost(ctx: OperationContext, scope: Scope, record: SpaceRecord, number
         page = numbers[start : start + limits.SCAN_MAX]
         turns = [known.turn for known in await read_turns(ctx, scope, record, page)]
         for turn, following in zip(turns, [*turns[1:], None], strict=True):
-            if extraction.gate_for_model(turn, is_pressed=False, following=following) is extraction.Gate.OPEN:
-                prompt = extraction.prompt(turn, before=(), known=(), most=ctx.profile.budget.maintenance_chars)
+            if model_facts.gate_for_model(turn, is_pressed=False, following=following) is model_facts.Gate.OPEN:
+                prompt = model_facts.prompt(turn, before=(), known=(), most=ctx.profile.budget.maintenance_chars)
                 calls += 1
                 tokens += estimate(prompt.instruction) + estimate(prompt.data)
             tokens += sum(estimate(message.text) for message in turn.messages) * CALLS_A_ROUND

@@ -2,15 +2,15 @@
 
 from elytron import ops
 from elytron.context import OperationContext
-from elytron_core.contracts.inspecting import MemoryInspectionReport, MemoryInspectionRequest
-from elytron_core.contracts.projecting import MemoryProjectionRequest
-from elytron_core.policy import wording
+from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.projection import MemoryProjectionRequest
+from elytron_core.text import similarity
 
 
 async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
     """Say what the space holds, and with a `query` how its projection comes to be. Raises as `ops.inspect`."""
     report = await ops.inspect(ctx, request)
-    if wording.is_blank(request.query):
+    if similarity.is_blank(request.query):
         return report
     asked = MemoryProjectionRequest(
         scope=request.scope,

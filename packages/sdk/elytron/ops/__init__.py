@@ -1,19 +1,18 @@
 """The operations, by family. Each reads, asks a policy, commits at most one batch, and reports."""
 
+from elytron.ops.archive import export, import_archive
+from elytron.ops.candidates import list_candidates, merge_facts, resolve_candidate
 from elytron.ops.continuity import export_continuity, import_continuity, read_continuity
 from elytron.ops.control import correct, erase, forget
 from elytron.ops.embedding import embed, switch_model
 from elytron.ops.erasures import apply_erasures, keep_erasures
 from elytron.ops.facts import change_fact, forget_facts, get_fact, list_facts, set_learning
-from elytron.ops.governing import list_candidates, merge_facts, resolve_candidate
-from elytron.ops.inspecting import inspect, replay
-from elytron.ops.living import close, recover
-from elytron.ops.maintaining import cancel_job, list_jobs, retry_job
-from elytron.ops.moving import export, import_archive
+from elytron.ops.inspection import inspect, replay
+from elytron.ops.maintenance import cancel_job, list_jobs, retry_job
 from elytron.ops.platform import capabilities
-from elytron.ops.projecting import project
-from elytron.ops.reading import get, history, list_memories
-from elytron.ops.recalling import recall
+from elytron.ops.projection import project
+from elytron.ops.read import get, history, list_memories
+from elytron.ops.recall import recall
 from elytron.ops.records import (
     delete_record,
     get_record,
@@ -22,6 +21,7 @@ from elytron.ops.records import (
     record_history,
     search_records,
 )
+from elytron.ops.runtime_lifecycle import close, recover
 from elytron.ops.skills import (
     add_agent_skill_dir,
     delete_runtime_skill,
@@ -47,7 +47,7 @@ from elytron.ops.transcript import (
     replay_transcript,
     request_transcript_lifecycle,
 )
-from elytron.ops.writing import write
+from elytron.ops.write import write
 
 __all__ = [
     "add_agent_skill_dir",

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from elytron.aliases import home, meant
+from elytron.admission.scrubber import scrub_value
 from elytron.context import OperationContext
-from elytron.evidence import with_founded_citations
-from elytron.profiling import require_chars
-from elytron.records import Changes
-from elytron.scrubbing import scrub_value
+from elytron.documents.change_set import Changes
+from elytron.memories.chat_aliases import home, meant
+from elytron.profile_limits import require_chars
+from elytron.transcript.evidence import with_founded_citations
 from elytron.writes.capsules import plan_capsules
-from elytron.writes.committing import Planned
-from elytron.writes.conversing import plan_execution, plan_summary
+from elytron.writes.commit import Planned
+from elytron.writes.conversation_planes import plan_execution, plan_summary
 from elytron.writes.facts import draft_of, plan_facts
-from elytron.writes.settling import Settled, settle
+from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.contracts.continuity import (
     ContinuityExportReport,
@@ -37,13 +37,15 @@ from elytron_core.contracts.planes import (
     SummaryDraft,
     SummaryWrite,
 )
-from elytron_core.contracts.writing import FactDraft, LongTermExtraction, Outcome
+from elytron_core.contracts.write import FactDraft, LongTermExtraction, Outcome
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import ConversationTag
 from elytron_core.planes import continuity, execution, long_term, notes, summaries, transcript
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import admission, maintaining, snapshots
-from elytron_core.policy import capsules as capsule_policy
+from elytron_core.policy.admission import rules
+from elytron_core.policy.continuity import capsules as capsule_policy
+from elytron_core.policy.continuity import snapshots
+from elytron_core.policy.maintenance import due
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 
@@ -69,7 +71,7 @@ async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) 
         conversation=conversation,
         state=kept.state,
         summary=kept.summary,
-        summary_is_due=maintaining.is_summary_due(kept.messages, kept.summary),
+        summary_is_due=due.is_summary_due(kept.messages, kept.summary),
         capsules=shown,
         selected=tuple(capsule.id for capsule in selected),
         block=capsule_policy.block(selected),
@@ -192,7 +194,7 @@ async def _messages(ctx: OperationContext, scope: Scope, tag: str, summary: summ
     covered = summary.messages if summary is not None else 0
     since = transcript.turn_id(ConversationTag(tag), summary.through_sequence if summary is not None else 0)
     documents = await ctx.store.scan(
-        scope.space, transcript.TURNS, prefix=f"{tag}.", after=since, limit=maintaining.SUMMARY_FROM
+        scope.space, transcript.TURNS, prefix=f"{tag}.", after=since, limit=due.SUMMARY_FROM
     )
     turns = [transcript.Turn.from_bytes(document.body) for document in documents]
     return covered + sum(len(turn.messages) - len(turn.erased) for turn in turns)
@@ -273,7 +275,7 @@ def _news(drafts: Sequence[FactDraft], own: Sequence[long_term.Fact]) -> tuple[F
     return tuple(
         draft
         for draft, slot in zip(drafts, slots, strict=True)
-        if not admission.says_the_same(draft.content, held.get(slot, ""))
+        if not rules.says_the_same(draft.content, held.get(slot, ""))
     )
 
 

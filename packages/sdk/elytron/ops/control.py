@@ -4,19 +4,19 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import assert_never
 
-from elytron.audit import event_of, note
+from elytron.admission.texts import admitting
 from elytron.context import OperationContext
-from elytron.erasing import erase_memories, erase_space
-from elytron.keeping import KeptMemory, hidden, touched
-from elytron.memories import FactMemory, Memory, SkillMemory, TurnMemory, find_all, plane_of, stored_at
-from elytron.origins import erase_origin
-from elytron.racing import Race
-from elytron.records import Changes
-from elytron.spaces import opening_changes
-from elytron.text_admission import admitting
-from elytron.tombstones import bury, exhume
+from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import KeptMemory, hidden, touched
+from elytron.erasure.origins import erase_origin
+from elytron.erasure.removal import erase_memories, erase_space
+from elytron.memories.audit_trail import event_of, note
+from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_all, plane_of, stored_at
+from elytron.memories.tombstones import bury, exhume
+from elytron.state.conflict_retry import Race
+from elytron.state.space_records import opening_changes
 from elytron.writes.fact_changes import plan_change
-from elytron.writes.settling import settle
+from elytron.writes.settlement import settle
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import (
     ControlDecision,
@@ -27,13 +27,13 @@ from elytron_core.contracts.control import (
     MemoryForgetRequest,
 )
 from elytron_core.contracts.facts import FactAction, FactChangeRequest
-from elytron_core.contracts.recalling import Plane
+from elytron_core.contracts.recall import Plane
 from elytron_core.errors import Conflict, InvalidInput, ScopeMissing
 from elytron_core.model import Value
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.audit import AuditAction, AuditEvent
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.fact_control import SLOT_TAKEN, require_fields
+from elytron_core.policy.admission.fact_control import SLOT_TAKEN, require_fields
 from elytron_core.ports.store import Action, Batch, Ref
 from elytron_core.scope import Scope
 

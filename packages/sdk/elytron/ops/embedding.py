@@ -1,9 +1,9 @@
 """Embed and switch_model: keep the vectors of a space complete, or make them anew by another model."""
 
 from elytron.context import OperationContext
-from elytron.embedding.passing import Progress, choice_of, commit, drop_others, embed_some
-from elytron.embedding.places import CHOICE
-from elytron.spaces import REF
+from elytron.embedding.embed_pass import Progress, choice_of, commit, drop_others, embed_some
+from elytron.indexing.vector_places import CHOICE
+from elytron.state.space_records import REF
 from elytron_core.contracts.embedding import (
     EmbeddingOutcome,
     MemoryEmbedReport,

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from elytron.context import OperationContext
-from elytron.erasing_again import erase_again, gather_erasures, note_gone
-from elytron.erasures import known_erasures, read_erasures, write_erasures
+from elytron.erasure.log_file import known_erasures, read_erasures, write_erasures
+from elytron.erasure.reapplication import erase_again, gather_erasures, note_gone
 from elytron_core.contracts.erasures import (
     MemoryErasuresApplyReport,
     MemoryErasuresApplyRequest,

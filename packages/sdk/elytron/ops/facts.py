@@ -3,18 +3,18 @@
 from collections.abc import AsyncIterator
 from functools import partial
 
-from elytron.aliases import meant
-from elytron.audit import event_of, note
+from elytron.admission.texts import admitting
 from elytron.context import OperationContext
-from elytron.disclosure import may_disclose, require_disclosed
-from elytron.fact_entries import entry_of
-from elytron.memories import FactMemory, must_find
-from elytron.records import Changes
-from elytron.text_admission import admitting
-from elytron.tombstones import LEARNING, bury, read_learning, stones_of_topic
+from elytron.documents.change_set import Changes
+from elytron.memories.audit_trail import event_of, note
+from elytron.memories.chat_aliases import meant
+from elytron.memories.disclosure import may_disclose, require_disclosed
+from elytron.memories.fact_entries import entry_of
+from elytron.memories.lookup import FactMemory, must_find
+from elytron.memories.tombstones import LEARNING, bury, read_learning, stones_of_topic
 from elytron.writes.fact_changes import plan_change
 from elytron.writes.fact_uses import uses_of
-from elytron.writes.settling import Settled, settle
+from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.contracts.facts import (
     FactChangeReport,
@@ -28,18 +28,19 @@ from elytron_core.contracts.facts import (
     LearningReport,
     LearningRequest,
 )
-from elytron_core.contracts.recalling import Plane
+from elytron_core.contracts.recall import Plane
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PreconditionFailed
 from elytron_core.ids import is_id
 from elytron_core.planes import long_term
 from elytron_core.planes.audit import AuditAction
-from elytron_core.planes.learning import Learning, LearningAction, LearningEvent
+from elytron_core.planes.learning_rules import Learning, LearningAction, LearningEvent
 from elytron_core.planes.long_term import Fact, State
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import fact_control, wording
-from elytron_core.policy.learning import after, with_event
+from elytron_core.policy.admission import fact_control
+from elytron_core.policy.admission.learning_rules import after, with_event
 from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
+from elytron_core.text import similarity
 
 _OF_TOPICS = frozenset({LearningAction.SUPPRESS, LearningAction.ALLOW})
 
@@ -110,7 +111,7 @@ async def change_fact(ctx: OperationContext, request: FactChangeRequest, /) -> F
 async def forget_facts(ctx: OperationContext, request: FactForgetRequest, /) -> FactForgetReport:
     """Forget what a dry run of the same query named. Raises PreconditionFailed if other facts match by now."""
     scope = ctx.scope_of(request)
-    if wording.is_blank(wording.normalise(request.query)):
+    if similarity.is_blank(similarity.normalise(request.query)):
         raise InvalidInput(field="query", problem="has no word: name what is to be forgotten")
     if request.token is None and not request.dry_run:
         raise InvalidInput(field="token", problem="is missing: run it with dry_run first, and repeat it with its token")
@@ -127,7 +128,7 @@ async def set_learning(ctx: OperationContext, request: LearningRequest, /) -> Le
     scope = ctx.scope_of(request)
     if request.action in _OF_TOPICS and request.topic is None:
         raise InvalidInput(field="topic", problem=f"is missing for {request.action.value!r}: name one")
-    if request.topic is not None and not wording.normalise(request.topic):
+    if request.topic is not None and not similarity.normalise(request.topic):
         raise InvalidInput(field="topic", problem="has no word: name one")
     report, sequence = await settle(ctx, scope.space, partial(_plan_learning, ctx, scope, request))
     return report.model_copy(update={"sequence": sequence})
@@ -180,7 +181,7 @@ def _token(record: SpaceRecord, request: FactForgetRequest, found: list[tuple[Fa
     """Return what stands for these facts at these revisions, asked for by this query."""
     parts = [part for fact, revision in found for part in (fact.id, str(revision))]
     kinds = ",".join(sorted(kind.value for kind in request.kinds))
-    return record.tag("forget facts", wording.normalise(request.query), kinds, str(request.include_private), *parts)
+    return record.tag("forget facts", similarity.normalise(request.query), kinds, str(request.include_private), *parts)
 
 
 async def _plan_learning(

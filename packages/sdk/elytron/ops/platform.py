@@ -1,6 +1,6 @@
 """What this memory can do."""
 
-from elytron.cataloging import catalog_of
+from elytron.capabilities import catalog_of
 from elytron.context import OperationContext
 from elytron_core.contracts.platform import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
 

@@ -3,17 +3,17 @@
 from collections import Counter
 from typing import NamedTuple
 
-from elytron.audit import event_of, note
+from elytron.admission.texts import admitting
 from elytron.context import OperationContext
-from elytron.gathering import gather
-from elytron.keeping import id_of, place_of
-from elytron.record_shelf import is_disclosed, item_of, record_ref, records_below
-from elytron.records import Changes
-from elytron.text_admission import admitting
-from elytron.writes.settling import Settled, settle
+from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import id_of, place_of
+from elytron.memories.audit_trail import event_of, note
+from elytron.memories.records import is_disclosed, item_of, record_ref, records_below
+from elytron.recall.retrieval import gather
+from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Plane, RecallFilters
+from elytron_core.contracts.recall import Plane, RecallFilters
 from elytron_core.contracts.records import (
     RecordDeleteReport,
     RecordDeleteRequest,
@@ -34,9 +34,11 @@ from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed, Unsu
 from elytron_core.planes.audit import AuditAction
 from elytron_core.planes.records import Record
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import conditions, record_versions, wording
+from elytron_core.policy.admission import record_versions
+from elytron_core.policy.query import metadata_conditions
 from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
+from elytron_core.text import similarity
 
 _NO_CLOCK = "an embedded profile has no clock that a time to live could rely on: leave ttl_s out"
 _PRIVATE = "names a private record: ask with include_private"
@@ -122,7 +124,7 @@ async def delete_record(ctx: OperationContext, request: RecordDeleteRequest, /) 
 async def search_records(ctx: OperationContext, request: RecordSearchRequest, /) -> RecordSearchReport:
     """Return the records that pass, best first for a query, else by namespace and key."""
     scope = ctx.scope_of(request)
-    found = await (_listed if wording.is_blank(request.query) else _answering)(ctx, scope, request)
+    found = await (_listed if similarity.is_blank(request.query) else _answering)(ctx, scope, request)
     return RecordSearchReport(
         space=scope.space, items=tuple(found[: request.limit]), has_more=len(found) > request.limit
     )
@@ -231,5 +233,5 @@ def _passes(record: Record, request: RecordSearchRequest, now: Instant) -> bool:
     return (
         record.is_alive(now)
         and is_disclosed(record, include_private=request.include_private)
-        and conditions.hold(request.where, record.fields)
+        and metadata_conditions.hold(request.where, record.fields)
     )

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from elytron.audit import event_of, note
+from elytron.admission.texts import admitting
 from elytron.context import OperationContext
-from elytron.deriving import links_of_skills
-from elytron.records import Changes
-from elytron.skill_shelf import SkillShelf, shelf_of, whole_shelf
-from elytron.text_admission import admitting
-from elytron.writes.reuse import record_reuse
-from elytron.writes.settling import Settled, settle
+from elytron.documents.change_set import Changes
+from elytron.memories.audit_trail import event_of, note
+from elytron.memories.provenance_links import links_of_skills
+from elytron.memories.skills import SkillShelf, shelf_of, whole_shelf
+from elytron.writes.settlement import Settled, settle
+from elytron.writes.skill_reuse import record_reuse
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.skills import (
@@ -35,13 +35,15 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.audit import AuditAction
 from elytron_core.planes.procedural import Skill, SkillState
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import procedures, skill_files, skill_governance, skill_quality, wording
+from elytron_core.policy.admission import procedure_checks
+from elytron_core.policy.skills import front_matter, governance, quality
 from elytron_core.ports.store import Action
+from elytron_core.text import similarity
 
 _REFUSALS = {
-    procedures.EMPTY: SkillRefusal.EMPTY,
-    procedures.RAW: SkillRefusal.RAW_PAYLOAD_OR_LOG,
-    procedures.WEAK: SkillRefusal.WEAK_PROCEDURE,
+    procedure_checks.EMPTY: SkillRefusal.EMPTY,
+    procedure_checks.RAW: SkillRefusal.RAW_PAYLOAD_OR_LOG,
+    procedure_checks.WEAK: SkillRefusal.WEAK_PROCEDURE,
 }
 
 
@@ -82,11 +84,11 @@ async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRe
         procedure=skill.procedure,
         citations=skill.citations,
         source_chat_id=skill.source_chat_id,
-        lineage=skill_quality.lineage(skill, digest=shelf.digest(skill)),
+        lineage=quality.lineage(skill, digest=shelf.digest(skill)),
         strategy_diffs=skill.diffs,
         last_outcome_at=skill.last_outcome_at,
         last_outcome_note=skill.last_outcome_note,
-        raw_content=skill_files.written(skill),
+        raw_content=front_matter.written(skill),
     )
 
 
@@ -109,12 +111,12 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
         new = skill.model_copy(update={**given, "updated_at": now, "observed_at": now, "revision_pending": False})
         if new.content == skill.content:
             return skill
-        if wording.is_blank(new.topic) or wording.is_blank(new.title):
+        if similarity.is_blank(new.topic) or similarity.is_blank(new.title):
             return SkillRefusal.EMPTY
-        flaw = procedures.flaw(new.procedure)
+        flaw = procedure_checks.flaw(new.procedure)
         if flaw is not None:
             return _REFUSALS[flaw]
-        return skill_quality.revised(skill, new, digest=shelf.digest(skill), reason=request.edit_reason)
+        return quality.revised(skill, new, digest=shelf.digest(skill), reason=request.edit_reason)
 
     return await _mutate(ctx, request, request.name, edited)
 
@@ -173,7 +175,7 @@ async def govern_runtime_skills(
     async def plan(record: SpaceRecord) -> Settled[RuntimeSkillGovernReport]:
         shelf = await whole_shelf(ctx, scope.space, record)
         skills = tuple(shelf)
-        governed = skill_governance.govern(skills, at=ctx.clock.now(), digest=shelf.digest)
+        governed = governance.govern(skills, at=ctx.clock.now(), digest=shelf.digest)
         for skill in governed.changed:
             shelf.put(skill, Action.MAINTENANCE)
         report = RuntimeSkillGovernReport(
@@ -212,10 +214,10 @@ def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
         summary=skill.summary,
         origin=skill.origin,
         source=skill.source,
-        state=skill_quality.state_of(skill, at=at),
+        state=quality.state_of(skill, at=at),
         enabled=skill.enabled,
         forgotten=skill.forgotten_at is not None,
-        quality=skill_quality.quality(skill),
+        quality=quality.quality(skill),
         revision=skill.revision_count,
         revision_pending=skill.revision_pending,
         use_count=skill.use_count,
@@ -232,8 +234,8 @@ def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
 
 def _matches(skill: Skill, query: str | None) -> bool:
     """Tell whether every word of the query begins a word of the skill's texts."""
-    text = wording.normalise(f"{skill.name} {skill.content}")
-    return all(wording.holds(text, word) for word in wording.normalise(query or "").split())
+    text = similarity.normalise(f"{skill.name} {skill.content}")
+    return all(similarity.holds(text, word) for word in similarity.normalise(query or "").split())
 
 
 async def _found(ctx: OperationContext, space: SpaceId, name: str) -> SkillShelf:

@@ -1,7 +1,7 @@
 """The list of a store's spaces."""
 
 from elytron.context import OperationContext
-from elytron.heads import read_heads
+from elytron.state.conversation_heads import read_heads
 from elytron_core.contracts.spaces import MemorySpacesReport, MemorySpacesRequest, SpaceSummary
 from elytron_core.errors import SealError, StoreCorrupt
 from elytron_core.ids import SYSTEM_SPACE, SpaceId

@@ -2,8 +2,8 @@
 
 from typing import assert_never
 
-from elytron.aliases import meant
 from elytron.context import OperationContext
+from elytron.memories.chat_aliases import meant
 from elytron_core import limits
 from elytron_core.contracts.subjects import (
     GardenAudience,

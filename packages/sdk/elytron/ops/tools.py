@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
+from elytron.admission.scrubber import scrub_value
 from elytron.context import OperationContext
-from elytron.records import Changes
-from elytron.scrubbing import scrub_value
-from elytron.tool_shelf import tools_of
-from elytron.writes.settling import Settled, settle
+from elytron.documents.change_set import Changes
+from elytron.state.tools import tools_of
+from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.contracts.tools import (
     AgentToolRegistryDeleteReport,
@@ -22,7 +22,7 @@ from elytron_core.contracts.tools import (
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import REGISTRIES, AgentToolRegistrySnapshot, KeptRegistry
-from elytron_core.policy import fingerprints, tool_experience
+from elytron_core.policy.tools import experience, fingerprints
 from elytron_core.ports.store import Action, Ref
 
 _REASONS = {
@@ -46,7 +46,7 @@ async def upsert_agent_tool_registry(
     snapshot = request.snapshot
     fingerprint = fingerprints.registry_fingerprint(snapshot)
     forbidden = RegistryRefusal.FORBIDDEN_BY_PROFILE if ctx.profile.is_esp else None
-    untrue = forbidden or tool_experience.refusal(snapshot)
+    untrue = forbidden or experience.refusal(snapshot)
     kept, scrubbed = scrub_value(fingerprints.with_fingerprints(snapshot))
 
     async def plan(record: SpaceRecord) -> Settled[AgentToolRegistryUpsertReport]:
@@ -97,7 +97,7 @@ async def list_agent_tool_registries(
     return AgentToolRegistryListReport(
         space=scope.space,
         registries=tuple(tools.registries.values()),
-        report=tool_experience.counted(tools.registries, tools.experiences, forbidden=ctx.profile.is_esp),
+        report=experience.counted(tools.registries, tools.experiences, forbidden=ctx.profile.is_esp),
     )
 
 

@@ -1,11 +1,11 @@
 """The transcript: governed commits, views, the life of raw text, repair."""
 
-from elytron.aliases import home
+from elytron.admission.texts import admitting
 from elytron.context import OperationContext
-from elytron.living_texts import turn_lives
-from elytron.mending import inspect_links
-from elytron.text_admission import admitting
-from elytron.viewing import read_page
+from elytron.memories.chat_aliases import home
+from elytron.transcript.lifecycle import turn_lives
+from elytron.transcript.link_check import inspect_links
+from elytron.transcript.page import read_page
 from elytron.writes.transcripts import write_turns
 from elytron_core.contracts.transcript import (
     MemoryTranscriptCommitReport,
@@ -20,7 +20,7 @@ from elytron_core.contracts.transcript import (
     MemoryTranscriptReplayRequest,
     TranscriptReplayView,
 )
-from elytron_core.contracts.writing import MemoryWriteRequest, Outcome, TranscriptWrite
+from elytron_core.contracts.write import MemoryWriteRequest, Outcome, TranscriptWrite
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 

@@ -1,9 +1,9 @@
 """Records whose time to live is over, removed physically."""
 
-from elytron.erasing import erase_many
-from elytron.keeping import id_of
-from elytron.passes.working import Work
-from elytron.record_shelf import records_below
+from elytron.documents.plane_documents import id_of
+from elytron.erasure.removal import erase_many
+from elytron.memories.records import records_below
+from elytron.passes.pass_context import Work
 from elytron_core import limits
 
 

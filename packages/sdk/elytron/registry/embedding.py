@@ -1,7 +1,7 @@
 """The operations that make vectors."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Operation, Role
+from elytron.registry.operation import AnyOperation, Operation, Role
 from elytron_core.contracts import embedding
 
 EMBEDDING: tuple[AnyOperation, ...] = (

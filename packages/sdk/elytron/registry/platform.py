@@ -1,7 +1,7 @@
 """The operations that say what a memory can do, and which spaces it has."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Operation, Role
+from elytron.registry.operation import AnyOperation, Operation, Role
 from elytron_core.contracts import platform, spaces
 
 PLATFORM: tuple[AnyOperation, ...] = (

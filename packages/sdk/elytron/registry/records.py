@@ -1,7 +1,7 @@
 """The operations on records."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Operation, Repeat
+from elytron.registry.operation import AnyOperation, Operation, Repeat
 from elytron_core.contracts import records
 
 RECORDS: tuple[AnyOperation, ...] = (

@@ -1,7 +1,7 @@
 """The operations on runtime skills, and on the host's directories of agent skills."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat, Role
+from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat, Role
 from elytron_core.contracts import skills
 
 SKILLS: tuple[AnyOperation, ...] = (

@@ -1,7 +1,7 @@
 """The operations on registries of a host's tools."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat
+from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat
 from elytron_core.contracts import tools
 
 TOOLS: tuple[AnyOperation, ...] = (

@@ -1,7 +1,7 @@
 """The operations of the transcript: commit, views, life of raw text, repair, export."""
 
 from elytron import ops
-from elytron.registry.declaring import AnyOperation, Grave, Operation, Repeat
+from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat
 from elytron_core.contracts import transcript
 
 _DELETING = {"transition": frozenset({transcript.TranscriptLifecycleTransition.DELETE_RAW.value})}

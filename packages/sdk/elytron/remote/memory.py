@@ -6,21 +6,21 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar, assert_never
 
-from elytron.faces import MemoryFace
-from elytron.faces.face import ReportT
-from elytron.portal import BlockingMemory
+from elytron.api import MemoryFace
+from elytron.api.base import ReportT
 from elytron.registry import by_request
-from elytron.remote.retrying import pause_s
+from elytron.remote.retry import pause_s
 from elytron.remote.wire import Begun, Call, Transport, call_of, report_of, space_of
+from elytron.sync_runtime import BlockingMemory
 from elytron_core import limits
-from elytron_core.contracts.inspecting import (
+from elytron_core.contracts.events import EventId, Gap, GapReason, JournalEvent
+from elytron_core.contracts.inspection import (
     LedgerOrder,
     MemoryCloseRequest,
     MemoryLifecycleReport,
     MemoryReplayReport,
     RuntimePhase,
 )
-from elytron_core.contracts.streaming import EventId, Gap, GapReason, JournalEvent
 from elytron_core.errors import ElytronError, StoreClosed
 from elytron_core.model import Value
 from elytron_core.scope import Scope

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from elytron.remote.address import Address
 from elytron.remote.wire import Begun, Call, report_of, told_of, unreachable
 from elytron_core import limits
-from elytron_core.contracts.streaming import (
+from elytron_core.contracts.events import (
     CloseCode,
     ErrorEvent,
     EventId,
@@ -30,7 +30,7 @@ from elytron_core.contracts.streaming import (
     StreamKind,
 )
 from elytron_core.errors import ElytronError, MissingExtra, StoreClosed, Unauthorized, Unsupported
-from elytron_core.retelling import error_of
+from elytron_core.errors.from_wire import error_of
 from elytron_core.scope import Scope
 
 if TYPE_CHECKING:

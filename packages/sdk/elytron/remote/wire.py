@@ -7,11 +7,11 @@ from typing import Any, Protocol, TypeVar
 from pydantic import ConfigDict, Field, ValidationError
 
 from elytron.registry import AnyOperation
-from elytron_core.contracts.scoped import ScopedRequest
-from elytron_core.contracts.streaming import EventId, StreamItem
+from elytron_core.contracts.events import EventId, StreamItem
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import ElytronError, Unreachable, Unsupported
+from elytron_core.errors.from_wire import error_of
 from elytron_core.model import Value
-from elytron_core.retelling import error_of
 from elytron_core.scope import Scope
 
 ReportT = TypeVar("ReportT", bound=Value)

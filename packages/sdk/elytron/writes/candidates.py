@@ -5,20 +5,20 @@ from functools import partial
 from typing import assert_never
 
 from elytron.context import OperationContext
-from elytron.deriving import Resting, link, link_written
-from elytron.evidence import NOT_THERE, cited_messages
-from elytron.keeping import id_of
-from elytron.records import Changes
-from elytron.writes.committing import Planned, commit
-from elytron.writes.conversing import plan_garden
+from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import id_of
+from elytron.memories.provenance_links import Resting, link, link_written
+from elytron.transcript.evidence import NOT_THERE, cited_messages
+from elytron.writes.commit import Planned, commit
+from elytron.writes.conversation_planes import plan_garden
 from elytron.writes.facts import plan_facts
 from elytron.writes.skills import plan_skills
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.governing import CandidatesWrite
+from elytron_core.contracts.candidates import CandidatesWrite
 from elytron_core.contracts.planes import GardenDraft, GardenWrite
-from elytron_core.contracts.recalling import Plane
-from elytron_core.contracts.writing import (
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWriteReport,
@@ -43,7 +43,8 @@ from elytron_core.planes.candidates import (
 )
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import admission, judging, near_duplicates
+from elytron_core.policy.admission import candidates as admission_candidates
+from elytron_core.policy.admission import near_duplicates, rules
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
@@ -83,7 +84,7 @@ async def plan_candidates(
         if None in [found[name] for name in draft.citations if name in found]:
             decisions.append(_unfounded(draft))
             continue
-        judgement = judging.judge(draft, tuple(cited[name] for name in draft.citations if name in cited))
+        judgement = admission_candidates.judge(draft, tuple(cited[name] for name in draft.citations if name in cited))
         if judgement.verdict is Verdict.ACCEPT:
             said = _said_already(draft, known)
             decisions.append(said)
@@ -258,7 +259,7 @@ def _said_already(draft: CandidateDraft, known: Sequence[long_term.Fact]) -> Wri
     if current is None:
         like = near_duplicates.likest(proposal.content, proposal.fact_kind, known)
         return _duplicate(like, NEARLY_SAID) if like is not None else None
-    is_same = admission.says_the_same(proposal.content, current.content)
+    is_same = rules.says_the_same(proposal.content, current.content)
     return _duplicate(current, SAID_ALREADY) if is_same and set(draft.citations) <= set(current.citations) else None
 
 
@@ -276,7 +277,7 @@ def _fact(draft: CandidateDraft, proposal: FactProposal) -> FactDraft:
         entities=proposal.entities,
         citations=draft.citations,
         privacy=draft.privacy,
-        authority=judging.fact_authority(draft.authority),
+        authority=admission_candidates.fact_authority(draft.authority),
         confidence=proposal.confidence,
         reach=proposal.reach,
         observed_at=proposal.observed_at,

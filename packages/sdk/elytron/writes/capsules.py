@@ -1,23 +1,23 @@
 """Continuity capsules are written over by what the same matter came to later; the least worth give way."""
 
 from elytron.context import OperationContext
-from elytron.deriving import Resting, unlink_left
-from elytron.keeping import id_of
-from elytron.records import Changes
-from elytron.writes.committing import Planned
+from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import id_of
+from elytron.memories.provenance_links import Resting, unlink_left
+from elytron.writes.commit import Planned
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.planes import CapsuleDraft, CapsulesWrite
-from elytron_core.contracts.recalling import Plane
-from elytron_core.contracts.writing import Outcome, Verdict, WriteDecision
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.write import Outcome, Verdict, WriteDecision
 from elytron_core.planes import continuity, long_term
 from elytron_core.planes.continuity import CapsuleId, CapsuleState, ContinuityCapsule
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import capsules as policy
-from elytron_core.policy import wording
+from elytron_core.policy.continuity import capsules as policy
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
+from elytron_core.text import similarity
 
 BLANK = "the topic or the summary is empty"
 NO_SUCH = "there is no capsule of the id that it would replace"
@@ -92,7 +92,7 @@ class _Book:
 
 
 def _written(scope: Scope, draft: CapsuleDraft, book: _Book, now: Instant) -> WriteDecision:
-    if wording.is_blank(draft.topic) or wording.is_blank(draft.summary):
+    if similarity.is_blank(draft.topic) or similarity.is_blank(draft.summary):
         return _rejected(BLANK)
     key = scope.conversation_key
     topic = long_term.topic_key(draft.topic)

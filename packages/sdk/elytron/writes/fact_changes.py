@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from elytron.audit import event_of, note
 from elytron.context import OperationContext
-from elytron.deriving import Resting, link, unlink_left
-from elytron.memories import FactMemory, must_find
-from elytron.records import Changes
-from elytron.tombstones import bury
-from elytron.versions import tag_of
-from elytron.writes.settling import Settled
+from elytron.documents.change_set import Changes
+from elytron.memories.audit_trail import event_of, note
+from elytron.memories.lookup import FactMemory, must_find
+from elytron.memories.preconditions import tag_of
+from elytron.memories.provenance_links import Resting, link, unlink_left
+from elytron.memories.tombstones import bury
+from elytron.writes.settlement import Settled
 from elytron_core import limits
 from elytron_core.contracts.control import ControlOutcome
 from elytron_core.contracts.facts import FactAction, FactChangeReport, FactChangeRequest
@@ -19,7 +19,7 @@ from elytron_core.planes import long_term
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.long_term import Fact, Slot
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.fact_control import AUDITED, FactChange, change, tightened
+from elytron_core.policy.admission.fact_control import AUDITED, FactChange, change, tightened
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import ConversationKey, Scope
 

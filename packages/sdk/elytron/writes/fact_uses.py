@@ -5,17 +5,17 @@ from collections.abc import Iterable
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.records import Changes
-from elytron.writes.settling import Settled, settle
+from elytron.documents.change_set import Changes
+from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Plane, RecallHit
+from elytron_core.contracts.recall import Plane, RecallHit
 from elytron_core.errors import Conflict, StoreError
 from elytron_core.ids import FactId, SpaceId
 from elytron_core.planes import long_term
 from elytron_core.planes.long_term import FACT_USES, FactUse
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.skill_quality import TOUCH_MS
+from elytron_core.policy.skills.quality import TOUCH_MS
 from elytron_core.ports.store import Action, Ref
 
 

@@ -3,13 +3,13 @@
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.deriving import Resting, unlink_left
-from elytron.records import Changes
-from elytron.tombstones import LEARNING, Buried, read_buried, read_learning
-from elytron.writes.committing import Planned, commit
+from elytron.documents.change_set import Changes
+from elytron.memories.provenance_links import Resting, unlink_left
+from elytron.memories.tombstones import LEARNING, Buried, read_buried, read_learning
+from elytron.writes.commit import Planned, commit
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Plane
-from elytron_core.contracts.writing import (
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWriteReport,
@@ -21,9 +21,9 @@ from elytron_core.contracts.writing import (
 from elytron_core.ids import FactId
 from elytron_core.planes import long_term
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
-from elytron_core.planes.learning import Learning
+from elytron_core.planes.learning_rules import Learning
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import admission, learning
+from elytron_core.policy.admission import learning_rules, rules
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import ConversationKey, Scope
 
@@ -68,7 +68,7 @@ class _Slots:
         if draft.operation is long_term.FactOperation.DELETE:
             return ""
         is_buried = self._buried.has(draft.fact_kind, draft.content, draft.citations, self._home(draft))
-        return learning.FORGOTTEN_BEFORE if is_buried else learning.refusal(draft, self._learning)
+        return learning_rules.FORGOTTEN_BEFORE if is_buried else learning_rules.refusal(draft, self._learning)
 
     def _home(self, draft: FactDraft) -> ConversationKey | None:
         return self._key if draft.reach is long_term.Reach.CHAT else None
@@ -124,10 +124,10 @@ class _Slots:
 
 def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, now: Instant) -> WriteDecision:
     newest = book.newest(draft)
-    judgement = admission.judge_fact(draft, newest, at=now)
+    judgement = rules.judge_fact(draft, newest, at=now)
     current = newest if newest is not None and newest.is_current else None
     if judgement.verdict is Verdict.ACCEPT and (refusal := book.refusal(draft)):
-        judgement = admission.rejected(refusal)
+        judgement = rules.rejected(refusal)
     kept: FactId | None = current.id if current is not None else None
     supersedes: FactId | None = None
     match judgement.outcome:
@@ -166,7 +166,7 @@ def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, 
 def _fact(
     ctx: OperationContext, scope: Scope, draft: FactDraft, current: long_term.Fact | None, now: Instant
 ) -> long_term.Fact:
-    observed_at = admission.observed(draft, at=now)
+    observed_at = rules.observed(draft, at=now)
     # What replaces another value began to hold, for all we know, when it was observed.
     began = draft.valid_from if draft.valid_from is not None or current is None else observed_at
     return long_term.Fact(
@@ -180,14 +180,14 @@ def _fact(
         privacy=draft.privacy,
         authority=draft.authority,
         claimed=draft.claimed,
-        confidence=admission.effective_confidence(draft),
+        confidence=rules.effective_confidence(draft),
         tier=draft.tier,
         certainty=draft.certainty,
         observed_at=observed_at,
         recorded_at=now,
         confirmed_at=observed_at,
         valid_from=began,
-        valid_to=admission.end_of(draft, at=now),
+        valid_to=rules.end_of(draft, at=now),
         supersedes=current.id if current is not None else None,
         reach=draft.reach,
         channel=scope.channel if draft.reach is long_term.Reach.CHAT else None,
@@ -196,10 +196,10 @@ def _fact(
 
 
 def _confirmed(fact: long_term.Fact, draft: FactDraft, now: Instant) -> long_term.Fact:
-    is_bounded = admission.may_bound(draft, fact, at=now)
-    observed_at = admission.observed(draft, at=now)
+    is_bounded = rules.may_bound(draft, fact, at=now)
+    observed_at = rules.observed(draft, at=now)
     is_stale = fact.stale_at is not None and observed_at < fact.stale_at
-    ends_at = admission.end_of(draft, at=now)
+    ends_at = rules.end_of(draft, at=now)
     return fact.model_copy(
         update={
             "evidence_count": fact.evidence_count + 1,

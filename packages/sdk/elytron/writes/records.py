@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from elytron.admission.scrubber import OwnOutput, scrub_value
 from elytron.context import OperationContext
-from elytron.record_shelf import record_ref
-from elytron.records import Changes
-from elytron.scrubbing import OwnOutput, scrub_value
-from elytron.writes.settling import Settled, settle
+from elytron.documents.change_set import Changes
+from elytron.memories.records import record_ref
+from elytron.writes.settlement import Settled, settle
 from elytron_core.planes.records import Record
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action

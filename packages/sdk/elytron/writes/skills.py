@@ -3,12 +3,12 @@
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.skill_shelf import SkillShelf, whole_shelf
-from elytron.writes.committing import Planned, commit
+from elytron.memories.skills import SkillShelf, whole_shelf
+from elytron.writes.commit import Planned, commit
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recalling import Plane
-from elytron_core.contracts.writing import (
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.write import (
     MemoryWriteReport,
     MemoryWriteRequest,
     Outcome,
@@ -19,7 +19,8 @@ from elytron_core.contracts.writing import (
 )
 from elytron_core.planes import procedural
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import admission, skill_quality
+from elytron_core.policy.admission import rules
+from elytron_core.policy.skills import quality
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
@@ -46,7 +47,7 @@ def _admit(
     shelf: SkillShelf, record: SpaceRecord, write: Procedural, item: RuntimeSkillWrite, now: Instant
 ) -> WriteDecision:
     name = procedural.full_name(item.name)
-    judgement = admission.judge_skill(item)
+    judgement = rules.judge_skill(item)
     if judgement.verdict is not Verdict.ACCEPT:
         return _decision(name, None, judgement.outcome, judgement.reason, verdict=judgement.verdict)
     current = shelf.get(name)
@@ -61,11 +62,11 @@ def _admit(
         confirmed = _confirm(shelf, name, newer, skill)
         return confirmed.model_copy(update={"reason": f"the same as {newer.name}, which was observed later"})
     if current is not None:
-        skill = skill_quality.revised(current, skill, digest=shelf.digest(current))
+        skill = quality.revised(current, skill, digest=shelf.digest(current))
     reason = judgement.reason
     for twin in twins if newer is None else ():
-        skill = skill_quality.merged(skill, twin, digest=shelf.digest(twin))
-        shelf.put(skill_quality.retired(twin, by=name), Action.MERGE)
+        skill = quality.merged(skill, twin, digest=shelf.digest(twin))
+        shelf.put(quality.retired(twin, by=name), Action.MERGE)
         reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same"
     if reason and not skill.enabled:
         reason += "; it is disabled, as that was"
@@ -75,7 +76,7 @@ def _admit(
 
 def _confirm(shelf: SkillShelf, name: str, known: procedural.Skill, skill: procedural.Skill) -> WriteDecision:
     """Take note that `known` was found again: its citations grow, nothing else changes."""
-    citations = skill_quality.joined(known.citations, skill.citations, most=limits.CITATIONS)
+    citations = quality.joined(known.citations, skill.citations, most=limits.CITATIONS)
     if citations != known.citations:
         shelf.put(known.model_copy(update={"citations": citations}), Action.MERGE)
     return _decision(name, known.name, Outcome.CONFIRMED, "")

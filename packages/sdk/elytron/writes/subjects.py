@@ -1,18 +1,18 @@
 """Subjects and their edges; a persona's soul is bound in the same batch, so that no two can have it."""
 
 from elytron.context import OperationContext
-from elytron.keeping import id_of
-from elytron.records import Changes
-from elytron.writes.committing import Planned
+from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import id_of
+from elytron.writes.commit import Planned
 from elytron_core.clock import Instant
 from elytron_core.contracts.planes import EdgeDraft, SubjectDraft, SubjectsWrite
-from elytron_core.contracts.recalling import Plane
-from elytron_core.contracts.writing import Outcome, Verdict, WriteDecision
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.write import Outcome, Verdict, WriteDecision
 from elytron_core.model import Value
 from elytron_core.planes import subjects
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.subjects import BoundSoul, Subject, SubjectEdge, SubjectId
-from elytron_core.policy import subjects as policy
+from elytron_core.policy.admission import subjects as policy
 from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
 

@@ -3,21 +3,15 @@
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.keeping import id_of
-from elytron.records import Changes
-from elytron.writes.committing import Planned, commit
-from elytron_core.contracts.recalling import Plane
+from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import id_of
+from elytron.writes.commit import Planned, commit
+from elytron_core.contracts.recall import Plane
 from elytron_core.contracts.tools import AgentToolUsageFeedback, AgentToolUsageFeedbackWrite, ExperienceDecision
-from elytron_core.contracts.writing import (
-    MemoryWriteReport,
-    MemoryWriteRequest,
-    Outcome,
-    Verdict,
-    WriteDecision,
-)
+from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, Outcome, Verdict, WriteDecision
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import EXPERIENCES, REGISTRIES, KeptRegistry, ToolExperience
-from elytron_core.policy.tool_experience import judge_feedback
+from elytron_core.policy.tools.experience import judge_feedback
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 

@@ -6,15 +6,14 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
-from elytron.aliases import put_alias, read_alias
 from elytron.context import OperationContext
-from elytron.heads import GrownHead
-from elytron.records import Changes
-from elytron.writes.committing import Planned, commit
+from elytron.documents.change_set import Changes
+from elytron.memories.chat_aliases import put_alias, read_alias
+from elytron.state.conversation_heads import GrownHead
+from elytron.writes.commit import Planned, commit
 from elytron_core.clock import Instant
-from elytron_core.collecting import Uncollected
-from elytron_core.contracts.recalling import Plane
-from elytron_core.contracts.writing import (
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.write import (
     MemoryWriteReport,
     MemoryWriteRequest,
     Outcome,
@@ -24,14 +23,15 @@ from elytron_core.contracts.writing import (
     WriteDecision,
 )
 from elytron_core.errors import Conflict, InvalidInput, TurnConflict
+from elytron_core.gc_pause import Uncollected
 from elytron_core.ids import TurnId
 from elytron_core.model import Vouched
 from elytron_core.planes import transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute, attribute_key
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import wording
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import ConversationKey, Scope
+from elytron_core.text import similarity
 
 # Made by the hundred, of what the drafts hold.
 _TURNS = Vouched(
@@ -204,7 +204,7 @@ def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> 
     """Return why a turn that would keep `messages` is no evidence of anything; empty where it is."""
     if not messages:
         return f"delivery {draft.delivery.value} leaves no evidence"
-    if not all(wording.is_blank(message.text) for message in messages):
+    if not all(similarity.is_blank(message.text) for message in messages):
         return ""
     # A host may tell of a turn without words what was done in it.
     told = draft.tool_observations or draft.host_refs or draft.candidate_ids or draft.attributes

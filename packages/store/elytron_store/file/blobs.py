@@ -23,7 +23,7 @@ from elytron_store.file import places
 from elytron_store.file.failures import while_reading, while_writing
 from elytron_store.file.locks import locked, try_lock
 from elytron_store.file.places import Places
-from elytron_store.looking import is_folder
+from elytron_store.path_probe import is_folder
 
 _MAGIC = b"elyblob\x01"
 _HEAD = struct.Struct(">I8s")

@@ -22,7 +22,7 @@ from elytron_core.canonical import checksum
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Ref
-from elytron_store.rules import document_checksum
+from elytron_store.document_checks import document_checksum
 
 MAGIC = b"\xe1lyF"
 CHECKSUM_BYTES = 8

@@ -11,7 +11,7 @@ from elytron_core.ports.store import Ref
 from elytron_store.file import frame
 from elytron_store.file.failures import while_reading
 from elytron_store.file.frame import Block, Header
-from elytron_store.looking import is_folder
+from elytron_store.path_probe import is_folder
 
 _GUESS_BYTES = 4096
 """Read at once where a block is expected: most are shorter."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from elytron_core.canonical import digest
 from elytron_core.ids import SpaceId
-from elytron_store.looking import is_folder
+from elytron_store.path_probe import is_folder
 
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600

@@ -12,7 +12,7 @@ from pathlib import Path
 from elytron_core.ports.store import Ref
 from elytron_store.file import places
 from elytron_store.file.places import Places
-from elytron_store.looking import is_folder
+from elytron_store.path_probe import is_folder
 
 _STRETCH = "log."
 

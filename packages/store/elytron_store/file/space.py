@@ -13,7 +13,7 @@ from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, StoreBusy, StoreCorrupt, StoreFailed
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Committed, Document, Entry, Erased, Erasure, JournalEntry, Ref
-from elytron_store import rules
+from elytron_store import document_checks
 from elytron_store.file import blobs, frame, generation, places, quarantine
 from elytron_store.file.blobs import BlobWriter
 from elytron_store.file.contents import Contents, Span, read_answer, read_document
@@ -23,9 +23,9 @@ from elytron_store.file.generation import Frame
 from elytron_store.file.locks import locked
 from elytron_store.file.log import Log
 from elytron_store.file.places import Places
-from elytron_store.grouping import Outcome
+from elytron_store.group_commit import Outcome
 from elytron_store.ledger import Stage
-from elytron_store.looking import is_folder, is_there
+from elytron_store.path_probe import is_folder, is_there
 
 
 class View(NamedTuple):
@@ -149,7 +149,7 @@ class FileSpace:
             ledger = view.contents.ledger
             documents, last = sum(ledger.find(ref) is not None for ref in refs), ledger.last
             kept = generation.snapshot(view.log, view.contents, without=refs, rewrite=scrub)
-        told = JournalEntry(last + 1, erasure.at, Action.ERASE, rules.ERASURE_REF, "")
+        told = JournalEntry(last + 1, erasure.at, Action.ERASE, document_checks.ERASURE_REF, "")
         ending = generation.entries_frame(told.sequence, (told,))
         self._write_new(chain(kept, (ending,)), instead_of=None if view is None else view.log)
         return Erased(documents=documents, blobs=blobs_removed, entries_scrubbed=scrub.count, sequence=told.sequence)

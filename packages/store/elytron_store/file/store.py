@@ -23,15 +23,16 @@ from elytron_core.ports.store import (
     Ref,
     validate,
 )
+from elytron_store import document_checks
 from elytron_store import limits as store_limits
-from elytron_store import rules
-from elytron_store.file import mending, opening
+from elytron_store.file import folder as file_folder
+from elytron_store.file import repair as file_repair
 from elytron_store.file.blobs import BlobReader, BlobWriter
 from elytron_store.file.failures import ENGINE, while_reading
 from elytron_store.file.log import Log
 from elytron_store.file.places import Places, folder_name
 from elytron_store.file.space import FileSpace
-from elytron_store.grouping import GroupCommitter, Work
+from elytron_store.group_commit import GroupCommitter, Work
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -89,12 +90,14 @@ class FileStore:
         Whoever finds that it is his calls `note_opening`.
         """
         where = Places(folder)
-        await asyncio.to_thread(opening.prepare, where, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s)
+        await asyncio.to_thread(
+            file_folder.prepare, where, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
+        )
         return cls(where, busy_wait_s=busy_wait_s)
 
     async def note_opening(self, at: Instant, /) -> None:
         """Have the store say that it was opened at `at`, and sweep out what died before."""
-        await asyncio.to_thread(opening.note, self._where, at=at, busy_wait_s=self._busy_wait_s)
+        await asyncio.to_thread(file_folder.note, self._where, at=at, busy_wait_s=self._busy_wait_s)
 
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()
@@ -104,7 +107,7 @@ class FileStore:
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
         self._require_open()
-        rules.require_get(space, refs)
+        document_checks.require_get(space, refs)
         return await self._run(self._space(space).get, refs)
 
     async def scan(
@@ -119,24 +122,24 @@ class FileStore:
         descending: bool = False,
     ) -> Sequence[Document]:
         self._require_open()
-        rules.require_scan(space, collection, limit=limit)
+        document_checks.require_scan(space, collection, limit=limit)
         scan = self._space(space).scan
         return await self._run(scan, collection, prefix=prefix, after=after, limit=limit, descending=descending)
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         self._require_open()
-        rules.require_journal(space, after=after, limit=limit)
+        document_checks.require_journal(space, after=after, limit=limit)
         return await self._run(self._space(space).journal, after=after, limit=limit)
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
         self._require_open()
-        rules.require_limit(limit, most=limits.SCAN_MAX)
+        document_checks.require_limit(limit, most=limits.SCAN_MAX)
         return await self._run(self._list, after, limit)
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         self._require_open()
-        rules.require_blob(space, key)
+        document_checks.require_blob(space, key)
         known = self._space(space)
         writer = BlobWriter(self._where, known.name, key, busy_wait_s=self._busy_wait_s)
         try:
@@ -155,7 +158,7 @@ class FileStore:
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         self._require_open()
-        rules.require_blob(space, key)
+        document_checks.require_blob(space, key)
         reader = BlobReader(self._where, folder_name(space), key)
         try:
             while chunks := await self._run(reader.next):
@@ -166,25 +169,25 @@ class FileStore:
 
     async def erase(self, erasure: Erasure, /) -> Erased:
         self._require_open()
-        rules.require_erasure(erasure)
+        document_checks.require_erasure(erasure)
         return await self._run(self._space(erasure.space).erase, erasure)
 
     async def check(self) -> CheckReport:
         self._require_open()
         names = await self._run(self._names)
-        found = [each for name in names if (each := await self._run(mending.examine, self._where, name))]
-        return mending.report(found, [problem for each in found for problem in each.problems(repaired=False)])
+        found = [each for name in names if (each := await self._run(file_repair.examine, self._where, name))]
+        return file_repair.report(found, [problem for each in found for problem in each.problems(repaired=False)])
 
     async def repair(self) -> CheckReport:
         self._require_open()
         problems: list[Problem] = []
         for name in await self._run(self._names):
-            found = await self._run(mending.repair, self._where, name, busy_wait_s=self._busy_wait_s)
+            found = await self._run(file_repair.repair, self._where, name, busy_wait_s=self._busy_wait_s)
             if found is not None:
                 problems += found.problems(repaired=True)
         names = await self._run(self._names)
-        left = [each for name in names if (each := await self._run(mending.examine, self._where, name))]
-        return mending.report(left, problems)
+        left = [each for name in names if (each := await self._run(file_repair.examine, self._where, name))]
+        return file_repair.report(left, problems)
 
     async def close(self) -> None:
         self._closed = True

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, ValidationError
 
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, MissingExtra, StoreClosed, Unreachable
+from elytron_core.errors.from_wire import error_of
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.ports.store import (
@@ -22,8 +23,7 @@ from elytron_core.ports.store import (
     Ref,
     validate,
 )
-from elytron_core.retelling import error_of
-from elytron_store import rules
+from elytron_store import document_checks
 from elytron_store.gateway import wire
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class GatewayStore:
         return (await self._call(wire.COMMIT, wire.CommitCall(batch=batch))).committed
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
-        rules.require_get(space, refs)
+        document_checks.require_get(space, refs)
         return (await self._call(wire.GET, wire.GetCall(space=space, refs=tuple(refs)))).documents
 
     async def scan(
@@ -93,29 +93,29 @@ class GatewayStore:
         limit: int,
         descending: bool = False,
     ) -> Sequence[Document]:
-        rules.require_scan(space, collection, limit=limit)
+        document_checks.require_scan(space, collection, limit=limit)
         call = wire.ScanCall(
             space=space, collection=collection, prefix=prefix, after=after, limit=limit, descending=descending
         )
         return (await self._call(wire.SCAN, call)).documents
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        rules.require_journal(space, after=after, limit=limit)
+        document_checks.require_journal(space, after=after, limit=limit)
         return (await self._call(wire.JOURNAL, wire.JournalCall(space=space, after=after, limit=limit))).entries
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
-        rules.require_limit(limit, most=limits.SCAN_MAX)
+        document_checks.require_limit(limit, most=limits.SCAN_MAX)
         return (await self._call(wire.SPACES, wire.SpacesCall(after=after, limit=limit))).spaces
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
-        rules.require_blob(space, key)
+        document_checks.require_blob(space, key)
         response = await self._send("PUT", wire.BLOBS, params={"space": space, "key": key}, content=aiter(chunks))
         return self._answer(wire.BlobAnswer, response).size
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         import httpx
 
-        rules.require_blob(space, key)
+        document_checks.require_blob(space, key)
         with self._call_under_way():
             try:
                 async with self._client.stream("GET", wire.BLOBS, params={"space": space, "key": key}) as response:
@@ -134,7 +134,7 @@ class GatewayStore:
                 raise _unreachable(error) from None
 
     async def erase(self, erasure: Erasure, /) -> Erased:
-        rules.require_erasure(erasure)
+        document_checks.require_erasure(erasure)
         return (await self._call(wire.ERASE, wire.EraseCall(erasure=erasure))).erased
 
     async def check(self) -> CheckReport:

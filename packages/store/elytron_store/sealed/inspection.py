@@ -22,7 +22,7 @@ from elytron_core.ports.store import (
     Put,
     Ref,
 )
-from elytron_store.rules import ERASURE_REF
+from elytron_store.document_checks import ERASURE_REF
 from elytron_store.sealed.keyring import Keyring
 from elytron_store.sealed.records import (
     GUARD,

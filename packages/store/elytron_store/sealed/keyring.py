@@ -29,7 +29,7 @@ from elytron_store.sealed.records import (
     tag_of,
 )
 from elytron_store.sealed.vault import Vault
-from elytron_store.sealed.wrapping import Wrapping
+from elytron_store.sealed.wrapped_keys import Wrapping
 
 NAMES_OWNER = "names"
 _LOOKS = 4

@@ -20,7 +20,7 @@ from elytron_core.ports.store import (
     require_space,
     validate,
 )
-from elytron_store import rules
+from elytron_store import document_checks
 from elytron_store.sealed import blobs, destruction, inspection, rotation
 from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import Keyring
@@ -138,7 +138,7 @@ class SealedStore:
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace the blob `key` as the port says; raises KeyDestroyed where the space was erased meanwhile."""
-        rules.require_blob(space, key)
+        document_checks.require_blob(space, key)
         vault = await self._vaults.fresh(space)
         sealing = blobs.Sealing(vault.newest, vault.blob_place(key), chunks)
         async with blobs.closing(sealing.chunks()) as sealed:
@@ -150,7 +150,7 @@ class SealedStore:
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         """Yield the blob's bytes, each chunk once it is proven. Raises NotFound, KeyDestroyed, SealBroken."""
-        rules.require_blob(space, key)
+        document_checks.require_blob(space, key)
         while True:
             vault = await self._vaults.find(space)
             try:
@@ -165,7 +165,7 @@ class SealedStore:
 
     async def erase(self, erasure: Erasure, /) -> Erased:
         """Erase as the port says. A whole space loses its keys first, then its ciphertext, and frees its name last."""
-        rules.require_erasure(erasure)
+        document_checks.require_erasure(erasure)
         if erasure.whole_space:
             inner = await self._bury(erasure.space)
             if inner is None:

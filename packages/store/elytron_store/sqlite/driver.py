@@ -24,7 +24,7 @@ from elytron_core.errors import (
     Unsupported,
 )
 from elytron_store import limits as store_limits
-from elytron_store.looking import is_there
+from elytron_store.path_probe import is_there
 
 T = TypeVar("T")
 

@@ -22,16 +22,18 @@ from elytron_core.ports.store import (
     Ref,
     validate,
 )
+from elytron_store import document_checks
 from elytron_store import limits as store_limits
-from elytron_store import rules
 from elytron_store.durability import Durability
-from elytron_store.sqlite import blobs, checking, erasing, opening, reading
+from elytron_store.sqlite import blobs, reads, setup
+from elytron_store.sqlite import check as sqlite_check
+from elytron_store.sqlite import erasure as sqlite_erasure
 from elytron_store.sqlite.connection import Connection
 from elytron_store.sqlite.driver import ERRORS, Access, Library, Raw, translate
 from elytron_store.sqlite.driver import library as default_library
-from elytron_store.sqlite.memo import Memo
-from elytron_store.sqlite.opening import Wanted
+from elytron_store.sqlite.read_cache import Memo
 from elytron_store.sqlite.schema import STEPS, Step
+from elytron_store.sqlite.setup import Wanted
 from elytron_store.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -82,7 +84,7 @@ class SqliteStore:
         StoreUnavailable.
         """
         used = library or default_library()
-        wanted = opening.Wanted(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s)
+        wanted = setup.Wanted(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s)
         store = await cls.found(wanted, clock=clock)
         try:
             await store.note_opening(wanted.at)
@@ -98,22 +100,22 @@ class SqliteStore:
         Whoever finds that it is his calls `note_opening`.
         """
         used, path = wanted.library, wanted.path
-        read = partial(opening.connect_reader, used, path, wanted.busy_wait_s)
-        if opening.is_read_only(path):
-            return await cls._opened(wanted, clock, _Way(read, opening.prepare_reading, refused=opening.refusal()))
-        opening.create_file(path)
+        read = partial(setup.connect_reader, used, path, wanted.busy_wait_s)
+        if setup.is_read_only(path):
+            return await cls._opened(wanted, clock, _Way(read, setup.prepare_reading, refused=setup.refusal()))
+        setup.create_file(path)
         try:
-            write = partial(opening.connect_writer, used, path)
-            return await cls._opened(wanted, clock, _Way(write, opening.prepare))
+            write = partial(setup.connect_writer, used, path)
+            return await cls._opened(wanted, clock, _Way(write, setup.prepare))
         except (StoreFull, StoreFailed):
             # Mostly there is not even room for the index of the WAL, which handles share; SQLite tells no more.
-            alone = partial(opening.connect_alone, used, path)
-            return await cls._opened(wanted, clock, _Way(alone, opening.prepare, readers=0))
+            alone = partial(setup.connect_alone, used, path)
+            return await cls._opened(wanted, clock, _Way(alone, setup.prepare, readers=0))
 
     async def note_opening(self, at: Instant, /) -> None:
         """Have the store say that it was opened at `at`, and sweep out what died long before; what is read is left."""
         if self._writer.takes_writes:
-            await self._write(opening.note, self._access, at)
+            await self._write(setup.note, self._access, at)
 
     @classmethod
     async def _opened(cls, wanted: Wanted, clock: Clock, way: "_Way", /) -> Self:
@@ -122,10 +124,10 @@ class SqliteStore:
         try:
             connection = await _connect(opened, way.connector)
             access = await connection.run(way.prepare, wanted)
-            read = partial(opening.connect_reader, used, path, wanted.busy_wait_s)
+            read = partial(setup.connect_reader, used, path, wanted.busy_wait_s)
             beside = [await _connect(opened, read) for _ in range(way.readers)]
             # Without a WAL every question would lock the file.
-            watch = opening.connect_reader(used, path, 0.0) if way.readers and access.mode == "wal" else None
+            watch = setup.connect_reader(used, path, 0.0) if way.readers and access.mode == "wal" else None
         except BaseException as error:
             for connection in opened:
                 await connection.close()
@@ -153,14 +155,14 @@ class SqliteStore:
         self._require_open()
         memo = self._memo
         if memo is None:
-            rules.require_get(space, refs)
-            return await self._read(reading.get, space, refs)
+            document_checks.require_get(space, refs)
+            return await self._read(reads.get, space, refs)
         version = memo.version()
         found = memo.documents(version, space, refs)
         if found is None:
             # What was found had been asked for rightly.
-            rules.require_get(space, refs)
-            found = await self._read(reading.get, space, refs)
+            document_checks.require_get(space, refs)
+            found = await self._read(reads.get, space, refs)
             memo.keep_documents(version, space, refs, found)
         return found
 
@@ -176,44 +178,44 @@ class SqliteStore:
         descending: bool = False,
     ) -> Sequence[Document]:
         self._require_open()
-        rules.require_scan(space, collection, limit=limit)
-        page = reading.Page(collection, prefix, after, limit, descending)
+        document_checks.require_scan(space, collection, limit=limit)
+        page = reads.Page(collection, prefix, after, limit, descending)
         memo = self._memo
         if memo is None:
-            return await self._read(reading.scan, space, page)
+            return await self._read(reads.scan, space, page)
         version = memo.version()
         found = memo.scan(version, (space, page))
         if found is None:
-            found = await self._read(reading.scan, space, page)
+            found = await self._read(reads.scan, space, page)
             memo.keep_scan(version, (space, page), found)
         return found
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         self._require_open()
-        rules.require_journal(space, after=after, limit=limit)
+        document_checks.require_journal(space, after=after, limit=limit)
         memo, look = self._memo, (space, after, limit)
         if memo is None:
-            return await self._read(reading.journal, space, after, limit)
+            return await self._read(reads.journal, space, after, limit)
         version = memo.version()
         entries = memo.journal(version, look)
         if entries is None:
-            entries = await self._read(reading.journal, space, after, limit)
+            entries = await self._read(reads.journal, space, after, limit)
             memo.keep_journal(version, look, entries)
         return entries
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         self._require_open()
-        rules.require_limit(limit, most=limits.SCAN_MAX)
-        return await self._read(reading.spaces, after, limit)
+        document_checks.require_limit(limit, most=limits.SCAN_MAX)
+        return await self._read(reads.spaces, after, limit)
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         self._require_open()
-        rules.require_blob(space, key)
+        document_checks.require_blob(space, key)
         return await blobs.write(self._change, space, key, chunks, at=self._clock.now())
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         self._require_open()
-        rules.require_blob(space, key)
+        document_checks.require_blob(space, key)
         async for chunk in blobs.read(self._read, space, key):
             yield chunk
 
@@ -224,22 +226,22 @@ class SqliteStore:
         lie in the file: erase again. Above `vacuum_bytes` the file is rebuilt table by table.
         """
         self._require_open()
-        rules.require_erasure(erasure)
-        erased = await self._write(erasing.erase, self._access, erasure)
+        document_checks.require_erasure(erasure)
+        erased = await self._write(sqlite_erasure.erase, self._access, erasure)
         if self._memo is not None:
             self._memo.forget()
-        await self._write(erasing.purge, self._access, erasure, vacuum_bytes)
+        await self._write(sqlite_erasure.purge, self._access, erasure, vacuum_bytes)
         return erased
 
     async def check(self) -> CheckReport:
         self._require_open()
         if self._memo is not None:
             self._memo.forget()
-        return await self._read(checking.check)
+        return await self._read(sqlite_check.check)
 
     async def repair(self) -> CheckReport:
         self._require_open()
-        report = await self._write(checking.repair, self._access, self._clock.now())
+        report = await self._write(sqlite_check.repair, self._access, self._clock.now())
         if self._memo is not None:
             self._memo.forget()
         return report

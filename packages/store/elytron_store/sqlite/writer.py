@@ -9,8 +9,8 @@ from elytron_core.clock import Clock
 from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, StoreReadOnly
 from elytron_core.ports.store import Batch, Committed
 from elytron_store import limits as store_limits
-from elytron_store.grouping import GroupCommitter, Outcome, Work
-from elytron_store.sqlite import erasing, writing
+from elytron_store.group_commit import GroupCommitter, Outcome, Work
+from elytron_store.sqlite import erasure, writes
 from elytron_store.sqlite.connection import Connection, transaction
 from elytron_store.sqlite.driver import ERRORS, Access, Raw, translate
 
@@ -91,7 +91,7 @@ class Writer:
         # Best effort: a store closed without these is whole, only larger.
         with suppress(ElytronError, *ERRORS):
             if self._answers:
-                await self.connection.run(writing.forget_answers, self._access, self._expired())
+                await self.connection.run(writes.forget_answers, self._access, self._expired())
             if self._access.mode == "wal":
                 await self.connection.run(_cut_at_once)
 
@@ -102,7 +102,7 @@ class Writer:
         """Write a group; runs on the writer's thread."""
         raw = self.connection.require_raw()
         try:
-            outcomes = self._guard(lambda: writing.apply_group(raw, self._access, batches), doing="committing")
+            outcomes = self._guard(lambda: writes.apply_group(raw, self._access, batches), doing="committing")
         except ElytronError:
             raise
         except Exception as error:
@@ -116,7 +116,7 @@ class Writer:
             return None
         self._answers = 0
         raw = self.connection.require_raw()
-        return lambda: writing.forget_answers(raw, self._access, self._expired())
+        return lambda: writes.forget_answers(raw, self._access, self._expired())
 
     def _guard(self, write: Callable[[], T], /, *, doing: str) -> T:
         """Return what `write` returns; runs on the writer's thread. Nothing is written once a write failed.
@@ -135,4 +135,4 @@ class Writer:
 
 
 def _cut_at_once(raw: Raw) -> None:
-    erasing.cut(raw, wait_s=0.0)
+    erasure.cut(raw, wait_s=0.0)

@@ -15,7 +15,7 @@ from elytron_core.clock import Instant, iso
 from elytron_core.contracts.facts import FactEntry
 from elytron_core.model import Value
 from elytron_core.planes.long_term import Kind, State, topic_key
-from elytron_core.policy import wording
+from elytron_core.text import similarity
 
 
 class InsightType(StrEnum):
@@ -59,7 +59,7 @@ def _insight(versions: tuple[FactEntry, ...], at: Instant) -> Insight | None:
     latest = versions[-1]
     if not holds(latest, at):
         return None
-    values = {wording.plain(version.content) for version in versions}
+    values = {similarity.plain(version.content) for version in versions}
     said = sum(version.evidence_count for version in versions)
     if len(values) == 1 and said < 2:
         return None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.hooks.facts.extraction import TurnFact, fact_of
 from elytron_agent.hooks.facts.insights import Insight, holds, insights_of
@@ -12,14 +12,15 @@ from elytron_agent.hooks.reference import ChunkLine, FactLine, InsightLine
 from elytron_agent.hooks.settings import HookSettings
 from elytron_core.clock import Instant, iso
 from elytron_core.contracts.facts import FactEntry, FactListRequest
-from elytron_core.contracts.recalling import MemoryRecallRequest, Plane, RecallFilters, RecallHit
+from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit
 from elytron_core.limits import PAGE_MAX, PROJECTED_SCORE, QUERY_CHARS, QUERY_TERMS, RECALL_MAX
 from elytron_core.model import Value
 from elytron_core.planes.evidence import Trust
 from elytron_core.planes.long_term import Confidence, State, Tier
-from elytron_core.policy import answer_score, wording
-from elytron_core.policy.passages import BETWEEN, passages_of
+from elytron_core.policy.ranking import answer_score
+from elytron_core.policy.ranking.excerpts import BETWEEN, passages_of
 from elytron_core.scope import Scope
+from elytron_core.text import similarity
 from elytron_core.text.stopwords import ENGLISH
 
 HOUR_MS: Final = 3_600_000
@@ -160,7 +161,7 @@ async def recollect(
 
 def terms_of(query: str, /) -> tuple[str, ...]:
     """Return the words of a query that say what it is about."""
-    words = wording.normalise(query[:QUERY_CHARS]).split()
+    words = similarity.normalise(query[:QUERY_CHARS]).split()
     return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in ENGLISH))[:QUERY_TERMS]
 
 
@@ -168,7 +169,7 @@ async def _chunks(
     memory: MemoryFace, scope: Scope, query: str, /, *, limit: int, seen: Collection[str]
 ) -> tuple[ChunkLine, ...]:
     """Return the messages that answer the query well enough for a projected block to show them."""
-    if limit == 0 or wording.is_blank(query):
+    if limit == 0 or similarity.is_blank(query):
         return ()
     asked = MemoryRecallRequest(
         scope=scope,
@@ -177,7 +178,7 @@ async def _chunks(
         filters=RecallFilters(planes=(Plane.TRANSCRIPT,)),
     )
     report = await memory.recall(asked)
-    hits = [hit for hit in report.hits if wording.plain(hit.text) not in seen]
+    hits = [hit for hit in report.hits if similarity.plain(hit.text) not in seen]
     if answer_score.of_any(hit.score for hit in hits) < PROJECTED_SCORE:
         return ()
     terms, least = terms_of(query), hits[0].score * LEAST_SHARE
@@ -196,5 +197,5 @@ def _chunk(hit: RecallHit, terms: Sequence[str]) -> ChunkLine:
 
 
 def _matched(text: str, terms: Collection[str]) -> int:
-    told = wording.normalise(text)
-    return sum(wording.holds(told, term) for term in terms)
+    told = similarity.normalise(text)
+    return sum(similarity.holds(told, term) for term in terms)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent.loop import limits
 from elytron_agent.loop.journal import AGENTS
 from elytron_core.contracts.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest

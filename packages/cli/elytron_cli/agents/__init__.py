@@ -1,0 +1,1 @@
+"""What hosts of agents want: configuration, rules and hooks."""

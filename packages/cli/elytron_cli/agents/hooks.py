@@ -1,0 +1,191 @@
+"""The hooks of coding agents: what Claude Code hands to one, what it reads back, and where they are configured."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from elytron_core import limits, strict_json
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.errors import InvalidInput, InvalidJson
+from elytron_core.model import Value
+from elytron_core.planes.transcript import Message, Role
+from elytron_core.scope import Scope
+
+CHANNEL = "claude-code"
+CONTEXT_CHARS = 4_000
+"""Characters of the block at a prompt, unless told; Claude Code shows a model up to 10,000 as they are."""
+_PROMPT, _STOP = "UserPromptSubmit", "Stop"
+_WAITS_S = {_PROMPT: 15, _STOP: 60}
+_TAIL_BYTES = 4 * 1024 * 1024
+"""How much of a transcript's end is read: a turn, with what tools answered in it."""
+_COMMANDS = ("<command-", "<local-command-")
+"""How texts begin that the program puts into a user's mouth."""
+
+Json = dict[str, Any]
+
+
+class HookEvent(BaseModel):
+    """What Claude Code writes to a hook's standard input, as far as it matters here."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    session_id: str = Field(min_length=1, max_length=limits.NAME_CHARS)
+    cwd: str = ""
+    transcript_path: str = ""
+    prompt: str = ""
+    last_assistant_message: str | None = None
+
+
+class HookInstallReport(Value):
+    """Which file configures the hooks now, and what they run."""
+
+    file: str
+    recall: str
+    keep: str
+    changed: bool
+
+
+def read_event(data: bytes, /) -> HookEvent:
+    """Return the event in what a hook was given. Raises InvalidJson, InvalidInput."""
+    try:
+        return HookEvent.model_validate(strict_json.parse(data, limit=limits.JSON_BYTES))
+    except ValidationError:
+        raise InvalidInput(field="standard input", problem="is no event of a Claude Code hook") from None
+
+
+def scope_of(event: HookEvent, space: str, /) -> Scope:
+    """Return where a session's turns are kept: its own conversation, in the project that it works on."""
+    project = Path(event.cwd).name[: limits.NAME_CHARS].strip() or None
+    return Scope(space=space, channel=CHANNEL, conversation=event.session_id, project=project)
+
+
+def projection_of(event: HookEvent, scope: Scope, /, *, max_chars: int) -> MemoryProjectionRequest | None:
+    """Return the request for what may help with the prompt; None for a prompt without words."""
+    query = event.prompt.strip()[: limits.QUERY_CHARS]
+    if not query:
+        return None
+    # The session's last messages stand in the agent's context already.
+    return MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, recent_messages_limit=0)
+
+
+def context_of(report: MemoryProjectionReport, /) -> str | None:
+    """Return what the hook prints so that the agent reads the block; None where no memory stands in it."""
+    if not report.selected_ids:
+        return None
+    told = {"hookEventName": _PROMPT, "additionalContext": report.system_memory_block}
+    return json.dumps({"hookSpecificOutput": told}, ensure_ascii=False)
+
+
+def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
+    """Return the write of the session's last prompt and reply; a repeat of it changes nothing. None without words."""
+    prompt, reply = _last_turn(_entries(event.transcript_path))
+    said = event.last_assistant_message or reply
+    told = [(Role.USER, prompt.text), (Role.ASSISTANT, said)] if prompt is not None else [(Role.ASSISTANT, said)]
+    turns = tuple(
+        TurnDraft(
+            messages=(Message(role=role, text=text[: limits.MESSAGE_CHARS]),),
+            host_id=_host_id(event.session_id, prompt.uuid if prompt is not None else "", role, text),
+        )
+        for role, text in told
+        if text.strip()
+    )
+    return MemoryWriteRequest(scope=scope, write=TranscriptWrite(turns=turns)) if turns else None
+
+
+def configure(file: Path, /, *, recall: str, keep: str) -> HookInstallReport:
+    """Have Claude Code's settings in `file` run both commands; other hooks stay, and so does what is the same.
+
+    Raises InvalidInput where the file holds no settings.
+    """
+    before = _settings(file)
+    hooks = before.get("hooks", {})
+    if not isinstance(hooks, dict):
+        raise InvalidInput(field=file.name, problem="has hooks that are no object: mend the file first")
+    found = cast("Json", hooks)
+    after = before | {"hooks": found | {_PROMPT: _with(found, _PROMPT, recall), _STOP: _with(found, _STOP, keep)}}
+    if after != before:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fresh = file.with_name(f"{file.name}.new")
+        fresh.write_text(json.dumps(after, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        fresh.replace(file)
+    return HookInstallReport(file=str(file), recall=recall, keep=keep, changed=after != before)
+
+
+def _settings(file: Path) -> Json:
+    if not file.exists():
+        return {}
+    try:
+        found = strict_json.parse(file.read_bytes(), limit=limits.JSON_BYTES)
+    except InvalidJson:
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidInput(field=file.name, problem="is no JSON object: mend the file first")
+    return cast("Json", found)
+
+
+def _with(hooks: Json, event: str, command: str) -> list[Any]:
+    """Return the hooks of `event` with `command` in the place of an earlier one of ours."""
+    verb = {_PROMPT: " hooks recall", _STOP: " hooks keep"}[event]
+    groups: list[Any] = hooks.get(event, [])
+    others = [group for group in groups if verb not in json.dumps(group)]
+    return [*others, {"hooks": [{"type": "command", "command": command, "timeout": _WAITS_S[event]}]}]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    uuid: str
+    text: str
+
+
+def _last_turn(entries: Iterator[Json]) -> tuple[_Prompt | None, str]:
+    """Return the last prompt of a transcript and the last words that the agent said behind it."""
+    prompt, reply = None, ""
+    for entry in entries:
+        if entry.get("isMeta") or entry.get("isSidechain"):
+            continue
+        text = _words(entry.get("message"))
+        if entry.get("type") == "user" and text and not text.startswith(_COMMANDS):
+            prompt, reply = _Prompt(str(entry.get("uuid", "")), text), ""
+        elif entry.get("type") == "assistant" and text:
+            reply = text
+    return prompt, reply
+
+
+def _entries(path: str) -> Iterator[Json]:
+    """Yield the last entries of a transcript; lines that are none are left out, and a file that is not there."""
+    try:
+        with Path(path).open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL_BYTES))
+            lines = file.read(_TAIL_BYTES).splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue  # the first may begin in its middle, the last may not be written whole
+        if isinstance(found, dict):
+            yield cast("Json", found)
+
+
+def _words(message: object) -> str:
+    """Return what a message says: its text, or its parts that are text. What a tool answered is nobody's word."""
+    content = cast("Json", message).get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return content.strip()
+    parts = cast("list[Json]", [part for part in cast("list[Any]", content or []) if isinstance(part, dict)])
+    if any(part.get("type") == "tool_result" for part in parts):
+        return ""
+    return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text").strip()
+
+
+def _host_id(session: str, prompt: str, role: Role, text: str) -> str:
+    told = f"{session}\n{prompt}\n{role.value}\n{text}"
+    return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -1,0 +1,1 @@
+"""Options, and the files and values that a command is given."""

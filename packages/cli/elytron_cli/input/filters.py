@@ -1,0 +1,57 @@
+"""The options that narrow what is read: apart from the others, for what they make is not loaded for a page of help."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from elytron_cli.input.values import valid
+from elytron_core.clock import instant
+from elytron_core.contracts.recall import RecallFilters
+from elytron_core.planes.evidence import Trust
+
+ResultT = TypeVar("ResultT")
+
+_FILTERS = (
+    click.option("--speaker", "speakers", multiple=True, metavar="NAME", help="Only what NAME said; may be repeated."),
+    click.option("--conversation", "conversations", multiple=True, metavar="NAME", help="Only in that conversation."),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has one of the tags."),
+    click.option("--since", metavar="WHEN", help="Not before WHEN: a date or time in ISO 8601, UTC."),
+    click.option("--until", metavar="WHEN", help="Before WHEN."),
+    click.option(
+        "--trust",
+        type=click.Choice([trust.value for trust in Trust]),
+        help="Only what may be relied on so far at least, by where it came from.",
+    ),
+)
+
+
+def filtered(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
+    """Give a command the options that narrow what is read, as one argument `filters`."""
+
+    @wraps(body)
+    def call(
+        *,
+        speakers: tuple[str, ...],
+        conversations: tuple[str, ...],
+        tags: tuple[str, ...],
+        since: str | None,
+        until: str | None,
+        trust: str | None,
+        **more: Any,
+    ) -> ResultT:
+        filters = valid(
+            RecallFilters,
+            speakers=speakers,
+            conversations=conversations,
+            tags_any=tags,
+            since=instant(since, field="--since") if since is not None else None,
+            until=instant(until, field="--until") if until is not None else None,
+            trust=trust,
+        )
+        return body(filters=filters, **more)
+
+    for option in reversed(_FILTERS):
+        call = option(call)
+    return call

@@ -1,0 +1,111 @@
+"""Options that every command takes, before or after its name; and those that several share."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from elytron_cli.config import OPTIONS as SETTINGS
+from elytron_cli.help_pages import page_of
+from elytron_cli.terminal.help_page import ALIASES, FLAGS, OPTIONS
+from elytron_core import limits
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+_META = "elytron."
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Keep a global option for the whole run; what stands after the command is read last, and so holds."""
+    if value is not None:
+        context.meta[f"{_META}{parameter.name}"] = value
+
+
+def _named(name: str, what: str, told: str) -> Callable[[Body], Body]:
+    spelt = (name, *ALIASES.get(name, ()), name.removeprefix("--").replace("-", "_"))
+    return click.option(*spelt, metavar=what, callback=_keep, expose_value=False, help=told)
+
+
+class Command(click.Command):
+    """A command whose help is the page that is kept of it."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Show the page."""
+        click.echo(page_of(ctx))
+
+
+class Group(click.Group):
+    """Subcommands whose help is a page too."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Show the page."""
+        click.echo(page_of(ctx))
+
+
+_JSON = click.option("--json/--no-json", "json", default=None, callback=_keep, expose_value=False, help=FLAGS[0][1])
+_PROFILE = "--profile"
+
+
+def command(name: str, /) -> Callable[[Callable[..., int | None]], click.Command]:
+    """Make a function the command called `name`."""
+    return click.command(name, cls=Command)
+
+
+def common(body: Body) -> Body:
+    """Give a command the options of every command."""
+    return _with(body, OPTIONS)
+
+
+def common_but_profile(body: Body) -> Body:
+    """Give a command the options of every command, where its own --profile is not that of the store."""
+    return _with(body, [option for option in OPTIONS if option[0] != _PROFILE])
+
+
+def _with(body: Body, options: Sequence[tuple[str, str, str]]) -> Body:
+    body = _JSON(body)
+    for option in reversed(options):
+        body = _named(*option)(body)
+    return body
+
+
+def told(context: click.Context, /) -> dict[str, str]:
+    """Return the global options of this run that name something."""
+    found = {name: context.meta.get(f"{_META}{name}") for name in SETTINGS}
+    return {name: value for name, value in found.items() if isinstance(value, str)}
+
+
+def as_json(context: click.Context, /) -> bool | None:
+    """Return what was said of JSON, or None."""
+    said = context.meta.get(f"{_META}json")
+    return said if isinstance(said, bool) else None
+
+
+def json_choice(arguments: Sequence[str], /) -> bool | None:
+    """Return what `arguments` say of JSON, also where they cannot be parsed."""
+    said = [argument == "--json" for argument in arguments if argument in {"--json", "--no-json"}]
+    return said[-1] if said else None
+
+
+def limited(told: str, /, *, most: int = limits.PAGE_MAX, usual: int = 100) -> Callable[[Body], Body]:
+    """Give a command `--limit`, from 1 to `most`."""
+    return click.option("--limit", type=click.IntRange(1, most), default=usual, show_default=True, help=told)
+
+
+def overwriting(body: Body) -> Body:
+    """Give a command that writes a file `--force`."""
+    return click.option("--force", is_flag=True, help="Replace FILE if it exists.")(body)
+
+
+def asking(body: Body) -> Body:
+    """Give a command that cannot be undone `--yes`."""
+    return click.option("--yes", is_flag=True, help="Do not ask at a terminal.")(body)
+
+
+def disclosing(body: Body) -> Body:
+    """Give a command that reads memories `--private`."""
+    return click.option("--private", "include_private", is_flag=True, help="Also private memories.")(body)
+
+
+def in_conversation(body: Body) -> Body:
+    """Give a command the option that names a conversation."""
+    return click.option("--conversation", metavar="NAME", help="Whose.")(body)

@@ -1,0 +1,72 @@
+"""From a parsed command line to an open session and an output."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+
+from elytron_cli.config import Settings, resolve
+from elytron_cli.input.options import as_json, told
+from elytron_cli.session import Session, opened
+from elytron_cli.terminal.output import Output
+from elytron_cli.terminal.progress import UnaskedBar
+from elytron_core.ids import SYSTEM_SPACE
+from elytron_store import WhenMissing
+
+SPACES_NAMED = 5
+
+
+def settings() -> Settings:
+    """Return the settings of this run."""
+    return resolve(told(click.get_current_context()), environment=os.environ, folder=Path.cwd())
+
+
+def output() -> Output:
+    """Return where this run prints."""
+    return Output(as_json(click.get_current_context()))
+
+
+def run(
+    work: Callable[[Session, Output], Awaitable[int | None]],
+    /,
+    *,
+    when_missing: WhenMissing = WhenMissing.REFUSE,
+    hints: bool = True,
+) -> int | None:
+    """Open the store, do `work`, close; return its exit code. Raises StoreMissing where no store is to be made.
+
+    A command that only reads gives a hint if its space is empty and the store has others.
+    """
+    found, out = settings(), output()
+
+    async def whole() -> int | None:
+        with UnaskedBar("indexing", unit="entries", shown=not out.is_json) as bar:
+            async with opened(found, when_missing=when_missing, progress=bar.at) as session:
+                session.runtime.context.entries.add("cli")
+                hint = await _other_spaces(session) if hints and when_missing is WhenMissing.REFUSE else None
+                code = await work(session, out)
+                if hint is not None:
+                    out.hint(hint)
+                return code
+
+    return asyncio.run(whole())
+
+
+def storing(*, dry_run: bool) -> WhenMissing:
+    """Return what a command does that stores something, where no store is yet: a dry run leaves none there."""
+    return WhenMissing.PRETEND if dry_run else WhenMissing.MAKE
+
+
+async def _other_spaces(session: Session) -> str | None:
+    """Return a hint that names a few other spaces if the session's own was never written to."""
+    context = session.runtime.context
+    if session.scope is None or await context.spaces.find(session.scope.space) is not None:
+        return None
+    found = [space for space in await context.store.spaces(limit=SPACES_NAMED + 2) if space != SYSTEM_SPACE]
+    if not found:
+        return None
+    told = ", ".join(repr(space) for space in found[:SPACES_NAMED])
+    more = " and others (`elytron spaces`)" if len(found) > SPACES_NAMED else ""
+    return f"the space {session.scope.space!r} is empty; this store has {told}{more}: name one with --space"

@@ -1,0 +1,1 @@
+"""What a server of the command shows beside the operations."""

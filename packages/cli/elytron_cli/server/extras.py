@@ -1,0 +1,124 @@
+"""What a server shows beside the operations: the gateway, MCP and A2A, and the store where somebody asked for it."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elytron.flows.worker import Worker
+from elytron.runtime import MemoryRuntime
+from elytron_adapter.principals import Authenticator
+from elytron_cli.server.protocols import a2a_surfaces, allows, mcp_surfaces, require_entry, speaks_a2a, speaks_mcp
+from elytron_core.errors import InvalidInput
+from elytron_gateway import limits as gateway_limits
+from elytron_mcp_shell import DEFAULT_SETS, ToolSet
+
+if TYPE_CHECKING:
+    from elytron_http_shell.routes import Family
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line asked for."""
+
+    share_store: bool = False
+    upstream: str | None = None
+    hosts: frozenset[str] = frozenset()
+    folders: tuple[Path, ...] = ()
+    secret: str | None = field(default=None, repr=False)
+    types: tuple[str, ...] = ()
+    upload_bytes: int | None = None
+    quota_messages: int | None = None
+    quota_bytes: int | None = None
+    tools: frozenset[ToolSet] = DEFAULT_SETS
+    mcp_private: bool = False
+    """Whether what calls over MCP may ask for private memories."""
+    public_url: str | None = None
+    work: bool = False
+    projection_events: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Families of surfaces, who is let in beside the holders of access keys, and the protocols that are spoken."""
+
+    further: "tuple[Family, ...]"
+    known: tuple[Authenticator, ...]
+    protocols: tuple[str, ...]
+
+
+@asynccontextmanager
+async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Beside]:
+    """Give what stands beside the operations of `runtime` while it is served.
+
+    Raises Unsupported where its profile has no server; protocols that the profile does not allow are not spoken.
+    """
+    from elytron_gateway.accounts.users import UserKeys
+    from elytron_gateway.extraction import readable_types
+    from elytron_gateway.resources.remote_sources import Allowed
+    from elytron_gateway.service import Gateway, GatewayOptions, Quota
+    from elytron_gateway.upstream.everos import EverOsUpstream
+    from elytron_gateway.upstream_sync import CatchingUp
+    from elytron_http_shell.surfaces.gateway import gateway_surfaces
+    from elytron_http_shell.surfaces.store import store_surfaces
+
+    require_entry(runtime.context, "http_server")
+    async with AsyncExitStack() as stack:
+        there = None
+        if wanted.upstream is not None:
+            there = EverOsUpstream(wanted.upstream, clock=runtime.context.clock)
+            stack.push_async_callback(there.close)
+        options = GatewayOptions(
+            secret=wanted.secret.encode() if wanted.secret is not None else None,
+            allowed=Allowed(wanted.hosts, wanted.folders),
+            resource_bytes=wanted.upload_bytes or gateway_limits.RESOURCE_BYTES,
+            resource_types=_types(wanted.types, readable_types(reads_media=there is not None and there.reads_media)),
+            quota=Quota(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
+        )
+        gateway = Gateway(runtime, upstream=there, options=options)
+        if there is not None:
+            catching_up = CatchingUp(gateway)
+            catching_up.start()
+            stack.push_async_callback(catching_up.stop)
+        if wanted.work:
+            worker = Worker(runtime.context)
+            worker.start()
+            stack.push_async_callback(worker.stop)
+        shared = (store_surfaces,) if wanted.share_store else ()
+        spoken = [found for found in _spoken(wanted) if allows(runtime.context, found.entry)]
+        entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
+        runtime.context.entries.update(entries)
+        stack.callback(runtime.context.entries.difference_update, entries)
+        yield Beside(
+            further=(gateway_surfaces(gateway), *(found.family for found in spoken), *shared),
+            known=(UserKeys(gateway.users),),
+            protocols=("http", "websocket", "sse", *(found.name for found in spoken)),
+        )
+
+
+def _types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:
+    """Return the media types that are asked for. Raises InvalidInput for one that is not `readable`."""
+    if not readable.issuperset(asked):
+        problem = f"is none that can be read here; there are {', '.join(sorted(readable))}"
+        raise InvalidInput(field="--resource-type", problem=problem)
+    return frozenset(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """A protocol whose extra is installed: its name, the catalog's name of what serves it, and its surfaces."""
+
+    name: str
+    entry: str
+    family: "Family"
+
+
+def _spoken(wanted: Wanted) -> tuple[_Spoken, ...]:
+    mcp = (
+        (_Spoken("mcp", "mcp_server", mcp_surfaces(wanted.tools, is_private=wanted.mcp_private)),)
+        if speaks_mcp()
+        else ()
+    )
+    a2a = (_Spoken("a2a", "a2a_bridge", a2a_surfaces(wanted.public_url)),) if speaks_a2a() else ()
+    return (*mcp, *a2a)

@@ -1,0 +1,98 @@
+"""A store for stories that lies behind a server: each opening serves it in this process and speaks HTTP with it."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.errors import MissingExtra
+from elytron_core.ids import Ids
+from elytron_core.planes.profiles import ProfileName
+from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.models import LanguageModel
+from elytron_core.scope import Scope
+from elytron_replay.engines import SEALED, Engine, passing_key
+
+_LOOPBACK = "127.0.0.1"
+
+
+SHARED = "gateway"
+"""A store behind a server, which the command starts; also `+sealed`, so that the server sees no word."""
+
+
+def is_shared(name: str, /) -> bool:
+    """Tell whether `name` is a store behind a server."""
+    return name.removesuffix(SEALED) == SHARED
+
+
+def shared_engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
+    """Return the engine called `name`: a runtime here whose store is an SQLite file behind a server that shares it.
+
+    A sealed one is sealed here with `keys`, else with a key that nobody keeps.
+    """
+    sealing = (keys or passing_key()) if name.endswith(SEALED) else None
+    return Engine(name, partial(_opened, keys=sealing), kind=SHARED)
+
+
+@asynccontextmanager
+async def _opened(
+    folder: Path,
+    /,
+    *,
+    keys: KeyProvider | None,
+    scope: Scope | None,
+    clock: Clock,
+    ids: Ids,
+    language_model: LanguageModel | None = None,
+    profile: ProfileName | None = None,
+) -> AsyncGenerator[MemoryRuntime]:
+    async with (
+        elytron.open(f"sqlite:///{folder}/store.db", space=None, clock=clock) as behind,
+        _served(behind) as port,
+        elytron.open(
+            f"gateway+http://{_LOOPBACK}:{port}",
+            space=None,
+            scope=scope,
+            keys=keys,
+            clock=clock,
+            ids=ids,
+            language_model=language_model,
+            profile=profile,
+        ) as memory,
+    ):
+        yield memory
+
+
+@asynccontextmanager
+async def _served(memory: MemoryRuntime) -> AsyncGenerator[int]:
+    """Share the store of `memory` on a port of its own, and give the port."""
+    try:
+        import uvicorn
+
+        from elytron_adapter.principals import Development
+        from elytron_http_shell import create_app
+        from elytron_http_shell.surfaces.store import store_surfaces
+    except ImportError as error:
+        raise MissingExtra(extra="server", purpose="stories on a store behind a server") from error
+
+    app = create_app(memory, authenticator=Development(), further=(store_surfaces,))
+    # Named as TCP: asyncio lets answers out at once only on sockets that say so.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        listening.bind((_LOOPBACK, 0))
+        listening.listen()
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=limits.HTTP_IDLE_S)
+        )
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            # Connections are queued from here on, and answered when the server has started.
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await serving

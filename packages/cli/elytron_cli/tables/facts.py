@@ -1,0 +1,110 @@
+"""Facts in full, as people read them at a terminal."""
+
+from typing import TYPE_CHECKING
+
+from elytron_cli.tables.common import known_by_id, new_table, pairs, when
+from elytron_cli.terminal.output import line, safe
+from elytron_core.contracts.facts import (
+    FactChangeReport,
+    FactDetailReport,
+    FactEntry,
+    FactForgetReport,
+    FactListReport,
+    FreshnessHint,
+    LearningReport,
+)
+from elytron_core.planes.learning_rules import Learning
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def listed(console: "Console", report: FactListReport, /) -> None:
+    """Show a page of facts, what was withheld, what is not learned, and how to go on."""
+    _table(console, report.items)
+    if report.withheld:
+        console.print(f"{report.withheld} private facts are withheld: --private shows them")
+    _rules(console, report.learning)
+    if report.next_cursor is not None:
+        console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
+
+
+def shown(console: "Console", report: FactDetailReport, /) -> None:
+    """Show one fact in full."""
+    fact = report.fact
+    hint = "" if fact.hint is FreshnessHint.NONE else f": {fact.hint.value} it first"
+    chat = f" {fact.channel}/{fact.chat}" if fact.chat is not None else ""
+    pairs(
+        console,
+        (
+            ("id", fact.id),
+            ("topic", f"{fact.kind.value}: {fact.topic}"),
+            ("content", fact.content),
+            ("keywords", ", ".join((*fact.keywords, *fact.entities))),
+            ("state", fact.state.value),
+            ("why", fact.closed_because or ""),
+            ("confidence", f"{fact.confidence.value}, {fact.authority.value}, {fact.trust.value}"),
+            ("evidence", f"{fact.evidence_count}: {', '.join(fact.evidence)}"),
+            ("privacy", fact.privacy.value),
+            ("counts for", f"{fact.reach.value}{chat}"),
+            ("freshness", f"{fact.freshness.value}{hint}"),
+            ("observed", when(fact.observed_at)),
+            ("confirmed", when(fact.confirmed_at)),
+            ("last used", when(fact.last_used_at)),
+            ("holds from", when(fact.valid_from)),
+            ("holds until", when(fact.valid_to)),
+            ("superseded by", fact.superseded_by or ""),
+            ("version", fact.version),
+        ),
+    )
+
+
+def changed(console: "Console", report: FactChangeReport, /) -> None:
+    """Show what became of a fact."""
+    new = f"  now {line(report.new_id)}" if report.new_id is not None else ""
+    would = "would be " if report.dry_run else ""
+    console.print(f"{would}{report.outcome.value}  {line(report.id)}{new}", soft_wrap=True)
+
+
+def forgotten(console: "Console", report: FactForgetReport, /) -> None:
+    """Show which facts were forgotten, or would be."""
+    _table(console, report.items)
+    if report.withheld:
+        console.print(f"{report.withheld} private facts match and are left alone: --private includes them")
+    if report.has_more:
+        console.print("more facts match than one call takes: run it again afterwards")
+    if report.token is not None and report.items:
+        console.print(f"nothing was changed; to forget them: --token {safe(report.token)}", soft_wrap=True)
+    elif report.changed:
+        console.print(f"{len(report.items)} forgotten")
+
+
+def learned(console: "Console", report: LearningReport, /) -> None:
+    """Show what is not learned now."""
+    if report.tombstones:
+        console.print(f"{report.tombstones} tombstones removed")
+    _rules(console, report.learning)
+    if not report.changed:
+        console.print("nothing was changed")
+
+
+def _table(console: "Console", facts: tuple[FactEntry, ...]) -> None:
+    rows = [(_row(fact), fact.id) for fact in facts]
+    table = known_by_id(console, ("kind", "state", "confidence", "privacy", "hint", "what"), rows)
+    console.print(table if rows else "no facts")
+
+
+def _row(fact: FactEntry) -> tuple[str, ...]:
+    worth = f"{fact.confidence.value} x{fact.evidence_count}"
+    what = f"{line(fact.topic)}: {line(fact.content)}"
+    return fact.kind.value, fact.state.value, worth, fact.privacy.value, fact.hint.value, what
+
+
+def _rules(console: "Console", learning: Learning) -> None:
+    if not learning.rules:
+        return
+    table = new_table("not learned", "state", "since", "by", "why")
+    for rule in learning.rules:
+        topic = line(rule.topic) if rule.topic is not None else "everything"
+        table.add_row(topic, rule.state.value, when(rule.since), line(rule.by), line(rule.reason))
+    console.print(table)

@@ -1,0 +1,101 @@
+"""Recall as people read it at a terminal: hits, what spoke for them, where the cut fell, why something is missing."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from elytron_cli.tables.common import bar, hits, new_table, when
+from elytron_cli.terminal.output import line, safe
+from elytron_core.contracts.recall import (
+    Absence,
+    MemoryRecallReport,
+    NearbyTurn,
+    RecallConfidence,
+    RecallHit,
+    RecallOutcome,
+    RerankUse,
+    WhyNot,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NOTHING: Final = {
+    RecallOutcome.NOTHING_MATCHES_FILTERS: "the filters let nothing through: widen them",
+    RecallOutcome.BELOW_MIN_SCORE: "nothing has the score that was asked for: lower --min-score",
+    RecallOutcome.EMPTY_QUERY: "the question has no words to look for",
+    RecallOutcome.EMPTY_SPACE: "nothing was ever stored in the space {space!r} here: add something, or import a file",
+}
+_ABSENCES: Final = {
+    Absence.SHOWN: "is shown",
+    Absence.UNKNOWN: "no such memory here",
+    Absence.HIDDEN: "forgotten or replaced",
+    Absence.FILTERED: "the filters leave it out",
+    Absence.NO_MATCH: "nothing in it answers",
+    Absence.MIN_SCORE: "its score is less than was asked for",
+    Absence.EARLIER_PAGE: "stands on an earlier page",
+    Absence.LIMIT: "answers less well than those",
+    Absence.TOKENS: "answers; tokens were spent",
+}
+
+
+def recalled(console: "Console", report: MemoryRecallReport, /, *, explain: bool = False) -> None:
+    """Show what was recalled and what a bound cut off; with `explain`, what spoke for each hit."""
+    if report.outcome is not RecallOutcome.FOUND:
+        console.print(_NOTHING[report.outcome].format(space=line(report.space)))
+    elif explain:
+        _explained(console, report)
+    else:
+        _plain(console, report.hits)
+    if report.confidence is RecallConfidence.DOUBTFUL:
+        console.print("it is doubtful that these answer")
+    for clip in report.clipped:
+        console.print(f"{clip.dropped} more {clip.what} left out by {clip.reason.value} {clip.limit}")
+    if report.rerank is RerankUse.FAILED:
+        console.print("the reranker gave no order: hits stand in the order of their own signals")
+    if report.why_not:
+        _missing(console, report.why_not)
+    if report.next_cursor is not None:
+        console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
+
+
+def _plain(console: "Console", found: Sequence[RecallHit]) -> None:
+    if not any(hit.before or hit.after for hit in found):
+        hits(console, found)
+        return
+    for hit in found:
+        _beside(console, hit.before)
+        hits(console, (hit,))
+        _beside(console, hit.after)
+
+
+def _explained(console: "Console", report: MemoryRecallReport) -> None:
+    best: dict[str, float] = {}
+    for hit in report.hits:
+        for name, value in hit.signals.items():
+            best[name] = max(best.get(name, 0.0), abs(value))
+    for place, hit in enumerate(report.hits, 1):
+        _beside(console, hit.before)
+        hits(console, (hit,))
+        table = new_table(f"{place}.", "of the best here", "value", numbers=("value",))
+        for name, value in hit.signals.items():
+            table.add_row(name, bar(abs(value) / (best[name] or 1.0)), f"{value:.3f}")
+        console.print(table)
+        if hit.newer is not None:
+            console.print(f"    a newer word on it: {safe(hit.newer)}", soft_wrap=True)
+        _beside(console, hit.after)
+    cut = f"; the cut fell at {report.cut:.3f}" if report.cut is not None else ""
+    console.print(f"{report.considered} passed the filters, as of sequence {report.sequence}{cut}")
+
+
+def _beside(console: "Console", turns: Sequence[NearbyTurn]) -> None:
+    for turn in turns:
+        console.print(f"    {when(turn.at)} {line(turn.speaker or '')}: {line(turn.text)}", soft_wrap=True)
+
+
+def _missing(console: "Console", asked: Sequence[WhyNot]) -> None:
+    table = new_table("id", "place", "score", "why", numbers=("place", "score"))
+    for each in asked:
+        place = str(each.place) if each.place is not None else ""
+        score = f"{each.score:.3f}" if each.score is not None else ""
+        table.add_row(safe(each.id), place, score, _ABSENCES[each.absence])
+    console.print(table)

@@ -1,0 +1,76 @@
+"""Tools as people read them at a terminal."""
+
+from typing import TYPE_CHECKING
+
+from elytron_cli.tables.common import new_table, when
+from elytron_cli.terminal.output import line
+from elytron_core.contracts.recall import MemoryRecallReport
+from elytron_core.contracts.tools import (
+    AgentToolRegistryGetReport,
+    AgentToolRegistryListReport,
+    AgentToolRegistryUpsertReport,
+)
+from elytron_core.contracts.write import MemoryWriteReport
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def listed(console: "Console", report: AgentToolRegistryListReport, /) -> None:
+    """Show the registries, and how much is known of their tools."""
+    rows = new_table("registry", "namespace", "scope", "tools", "fingerprint", numbers=("tools",))
+    for one in report.registries:
+        scope = ":".join(part for part in (one.scope.value, one.scope_id) if part)
+        rows.add_row(line(one.registry_id), line(one.namespace), line(scope), str(len(one.tools)), one.fingerprint)
+    if report.registries:
+        console.print(rows)
+    known = report.report
+    told = f"{known.registries} registries, {known.tools} tools ({known.disabled_tools} disabled)"
+    learned = f"{known.governed_experiences} governed experiences ({known.stale_experiences} stale)"
+    console.print(f"{told}; {learned}, {known.candidate_experiences} candidates", soft_wrap=True)
+
+
+def shown(console: "Console", report: AgentToolRegistryGetReport, /) -> None:
+    """Show the tools of one registry."""
+    rows = new_table("tool", "version", "schema", "permissions", "risks", "")
+    for tool in report.registry.tools:
+        rows.add_row(
+            line(tool.tool_id),
+            line(tool.version or ""),
+            tool.schema_fingerprint,
+            line(", ".join(tool.permission_tags)),
+            line(", ".join(tool.risk_tags)),
+            "disabled" if tool.disabled else "",
+        )
+    console.print(rows)
+    told = f"{line(report.registry.registry_id)}  {report.registry.fingerprint}"
+    console.print(f"{told}  registered {when(report.registered_at)}", soft_wrap=True)
+
+
+def registered(console: "Console", report: AgentToolRegistryUpsertReport, /) -> None:
+    """Show what became of a snapshot."""
+    if not report.accepted:
+        console.print(f"refused: {report.reason} ({report.fingerprint})", soft_wrap=True)
+        return
+    told = "registered" if report.changed else "unchanged"
+    console.print(f"{told}  {line(report.registry_id)}  {report.fingerprint}", soft_wrap=True)
+
+
+def judged(console: "Console", report: MemoryWriteReport, /) -> None:
+    """Show what governance said of feedback."""
+    for decision in report.decisions:
+        console.print(f"{decision.outcome.value}  {line(decision.reason)}", soft_wrap=True)
+
+
+def hinted(console: "Console", report: MemoryRecallReport, /) -> None:
+    """Show hints, and what gives none."""
+    rows = new_table("tool", "registry", "confidence", "successes", "reason", numbers=("successes",))
+    for hint in report.agent_tool_hints:
+        registry = line(hint.registry_id)
+        rows.add_row(line(hint.tool_id), registry, hint.confidence, str(hint.success_count), line(hint.reason))
+    if report.agent_tool_hints:
+        console.print(rows)
+    for rejected in report.tool_experience_status.rejected:
+        what = "/".join(part for part in (rejected.registry_id, rejected.tool_id) if part)
+        console.print(f"left out  {line(what)}: {rejected.reason.value}", soft_wrap=True)
+    console.print(report.tool_experience_status.reason.value)

@@ -1,0 +1,133 @@
+"""The commands in their groups and the options of all of them; and the page of help that shows both.
+
+Nothing is imported for it that takes long: `elytron --help` answers as quickly as the interpreter starts.
+"""
+
+import os
+
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Keep and find": {
+        "chat": ("chat:chat", "Talk with an agent that remembers."),
+        "add": ("write:add", "Store a text as evidence."),
+        "import": ("archive:import_file", "Read a transcript or an archive into the space."),
+        "recall": ("recall:recall", "Find what answers a question."),
+        "project": ("recall:project", "Show the block a model would see."),
+        "list": ("read:list_memories", "List memories in the order in which they were stored."),
+        "get": ("read:get", "Show one memory."),
+        "history": ("read:history", "Show what happened to one memory."),
+    },
+    "Facts, skills and the rest": {
+        "facts": ("facts:facts", "Read and change facts, forget them by query, and say what is not learned."),
+        "candidates": ("candidates:candidates", "See proposed beliefs that wait, and decide on them."),
+        "skills": ("skills:skills", "See and govern what was learned; see agent skills in directories."),
+        "tools": ("tools:tools", "Tell which tools the host has; see what use has taught of them."),
+        "records": ("records:records", "Keep JSON values under namespaces and keys."),
+        "notes": ("notebook:notes", "See and write what days and months held."),
+        "garden": ("notebook:garden", "See and write what a persona keeps to itself."),
+        "continuity": ("continuity:continuity", "See where a conversation stands, and take it elsewhere."),
+        "subjects": ("subjects:subjects", "See who takes part in the space."),
+        "evolve": ("evolve:evolve", "Try proposed changes on a copy, and submit them."),
+    },
+    "Correct and erase": {
+        "correct": ("control:correct", "Replace a fact's content; history stays."),
+        "forget": ("control:forget", "Hide memories from recall; --undo brings them back."),
+        "erase": ("control:erase", "Remove memories physically; there is no way back."),
+        "erasures": ("erasures:erasures", "Keep what was erased in a file, and erase it again in an older copy."),
+    },
+    "Keep in order": {
+        "maintain": ("maintain:maintain", "Maintain memory now: facts, summary, notes, skills."),
+        "jobs": ("jobs:jobs", "See and do what was put off."),
+        "model": ("model:model", "Add, list, remove and switch the models that compare meanings."),
+    },
+    "Look and check": {
+        "spaces": ("spaces:spaces", "List the spaces of the store."),
+        "inspect": ("inspection:inspect", "Say what the space holds; --check reads every byte."),
+        "doctor": ("doctor:doctor", "Say what is configured and whether the store is sound."),
+        "verify": ("verify:verify", "Say whether the store still holds what it held: heads kept elsewhere."),
+        "transcript": ("transcript:transcript", "Show a conversation through a view; put its text away or delete it."),
+        "replay": ("replay:replay", "Show a conversation's turns, or tell fixtures to stores."),
+    },
+    "Take along": {
+        "export": ("archive:export", "Write the space to an archive file."),
+        "backup": ("backup:backup", "Copy the whole store to a file, while it is in use."),
+        "migrate": ("backup:migrate", "Copy every space into another store."),
+    },
+    "Serve and connect": {
+        "serve": ("serve:serve", "Serve the store over HTTP."),
+        "server": ("server:server", "End a server that runs on this machine."),
+        "mcp": ("mcp:mcp", "Serve the space to an MCP host; print what to paste into it."),
+        "hooks": ("hooks:hooks", "Recall and keep without being asked, as hooks of a coding agent."),
+        "rules": ("rules:rules", "Tell agents how to use this memory: rules for twelve programs."),
+        "client": ("client:client", "Call a memory on a server: every operation by its name."),
+        "gateway": ("gateway:gateway", "Call a Memory Gateway: memories, resources, searches."),
+        "access": ("access:access", "Make and revoke the keys with which a server is called."),
+        "platform": ("platform:platform", "Say what a memory can do, in a profile or here."),
+    },
+    "Begin and set up": {
+        "demo": ("demo:demo", "Try it: a year of conversation, ten questions, no key and no model."),
+        "config": ("config:config", "Show each setting and where it came from."),
+        "keys": ("keys:keys", "Make and rotate the keys of sealed stores."),
+        "completion": ("completion:completion", "Print what lets a shell complete commands and options."),
+        "version": ("version:version", "Print the version."),
+    },
+}
+"""Each command: where it is, and what is said of it."""
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
+
+OPTIONS: tuple[tuple[str, str, str], ...] = (
+    ("--store", "URL", "Path or URL of the store."),
+    ("--space", "NAME", "Memory space: whose memory. --owner is the same."),
+    ("--agent", "NAME", "The agent that speaks."),
+    ("--channel", "NAME", "The channel of the conversation."),
+    ("--chat", "NAME", "The chat, where a host names its conversations so."),
+    ("--profile", "NAME", "The kind of place, whose limits then hold."),
+    ("--key-file", "PATH", "Keys of a sealed store."),
+    ("--embedder", "NAME", "Model to compare meanings."),
+    ("--language-model", "MODEL", "Model that maintains memory: openai:gpt-5, ollama:llama3.2, ..."),
+    ("--agent-skill-dirs", "PATHS", f"Directories of agent skills to read, separated by {os.pathsep!r}."),
+)
+"""The options of every command that name something: name, what for, and what is said of it."""
+ALIASES = {"--space": ("--owner",)}
+"""Other spellings of an option."""
+FLAGS = (
+    ("--json / --no-json", "Print reports as JSON; without, JSON unless at a terminal."),
+    ("--version", "Show the version and exit."),
+    ("-h, --help", "Show this message and exit."),
+)
+ABOUT = (
+    "Governed memory for AI agents: keep what was said, recall it, show a model its part, and erase it for good.",
+    "Options stand before or after the command. Without --store, a database in your own data folder is used.",
+    "`elytron demo` needs nothing at all.",
+)
+_WIDTH = 80
+_LEFT = 28
+
+
+def page() -> str:
+    """Return the help of the whole command."""
+    lines = ["Usage: elytron [OPTIONS] COMMAND [ARGS]...", ""]
+    for text in ABOUT:
+        lines += [*wrapped(text, 2), ""]
+    for group, commands in GROUPS.items():
+        lines += [f"{group}:", *(line for name, (_, told) in commands.items() for line in rows(name, told, 14)), ""]
+    options = [*((f"{name} {what}", told) for name, what, told in OPTIONS), *FLAGS]
+    lines += ["Options:", *(line for name, told in options for line in rows(name, told, _LEFT))]
+    return "\n".join(lines)
+
+
+def rows(name: str, told: str, left: int, /) -> list[str]:
+    """Return the lines of a table's row; a name that is too long for its column has a line of its own."""
+    first, *rest = wrapped(told, left)
+    if len(name) + 3 > left:
+        return [f"  {name}", first, *rest]
+    return [f"  {name}".ljust(left) + first.lstrip(), *rest]
+
+
+def wrapped(text: str, left: int, /) -> list[str]:
+    """Return `text` in lines of the page's width, `left` spaces before each."""
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) + left >= _WIDTH - 1:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return [" " * left + line for line in lines]

@@ -1,0 +1,154 @@
+"""What becomes of a candidate: rejected, deferred, handed over, or let through to the merge guards of its plane.
+
+Rules come first and only ever refuse; what they leave goes by the judgement that came with the candidate, and waits
+where none did.
+"""
+
+from typing import Final, NamedTuple, assert_never
+
+from elytron_core import limits
+from elytron_core.planes import candidates, long_term
+from elytron_core.planes.candidates import CandidateDraft, OriginTag, Verdict
+from elytron_core.planes.evidence import PRIVATE, EvidenceAuthority, Trust
+from elytron_core.planes.roles import Role
+from elytron_core.policy.admission.own_output import is_own_output
+from elytron_core.text import similarity
+
+NEVER_EXTRACTED: Final = frozenset({OriginTag.TOOL, OriginTag.SYSTEM, OriginTag.RECALLED, OriginTag.INJECTED})
+SELF_CLAIMS: Final = frozenset({EvidenceAuthority.ASSISTANT_SELF_CLAIM, EvidenceAuthority.ASSISTANT_UTTERANCE})
+VOUCHED: Final = {
+    EvidenceAuthority.USER_ASSERTED: long_term.Authority.USER_ASSERTED,
+    EvidenceAuthority.RUNTIME_OBSERVATION: long_term.Authority.RUNTIME,
+    EvidenceAuthority.PROGRAM_MEMORY_CANONICAL: long_term.Authority.PROGRAM,
+}
+"""Whose word counts as high confidence, and needs no cited turn."""
+VOUCHED_BY_MACHINES: Final = frozenset(VOUCHED) - {EvidenceAuthority.USER_ASSERTED}
+"""Who may vouch for what a tool or a page said; a user's own word stands on his own messages."""
+UNSURE: Final = frozenset({EvidenceAuthority.EXTERNAL_CONTENT, EvidenceAuthority.LEGACY_TRANSCRIPT})
+
+EMPTY: Final = "it says nothing"
+OWN_OUTPUT: Final = "it repeats what this memory showed"
+SELF_CLAIM: Final = "assistant self-claims are evidence, not facts"
+PRIVATE_MATERIAL: Final = "private material never becomes a shared belief"
+GARDEN_WAITS: Final = "a private document waits for a yes"
+SOUL_KEEPER: Final = "who a persona is, its keeper decides"
+FOR_THE_OPERATOR: Final = "it is for the operator, not a belief"
+UNSURE_SOURCE: Final = "nobody here vouches for its source"
+NO_EVIDENCE: Final = "it rests on nothing that is kept"
+EVIDENCE_GONE: Final = "what it rests on is not there any more"
+NO_JUDGEMENT: Final = "nobody has judged it"
+
+
+class Cited(NamedTuple):
+    """What stands at a cited turn or message: whose word it is, and whether it may still be read."""
+
+    role: Role
+    is_readable: bool
+    trust: Trust = Trust.VOUCHED
+
+
+def judge(draft: CandidateDraft, cited: tuple[Cited, ...], /) -> candidates.Judgement:
+    """Return what is to become of `draft`, of whose citations those that name a kept message are `cited`."""
+    text = _text(draft)
+    has_no_topic = isinstance(draft.proposal, candidates.FactProposal) and similarity.is_blank(draft.proposal.topic)
+    if similarity.is_blank(text) or has_no_topic:
+        return _said(Verdict.REJECT, EMPTY)
+    refusal = _untold(draft, text) or _handed_over(draft) or _by_authority(draft) or _by_evidence(draft, cited)
+    if refusal is not None:
+        return refusal
+    if isinstance(draft.proposal, candidates.FactProposal) and (reason := _too_long(draft, draft.proposal)):
+        return _said(Verdict.REJECT, reason)
+    return draft.judgement if draft.judgement is not None else _said(Verdict.DEFER, NO_JUDGEMENT)
+
+
+def fact_authority(authority: EvidenceAuthority, /) -> long_term.Authority:
+    """Return who vouches for a fact that stands on `authority`."""
+    if authority in UNSURE:
+        return long_term.Authority.IMPORTED
+    return VOUCHED.get(authority, long_term.Authority.EXTRACTED)
+
+
+def _untold(draft: CandidateDraft, text: str) -> candidates.Judgement | None:
+    """Return the rejection of what nobody told: memory's own output, and text of machines."""
+    if is_own_output(text) or draft.authority is EvidenceAuthority.SUBJECT_PROJECTION:
+        return _said(Verdict.REJECT, OWN_OUTPUT)
+    for origin in draft.origins:
+        if origin in NEVER_EXTRACTED:
+            return _said(Verdict.REJECT, f"{origin.value} text is never extracted")
+    return None
+
+
+def _handed_over(draft: CandidateDraft) -> candidates.Judgement | None:
+    match draft.proposal:
+        case candidates.SoulProposal():
+            return _said(Verdict.HANDOFF, SOUL_KEEPER)
+        case candidates.DiagnosticProposal():
+            return _said(Verdict.HANDOFF, FOR_THE_OPERATOR)
+        case candidates.GardenProposal():
+            return _said(Verdict.DEFER, GARDEN_WAITS)
+        case candidates.FactProposal() | candidates.SkillProposal():
+            return None
+        case _:
+            assert_never(draft.proposal)
+
+
+def _by_authority(draft: CandidateDraft) -> candidates.Judgement | None:
+    is_fact = isinstance(draft.proposal, candidates.FactProposal)
+    if is_fact and (draft.authority in SELF_CLAIMS or OriginTag.ASSISTANT in draft.origins):
+        return _said(Verdict.REJECT, SELF_CLAIM)
+    if draft.authority in PRIVATE:
+        return _said(Verdict.REJECT, PRIVATE_MATERIAL)
+    if draft.authority is EvidenceAuthority.OPERATOR_DIAGNOSTIC:
+        return _said(Verdict.HANDOFF, FOR_THE_OPERATOR)
+    if draft.authority in UNSURE or OriginTag.EXTERNAL in draft.origins:
+        return _said(Verdict.DEFER, UNSURE_SOURCE)
+    return None
+
+
+def _by_evidence(draft: CandidateDraft, cited: tuple[Cited, ...]) -> candidates.Judgement | None:
+    if not draft.citations:
+        return None if draft.authority in VOUCHED else _said(Verdict.DEFER, NO_EVIDENCE)
+    readable = [one for one in cited if one.is_readable]
+    if not readable:
+        return _said(Verdict.DEFER, EVIDENCE_GONE)
+    is_fact = isinstance(draft.proposal, candidates.FactProposal)
+    if (
+        is_fact
+        and all(one.role is not Role.USER for one in readable)
+        and draft.authority is not EvidenceAuthority.RUNTIME_OBSERVATION
+    ):
+        return _said(Verdict.REJECT, SELF_CLAIM)
+    if draft.authority not in VOUCHED_BY_MACHINES and all(one.trust is Trust.OUTSIDE for one in readable):
+        return _said(Verdict.DEFER, UNSURE_SOURCE)
+    return None
+
+
+def _too_long(draft: CandidateDraft, proposal: candidates.FactProposal) -> str:
+    """Return what of a fact drawn from talk is more than such a fact may have; nothing where it is within bounds."""
+    if len(proposal.content.encode()) > limits.CANDIDATE_FACT_BYTES:
+        return f"its content has more than {limits.CANDIDATE_FACT_BYTES} bytes"
+    if len(proposal.topic) > limits.CANDIDATE_TOPIC_CHARS:
+        return f"its topic has more than {limits.CANDIDATE_TOPIC_CHARS} characters"
+    words = proposal.keywords
+    if len(words) > limits.CANDIDATE_KEYWORDS or any(len(word) > limits.CANDIDATE_KEYWORD_CHARS for word in words):
+        return f"it has more than {limits.CANDIDATE_KEYWORDS} keywords of {limits.CANDIDATE_KEYWORD_CHARS} characters"
+    cited = draft.citations
+    if len(cited) > limits.CANDIDATE_CITATIONS or any(len(name) > limits.CANDIDATE_CITATION_CHARS for name in cited):
+        return f"it cites more than {limits.CANDIDATE_CITATIONS} places of {limits.CANDIDATE_CITATION_CHARS} characters"
+    return ""
+
+
+def _text(draft: CandidateDraft) -> str:
+    match draft.proposal:
+        case candidates.FactProposal(operation=operation, topic=topic, content=content):
+            return topic if operation is long_term.FactOperation.DELETE else content
+        case candidates.GardenProposal(text=text):
+            return text
+        case candidates.SkillProposal() | candidates.SoulProposal() | candidates.DiagnosticProposal():
+            return draft.proposal.content
+        case _:
+            assert_never(draft.proposal)
+
+
+def _said(verdict: Verdict, reason: str) -> candidates.Judgement:
+    return candidates.Judgement(verdict=verdict, reason=reason)

@@ -1,0 +1,144 @@
+"""Long-term control decided: what a control call makes of a fact, and which facts a query means."""
+
+from typing import Final, NamedTuple, assert_never
+
+from elytron_core.clock import Instant
+from elytron_core.contracts.facts import FactAction, FactChangeRequest
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import FactId
+from elytron_core.planes import long_term
+from elytron_core.planes.audit import AuditAction
+from elytron_core.planes.long_term import Fact, Privacy, Reach, State
+from elytron_core.scope import ConversationKey
+from elytron_core.text import similarity
+
+AUDITED: Final = {
+    FactAction.CORRECT: AuditAction.CORRECTED,
+    FactAction.SUPERSEDE: AuditAction.SUPERSEDED,
+    FactAction.DELETE: AuditAction.DELETED,
+    FactAction.MARK_STALE: AuditAction.MARKED_STALE,
+    FactAction.INVALIDATE: AuditAction.INVALIDATED,
+    FactAction.CHANGE_PRIVACY: AuditAction.PRIVACY_CHANGED,
+    FactAction.CHANGE_SCOPE: AuditAction.SCOPE_CHANGED,
+}
+SLOT_TAKEN: Final = "its slot has another value by now"
+STRICTNESS: Final = {Privacy.PUBLIC: 0, Privacy.SHARED: 1, Privacy.PRIVATE: 2}
+
+_FIELDS: Final[dict[FactAction, frozenset[str]]] = {
+    FactAction.CORRECT: frozenset({"content"}),
+    FactAction.SUPERSEDE: frozenset({"content", "at"}),
+    FactAction.DELETE: frozenset(),
+    FactAction.MARK_STALE: frozenset(),
+    FactAction.INVALIDATE: frozenset({"at"}),
+    FactAction.CHANGE_PRIVACY: frozenset({"privacy"}),
+    FactAction.CHANGE_SCOPE: frozenset({"reach"}),
+}
+_OPTIONAL: Final = "at"
+
+
+class FactChange(NamedTuple):
+    """A fact as a call leaves it, and the version that takes its place."""
+
+    fact: Fact
+    successor: Fact | None = None
+
+
+def require_fields(request: FactChangeRequest, /) -> None:
+    """Raise InvalidInput if a field that the action needs is missing, or one is given that it does not take."""
+    for field in ("content", "privacy", "reach", "at"):
+        is_given = getattr(request, field) is not None
+        is_taken = field in _FIELDS[request.action]
+        if is_given and not is_taken:
+            raise InvalidInput(field=field, problem=f"is not for {request.action.value!r}: leave it out")
+        if is_taken and not is_given and field != _OPTIONAL:
+            raise InvalidInput(field=field, problem=f"is missing for {request.action.value!r}")
+    if request.content is not None and similarity.is_blank(request.content):
+        raise InvalidInput(field="content", problem="is blank: forget or delete the fact instead")
+
+
+def change(
+    fact: Fact, request: FactChangeRequest, /, *, at: Instant, new_id: FactId, here: ConversationKey
+) -> FactChange | None:
+    """Return what `request` makes of a standing fact at `at`, in the conversation `here`; None if it is so already."""
+    match request.action:
+        case FactAction.CORRECT | FactAction.SUPERSEDE:
+            return _replaced(fact, request, at=at, new_id=new_id)
+        case FactAction.DELETE:
+            return FactChange(long_term.close(fact, at=at, because=request.reason or "deleted", state=State.DELETED))
+        case FactAction.INVALIDATE:
+            closed = long_term.close(fact, at=at, because=request.reason or "invalidated", state=State.INVALIDATED)
+            return FactChange(closed.model_copy(update={"valid_to": _moment(fact, request, at)}))
+        case FactAction.MARK_STALE:
+            return FactChange(fact.model_copy(update={"stale_at": at})) if fact.stale_at is None else None
+        case FactAction.CHANGE_PRIVACY:
+            same = fact.privacy is request.privacy
+            return None if same else FactChange(fact.model_copy(update={"privacy": request.privacy}))
+        case FactAction.CHANGE_SCOPE:
+            return _moved(fact, request, here)
+        case _:
+            assert_never(request.action)
+
+
+def tightened(version: Fact, privacy: Privacy, /) -> Fact | None:
+    """Return an earlier version with a stricter privacy; None if its own is as strict."""
+    is_stricter = STRICTNESS[privacy] > STRICTNESS[version.privacy]
+    return version.model_copy(update={"privacy": privacy}) if is_stricter else None
+
+
+def holds(fact: Fact, query: str, /) -> bool:
+    """Tell whether a fact has every word of `query` in its topic, content, keywords or entities."""
+    told = similarity.normalise(" ".join((fact.topic, fact.content, *fact.keywords, *fact.entities)))
+    return all(similarity.holds(told, word) for word in similarity.normalise(query).split())
+
+
+def _replaced(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id: FactId) -> FactChange | None:
+    assert request.content is not None
+    content = request.content.strip()
+    if content == fact.content:
+        return None
+    is_wrong = request.action is FactAction.CORRECT
+    state = State.CORRECTED if is_wrong else State.SUPERSEDED
+    because = request.reason or state.value
+    old = long_term.close(fact, at=at, because=because, state=state, by=new_id)
+    if not is_wrong:
+        old = old.model_copy(update={"valid_to": _moment(fact, request, at)})
+    new = fact.model_copy(
+        update={
+            "id": new_id,
+            "content": content,
+            "authority": long_term.Authority.USER_ASSERTED,
+            "confidence": long_term.Confidence.HIGH,
+            "recorded_at": at,
+            "confirmed_at": at,
+            "evidence_count": 1,
+            "supersedes": fact.id,
+            "certainty": None,
+            "stale_at": None,
+        }
+        | ({} if is_wrong else _begun(fact, _moment(fact, request, at), at=at))
+    )
+    return FactChange(old, new)
+
+
+def _begun(fact: Fact, moment: Instant, *, at: Instant) -> dict[str, Instant | None]:
+    """Return the times of a fact of the same tier that holds since `moment` and was observed at `at`."""
+    return {"observed_at": at, "valid_from": moment, "valid_to": long_term.end_of(fact.tier, at)}
+
+
+def _moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
+    """Return when the fact ceased to hold. Raises InvalidInput before it began."""
+    moment = request.at if request.at is not None else at
+    if fact.valid_from is not None and moment < fact.valid_from:
+        raise InvalidInput(field="at", problem="is before the fact began to hold")
+    return moment
+
+
+def _moved(fact: Fact, request: FactChangeRequest, here: ConversationKey) -> FactChange | None:
+    is_chat = request.reach is Reach.CHAT
+    update = {
+        "reach": request.reach,
+        "channel": here.channel if is_chat else None,
+        "chat": here.conversation if is_chat else fact.chat,
+    }
+    moved = fact.model_copy(update=update)
+    return FactChange(moved) if (moved.reach, moved.home) != (fact.reach, fact.home) else None

@@ -1,0 +1,83 @@
+"""Decides whether a proposed fact may be learned: by the rules of its space, and by what was forgotten before."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from elytron_core import limits
+from elytron_core.contracts.write import FactDraft
+from elytron_core.planes import long_term
+from elytron_core.planes.learning_rules import Learning, LearningAction, LearningEvent, LearningRule, LearningState
+from elytron_core.text import similarity
+
+PAUSED: Final = "learning is paused: resume it with set_learning first"
+SUPPRESSED: Final = "its topic is suppressed: allow it with set_learning first"
+FORGOTTEN_BEFORE: Final = "it was forgotten: allow its topic with set_learning, or undo the forgetting"
+
+_REFUSALS: Final = {LearningState.PAUSED: PAUSED, LearningState.SUPPRESSED: SUPPRESSED}
+_ENDS: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+
+def refusal(draft: FactDraft, learning: Learning, /) -> str:
+    """Return why the rules keep a proposed fact from being learned; an empty text if they do not."""
+    told = similarity.normalise(" ".join((draft.topic, *draft.keywords, *draft.entities, draft.content)))
+    return next((_REFUSALS[rule.state] for rule in learning.rules if _is_about(told, rule.topic)), "")
+
+
+def is_paused(learning: Learning, /) -> bool:
+    """Tell whether nothing at all is to be learned."""
+    return any(rule.topic is None for rule in learning.rules)
+
+
+def _is_about(told: str, topic: str | None) -> bool:
+    """Tell whether a normalised text has every word of `topic`."""
+    return topic is None or all(similarity.holds(told, word) for word in similarity.normalise(topic).split())
+
+
+def after(learning: Learning, event: LearningEvent, /) -> Learning:
+    """Return the rules after a call; the same value if it changes none."""
+    is_pause = event.action in {LearningAction.PAUSE, LearningAction.RESUME}
+    state = LearningState.PAUSED if is_pause else LearningState.SUPPRESSED
+    begins = event.action in {LearningAction.PAUSE, LearningAction.SUPPRESS}
+    same = [rule for rule in learning.rules if rule.state is state and _same(rule.topic, event.topic)]
+    if begins is bool(same):
+        return learning
+    rules = tuple(rule for rule in learning.rules if rule not in same)
+    if begins:
+        rule = LearningRule(state=state, topic=event.topic, since=event.at, by=event.by, reason=event.reason)
+        rules = (*rules, rule)
+    return with_event(learning.model_copy(update={"rules": rules}), event)
+
+
+def with_event(learning: Learning, event: LearningEvent, /) -> Learning:
+    """Return the rules with a call written down; the oldest goes beyond the bound."""
+    return learning.model_copy(update={"log": (*learning.log, event)[-limits.AUDIT_EVENTS :]})
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return long_term.topic_key(one) == long_term.topic_key(other)
+
+
+def plain_content(content: str, /) -> str:
+    """Return the form under which a forgotten content is recognised."""
+    return similarity.plain(content).rstrip(".!。！ ")
+
+
+def sentences(text: str, /) -> tuple[str, ...]:
+    """Return the normalised sentences of a message, each once, up to the bound."""
+    found = (similarity.normalise(part) for part in _ENDS.split(text))
+    return tuple(dict.fromkeys(part for part in found if part))[: limits.TOMBSTONE_SENTENCES]
+
+
+def telling(texts: Iterable[str], content: str, /) -> tuple[str, ...]:
+    """Return those sentences of cited messages that share most words with a fact's content, and at least one."""
+    words = similarity.normalise(content).split()
+    shared = {
+        sentence: sum(similarity.holds(sentence, word) for word in words)
+        for text in texts
+        for sentence in sentences(text)
+    }
+    most = max(shared.values(), default=0)
+    return tuple(sentence for sentence, count in shared.items() if most and count == most)

@@ -1,0 +1,1 @@
+"""Facts and notes from turns, by a model or by rules."""

@@ -1,0 +1,120 @@
+"""Notes of days drawn from the transcript without a model: the sentences of a day that tell most, word for word.
+
+They are evidence of evidence and no belief: every sentence stands in a quoted line, which no rule reads facts from.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from elytron_core import limits
+from elytron_core.clock import DAY_MS, Instant, iso
+from elytron_core.contracts.planes import NoteDraft
+from elytron_core.ids import TurnId
+from elytron_core.planes import notes, transcript
+from elytron_core.planes.roles import Role
+from elytron_core.policy.admission.own_output import NOTE_HEADING, own_words
+from elytron_core.policy.extraction import rule_facts
+from elytron_core.policy.maintenance import due
+from elytron_core.policy.privacy.secrets import scrub
+from elytron_core.text import features
+
+NOTES_PER_PASS: Final = 4
+SENTENCES: Final = 8
+"""Sentences of a day's note; it cites at most as many messages."""
+
+
+class Drawn(NamedTuple):
+    """The notes of the days that were read, and the last turn that needs no further look."""
+
+    drafts: tuple[NoteDraft, ...]
+    through: int
+
+
+class _Sentence(NamedTuple):
+    told: float
+    place: int
+    speaker: str
+    text: str
+    citation: str
+
+
+def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, is_cut: bool) -> Drawn:
+    """Return the notes of up to four days older than a week, from turns in the order of their conversation.
+
+    Reading ends at the first turn of the last week. Where the turns are cut off at a page's end (`is_cut`), the day of
+    the last one is left for the next page, unless the page has no other.
+    """
+    days: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
+    goes_on = is_cut
+    for turn_id, turn in turns:
+        if _at(turn) >= now - due.NOTES_AFTER_DAYS * DAY_MS:
+            goes_on = False
+            break
+        day = _day(turn)
+        if not days or days[-1][0] != day:
+            days.append((day, []))
+        days[-1][1].append((turn_id, turn))
+    if goes_on and len(days) > 1:
+        days.pop()
+    drafts: dict[str, NoteDraft] = {}
+    said: dict[str, list[tuple[TurnId, transcript.Turn]]] = {}
+    through = 0
+    for day, held in days:
+        if len(drafts) == NOTES_PER_PASS and day not in drafts:
+            break
+        through = held[-1][1].sequence
+        said.setdefault(day, []).extend(held)
+        draft = _note(day, said[day])
+        if draft is not None:
+            drafts[day] = draft
+    return Drawn(tuple(drafts.values()), through)
+
+
+def drawn_again(note: notes.DailyNote, turns: Iterable[tuple[TurnId, transcript.Turn]], /) -> NoteDraft | None:
+    """Return the note of a day from those turns of it; None where there is nothing else to tell than `note` tells."""
+    told = {turn_id: turn for turn_id, turn in turns if _day(turn) == note.period}
+    draft = _note(note.period, sorted(told.items()))
+    if draft is None or (draft.text, draft.citations) == (note.text, note.citations):
+        return None
+    return draft
+
+
+def _day(turn: transcript.Turn) -> str:
+    return iso(_at(turn))[: len("2026-08-03")]
+
+
+def _at(turn: transcript.Turn) -> Instant:
+    """Return when a turn was said; never later than it was recorded, whatever its host says."""
+    return min([turn.recorded_at, *(transcript.said_at(turn, message) for message in turn.messages[:1])])
+
+
+def _note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> NoteDraft | None:
+    """Return the note of a day; None where nobody said anything that tells."""
+    told = _sentences(turns)
+    if not told:
+        return None
+    best = sorted(sorted(told, key=lambda found: (-found.told, found.place))[:SENTENCES], key=lambda found: found.place)
+    speakers = ", ".join(dict.fromkeys(found.speaker for found in best))
+    lines = [f"{NOTE_HEADING} {day}: {speakers}", *(f"> {found.speaker}: {found.text}" for found in best)]
+    citations = tuple(dict.fromkeys(found.citation for found in best))
+    return NoteDraft(period=day, text="\n".join(lines)[: limits.NOTE_CHARS], citations=citations)
+
+
+def _sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_Sentence]:
+    """Return what people and assistants said that may be recalled, each sentence once, but for bare replies."""
+    found: dict[str, _Sentence] = {}
+    for turn_id, turn in turns:
+        if turn.external_content_used:
+            continue
+        for part, message in enumerate(turn.messages):
+            if message.role not in {Role.USER, Role.ASSISTANT}:
+                continue
+            if not (turn.is_recallable(part) and turn.is_readable(part)) or len(message.text) > rule_facts.READ_CHARS:
+                continue
+            for text in rule_facts.sentences(scrub(own_words(message.text)).text):
+                worth = features.read(text).told
+                if worth >= 0 and text not in found:
+                    citation = transcript.message_id(turn_id, part)
+                    speaker = message.speaker or message.role.value
+                    found[text] = _Sentence(worth, len(found), speaker, text, citation)
+    return list(found.values())

@@ -1,0 +1,1 @@
+"""Profiles, modes and capabilities of the host."""

@@ -1,0 +1,223 @@
+"""Whether a memory can do something: the profile allows it, it is built in, set up, permitted, and keeps privacy."""
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from elytron_core.contracts.platform import (
+    AdapterCapabilities,
+    Capability,
+    CapabilityPolicy,
+    EntryCapabilities,
+    IndexRecallCapabilities,
+    LifecycleCapabilities,
+    MemoryCapabilityCatalog,
+    PlatformCapabilitySnapshot,
+    ValidationCapabilities,
+)
+from elytron_core.model import Value
+from elytron_core.planes.profiles import Profile, ProfileName, StoreCapacity
+from elytron_core.policy.host.profiles import profile_of
+
+GroupT = TypeVar("GroupT", bound=Value)
+
+
+class Part(StrEnum):
+    """What a distribution may have built in, beside the memory itself."""
+
+    CLI = "cli"
+    HTTP = "http"
+    WEBHOOK_SENDER = "webhook_sender"
+    WSS = "wss"
+    MQTT = "mqtt"
+    MCP = "mcp"
+    A2A = "a2a"
+    LLM_GATEWAY = "llm_gateway"
+    REPLAY = "replay"
+    EVOLVE = "evolve"
+
+
+SHIPPED = frozenset({Part.CLI, Part.HTTP, Part.WSS, Part.MCP, Part.A2A, Part.REPLAY, Part.EVOLVE})
+"""What this distribution has built in, with all its extras; snapshots speak of this."""
+
+_PART_OF = {
+    "cli": Part.CLI,
+    "http": Part.HTTP,
+    "http_server": Part.HTTP,
+    "webhook": Part.HTTP,
+    "webhook_receiver": Part.HTTP,
+    "webhook_sender": Part.WEBHOOK_SENDER,
+    "wss": Part.WSS,
+    "wss_client": Part.WSS,
+    "wss_server": Part.WSS,
+    "mqtt": Part.MQTT,
+    "mqtt_client": Part.MQTT,
+    "mqtt_bridge": Part.MQTT,
+    "mcp": Part.MCP,
+    "mcp_server": Part.MCP,
+    "a2a": Part.A2A,
+    "a2a_bridge": Part.A2A,
+    "llm_gateway": Part.LLM_GATEWAY,
+    "compact_fixture": Part.REPLAY,
+    "harness": Part.REPLAY,
+    "full_suite": Part.REPLAY,
+    "benchmark_gate": Part.REPLAY,
+    "proposal_preview": Part.EVOLVE,
+    "compact_sandbox": Part.EVOLVE,
+    "full_sandbox": Part.EVOLVE,
+    "submission": Part.EVOLVE,
+}
+"""Which part a capability needs; what is not listed needs the memory alone."""
+
+_ADAPTERS = frozenset(AdapterCapabilities.model_fields)
+_ENTRIES = frozenset(EntryCapabilities.model_fields)
+_VALIDATION = frozenset(ValidationCapabilities.model_fields)
+_HARNESS = frozenset({"compact_fixture", "harness", "full_suite", "benchmark_gate"})
+_CARRIES_PRIVATE = frozenset({"webhook_sender", "mqtt_bridge", "a2a_bridge", "llm_gateway", "submission"})
+"""What hands memory to others on its own: only where private material may travel."""
+_MAY_TRAVEL = frozenset({ProfileName.SERVER_GATEWAY, ProfileName.SERVER_DEV_FULL})
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """What a profile allows of each group; of what is not listed, everything."""
+
+    adapters: AbstractSet[str]
+    entries: AbstractSet[str]
+    validation: AbstractSet[str]
+    has_index: bool = True
+    has_full_maintenance: bool = True
+
+
+_DEVICE = frozenset({"cli", "http", "webhook", "wss", "mqtt", "mcp"})
+_DESKTOP_SDK = _Allowed(
+    frozenset({"cli", "http", "mcp"}),
+    frozenset({"cli", "mcp_server"}),
+    frozenset({"compact_fixture", "proposal_preview"}),
+)
+_ALLOWED = {
+    ProfileName.ESP_SDK: _Allowed(frozenset(), frozenset(), frozenset(), has_index=False, has_full_maintenance=False),
+    ProfileName.ESP_STANDALONE: _Allowed(
+        frozenset({"http", "wss", "mqtt"}),
+        frozenset({"http_server", "wss_client", "mqtt_client"}),
+        frozenset({"compact_fixture"}),
+        has_index=False,
+        has_full_maintenance=False,
+    ),
+    ProfileName.LINUX_DEVICE: _Allowed(
+        _DEVICE,
+        _ENTRIES - _CARRIES_PRIVATE,
+        frozenset({"compact_fixture", "harness", "proposal_preview", "compact_sandbox"}),
+    ),
+    ProfileName.MACOS_SDK: _DESKTOP_SDK,
+    ProfileName.WINDOWS_SDK: _DESKTOP_SDK,
+    ProfileName.MACOS_STANDALONE: _Allowed(
+        _ADAPTERS,
+        _ENTRIES - {"mqtt_bridge", "a2a_bridge"},
+        _VALIDATION - {"full_suite", "full_sandbox", "submission"},
+    ),
+    ProfileName.SERVER_GATEWAY: _Allowed(_ADAPTERS, _ENTRIES, _VALIDATION - _HARNESS),
+    ProfileName.SERVER_DEV_FULL: _Allowed(_ADAPTERS, _ENTRIES, _VALIDATION),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a catalog is made from. `entries` are those set up; `has_model` says that maintenance has one to ask.
+
+    `capacity` is what the store may hold, of a profile or of its own.
+    """
+
+    profile: Profile
+    compiled: AbstractSet[Part]
+    entries: AbstractSet[str]
+    has_model: bool
+    policy: CapabilityPolicy = CapabilityPolicy.OPEN
+    capacity: StoreCapacity | None = None
+
+
+def catalog(of: Circumstances, /) -> MemoryCapabilityCatalog:
+    """Return what can be done under these circumstances, and which of the five factors says otherwise."""
+    allowed = _ALLOWED[of.profile.name]
+    plain = _capability(of, "")
+    full = _capability(of, "", allows=allowed.has_full_maintenance, configured=of.has_model)
+    indexed = _capability(of, "", allows=allowed.has_index)
+    talks = _PERMITTED[of.policy]
+    adapter = _group(
+        AdapterCapabilities, lambda name: _capability(of, name, allows=name in allowed.adapters, permitted=talks)
+    )
+    return MemoryCapabilityCatalog(
+        profile=of.profile.name,
+        policy=of.policy,
+        budget=of.profile.budget,
+        capacity=of.capacity,
+        write=plain,
+        recall=plain,
+        projection=plain,
+        maintenance=plain,
+        inspection=plain,
+        replay=plain,
+        export=plain,
+        import_=plain,
+        communication_adapter=_any(adapter),
+        adapter=adapter,
+        entry=_group(
+            EntryCapabilities,
+            lambda name: _capability(
+                of, name, allows=name in allowed.entries, configured=name in of.entries, permitted=talks
+            ),
+        ),
+        sqlite_index_recall=_group(IndexRecallCapabilities, lambda _: indexed),
+        lifecycle=_group(LifecycleCapabilities, lambda name: full if name == "maintain_full" else plain),
+        validation=_group(
+            ValidationCapabilities, lambda name: _capability(of, name, allows=name in allowed.validation)
+        ),
+    )
+
+
+def snapshot(name: ProfileName, /) -> PlatformCapabilitySnapshot:
+    """Return what a profile can do as this distribution ships it, with everything set up that it allows."""
+    profile = profile_of(name)
+    allowed = _ALLOWED[name]
+    return PlatformCapabilitySnapshot(
+        catalog=catalog(
+            Circumstances(
+                profile=profile,
+                compiled=SHIPPED,
+                entries=allowed.entries,
+                has_model=allowed.has_full_maintenance,
+                capacity=profile.capacity,
+            )
+        )
+    )
+
+
+_PERMITTED: Mapping[CapabilityPolicy, bool] = {CapabilityPolicy.OPEN: True, CapabilityPolicy.STRICT: False}
+
+
+def _capability(
+    of: Circumstances, name: str, *, allows: bool = True, configured: bool = True, permitted: bool = True
+) -> Capability:
+    part = _PART_OF.get(name)
+    compiled = part is None or part in of.compiled
+    privacy = name not in _CARRIES_PRIVATE or of.profile.name in _MAY_TRAVEL
+    return Capability(
+        visible=allows and compiled and configured and permitted and privacy,
+        profile_allows=allows,
+        compiled=compiled,
+        configured=configured,
+        permitted=permitted,
+        privacy_permits=privacy,
+    )
+
+
+def _group(kind: type[GroupT], make: Callable[[str], Capability]) -> GroupT:
+    return kind(**{name: make(name) for name in kind.model_fields})
+
+
+def _any(adapters: AdapterCapabilities) -> Capability:
+    """Return the adapter that comes nearest to being there: where one is visible, so is communication."""
+    every: list[Capability] = [getattr(adapters, name) for name in sorted(_ADAPTERS)]
+    return max(every, key=lambda found: sum(found.model_dump().values()))

@@ -1,0 +1,1 @@
+"""Links, origins, and heads of journals."""

@@ -1,0 +1,50 @@
+"""Heads of journals: what a host keeps elsewhere, so that a store that was put back, or told otherwise, is found out.
+
+A head says how long a space's journal was and what its entries come to, twice: in their order and places, which nothing
+ever changes, and with the digests of what they stand for, which an erasure takes away. Both are keyed by the space's
+secret, so that a head tells nothing of the space, and nobody makes one without the secret.
+"""
+
+from typing import Final, NamedTuple, Self
+
+from elytron_core.contracts.inspection import HEAD, HeadStanding
+from elytron_core.errors import InvalidInput
+
+DIGEST_BYTES: Final = 16
+
+
+class Head(NamedTuple):
+    """The head of a journal. Its text is `sequence.order.content`."""
+
+    sequence: int
+    order: str
+    content: str
+
+    @classmethod
+    def parse(cls, text: str, /) -> Self:
+        """Return the head that `text` is. Raises InvalidInput."""
+        found = HEAD.fullmatch(text)
+        if found is None:
+            raise InvalidInput(field="head", problem="is not one that an inspection gave")
+        return cls(int(found[1]), found[2], found[3])
+
+    def __str__(self) -> str:
+        return f"{self.sequence}.{self.order}.{self.content}"
+
+
+def standing_of(kept: Head, now: Head | None, then: Head | None, /) -> HeadStanding:
+    """Return how a space stands to the head that was `kept` of it.
+
+    `now` is its head, None where there is no such space; `then` its head at the entry where `kept` ends, None where it
+    has not come so far.
+    """
+    if now is None:
+        return HeadStanding.ABSENT
+    if then is None:
+        return HeadStanding.BEHIND
+    if then.order != kept.order:
+        return HeadStanding.FORKED
+    if then.content != kept.content:
+        # Digests go only with an erasure, and that leaves an entry: without a later one, somebody changed them.
+        return HeadStanding.SCRUBBED if now.sequence > kept.sequence else HeadStanding.FORKED
+    return HeadStanding.CURRENT if now.sequence == kept.sequence else HeadStanding.CONTAINED

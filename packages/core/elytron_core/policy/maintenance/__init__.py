@@ -1,0 +1,1 @@
+"""What is due, the states of a job, and the budget of models."""

@@ -1,0 +1,1 @@
+"""Secrets, and what may leave a space."""

@@ -1,0 +1,1 @@
+"""The block, its sections and its items."""

@@ -1,0 +1,102 @@
+"""What a block is made of, before it is lines: facts, procedures, wishes, messages, hints."""
+
+from elytron_core.clock import Instant
+from elytron_core.contracts.recall import Plane
+from elytron_core.model import Value
+from elytron_core.planes import long_term, transcript
+from elytron_core.planes.freshness import FreshnessHint
+
+
+class StandingFact(Value):
+    """A fact that stands in every block; `at` is when it was last observed."""
+
+    id: str
+    kind: long_term.Kind
+    topic: str
+    content: str
+    at: Instant | None = None
+    is_outside: bool = False
+    """Whether nobody here vouches for it."""
+    hint: FreshnessHint | None = None
+
+
+class StandingSkill(Value):
+    """A procedure that stands in every block."""
+
+    id: str
+    title: str
+    summary: str
+
+
+class HostHint(Value):
+    """Something of the host's that memory points to: a skill in its directories, a tool with experience."""
+
+    id: str
+    label: str
+    text: str
+
+
+class MountLine(Value):
+    """One thing that is kept of the subject that speaks; `id` is the subject's."""
+
+    id: str
+    label: str
+    text: str
+
+
+class PrivateItem(Value):
+    """A private document, shown only where private context is allowed."""
+
+    id: str
+    role: str
+    text: str
+
+
+class WishItem(Value):
+    """What somebody said is to hold: the sentences of one message that say so."""
+
+    id: str
+    text: str
+    is_whole: bool = True
+    """Whether the message says nothing else, so that it is not recalled again."""
+    speaker: str | None = None
+    at: Instant | None = None
+
+
+class StandingItem(Value):
+    """Where something stands: the conversation's work, its summary, a capsule."""
+
+    id: str
+    label: str
+    text: str
+
+
+class RecentMessage(Value):
+    """One of the conversation's latest messages."""
+
+    id: str
+    role: transcript.Role
+    text: str
+    speaker: str | None = None
+    at: Instant | None = None
+    is_outside: bool = False
+    """Whether it came from outside: a tool, a page, a document."""
+
+
+class RecalledItem(Value):
+    """A memory recalled for this turn."""
+
+    id: str
+    plane: Plane
+    text: str
+    speaker: str | None = None
+    at: Instant | None = None
+    score: float = 0.0
+    is_overtaken: bool = False
+    """Whether a later word on the same matter stands above it."""
+    is_outside: bool = False
+    """Whether it came from outside: a tool, a page, a document."""
+    hint: FreshnessHint | None = None
+    """What to do before it is relied on."""
+    parts: tuple[tuple[int, int], ...] = ()
+    """What of the text is shown, from where to where, where it is too long to be shown whole; without any, all."""

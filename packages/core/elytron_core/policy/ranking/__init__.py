@@ -1,0 +1,1 @@
+"""Points, weights and scores of what a query finds."""

@@ -1,0 +1,396 @@
+"""Scoring of long-term facts against a query: points that are data, each with its name.
+
+Points for matching: the query is the topic, lies in the topic or in the content; each term in topic, content or a
+keyword; likeness by trigrams; entities and dates that query and fact share. Points for the fact's worth: evidence,
+source, the same chat, recency, confirmation, confidence, freshness. Where facts match, only those are returned, and all
+their points decide between them; where none does, all are listed, and worth alone decides.
+
+A weak query ("and her?") is read together with the recent talk in `grounding`, whose words count a share of a term.
+The query `kind:topic` names one slot and gives its facts alone, where there are any.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from elytron_core import limits
+from elytron_core.clock import DAY_MS, Instant
+from elytron_core.model import Value
+from elytron_core.planes import long_term
+from elytron_core.planes.freshness import FreshnessState
+from elytron_core.policy.temporal import dates
+from elytron_core.policy.temporal.freshness import freshness
+from elytron_core.text import similarity
+
+WEAK_CHARS: Final = 6
+"""A query of so many characters or fewer is weak;"""
+WEAK_SHORT_CHARS: Final = 12
+WEAK_SHORT_WORDS: Final = 2
+"""so is one of so many characters and words or fewer."""
+
+
+class FactWeights(Value):
+    """The points for each sign that a fact is meant or is worth something."""
+
+    topic_exact: float = 14
+    topic_contains: float = 10
+    """The query's words stand in the topic, which has more."""
+    content_contains: float = 8
+    term_topic: float = 4
+    term_content: float = 2
+    term_keyword: float = 3
+    grounding_share: float = 0.5
+    """What a word of the grounding counts beside a term of the query."""
+    trigram_max: float = 18
+    trigram_floor: float = 0.3
+    """Texts less alike than this share no more than every two texts do."""
+    trigram_reach: int = 3
+    """Texts of more than so many times the query's length are not compared."""
+
+    entity_is_query: float = 10
+    entity_in_query: float = 8
+    entity_word_in_query: float = 6
+    entity_in_grounding: float = 3
+    entity_max: float = 96
+    day_shared: float = 32
+    month_shared: float = 24
+    year_shared: float = 12
+    """Only with a year in the content or the validity: most facts were observed in the year that is asked for."""
+    temporal_max: float = 64
+
+    evidence_each: float = 6
+    evidence_citation: float = 2
+    evidence_max: float = 64
+    authority: Mapping[long_term.Authority, float] = {
+        long_term.Authority.USER_ASSERTED: 12,
+        long_term.Authority.OPERATOR: 10,
+        long_term.Authority.PROGRAM: 8,
+        long_term.Authority.RUNTIME: 8,
+        long_term.Authority.EXTRACTED: 4,
+        long_term.Authority.IMPORTED: 2,
+        long_term.Authority.ASSISTANT_SELF_CLAIM: 0,
+    }
+    """Far inside the bound of 64, so that who said it decides between facts that match alike."""
+    same_chat: float = 6
+    recent_week: float = 6
+    recent_month: float = 3
+    confirmed_week: float = 4
+    confirmed_month: float = 2
+    confidence: Mapping[long_term.Confidence, float] = {
+        long_term.Confidence.LOW: 0,
+        long_term.Confidence.MEDIUM: 2,
+        long_term.Confidence.HIGH: 4,
+    }
+    stale: float = -24
+    review: float = -8
+
+
+STANDARD: Final = FactWeights()
+
+
+class FactQuery(Value):
+    """What is asked: the text, its terms as an analyser gives them (stems welcome), where and when, the recent talk."""
+
+    text: str
+    terms: tuple[str, ...] = ()
+    chat: str | None = None
+    now: Instant
+    grounding: str = ""
+
+
+class ScoredFact(NamedTuple):
+    """A fact with its points for matching. What it is worth is told where it is asked for: most are never shown."""
+
+    fact: long_term.Fact
+    match: float
+    matching: tuple[float, ...]
+    """The parts of `match`."""
+    query: FactQuery
+    weights: FactWeights = STANDARD
+    favour: float = 0.0
+    """What its plane is favoured by, beside its own points."""
+
+    @property
+    def score(self) -> float:
+        """Return all its points."""
+        return sum(_worth(self.fact, self.query, self.weights), self.match)
+
+    @property
+    def signals(self) -> dict[str, float]:
+        """Return each part that is not 0."""
+        parts = (*self.matching, *_worth(self.fact, self.query, self.weights), self.favour)
+        return {name: points for name, points in zip(_SIGNALS, parts, strict=True) if points}
+
+
+_SIGNALS: Final = (
+    "topic_exact", "topic_contains", "content_contains", "terms", "trigram", "entity", "temporal",
+    "evidence", "authority", "same_chat", "recency", "confirmed", "confidence", "freshness",
+    "route",
+)  # fmt: skip
+"""The names of a fact's points: for matching, for its worth, and what its plane is favoured by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query made ready to be compared with many texts."""
+
+    text: str
+    terms: tuple[tuple[tuple[str, ...], float], ...]
+    """The signs of each term, and what share of a term's points it counts."""
+    phrase: tuple[str, ...]
+    """The signs of the whole text."""
+    grams: frozenset[str]
+    marks: similarity.Grams
+    """Of these."""
+    grounding: str
+    dates: tuple[dates.Named, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A fact, and what it says in normal form, its words padded to be looked through."""
+
+    fact: long_term.Fact
+    topic: str
+    content: str
+    keywords: str
+    entities: tuple[str, ...]
+
+    @cached_property
+    def topic_grams(self) -> similarity.Grams:
+        return _grams_of(self.topic)
+
+    @cached_property
+    def content_grams(self) -> similarity.Grams:
+        """Return the trigrams of what it says; most facts say too much to be compared as a whole."""
+        return _grams_of(self.content)
+
+
+def told(fact: long_term.Fact, /) -> Told:
+    """Return `fact` with what it says, made ready to be compared with many queries."""
+    return Told(
+        fact,
+        topic=similarity.padded(similarity.normalise(fact.topic)),
+        content=similarity.padded(similarity.normalise(fact.content)),
+        # No sign has a line break, so that none is found across two keywords.
+        keywords="\n".join(similarity.padded(similarity.normalise(keyword)) for keyword in fact.keywords),
+        entities=tuple(similarity.normalise(entity) for entity in fact.entities),
+    )
+
+
+class _Term(NamedTuple):
+    """A term's signs, twice the same where it has one, and its points in the topic, content and keywords of a fact."""
+
+    sign: str
+    other: str
+    in_topic: float
+    in_content: float
+    in_keyword: float
+
+
+class _Comparison(NamedTuple):
+    """A query beside the weights that its terms are worth."""
+
+    asked: Asked
+    weights: FactWeights
+    terms: tuple[_Term, ...]
+    topic: str | None
+    """The topic that the query is, padded; None where it holds nothing."""
+    longest: int
+    """Padded texts of more characters are not compared with the whole query."""
+
+
+def is_weak(text: str, /) -> bool:
+    """Tell whether a query is too short to stand alone: at most 6 characters, or at most 12 and two words."""
+    bare = text.strip()
+    return len(bare) <= WEAK_CHARS or (len(bare) <= WEAK_SHORT_CHARS and len(bare.split()) <= WEAK_SHORT_WORDS)
+
+
+def read(query: FactQuery, /, *, grounding_share: float) -> Asked:
+    """Return `query` ready for comparing; the grounding counts only where the query is weak."""
+    text = similarity.normalise(query.text)
+    terms = {term: 1.0 for given in query.terms[: limits.QUERY_TERMS] if (term := similarity.normalise(given))}
+    grounding = similarity.normalise(query.grounding) if is_weak(query.text) else ""
+    for word in similarity.words_of(grounding, limit=limits.QUERY_TERMS):
+        terms.setdefault(word, grounding_share)
+    signs = tuple((similarity.signs_of(term), share) for term, share in terms.items())
+    phrase = similarity.phrase_of(text)
+    grams = similarity.trigrams(text)
+    return Asked(text, signs, phrase, grams, similarity.grams_of(grams), grounding, dates.named_in(query.text))
+
+
+def alike(asked: Asked, texts: Sequence[str], /, *, most: float, floor: float, reach: int) -> float:
+    """Return the points, at most `most`, for the likeness by trigrams of the query and the likest of `texts`."""
+    near = [similarity.trigrams(text) for text in texts if len(text) <= reach * len(asked.text)]
+    best = max((similarity.likeness(asked.grams, grams) for grams in near), default=0.0)
+    return most * best if best >= floor else 0.0
+
+
+def score_facts(facts: Sequence[Told], query: FactQuery, *, weights: FactWeights = STANDARD) -> list[ScoredFact]:
+    """Return the facts that match, in the order given; the slot that `kind:topic` names; or all where none matches."""
+    slot = _slot_named(query.text)
+    named = [said for said in facts if _slot_of(said.fact) == slot] if slot else []
+    if named:
+        query = query.model_copy(update={"text": query.text.partition(":")[2], "grounding": ""})
+    comparison = _comparison(read(query, grounding_share=weights.grounding_share), weights)
+    scored: list[ScoredFact] = []
+    for said in named or facts:
+        matching = _matching(said, comparison)
+        scored.append(ScoredFact(said.fact, sum(matching), matching, query, weights))
+    return [item for item in scored if item.match > 0] or scored
+
+
+def best_first(scored: Iterable[ScoredFact], /) -> list[ScoredFact]:
+    """Return scored facts by all their points.
+
+    Equal points fall to the later observation, then the smaller id, so the order never depends on the one given.
+    """
+    return sorted(scored, key=lambda item: (-item.score, -item.fact.observed_at, item.fact.id))
+
+
+def diversify(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
+    """Return up to `limit` of `scored`: all of them as they come, else best first, taken in three passes.
+
+    First the best of each kind (and of no topic twice), then the best of each topic, then what is left.
+    """
+    if len(scored) <= limit:
+        return list(scored)
+    scored = best_first(scored)
+    keys = [long_term.topic_key(item.fact.topic) for item in scored]
+    taken: set[int] = set()
+    kinds: set[long_term.Kind] = set()
+    topics: set[str] = set()
+    for kind_is_new, topic_is_new in ((True, True), (False, True), (False, False)):
+        for place, (item, topic) in enumerate(zip(scored, keys, strict=True)):
+            if len(taken) == limit:
+                break
+            fits = not (kind_is_new and item.fact.kind in kinds) and not (topic_is_new and topic in topics)
+            if fits and place not in taken:
+                taken.add(place)
+                kinds.add(item.fact.kind)
+                topics.add(topic)
+    return [scored[place] for place in sorted(taken)]
+
+
+def _slot_of(fact: long_term.Fact) -> tuple[str, str]:
+    return fact.kind.value, long_term.topic_key(fact.topic)
+
+
+def _slot_named(text: str) -> tuple[str, str] | None:
+    kind, sign, topic = text.partition(":")
+    return (kind.strip().casefold(), long_term.topic_key(topic)) if sign else None
+
+
+def _comparison(asked: Asked, weights: FactWeights) -> _Comparison:
+    return _Comparison(
+        asked,
+        weights,
+        tuple(
+            _Term(
+                signs[0],
+                signs[-1],
+                share * weights.term_topic,
+                share * weights.term_content,
+                share * weights.term_keyword,
+            )
+            for signs, share in asked.terms
+        ),
+        topic=similarity.padded(asked.text) if asked.text else None,
+        longest=weights.trigram_reach * len(asked.text) + len(similarity.padded("")),
+    )
+
+
+def _matching(said: Told, comparison: _Comparison) -> tuple[float, ...]:
+    """Return the points for matching, in the order of their names."""
+    asked, weights, terms, whole, longest = comparison
+    topic, content, keywords = said.topic, said.content, said.keywords
+    found = 0.0
+    for sign, other, in_topic, in_content, in_keyword in terms:
+        # As `has_any` looks, without a call for each: this is done for every fact and term.
+        has_two = other is not sign
+        if sign in topic or (has_two and other in topic):
+            found += in_topic
+        if sign in content or (has_two and other in content):
+            found += in_content
+        if keywords and (sign in keywords or (has_two and other in keywords)):
+            found += in_keyword
+    is_topic = topic == whole
+    return (
+        weights.topic_exact if is_topic else 0.0,
+        weights.topic_contains if not is_topic and similarity.has_any(topic, asked.phrase) else 0.0,
+        weights.content_contains if similarity.has_any(content, asked.phrase) else 0.0,
+        found,
+        _trigram(said, asked, weights, longest=longest),
+        min(sum([_entity(name, asked, weights) for name in said.entities]), weights.entity_max) if said.entities else 0,
+        min(sum([_date(said.fact, date, weights) for date in asked.dates]), weights.temporal_max) if asked.dates else 0,
+    )
+
+
+def _trigram(said: Told, asked: Asked, weights: FactWeights, *, longest: int) -> float:
+    """Return the points for likeness, as `alike` gives them."""
+    floor, best = weights.trigram_floor, 0.0
+    if len(said.topic) <= longest and similarity.likeness_at_most(asked.marks, said.topic_grams) >= floor:
+        best = similarity.likeness_to(asked.grams, said.topic, said.topic_grams.size)
+    if len(said.content) <= longest and similarity.likeness_at_most(asked.marks, said.content_grams) >= floor:
+        best = max(best, similarity.likeness_to(asked.grams, said.content, said.content_grams.size))
+    return weights.trigram_max * best if best >= floor else 0.0
+
+
+def _grams_of(padded: str) -> similarity.Grams:
+    return similarity.grams_of(similarity.trigrams(padded[1:-1]))
+
+
+def _entity(name: str, asked: Asked, weights: FactWeights) -> float:
+    if not name:
+        return 0
+    if name == asked.text:
+        return weights.entity_is_query
+    if similarity.mentions(asked.text, name):
+        return weights.entity_in_query
+    if any(len(word) > 2 and similarity.mentions(asked.text, word) for word in name.split()):
+        return weights.entity_word_in_query
+    return weights.entity_in_grounding if similarity.mentions(asked.grounding, name) else 0
+
+
+def _date(fact: long_term.Fact, date: dates.Named, weights: FactWeights) -> float:
+    told = [
+        *dates.named_in(fact.content),
+        *(dates.day_of(at) for at in (fact.valid_from, fact.valid_to) if at is not None),
+    ]
+    if not date.month:
+        return weights.year_shared if any(date.is_met_by(other) for other in told) else 0
+    if not any(date.is_met_by(other) for other in (*told, dates.day_of(fact.observed_at))):
+        return 0
+    return weights.day_shared if date.day else weights.month_shared
+
+
+def _worth(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> tuple[float, ...]:
+    """Return the points for what it is worth, in the order of their names."""
+    evidence = weights.evidence_each * fact.evidence_count + weights.evidence_citation * len(fact.citations)
+    return (
+        min(evidence, weights.evidence_max),
+        weights.authority.get(fact.authority, 0),
+        weights.same_chat * (fact.chat is not None and fact.chat == query.chat),
+        by_age(query.now - fact.observed_at, week=weights.recent_week, month=weights.recent_month),
+        by_age(query.now - fact.confirmed_at, week=weights.confirmed_week, month=weights.confirmed_month),
+        weights.confidence.get(fact.confidence, 0),
+        _by_freshness(fact, query, weights),
+    )
+
+
+def _by_freshness(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> float:
+    match freshness(fact, query.now).state:
+        case FreshnessState.STALE:
+            return weights.stale
+        case FreshnessState.AGING:
+            return weights.review
+        case _:
+            return 0
+
+
+def by_age(age_ms: int, /, *, week: float, month: float) -> float:
+    """Return the points for something that old: `week` up to 7 days, `month` up to 30, then none."""
+    if age_ms <= 7 * DAY_MS:
+        return week
+    return month if age_ms <= 30 * DAY_MS else 0

@@ -1,0 +1,136 @@
+"""The recall router: what a query is after, which planes answer that best, and what they are favoured by.
+
+Intents are read from the words of the question alone. Where none speaks, or several do, nothing is favoured.
+"""
+
+import re
+from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+from elytron_core.contracts.recall import Plane
+from elytron_core.model import Value
+from elytron_core.planes import long_term
+from elytron_core.policy.ranking.weights import HALF_STRENGTH
+
+
+class Intent(StrEnum):
+    """What a query is after."""
+
+    FACTUAL = "factual"
+    PROCEDURAL = "procedural"
+    CONTINUITY = "continuity"
+    EVIDENCE = "evidence"
+    MIXED = "mixed"
+
+
+class Route(Value):
+    """Which planes stand first for a query, and the points that each of them is favoured by."""
+
+    intent: Intent
+    planes: tuple[Plane, ...]
+    bonus: dict[Plane, float] = {}
+    slot: str | None = None
+    """The slot that the query names as `kind:topic`, in its plain form."""
+
+    def place(self, plane: Plane, /) -> int:
+        """Return the place of `plane` among the planes; the last of all for one that it does not name."""
+        return self.planes.index(plane) if plane in self.planes else len(self.planes)
+
+    def favour(self, plane: Plane, /) -> float:
+        """Return the points that a match in `plane` gets on top."""
+        return self.bonus.get(plane, 0.0)
+
+
+_FACTS, _SKILLS, _TURNS = Plane.LONG_TERM, Plane.PROCEDURAL, Plane.TRANSCRIPT
+_CAPSULES, _STATE, _SUMMARY, _NOTES = Plane.CONTINUITY, Plane.EXECUTION, Plane.SUMMARY, Plane.ARCHIVE
+
+ORDER: Final = MappingProxyType(
+    {
+        Intent.FACTUAL: (_FACTS, _TURNS, _CAPSULES, _SUMMARY, _NOTES, _STATE, _SKILLS),
+        Intent.PROCEDURAL: (_SKILLS, _STATE, _FACTS, _CAPSULES, _TURNS, _NOTES, _SUMMARY),
+        Intent.CONTINUITY: (_CAPSULES, _STATE, _SUMMARY, _TURNS, _NOTES, _FACTS, _SKILLS),
+        Intent.EVIDENCE: (_TURNS, _NOTES, _SUMMARY, _FACTS, _CAPSULES, _STATE, _SKILLS),
+        Intent.MIXED: (_FACTS, _TURNS, _SKILLS, _CAPSULES, _STATE, _SUMMARY, _NOTES),
+    }
+)
+"""In which order the planes stand where their memories are worth the same."""
+BONUS: Final = MappingProxyType(
+    {
+        Intent.FACTUAL: {_FACTS: 18.0},
+        Intent.PROCEDURAL: {_SKILLS: 18.0, _STATE: 14.0},
+        Intent.CONTINUITY: {_CAPSULES: 20.0, _STATE: 16.0, _SUMMARY: 12.0},
+        Intent.EVIDENCE: {_TURNS: 32.0, _NOTES: 32.0},
+        Intent.MIXED: {},
+    }
+)
+
+_SIGNS: Final = {
+    Intent.PROCEDURAL: (
+        r"\bhow (?:do|does|can|should|would) (?:i|we|you|one)\b",
+        r"\bhow to\b",
+        r"\bsteps? (?:to|for)\b",
+        r"\b(?:procedure|runbook)\b",
+    ),
+    Intent.CONTINUITY: (
+        r"\bwhere (?:were|are) we\b",
+        r"\b(?:left|leave) off\b",
+        r"\bwhat (?:were|was|are|am|is) (?:we|i|\w+) working on\b",
+        r"\b(?:continue|resume|go on) (?:where|from|with)\b",
+        r"\b(?:pick up|carry on)\b",
+        r"\bwhat(?:'s| is) next\b",
+        r"\bnext step\b",
+        r"\b(?:still open|unfinished|status of|progress)\b",
+    ),
+    Intent.EVIDENCE: (
+        r"\b(?:did|have|had) \w+ (?:say|said|tell|told|mention(?:ed)?|write|written|promised?)\b",
+        r"\bwho (?:said|told|mentioned|wrote)\b",
+        r"\b(?:exact words|quote|word for word|verbatim)\b",
+    ),
+    Intent.FACTUAL: (
+        r"\bwhat(?:'s| is| are| was) (?:my|his|her|their|our)\b",
+        r"\bwhat(?:'s| is) the (?:name|address|number|email|birthday|date)\b",
+        r"\bwho is\b",
+        r"\bwhere (?:do|does) \w+ (?:live|work)\b",
+        r"\b(?:favou?rite|prefers?|allergic)\b",
+    ),
+}
+_KINDS: Final = frozenset(kind.value for kind in long_term.Kind)
+
+
+def lifted(strength: float, favour: float, /) -> float:
+    """Return a strength of match between 0 and 1 raised by `favour` points: good matches by more, none beyond 1.
+
+    The order inside a plane stays as it is, and what does not match stays at 0.
+    """
+    return strength + strength * (1.0 - strength) * favour / (favour + HALF_STRENGTH)
+
+
+def route(query: str, /) -> Route:
+    """Return where to look for what `query` is after."""
+    slot = _slot(query)
+    if slot is not None:
+        return _after(Intent.FACTUAL).model_copy(update={"slot": slot})
+    # Lower letters are found faster than letters of either case; beyond ASCII these are not the same.
+    text, flags = (query.lower(), re.NOFLAG) if query.isascii() else (query, re.IGNORECASE)
+    told = [intent for intent, pattern in _patterns(flags) if pattern.search(text)]
+    return _after(told[0] if len(told) == 1 else Intent.MIXED)
+
+
+@cache
+def _after(intent: Intent) -> Route:
+    return Route(intent=intent, planes=ORDER[intent], bonus=dict(BONUS[intent]))
+
+
+@cache
+def _patterns(flags: re.RegexFlag) -> tuple[tuple[Intent, re.Pattern[str]], ...]:
+    return tuple((intent, re.compile("|".join(signs), flags)) for intent, signs in _SIGNS.items())
+
+
+def _slot(query: str) -> str | None:
+    if ":" not in query:
+        return None
+    kind, sign, topic = query.partition(":")
+    kind, topic = kind.strip().casefold(), long_term.topic_key(topic)
+    return f"{kind}:{topic}" if sign and topic and kind in _KINDS else None

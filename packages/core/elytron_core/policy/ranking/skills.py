@@ -1,0 +1,143 @@
+"""Scoring of runtime skills against a query, by the same means as facts and with points of its own.
+
+The best place of a term counts, not every place: a procedure's words repeat its title. Without a match nothing is
+returned; disabled, forgotten and retired skills never are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from elytron_core.ids import SkillId
+from elytron_core.model import Value
+from elytron_core.planes import long_term
+from elytron_core.planes.procedural import Skill, SkillState
+from elytron_core.policy.ranking.facts import Asked, FactQuery, alike, by_age, read
+from elytron_core.policy.skills import quality
+from elytron_core.text import similarity
+
+SKILLS_MAX: Final = 4
+"""More procedures than this help no one turn."""
+
+
+class SkillWeights(Value):
+    """The points for each sign that a skill is meant or is worth something."""
+
+    topic_exact: float = 14
+    title_contains: float = 10
+    """The query's words stand in the title."""
+    term_topic: float = 10
+    term_title: float = 8
+    term_summary: float = 5
+    term_procedure: float = 3
+    grounding_share: float = 0.5
+    trigram_max: float = 18
+    trigram_floor: float = 0.3
+    trigram_reach: int = 3
+
+    full_text: tuple[float, ...] = (18, 14, 11, 9, 7, 5)
+    """For the place that full-text search gave it, best first."""
+    same_chat: float = 6
+    recent_week: float = 6
+    recent_month: float = 3
+    quality_divisor: float = 8
+    validated: float = 4
+    validated_counted: int = 3
+    use: float = 2
+    uses_counted: int = 6
+    citation: float = 2
+    citations_counted: int = 3
+    proven: float = 4
+    """Governance speaks for it: it has succeeded, and nothing is against it."""
+    pending: float = -6
+    stale: float = -8
+    low_value: float = -12
+
+
+STANDARD: Final = SkillWeights()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSkill:
+    """A skill with its points; `match` is the part from matching alone, `signals` hold each part that is not 0."""
+
+    skill: Skill
+    score: float
+    match: float
+    signals: Mapping[str, float]
+
+
+def score_skills(
+    skills: Sequence[Skill],
+    query: FactQuery,
+    *,
+    ranks: Sequence[SkillId] = (),
+    weights: SkillWeights = STANDARD,
+    limit: int = SKILLS_MAX,
+) -> list[ScoredSkill]:
+    """Return up to `limit` recallable skills that match, best first, one per topic.
+
+    `ranks` are skills as full-text search ordered them, best first; its points choose among those that match.
+    Equal points fall to the later update, then the smaller id, so the order never depends on the input's.
+    """
+    asked = read(query, grounding_share=weights.grounding_share)
+    places = dict(zip(ranks, weights.full_text, strict=False))
+    scored = [
+        _score(skill, asked, query, weights, full_text=places.get(skill.id, 0))
+        for skill in skills
+        if skill.is_recallable
+    ]
+    scored.sort(key=lambda item: (-item.score, -item.skill.updated_at, item.skill.id))
+    best: dict[str, ScoredSkill] = {}
+    for item in scored:
+        if item.match > 0:
+            best.setdefault(long_term.topic_key(item.skill.topic), item)
+    return list(best.values())[:limit]
+
+
+def _score(skill: Skill, asked: Asked, query: FactQuery, weights: SkillWeights, *, full_text: float) -> ScoredSkill:
+    matching = _matching(skill, asked, weights)
+    worth = {
+        "full_text": full_text,
+        "same_chat": weights.same_chat * (skill.source_chat_id is not None and skill.source_chat_id == query.chat),
+        "recency": by_age(query.now - skill.updated_at, week=weights.recent_week, month=weights.recent_month),
+        "quality": quality.quality(skill) / weights.quality_divisor,
+        "validated": weights.validated * min(skill.validated_count, weights.validated_counted),
+        "use": weights.use * min(skill.use_count, weights.uses_counted),
+        "citations": weights.citation * min(len(skill.citations), weights.citations_counted),
+        "governance": _governance(skill, query, weights),
+    }
+    signals = {name: points for name, points in {**matching, **worth}.items() if points}
+    return ScoredSkill(skill, sum(signals.values()), sum(matching.values()), signals)
+
+
+def _governance(skill: Skill, query: FactQuery, weights: SkillWeights) -> float:
+    state = quality.state_of(skill, at=query.now)
+    against = {SkillState.STALE: weights.stale, SkillState.LOW_VALUE: weights.low_value}.get(state, 0)
+    against += weights.pending * skill.revision_pending
+    return against or weights.proven * (skill.validated_count > 0)
+
+
+def _matching(skill: Skill, asked: Asked, weights: SkillWeights) -> dict[str, float]:
+    topic, title = similarity.normalise(skill.topic), similarity.normalise(skill.title)
+    places = (
+        (similarity.padded(topic), weights.term_topic),
+        (similarity.padded(title), weights.term_title),
+        (similarity.padded(similarity.normalise(skill.summary)), weights.term_summary),
+        (similarity.padded(similarity.normalise(skill.procedure)), weights.term_procedure),
+    )
+    return {
+        "topic_exact": weights.topic_exact * (bool(topic) and topic == asked.text),
+        "title_contains": weights.title_contains * similarity.mentions(title, asked.text),
+        "terms": sum(
+            share * max((points for text, points in places if similarity.has_any(text, signs)), default=0)
+            for signs, share in asked.terms
+        ),
+        "trigram": alike(
+            asked,
+            (topic, title),
+            most=weights.trigram_max,
+            floor=weights.trigram_floor,
+            reach=weights.trigram_reach,
+        ),
+    }

@@ -1,0 +1,1 @@
+"""Quality, likeness, governance and files of runtime skills."""

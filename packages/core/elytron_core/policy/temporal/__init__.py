@@ -1,0 +1,1 @@
+"""Dates, ranges, anchors and freshness."""

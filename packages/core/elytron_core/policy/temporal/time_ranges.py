@@ -1,0 +1,180 @@
+"""Times that a question speaks of, as spans of moments: "on 4 May", "in June", "last spring", "three weeks ago".
+
+They never filter: what was said at such a time, or soon after it, is only the likelier answer. UTC throughout.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, NamedTuple
+
+from elytron_core import limits
+from elytron_core.clock import Instant, as_datetime
+from elytron_core.policy.temporal.dates import MONTHS, Named, named_in
+
+
+class Span(NamedTuple):
+    """A time that is spoken of, from `start` until before `end`; `worth` is 1, less for what is told loosely."""
+
+    start: int
+    end: int
+    worth: float = 1.0
+
+
+YEARS_BACK: Final = 12
+"""A month or day without a year is meant in any of so many years, or the next."""
+YEAR_WORTH: Final = 0.3
+_DAY: Final = timedelta(days=1)
+
+_MONTH: Final = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|(?-i:May)|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_BARE = re.compile(
+    rf"\b(?:(?P<before>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?{_MONTH}\b\.?(?: (?P<after>\d{{1,2}})(?:st|nd|rd|th)?\b)?",
+    re.IGNORECASE | re.ASCII,
+)
+_CHINESE = re.compile(r"(?<!年)(?<!\d)(?P<month>1[0-2]|[1-9])月(?:(?P<day>[12]\d|3[01]|[1-9])[日号])?")
+_RELATIVE = re.compile(
+    r"\b(?P<which>last|this|past|previous)\s+(?P<unit>week(?:end)?|month|year|night|spring|summer|autumn|fall|winter"
+    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b",
+    re.IGNORECASE,
+)
+_AGO = re.compile(
+    r"\b(?P<count>\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|a couple of|a few)\s+"
+    r"(?P<unit>day|week|month|year)s?\s+ago\b",
+    re.IGNORECASE,
+)
+_COUNTS: Final = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10, "a couple of": 2, "a few": 3,
+}  # fmt: skip
+_DAYS_OF: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
+_SLACK_OF: Final = {"day": 0, "week": 3, "month": 15, "year": 180}
+_NEAR: Final = {"today": 0, "tonight": 0, "yesterday": -1, "今天": 0, "昨天": -1, "前天": -2}
+_NEAR_WORD = re.compile(r"\b(?:today|tonight|yesterday)\b|今天|昨天|前天", re.IGNORECASE)
+_CHINESE_RELATIVE: Final = {"上周": "last week", "上个月": "last month", "去年": "last year", "今年": "this year"}
+_CHINESE_RELATIVE_WORD = re.compile("|".join(_CHINESE_RELATIVE))
+_YEAR = re.compile(r"[0-9]{4}")
+_RELATIVE_SIGNS: Final = ("last", "this", "past", "previous", "ago", "today", "tonight", "yesterday")
+"""An ASCII text that holds none of these tells no time from where the asker stands."""
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+
+
+def spans_in(text: str, now: Instant, /) -> tuple[Span, ...]:
+    """Return the distinct times that `text` speaks of, as seen at `now`, in order."""
+    is_chinese = not text.isascii()
+    has_month, is_relative = (is_chinese or _holds(text, signs) for signs in (MONTHS, _RELATIVE_SIGNS))
+    full = named_in(text) if _YEAR.search(text) else ()
+    if not (full or has_month or is_relative):
+        return ()
+    today = as_datetime(now).date()
+    found: list[Span] = []
+    for named in full:
+        found += _of_named(named, None)
+    for named in _without_year(text) if has_month else ():
+        if not any(other.month == named.month and other.day == named.day for other in full):
+            found += (span for year in _years(today) for span in _of_named(named, year))
+    found += _relative(text, today) if is_relative else ()
+    return tuple(dict.fromkeys(span for span in found if span.start < span.end))
+
+
+def without_relative(text: str, /) -> str:
+    """Return `text` without what tells a time from where the asker stands.
+
+    "Last spring" is no word that was said last spring.
+    """
+    if text.isascii() and not _holds(text, _RELATIVE_SIGNS):
+        return text
+    for expression in (_NEAR_WORD, _AGO, _RELATIVE, _CHINESE_RELATIVE_WORD):
+        text = expression.sub(" ", text)
+    return text
+
+
+def _holds(text: str, signs: Sequence[str]) -> bool:
+    return any(map(text.lower().__contains__, signs))
+
+
+def _years(today: date) -> range:
+    return range(today.year - YEARS_BACK, today.year + 2)
+
+
+def _without_year(text: str) -> Iterator[Named]:
+    for match in _BARE.finditer(text):
+        yield Named(0, MONTHS.index(match["month"][:3].lower()) + 1, int(match["before"] or match["after"] or 0))
+    for match in _CHINESE.finditer(text):
+        yield Named(0, int(match["month"]), int(match["day"] or 0))
+
+
+def _of_named(named: Named, year: int | None) -> list[Span]:
+    year = named.year if year is None else year
+    try:
+        if not named.month:
+            return [_span(date(year, 1, 1), date(year + 1, 1, 1), YEAR_WORTH)]
+        if named.day:
+            return [_span(date(year, named.month, named.day), date(year, named.month, named.day) + _DAY)]
+        return [_span(date(year, named.month, 1), _next_month(date(year, named.month, 1)))]
+    except ValueError:  # 30 February, or a year beyond the calendar
+        return []
+
+
+def _relative(text: str, today: date) -> Iterator[Span]:
+    for sign, words in _CHINESE_RELATIVE.items():
+        text = text.replace(sign, f" {words} ")
+    for match in _NEAR_WORD.finditer(text):
+        day = today + _NEAR[match[0].lower()] * _DAY
+        yield _span(day, day + _DAY)
+    for match in _AGO.finditer(text):
+        counted = match["count"].lower()
+        unit = match["unit"].lower()
+        count = _COUNTS.get(counted) or int(counted)
+        day = today - count * _DAYS_OF[unit] * _DAY
+        yield _span(day - _SLACK_OF[unit] * _DAY, day + (_SLACK_OF[unit] + 1) * _DAY)
+    for match in _RELATIVE.finditer(text):
+        yield _of_unit(match["unit"].lower(), today, is_this=match["which"].lower() == "this")
+
+
+def _of_unit(unit: str, today: date, *, is_this: bool) -> Span:
+    monday = today - today.weekday() * _DAY
+    if unit in _WEEKDAYS:
+        day = today - ((today.weekday() - _WEEKDAYS.index(unit) - 1) % 7 + 1) * _DAY
+        return _span(day, day + _DAY)
+    if unit in _SEASONS:
+        start = date(today.year, _SEASONS[unit], 1)
+        while _season_end(start) > today and not (is_this and start <= today):
+            start = start.replace(year=start.year - 1)
+        return _span(start, _season_end(start))
+    match unit:
+        case "night":
+            return _span(today - _DAY, today + _DAY)
+        case "week":
+            start = monday if is_this else monday - 7 * _DAY
+            return _span(start, start + 7 * _DAY)
+        case "weekend":
+            start = monday + 5 * _DAY if is_this else monday - 2 * _DAY
+            return _span(start, start + 2 * _DAY)
+        case "month":
+            first = today.replace(day=1)
+            return _span(first, _next_month(first)) if is_this else _span((first - _DAY).replace(day=1), first)
+        case _:
+            first = date(today.year if is_this else today.year - 1, 1, 1)
+            return _span(first, date(first.year + 1, 1, 1))
+
+
+def _season_end(start: date) -> date:
+    month = start.month + 3
+    return date(start.year + (month > 12), month - 12 if month > 12 else month, 1)
+
+
+def _next_month(first: date) -> date:
+    return (first + 31 * _DAY).replace(day=1)
+
+
+def _span(start: date, end: date, worth: float = 1.0) -> Span:
+    return Span(_instant(start), _instant(end), worth)
+
+
+def _instant(day: date) -> int:
+    moment = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+    return min(max(moment, limits.EARLIEST_MS), limits.LATEST_MS)

@@ -1,0 +1,1 @@
+"""Experience with tools, and fingerprints of their registries."""

@@ -1,0 +1,1 @@
+"""States and views of a turn."""

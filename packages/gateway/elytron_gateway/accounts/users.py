@@ -1,0 +1,202 @@
+"""Users and their keys. A key is derived from a secret, so that the same one can be given again and none is stored."""
+
+import base64
+import hmac
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from elytron.context import OperationContext
+from elytron.state.conflict_retry import Race
+from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_core import canonical
+from elytron_core.clock import Instant
+from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
+from elytron_core.ids import SYSTEM_SPACE, SpaceId
+from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
+from elytron_core.ports.store import Delete, Erasure, Put, Ref
+from elytron_gateway import limits as gateway_limits
+from elytron_gateway.collection import Kept, Shelf, commit, record_of
+from elytron_gateway.names import require_user_id
+
+SPACE = SYSTEM_SPACE
+PREFIX = "uk_"
+_DIGITS = 48
+_SALT_BYTES = 32
+_NOBODY = User(user_id="nobody", created_at=Instant(0), salt="0" * (2 * _SALT_BYTES))
+
+Change = Callable[[User], Awaitable[User]]
+Update = Callable[[User], dict[str, object]]
+
+
+class Users:
+    """The users of a gateway. `secret` keys their keys; without one, the secret of the gateway's own space does.
+
+    A store then holds nothing from which a key could be read, but with its own secret all from which one could be
+    made: seal the store, or keep `secret` elsewhere.
+    """
+
+    def __init__(self, ctx: OperationContext, /, *, secret: bytes | None = None) -> None:
+        self._ctx = ctx
+        self._secret = secret
+        self._users = Shelf(ctx, USERS, User)
+        self._keys = Shelf(ctx, KEYS, KeyName)
+
+    async def create(self, user_id: str, /) -> tuple[User, str]:
+        """Return a user and his key; one who is there already is returned as he is, with the same key.
+
+        A revoked user gets a new key. Raises InvalidInput for what is no user id.
+        """
+        require_user_id(user_id)
+        key = await self._place(user_id)
+        race = Race()
+        while True:
+            kept = await self._users.get(SPACE, key)
+            if kept is not None and kept.value.revoked_at is None:
+                return kept.value, await self._key(kept.value)
+            salt = self._salt()
+            user = (
+                User(user_id=user_id, created_at=self._ctx.clock.now(), salt=salt)
+                if kept is None
+                else kept.value.model_copy(update={"revoked_at": None, "salt": salt})
+            )
+            expects = kept.revision if kept is not None else 0
+            try:
+                await commit(
+                    self._ctx, SPACE, self._users.put(key, user, expects=expects), *await self._renamed(None, user)
+                )
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return user, await self._key(user)
+
+    async def authenticate(self, user_id: str, user_key: str, /) -> User:
+        """Return the user that the key belongs to. Raises Unauthorized, alike for every reason."""
+        kept = await self._users.get(SPACE, await self._place(user_id)) if user_id else None
+        user = kept.value if kept is not None else _NOBODY
+        # The key is derived and compared for unknown users too, so that time tells nobody who exists.
+        fits = hmac.compare_digest((await self._key(user)).encode(), user_key.encode("utf-8", "replace"))
+        if kept is None or not fits or user.revoked_at is not None:
+            raise Unauthorized
+        return user
+
+    async def holder(self, user_key: str, /) -> User:
+        """Return the user whose key this is, without his id. Raises Unauthorized, alike for every reason."""
+        kept = await self._keys.get(SPACE, await self._tag(user_key))
+        return await self.authenticate(kept.value.user_id if kept is not None else "", user_key)
+
+    async def rotate(self, user_id: str, /) -> str:
+        """Return a new key of the user, whose memory stays; the old one ends. Raises NotFound."""
+        salt = self._salt()
+        user = await self._change(user_id, lambda _: {"salt": salt, "revoked_at": None})
+        return await self._key(user)
+
+    async def revoke(self, user_id: str, /) -> None:
+        """End the user's key; his memory stays. Raises NotFound."""
+        now, salt = self._ctx.clock.now(), self._salt()
+        await self._change(user_id, lambda _: {"revoked_at": now, "salt": salt})
+
+    async def enters(self, user: User, space: SpaceId, /) -> None:
+        """Remember that the user writes to `space`, so that all of his can be counted and erased.
+
+        Raises LimitExceeded.
+        """
+        if space in user.spaces:
+            return
+        if len(user.spaces) >= gateway_limits.SPACES:
+            raise LimitExceeded(what="apps and projects of a user", limit=gateway_limits.SPACES)
+        await self._change(user.user_id, lambda user: {"spaces": tuple(sorted({*user.spaces, space}))})
+
+    async def find(self, user_id: str, /) -> User:
+        """Return the user. Raises NotFound."""
+        return (await self._kept(user_id)).value
+
+    async def all(self) -> AsyncIterator[User]:
+        """Yield every user."""
+        async for kept in self._users.all(SPACE):
+            yield kept.value
+
+    async def erase(self, user_id: str, /, *refs: Ref) -> None:
+        """Erase the user himself, and what else stands at `refs`; his spaces are erased before. Raises NotFound."""
+        kept = await self._kept(user_id)
+        named = (Ref(USERS, kept.key), Ref(KEYS, await self._tag(await self._key(kept.value))), *refs)
+        await self._ctx.store.erase(Erasure(space=SPACE, at=self._ctx.clock.now(), refs=named))
+
+    async def _change(self, user_id: str, update: Update) -> User:
+        async def change(user: User) -> User:
+            return user.model_copy(update=update(user))
+
+        return await self.change(user_id, change)
+
+    async def _kept(self, user_id: str) -> Kept[User]:
+        kept = await self._users.get(SPACE, await self._place(user_id))
+        if kept is None:
+            raise NotFound(what="user", name=user_id)
+        return kept
+
+    async def change(self, user_id: str, change: Change, /) -> User:
+        """Put what `change` makes of the user in his place, and return it; made anew where another was quicker.
+
+        Raises NotFound.
+        """
+        race = Race()
+        while True:
+            kept = await self._kept(user_id)
+            user = await change(kept.value)
+            if user == kept.value:
+                return user
+            try:
+                put = self._users.put(kept.key, user, expects=kept.revision)
+                renamed = await self._renamed(kept.value, user)
+                ends = user.salt != kept.value.salt
+                await commit(self._ctx, SPACE, put, *renamed, takes_back=ends)
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return user
+
+    async def _renamed(self, before: User | None, after: User | None) -> list[Put | Delete]:
+        """Return the changes by which a user's new key is known, and his old one no more."""
+        has = [user for user in (before, after) if user is not None and user.revoked_at is None]
+        if before is not None and after is not None and before.salt == after.salt:
+            return []
+        changes: list[Put | Delete] = []
+        for user in has:
+            tag = await self._tag(await self._key(user))
+            kept = await self._keys.get(SPACE, tag)
+            if user is after and kept is None:
+                changes.append(self._keys.put(tag, KeyName(user_id=user.user_id), expects=0))
+            elif user is before and kept is not None:
+                changes.append(self._keys.remove(kept))
+        return changes
+
+    def _salt(self) -> str:
+        return self._ctx.ids.secret(_SALT_BYTES).hex()
+
+    async def _tag(self, user_key: str) -> str:
+        return (await record_of(self._ctx, SPACE)).tag("gateway key", user_key)
+
+    async def _place(self, user_id: str) -> str:
+        return (await record_of(self._ctx, SPACE)).tag("gateway user", user_id)
+
+    async def _key(self, user: User) -> str:
+        secret = self._secret or bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
+        tag = canonical.tag(secret[:64], "gateway user key", user.user_id, user.salt, size=_DIGITS)
+        return PREFIX + base64.urlsafe_b64encode(bytes.fromhex(tag)).decode("ascii").rstrip("=")
+
+
+class UserKeys:
+    """Lets holders of a gateway user's key in everywhere, each to his own space."""
+
+    def __init__(self, users: Users, /) -> None:
+        self._users = users
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        """Return the user whose key the header bears. Raises Unauthorized."""
+        scheme, _, given = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not given.startswith(PREFIX):
+            raise Unauthorized
+        return principal_of(await self._users.holder(given.strip()))
+
+
+def principal_of(user: User, /) -> Principal:
+    """Return who the user is on every transport, so that his limits hold over all of them."""
+    return Principal(f"gateway:{user.user_id}", PrincipalKind.USER, SpaceId(user.user_id))

@@ -1,0 +1,119 @@
+"""Typed documents of one collection, each change one durable commit."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from elytron.context import OperationContext
+from elytron.state.space_records import REF, opening_changes
+from elytron_core import limits
+from elytron_core.errors import Conflict
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Batch, Delete, Entry, Idempotency, Put, Ref, Require
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Generic[ValueT]):
+    """A document as read: its key, its value, and the revision that a change has to name."""
+
+    key: str
+    value: ValueT
+    revision: int
+
+
+class Shelf(Generic[ValueT]):
+    """The documents of one collection, whatever the space."""
+
+    def __init__(self, ctx: OperationContext, collection: str, kind: type[ValueT], /) -> None:
+        self._ctx = ctx
+        self.collection = collection
+        self._kind = kind
+
+    async def get(self, space: SpaceId, key: str, /) -> Kept[ValueT] | None:
+        """Return the document at `key`, or None."""
+        (document,) = await self._ctx.store.get(space, (Ref(self.collection, key),))
+        return Kept(key, self._kind.from_bytes(document.body), document.revision) if document is not None else None
+
+    async def among(self, space: SpaceId, keys: Sequence[str], /) -> dict[str, ValueT]:
+        """Return those of `keys` that are there."""
+        refs = [Ref(self.collection, key) for key in dict.fromkeys(keys)]
+        found: dict[str, ValueT] = {}
+        for start in range(0, len(refs), limits.SCAN_MAX):
+            documents = await self._ctx.store.get(space, refs[start : start + limits.SCAN_MAX])
+            found |= {
+                document.ref.key: self._kind.from_bytes(document.body) for document in documents if document is not None
+            }
+        return found
+
+    async def all(self, space: SpaceId, /) -> AsyncIterator[Kept[ValueT]]:
+        """Yield every document in the order of the keys."""
+        after = ""
+        while True:
+            page = await self._ctx.store.scan(space, self.collection, after=after, limit=limits.SCAN_MAX)
+            for document in page:
+                yield Kept(document.ref.key, self._kind.from_bytes(document.body), document.revision)
+            if len(page) < limits.SCAN_MAX:
+                return
+            after = page[-1].ref.key
+
+    def put(self, key: str, value: ValueT, /, *, expects: int) -> Put:
+        """Return the change that puts `value` at `key`, where revision `expects` must stand (0: none)."""
+        return Put(Ref(self.collection, key), value.to_bytes(), expects)
+
+    def remove(self, kept: Kept[ValueT], /) -> Delete:
+        """Return the change that takes a document away."""
+        return Delete(Ref(self.collection, kept.key), kept.revision)
+
+
+async def record_of(ctx: OperationContext, space: SpaceId, /) -> SpaceRecord:
+    """Return the record of `space`, made where there is none: keys of documents are tags under its secret."""
+    record, is_new = await ctx.spaces.found_or_new(space)
+    if not is_new:
+        return record
+    puts, requires, entries = opening_changes(record, is_new=True)
+    try:
+        await ctx.store.commit(Batch(space=space, at=ctx.clock.now(), entries=entries, puts=puts, requires=requires))
+    except Conflict:
+        # Another process made it first, and tags are made under its secret.
+        return await record_of(ctx, space)
+    return record
+
+
+async def commit(
+    ctx: OperationContext,
+    space: SpaceId,
+    /,
+    *changes: Put | Delete,
+    once: Idempotency | None = None,
+    takes_back: bool = False,
+) -> None:
+    """Apply the changes as a whole in a space that has a record; under `once`, one time.
+
+    With `takes_back`, a store that is full takes them too.
+
+    Raises Conflict where one of them names a revision that no longer stands, or the space was erased meanwhile.
+    """
+    record = await record_of(ctx, space)
+    puts = tuple(change for change in changes if isinstance(change, Put))
+    deletes = tuple(change for change in changes if isinstance(change, Delete))
+    written = tuple(Entry(Action.WRITE, put.ref, record.digest(put.body)) for put in puts)
+    deleted = tuple(Entry(Action.DELETE, delete.ref) for delete in deletes)
+    batch = Batch(
+        space=space,
+        at=ctx.clock.now(),
+        entries=(*written, *deleted),
+        puts=puts,
+        deletes=deletes,
+        requires=(Require(REF, 1),),
+        idempotency=once,
+        takes_back=takes_back,
+    )
+    try:
+        await ctx.store.commit(batch)
+    except Conflict:
+        ctx.spaces.forget(space)
+        raise

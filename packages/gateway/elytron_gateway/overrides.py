@@ -1,0 +1,187 @@
+"""Overrides and tombstones: what stands over a memory that itself stays as it was."""
+
+from elytron.context import OperationContext
+from elytron_core.errors import Conflict, LimitExceeded, NotFound
+from elytron_core.planes.gateway import EDITS, Counts, Edit, EditKind
+from elytron_core.planes.transcript import Message
+from elytron_gateway import limits as gateway_limits
+from elytron_gateway import names
+from elytron_gateway.accounts.usage_counts import Counting, Planned
+from elytron_gateway.collection import Kept, Shelf, record_of
+from elytron_gateway.names import Owner
+from elytron_gateway.sessions import Sessions
+from elytron_gateway.upstream.port import EmbeddedUpstream, Found, Told, Upstream, Where
+
+EDIT_OF = "edit_of"
+EDIT_SESSION = "edit_session"
+
+
+def edit_tag(session_id: str, /) -> str:
+    """Return the tag of what corrects memories of a session; those of resources share one."""
+    return RESOURCE_TAG if session_id.startswith("resource:") else f"edits:{session_id}"
+
+
+RESOURCE_TAG = "resource"
+
+
+class Edits:
+    """The edits of every owner.
+
+    An override's text is kept in the owner's `memory_edit` session, so that it is found by its own words; the memory
+    beneath is hidden wherever the upstream can do that, and comes back when the edit is undone. Its words find the
+    override too.
+    """
+
+    def __init__(
+        self,
+        ctx: OperationContext,
+        upstream: Upstream,
+        local: EmbeddedUpstream,
+        sessions: Sessions,
+        counting: Counting,
+        /,
+    ) -> None:
+        self._ctx = ctx
+        self._sessions = sessions
+        self._counting = counting
+        self._upstream = upstream
+        self._local = local
+        self._shelf = Shelf(ctx, EDITS, Edit)
+
+    async def of(self, owner: Owner, memory_ids: list[str], /) -> dict[str, Edit]:
+        """Return the edits over these memories."""
+        if not memory_ids:
+            return {}
+        record = await record_of(self._ctx, owner.space)
+        places = {record.tag("gateway edit", memory_id): memory_id for memory_id in memory_ids}
+        found = await self._shelf.among(owner.space, tuple(places))
+        return {places[key]: edit for key, edit in found.items()}
+
+    async def beneath(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> list[Found]:
+        """Return the memories that answer `query` by words that overrides hide here."""
+        scores = await self._local.beneath(owner, query, where, limit=limit)
+        edits = await self._shelf.among(owner.space, tuple(scores))
+        found = [await self._local.shown(owner, edit.memory_id, score=scores[key]) for key, edit in edits.items()]
+        return [item for item in found if item is not None]
+
+    async def all(self, owner: Owner, /) -> list[Edit]:
+        """Return every edit of the owner, oldest first."""
+        if not (await self._counting.of(owner.space)).edits:
+            return []
+        return sorted([kept.value async for kept in self._shelf.all(owner.space)], key=lambda edit: edit.at)
+
+    async def override(self, owner: Owner, memory_id: str, session_id: str, text: str, /) -> Edit:
+        """Let search show `text` for a memory. Raises NotFound where the session has no such memory."""
+        await self._require(owner, memory_id, session_id)
+        told = Told(
+            Message(text=text, speaker=owner.user, at=self._ctx.clock.now()),
+            tags=(edit_tag(session_id),),
+            metadata={EDIT_OF: memory_id, EDIT_SESSION: session_id},
+        )
+        (told_by,) = (await self._local.add(owner, names.memory_edit(owner.user), (told,))).ids
+        edit = Edit(
+            kind=EditKind.OVERRIDE,
+            memory_id=memory_id,
+            session_id=session_id,
+            text=text,
+            told_by=told_by,
+            at=self._ctx.clock.now(),
+        )
+        return await self._lay(owner, edit)
+
+    async def bury(self, owner: Owner, memory_id: str, session_id: str, reason: str, /) -> Edit:
+        """Let search no longer show a memory. Raises NotFound where the session has no such memory."""
+        await self._require(owner, memory_id, session_id)
+        now = self._ctx.clock.now()
+        edit = Edit(kind=EditKind.TOMBSTONE, memory_id=memory_id, session_id=session_id, reason=reason, at=now)
+        return await self._lay(owner, edit)
+
+    async def undo(self, owner: Owner, memory_id: str, session_id: str, /) -> Edit:
+        """Take the edit off a memory, which shows again as it was. Raises NotFound where there is none."""
+        await self._require(owner, memory_id, session_id)
+        edit = await self._take_off(owner, memory_id)
+        if edit is None:
+            raise NotFound(what="edit of memory", name=memory_id)
+        await self._upstream.hide(owner, memory_id, undo=True)
+        return edit
+
+    async def purge(self, owner: Owner, memory_id: str, session_id: str, /) -> bool:
+        """Erase a memory and what stands over it for good; return whether there was one."""
+        await self._require(owner, memory_id, session_id)
+        gone = await self._upstream.erase(owner, (memory_id,))
+        await self._take_off(owner, memory_id)
+        return gone > 0
+
+    async def lift_all(self, owner: Owner, session_id: str, /) -> None:
+        """Undo every edit of a session."""
+        for edit in await self.all(owner):
+            if edit.session_id == session_id:
+                await self.undo(owner, edit.memory_id, session_id)
+
+    async def _lay(self, owner: Owner, edit: Edit) -> Edit:
+        """Put `edit` over its memory in the place of what stood there."""
+        key = await self._place(owner, edit.memory_id)
+
+        async def plan(counts: Counts) -> Planned[Edit | None]:
+            before = await self._kept(owner, edit.memory_id)
+            if before is not None:
+                return Planned(before.value, counts, (self._shelf.put(key, edit, expects=before.revision),))
+            if counts.edits >= gateway_limits.EDITS:
+                raise LimitExceeded(what="overrides and tombstones of a space", limit=gateway_limits.EDITS)
+            more = counts.model_copy(update={"edits": counts.edits + 1})
+            return Planned(None, more, (self._shelf.put(key, edit, expects=0),))
+
+        try:
+            before = await self._counting.change(owner.space, plan)
+        except (Conflict, LimitExceeded):
+            await self._lift(owner, edit)
+            raise
+        if before is not None:
+            await self._lift(owner, before)
+        await self._upstream.hide(owner, edit.memory_id, undo=False)
+        return edit
+
+    async def _take_off(self, owner: Owner, memory_id: str) -> Edit | None:
+        """Remove what stands over a memory, with the text that it brought; return it."""
+
+        async def plan(counts: Counts) -> Planned[Edit | None]:
+            kept = await self._kept(owner, memory_id)
+            if kept is None:
+                return Planned(None, counts)
+            fewer = counts.model_copy(update={"edits": counts.edits - 1})
+            return Planned(kept.value, fewer, (self._shelf.remove(kept),))
+
+        edit = await self._counting.change(owner.space, plan)
+        if edit is not None:
+            await self._lift(owner, edit)
+        return edit
+
+    async def _lift(self, owner: Owner, edit: Edit) -> None:
+        """Remove the text that an override brought."""
+        if edit.told_by is not None:
+            await self._local.erase(owner, (edit.told_by,))
+
+    async def _require(self, owner: Owner, memory_id: str, session_id: str) -> None:
+        """Raise NotFound unless the memory is one of the session, as far as the upstream can tell.
+
+        Of a chat that the owner has not written to it is said that it is not his, whoever else has.
+        """
+        edit = await self._kept(owner, memory_id)
+        missing = NotFound(what="memory", name=memory_id)
+        try:
+            found = edit.value.session_id if edit is not None else await self._upstream.session_of(owner, memory_id)
+        except NotFound as error:
+            found, missing = "", error
+        if found == session_id:
+            return
+        await self._sessions.require(owner, session_id)
+        if found is not None:
+            raise missing
+
+    async def _kept(self, owner: Owner, memory_id: str) -> Kept[Edit] | None:
+        if await self._ctx.spaces.find(owner.space) is None:
+            return None
+        return await self._shelf.get(owner.space, await self._place(owner, memory_id))
+
+    async def _place(self, owner: Owner, memory_id: str) -> str:
+        return (await record_of(self._ctx, owner.space)).tag("gateway edit", memory_id)

@@ -1,0 +1,173 @@
+"""Search over the scopes, merged into one order, with overrides and tombstones applied."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from elytron.context import OperationContext
+from elytron_core.planes.gateway import Edit, EditKind, Resource
+from elytron_gateway import names
+from elytron_gateway.accounts.usage_counts import Counting
+from elytron_gateway.names import Owner
+from elytron_gateway.overrides import EDIT_OF, EDIT_SESSION, RESOURCE_TAG, Edits, edit_tag
+from elytron_gateway.resources.documents import Resources
+from elytron_gateway.upstream.port import EmbeddedUpstream, Found, Upstream, Where
+from elytron_gateway.wire import Scope, SearchAnswer, SearchRequest, SearchResult
+
+EXTRA = 16
+"""Memories asked for beyond `top_k`, so that hidden ones leave no hole."""
+
+
+class Searching:
+    """Finds memories of one owner in the scopes that a request names."""
+
+    def __init__(
+        self,
+        ctx: OperationContext,
+        upstream: Upstream,
+        local: EmbeddedUpstream,
+        edits: Edits,
+        resources: Resources,
+        /,
+        *,
+        counting: Counting,
+    ) -> None:
+        self._ctx = ctx
+        self._upstream = upstream
+        self._local = local
+        self._edits = edits
+        self._resources = resources
+        self._counting = counting
+
+    async def search(self, owner: Owner, request: SearchRequest, /) -> SearchAnswer:
+        """Return the best `top_k` of all scopes; a memory that several scopes found stands once, under its first."""
+        merged: dict[str, SearchResult] = {}
+        scopes = [self._in_scope(owner, request, scope) for scope in request.scopes]
+        # At once, so that an upstream that is slow is waited for as long as for one scope.
+        for found in await asyncio.gather(*scopes) if len(scopes) > 1 else [await scopes[0]]:
+            for result in found:
+                merged.setdefault(result.id, result)
+        best = sorted(merged.values(), key=lambda result: (-result.score, result.id))
+        return SearchAnswer(results=tuple(best[: request.top_k]))
+
+    async def _in_scope(self, owner: Owner, request: SearchRequest, scope: Scope) -> list[SearchResult]:
+        where = await self._where(owner, request, scope)
+        if where is None:
+            return []
+        # The runtime here hides what is edited by itself, so that what it gives seldom has holes.
+        if self._upstream is self._local:
+            results, is_all = await self._found(owner, request, scope, where, limit=request.top_k)
+            if is_all or len(results) >= request.top_k:
+                return results
+        results, _ = await self._found(owner, request, scope, where, limit=request.top_k + EXTRA)
+        return results
+
+    async def _found(
+        self, owner: Owner, request: SearchRequest, scope: Scope, where: Where, *, limit: int
+    ) -> tuple[list[SearchResult], bool]:
+        """Return what of the best `limit` memories is shown, and whether there are no more than these."""
+        found = list(await self._upstream.search(owner, request.query, where, limit=limit))
+        has_edits = (await self._counting.of(owner.space)).edits > 0
+        if has_edits and (scope == "current_chat" or self._upstream is not self._local):
+            edited = edit_tag(where.session) if where.session is not None else where.tag
+            found += await self._local.search(owner, request.query, Where(tag=edited), limit=limit)
+        is_all = len(found) < limit
+        if has_edits and self._upstream is self._local:
+            found += await self._edits.beneath(owner, request.query, where, limit=limit)
+        edits = await self._edits.of(owner, [_target(item) for item in found]) if has_edits else {}
+        resources = await self._resources.extracted(owner, [_resource_of(item) for item in found])
+        results: dict[str, SearchResult] = {}
+        for item in found:
+            shown = _shown(item, edits.get(_target(item)))
+            if shown is None or not _is_live(shown, resources, scope, owner):
+                continue
+            result = _result(shown, scope, resources, owner, edit=edits.get(_target(item)))
+            if EDIT_OF in item.metadata:
+                result = result.model_copy(update={"raw": await self._raw_beneath(owner, result.id, found)})
+            # An override is found by its own words and by those beneath it: as good as the better of the two.
+            if result.id not in results or result.score > results[result.id].score:
+                results[result.id] = result
+        return list(results.values()), is_all
+
+    async def _raw_beneath(self, owner: Owner, memory_id: str, found: list[Found]) -> dict[str, Any]:
+        """Return what the upstream said of a memory under an override, as far as it said anything."""
+        told = next((item for item in found if item.id == memory_id), None)
+        if told is None and self._upstream is self._local:
+            told = await self._local.shown(owner, memory_id, score=0.0)
+        return told.raw if told is not None else {}
+
+    async def _where(self, owner: Owner, request: SearchRequest, scope: Scope) -> Where | None:
+        """Return what to search; None where there is nothing."""
+        match scope:
+            case "current_chat":
+                assert request.conversation_id
+                return Where(session=names.chat(request.conversation_id))
+            case "resources" if not (await self._counting.of(owner.space)).resources:
+                return None
+            case "resources" if self._upstream is self._local:
+                # What carries the tag is looked for, however many resources there are.
+                return Where(tag=RESOURCE_TAG)
+            case "resources":
+                held = [one.resource_id for one in await self._resources.all(owner) if one.is_extracted]
+                sessions = tuple(names.resource(owner.user, resource_id) for resource_id in held)
+                return Where(tag=RESOURCE_TAG, sessions=sessions) if sessions else None
+            case "all_user_memory":
+                return Where()
+
+
+def _target(item: Found) -> str:
+    """Return the memory that a found one speaks for: another, where it is an override's text."""
+    target = item.metadata.get(EDIT_OF)
+    return target if isinstance(target, str) else item.id
+
+
+def _resource_of(item: Found) -> str:
+    """Return the id of the resource that a memory is of, empty where it is of none."""
+    session = item.metadata.get(EDIT_SESSION) or item.session
+    text = session if isinstance(session, str) else ""
+    return text.rpartition(":")[2] if text.startswith("resource:") else ""
+
+
+def _shown(item: Found, edit: Edit | None) -> Found | None:
+    """Return what search shows of a memory: itself, an override in its place, or nothing."""
+    is_edit = EDIT_OF in item.metadata
+    if edit is None:
+        # The text of an override that was undone or replaced may still be on its way out.
+        return None if is_edit else item
+    match edit.kind:
+        case EditKind.TOMBSTONE:
+            return None
+        case EditKind.OVERRIDE:
+            if is_edit and edit.told_by != item.id:
+                return None
+            session = item.metadata.get(EDIT_SESSION) if is_edit else item.session
+            return replace(item, id=edit.memory_id, text=edit.text, session=str(session or edit.session_id))
+
+
+def _is_live(item: Found, resources: dict[str, Resource], scope: Scope, owner: Owner) -> bool:
+    """Tell whether a memory of a resource has one that is extracted and not deleted; others always are."""
+    if item.session is None or not item.session.startswith("resource:"):
+        return scope != "resources"
+    return item.session.rpartition(":")[2] in resources and names.parse(item.session).user == owner.user
+
+
+def _result(
+    item: Found, scope: Scope, resources: dict[str, Resource], owner: Owner, *, edit: Edit | None
+) -> SearchResult:
+    resource_id = item.session.rpartition(":")[2] if item.session and item.session.startswith("resource:") else None
+    resource = resources.get(resource_id) if resource_id is not None else None
+    page, heading = item.metadata.get("page"), item.metadata.get("heading")
+    return SearchResult(
+        id=item.id,
+        session_id=item.session,
+        text=item.text,
+        score=round(item.score, 6),
+        source_scope=scope,
+        resource_id=resource_id,
+        resource_uri=names.uri(owner.user, resource_id) if resource_id is not None else None,
+        title=resource.title or None if resource is not None else None,
+        page=page if isinstance(page, int) else None,
+        heading=heading if isinstance(heading, str) else None,
+        overridden=edit is not None,
+        raw=item.raw,
+    )

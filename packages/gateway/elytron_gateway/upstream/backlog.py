@@ -1,0 +1,291 @@
+"""What an upstream that is down was not told yet: kept durably, and told once and in its order when it answers again.
+
+Each addition that waits is a document of its owner's space. A mark in the gateway's space says that a space is behind,
+and who tells what waits there: of several servers over one store one holds the mark for a while, the others leave it.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from elytron.context import OperationContext
+from elytron.state.conflict_retry import RACES
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.errors import Conflict, GatewayRefused, NotFound, Unreachable
+from elytron_core.planes.gateway import BACKLOG, BEHIND, Behind, Counts, MessageItem, Waiting, WaitingMessage
+from elytron_core.ports.store import Ref
+from elytron_gateway import blobs
+from elytron_gateway import limits as gateway_limits
+from elytron_gateway.accounts.usage_counts import Counting, Planned
+from elytron_gateway.accounts.users import SPACE
+from elytron_gateway.collection import Kept, Shelf, commit, record_of
+from elytron_gateway.names import Owner
+from elytron_gateway.upstream.port import Added, Flushed, Item, Told, Upstream
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """How many additions the upstream was told, and whether nothing waits before what comes now."""
+
+    told: int = 0
+    is_clear: bool = True
+
+
+class Backlog:
+    """Additions to an upstream, of which none is lost: what it cannot take now is told before what comes later."""
+
+    def __init__(self, ctx: OperationContext, upstream: Upstream, counting: Counting, /) -> None:
+        self._ctx = ctx
+        self._upstream = upstream
+        self._counting = counting
+        self._waiting = Shelf(ctx, BACKLOG, Waiting)
+        self._behind = Shelf(ctx, BEHIND, Behind)
+
+    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
+        """Tell the upstream, or keep the messages until it answers; what is kept is said so. Raises GatewayRefused."""
+        # Each message has a key before it is told at all: what is told again because an answer was lost is the same.
+        left = list(_parts([replace(one, key=one.key or blobs.new_key(self._ctx)) for one in told]))
+        try:
+            if (await self.drain(owner)).is_clear:
+                while left:
+                    await self._upstream.add(owner, session, left[0])
+                    left.pop(0)
+                return Added()
+        except Unreachable as error:
+            logger.info("messages wait for the upstream: %s", error.message)
+        await self._keep(owner, session, left)
+        return Added(is_queued=True)
+
+    async def flush(self, owner: Owner, session: str, /) -> Flushed:
+        """Let the upstream extract from all that was added. Raises Unreachable, also where that is just being told."""
+        if not (await self.drain(owner)).is_clear:
+            raise Unreachable("what was added before is just being told to the upstream: flush again")
+        return await self._upstream.flush(owner, session)
+
+    async def drain(self, owner: Owner, /) -> Drained:
+        """Tell the upstream what it was not told yet, oldest first, unless another does so now. Raises Unreachable.
+
+        What it refuses for good is set aside, so that it holds nothing up.
+        """
+        told = 0
+        waiting, before = (await self._counting.of(owner.space)).waiting, 0
+        while waiting and waiting != before:
+            held = await self._hold(owner)
+            if held is None:
+                return Drained(told, is_clear=False)
+            try:
+                told += await self._tell_all(owner, held)
+            finally:
+                await self._let_go(owner, held.value.holder)
+            waiting, before = (await self._counting.of(owner.space)).waiting, waiting
+        return Drained(told, is_clear=not waiting)
+
+    async def drain_all(self) -> int:
+        """Tell the upstream what waits of everybody; return how much. Raises Unreachable."""
+        told = 0
+        async for owner in self._owners():
+            told += (await self.drain(owner)).told
+            await self._let_go(owner, "")
+        return told
+
+    async def try_again(self) -> None:
+        """Let what the upstream refused wait again."""
+        async for owner in self._owners():
+            await self._counting.change(owner.space, partial(self._waiting_again, owner))
+
+    async def count(self) -> int:
+        """Return how many additions wait or were refused, of everybody."""
+        found = 0
+        async for owner in self._owners():
+            counts = await self._counting.of(owner.space)
+            found += counts.waiting + counts.refused
+        return found
+
+    async def _owners(self) -> AsyncIterator[Owner]:
+        async for kept in self._behind.all(SPACE):
+            yield Owner(kept.value.user, kept.value.app, kept.value.project)
+
+    async def mark_of(self, owner: Owner, /) -> Ref:
+        """Return where it stands that an owner's space is behind."""
+        return Ref(BEHIND, await self._place(owner))
+
+    async def _keep(self, owner: Owner, session: str, parts: Sequence[Sequence[Told]]) -> None:
+        await record_of(self._ctx, owner.space)
+        # Marked before, so that it is not overlooked, and behind, should it just have been found clear.
+        await self._mark(owner)
+        at = self._ctx.clock.now()
+        puts = [
+            self._waiting.put(blobs.new_key(self._ctx), _waiting(owner, session, part, at), expects=0) for part in parts
+        ]
+
+        async def plan(counts: Counts) -> Planned[None]:
+            return Planned(None, counts.model_copy(update={"waiting": counts.waiting + len(puts)}), tuple(puts))
+
+        await self._counting.change(owner.space, plan)
+        await self._mark(owner)
+
+    async def _tell_all(self, owner: Owner, held: Kept[Behind]) -> int:
+        told = 0
+        async for kept in self._waiting.all(owner.space):
+            if kept.value.problem:
+                continue
+            if not await self._still_held(owner, held.value.holder):
+                return told
+            try:
+                await self._tell(kept.value)
+            except GatewayRefused as error:
+                logger.warning("the upstream refused an addition that waited: %s", error.message)
+                await self._settle(owner, kept, problem=error.message[: limits.REASON_CHARS])
+                continue
+            await self._settle(owner, kept)
+            told += 1
+        return told
+
+    async def _tell(self, value: Waiting) -> None:
+        owner = Owner(value.user, value.app, value.project)
+        messages = [
+            Told(one.message, await self._items(owner, one.items), one.key, one.tags, one.metadata)
+            for one in value.messages
+        ]
+        try:
+            async with asyncio.timeout(gateway_limits.TELL_S):
+                await self._upstream.add(owner, value.session_id, messages)
+        except TimeoutError:
+            raise Unreachable("the upstream takes too long to take an addition") from None
+
+    async def _items(self, owner: Owner, items: Sequence[MessageItem]) -> tuple[Item, ...]:
+        """Return what a message is made of; nothing where a file of it is gone, so that its text alone is told."""
+        try:
+            return tuple(
+                [
+                    Item(item, await blobs.read(self._ctx, owner.space, item.attachment) if item.attachment else b"")
+                    for item in items
+                ]
+            )
+        except NotFound:
+            return ()
+
+    async def _settle(self, owner: Owner, told: Kept[Waiting], *, problem: str = "") -> None:
+        """Let go of an addition that was told, or set it aside for its `problem`."""
+
+        async def plan(counts: Counts) -> Planned[None]:
+            kept = await self._waiting.get(owner.space, told.key)
+            if kept is None or kept.value.problem:
+                return Planned(None, counts)
+            fewer = {"waiting": counts.waiting - 1, "refused": counts.refused + bool(problem)}
+            aside = kept.value.model_copy(update={"problem": problem})
+            change = (
+                self._waiting.put(kept.key, aside, expects=kept.revision) if problem else self._waiting.remove(kept)
+            )
+            return Planned(None, counts.model_copy(update=fewer), (change,))
+
+        await self._counting.change(owner.space, plan)
+
+    async def _waiting_again(self, owner: Owner, counts: Counts) -> Planned[None]:
+        """Return what lets additions that were set aside wait again, as many as go into a batch."""
+        if not counts.refused:
+            return Planned(None, counts)
+        aside = [kept async for kept in self._waiting.all(owner.space) if kept.value.problem]
+        aside = aside[: limits.BATCH_CHANGES // 2]
+        more = {"waiting": counts.waiting + len(aside), "refused": counts.refused - len(aside)}
+        puts = [
+            self._waiting.put(kept.key, kept.value.model_copy(update={"problem": ""}), expects=kept.revision)
+            for kept in aside
+        ]
+        return Planned(None, counts.model_copy(update=more), tuple(puts))
+
+    async def _mark(self, owner: Owner) -> None:
+        """Say that the owner's space is behind, where that is not said."""
+        behind = Behind(user=owner.user, app=owner.app, project=owner.project)
+        key = await self._place(owner)
+        if await self._behind.get(SPACE, key) is None:
+            try:
+                await commit(self._ctx, SPACE, self._behind.put(key, behind, expects=0))
+            except Conflict:
+                return
+
+    async def _hold(self, owner: Owner) -> Kept[Behind] | None:
+        """Take the mark of a space for a while; None where another has it."""
+        await self._mark(owner)
+        kept = await self._behind.get(SPACE, await self._place(owner))
+        now = self._ctx.clock.now()
+        if kept is None or (kept.value.holder and kept.value.held_until > now):
+            return None
+        return await self._put(kept, holder=self._ctx.ids.new(), until=Instant(now + gateway_limits.HOLD_MS))
+
+    async def _still_held(self, owner: Owner, holder: str) -> bool:
+        """Tell whether the mark is still held, for long enough to tell one addition; hold it longer if it is not."""
+        kept = await self._behind.get(SPACE, await self._place(owner))
+        if kept is None or kept.value.holder != holder:
+            return False
+        now = self._ctx.clock.now()
+        if kept.value.held_until - now > gateway_limits.TELL_S * 1_000:
+            return True
+        return await self._put(kept, holder=holder, until=Instant(now + gateway_limits.HOLD_MS)) is not None
+
+    async def _put(self, kept: Kept[Behind], *, holder: str, until: Instant) -> Kept[Behind] | None:
+        behind = kept.value.model_copy(update={"holder": holder, "held_until": until})
+        try:
+            await commit(self._ctx, SPACE, self._behind.put(kept.key, behind, expects=kept.revision))
+        except Conflict:
+            return None
+        return Kept(kept.key, behind, kept.revision + 1)
+
+    async def _let_go(self, owner: Owner, holder: str) -> None:
+        """Give the mark back; take it away where nothing waits any more."""
+        for _ in range(RACES):
+            kept = await self._behind.get(SPACE, await self._place(owner))
+            if kept is None or kept.value.holder != holder:
+                return
+            counts = await self._counting.of(owner.space)
+            if not counts.waiting and not counts.refused:
+                try:
+                    await commit(self._ctx, SPACE, self._behind.remove(kept))
+                except Conflict:
+                    continue
+                return
+            if not holder or await self._put(kept, holder="", until=Instant(0)) is not None:
+                return
+
+    async def _place(self, owner: Owner) -> str:
+        return (await record_of(self._ctx, SPACE)).tag("gateway behind", owner.space)
+
+
+def _parts(told: Sequence[Told], /) -> Iterator[list[Told]]:
+    """Yield the messages in parts that an upstream takes, and a document holds, at once."""
+    part: list[Told] = []
+    size = 0
+    for one in told:
+        length = len(one.message.text.encode()) + sum(len(item.data) for item in one.items)
+        if part and (len(part) == gateway_limits.TELL_MESSAGES or size + length > gateway_limits.TELL_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += length
+    if part:
+        yield part
+
+
+def _waiting(owner: Owner, session: str, told: Sequence[Told], at: Instant) -> Waiting:
+    return Waiting(
+        user=owner.user,
+        app=owner.app,
+        project=owner.project,
+        session_id=session,
+        messages=tuple(
+            WaitingMessage(
+                message=one.message,
+                items=tuple(item.said for item in one.items),
+                key=one.key,
+                tags=one.tags,
+                metadata=one.metadata,
+            )
+            for one in told
+        ),
+        at=at,
+    )

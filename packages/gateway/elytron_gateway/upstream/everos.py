@@ -1,0 +1,290 @@
+"""An EverOS server as upstream: its v2 API, with bounded retries of what is transient and a pause after failures.
+
+It knows no users of one session, so a session's name there begins with its user. It erases nothing through its API, and
+what it extracts takes a while to be found.
+"""
+
+import asyncio
+import base64
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from elytron_core import canonical, limits
+from elytron_core.clock import Clock, Instant
+from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable, Unsupported
+from elytron_core.planes.transcript import Role
+from elytron_gateway import limits as gateway_limits
+from elytron_gateway.names import Owner
+from elytron_gateway.upstream.port import Added, Flushed, Found, Item, Told, Where
+
+if TYPE_CHECKING:
+    import httpx
+
+PREFIX = "/api/v2/memory"
+SESSION_CHARS = 128
+MESSAGES = 500
+OK = 200
+_BETWEEN = "~"
+_TRANSIENT = frozenset({502, 503, 504})
+_OF_FILES = frozenset({413, 415, 422, 503})
+"""How it refuses what it cannot read, or is not set up to read."""
+_LASTING = frozenset({"CAPABILITY_UNAVAILABLE"})
+"""Codes that come with a transient status and do not pass by themselves."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a call is tried, and how long a server that fails again and again is left alone."""
+
+    attempts: int = 3
+    first_wait_s: float = 0.2
+    failures: int = 5
+    pause_ms: int = 120_000
+
+
+class EverOsUpstream:
+    """Memories on an EverOS server; `close` it when done. Raises Unreachable, and GatewayRefused for a refusal."""
+
+    def __init__(
+        self,
+        url: str,
+        /,
+        *,
+        clock: Clock,
+        patience: Patience | None = None,
+        timeout_s: float = gateway_limits.TIMEOUT_S,
+        wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
+            raise InvalidInput(field="upstream", problem="is no address that begins with http:// or https://")
+        try:
+            import httpx
+        except ImportError as error:
+            raise MissingExtra(extra="client", purpose="an EverOS upstream") from error
+
+        pool = httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
+        self._client = httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=pool, trust_env=False)
+        self._clock = clock
+        self._patience = patience or Patience()
+        self._wait = wait
+        self._failed = 0
+        self._paused_until = Instant(0)
+
+    @property
+    def reads_media(self) -> bool:
+        return True
+
+    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
+        place = _place(owner, session)
+        for start in range(0, len(told), MESSAGES):
+            part = told[start : start + MESSAGES]
+            has_files = any(one.items for one in part)
+            try:
+                await self._add(place, [_message(owner, one) for one in part], _key(part))
+            except GatewayRefused as error:
+                is_needed = any(one.is_file_alone for one in part)
+                if not has_files or is_needed or error.status not in _OF_FILES:
+                    raise
+                # It reads no such file, or none at all; what could be read of it here is in the text.
+                await self._add(place, [_message(owner, replace(one, items=())) for one in part], _key(part))
+        return Added()
+
+    async def _add(self, place: Json, messages: list[Json], key: str | None) -> None:
+        # A call that arrived and whose answer was lost would be done twice, so only a refusal is tried again.
+        await self._post("/add", place | {"messages": messages}, is_repeatable=False, key=key)
+
+    async def flush(self, owner: Owner, session: str, /) -> Flushed:
+        told = await self._post("/flush", _place(owner, session), is_repeatable=True)
+        return Flushed(told.get("status") == "extracted")
+
+    async def search(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> Sequence[Found]:
+        asked: Json = {
+            "user_id": owner.user,
+            "app_id": owner.app,
+            "project_id": owner.project,
+            "query": query,
+            "top_k": min(limit, gateway_limits.TOP_K),
+        }
+        if where.session is not None:
+            asked["filters"] = {"session_id": _there(owner, where.session)}
+        elif where.tag is not None:
+            asked["filters"] = {"session_id": {"in": [_there(owner, session) for session in where.sessions]}}
+        told = await self._post("/search", asked, is_repeatable=True)
+        episodes = [_episode(owner, item) for item in _objects(told, "episodes")]
+        waiting = [_waiting(owner, item) for item in _objects(told, "unprocessed_messages")]
+        return [found for found in (*episodes, *waiting) if found is not None]
+
+    async def session_of(self, owner: Owner, memory_id: str, /) -> str | None:  # noqa: ARG002 - it cannot be asked
+        return None
+
+    async def hide(self, owner: Owner, memory_id: str, /, *, undo: bool) -> None:
+        """Do nothing: what stands over a memory is applied to what it finds."""
+
+    async def erase(self, owner: Owner, memory_ids: Sequence[str], /) -> int:  # noqa: ARG002 - it cannot be told
+        raise Unsupported("an EverOS upstream erases nothing through its API: delete the memory instead")
+
+    async def healthy(self) -> bool:
+        import httpx
+
+        if self._clock.now() < self._paused_until:
+            return False
+        try:
+            return (await self._client.get("/health", timeout=gateway_limits.HEALTH_S)).status_code == OK
+        except httpx.HTTPError:
+            return False
+
+    async def resume(self) -> None:
+        self._failed = 0
+        self._paused_until = Instant(0)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._client.aclose()
+
+    async def _post(self, path: str, body: Json, *, is_repeatable: bool, key: str | None = None) -> Json:
+        """Return the data of an answer, after as many attempts as the patience allows."""
+        if self._clock.now() < self._paused_until:
+            raise Unreachable("the upstream failed again and again and is left alone for a while")
+        for attempt in range(1, self._patience.attempts + 1):
+            last = attempt == self._patience.attempts
+            try:
+                told = await self._once(path, body, key)
+            except _Failed as failed:
+                if last or not (is_repeatable or failed.was_refused):
+                    self._count_failure()
+                    raise Unreachable(failed.reason) from None
+                await self._wait(self._patience.first_wait_s * 4 ** (attempt - 1))
+                continue
+            self._failed = 0
+            return told
+        raise AssertionError("unreachable")
+
+    async def _once(self, path: str, body: Json, key: str | None) -> Json:
+        import httpx
+
+        try:
+            headers = {"Idempotency-Key": key} if key is not None else None
+            response = await self._client.post(PREFIX + path, json=body, headers=headers)
+        except httpx.ConnectError:
+            raise _Failed("the upstream cannot be reached", was_refused=True) from None
+        except httpx.HTTPError as error:
+            raise _Failed(f"the upstream does not answer: {type(error).__name__}", was_refused=False) from None
+        told = _parsed(response)
+        if response.status_code == OK:
+            data = told.get("data")
+            if not isinstance(data, dict):
+                # Something else answers in its place, so that nothing is known to have been done.
+                raise _Failed("the upstream's answer is none of an EverOS server", was_refused=False)
+            return cast("Json", data)
+        code = str(_object(told.get("error")).get("code", ""))
+        if response.status_code in _TRANSIENT and code not in _LASTING:
+            raise _Failed(f"the upstream returned HTTP {response.status_code}", was_refused=True)
+        # Its message may repeat what was sent, so that only its code is told.
+        raise GatewayRefused(
+            f"the upstream returned HTTP {response.status_code} {code}".rstrip(), status=response.status_code
+        )
+
+    def _count_failure(self) -> None:
+        self._failed += 1
+        if self._failed >= self._patience.failures:
+            self._failed = 0
+            self._paused_until = Instant(self._clock.now() + self._patience.pause_ms)
+
+
+class _Failed(Exception):
+    """A call that may be tried again. `was_refused`: it certainly did nothing."""
+
+    def __init__(self, reason: str, /, *, was_refused: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.was_refused = was_refused
+
+
+def _there(owner: Owner, session: str) -> str:
+    """Return a session's name upstream. Raises InvalidInput where it is too long for it."""
+    name = f"{owner.user}{_BETWEEN}{session}"
+    if len(name) > SESSION_CHARS:
+        most = SESSION_CHARS - len(owner.user) - len(_BETWEEN)
+        raise InvalidInput(field="session_id", problem=f"is longer than the {most} characters that the upstream allows")
+    return name
+
+
+def _here(owner: Owner, session: object) -> str | None:
+    """Return our name of a session upstream, None where it is not this owner's."""
+    user, between, name = str(session).partition(_BETWEEN)
+    return name if between and user == owner.user else None
+
+
+def _key(told: Sequence[Told]) -> str | None:
+    """Return what tells these messages, sent again, from others; None where they bring nothing for it."""
+    keys = [one.key for one in told]
+    return canonical.digest("\n".join(key for key in keys if key).encode())[:32] if all(keys) else None
+
+
+def _place(owner: Owner, session: str) -> Json:
+    return {"session_id": _there(owner, session), "app_id": owner.app, "project_id": owner.project}
+
+
+def _message(owner: Owner, told: Told) -> Json:
+    said = told.message
+    sender = owner.user if said.role is Role.USER else str(told.metadata.get("sender_id") or said.role.value)
+    message: Json = {
+        "sender_id": sender,
+        "sender_name": said.speaker,
+        "role": said.role.value,
+        "timestamp": max(1, said.at or 1),
+        "content": [_content(item) for item in told.items] or said.text,
+    }
+    call = told.metadata.get("tool_call_id")
+    return message | ({"tool_call_id": call} if call else {})
+
+
+def _content(item: Item) -> Json:
+    said = item.said
+    if not item.data:
+        return {"type": said.type, "text": said.text}
+    named = {"name": said.name} if said.name else {}
+    return {"type": said.type, "base64": base64.b64encode(item.data).decode(), "ext": said.ext, **named}
+
+
+def _episode(owner: Owner, item: Json) -> Found | None:
+    session = _here(owner, item.get("session_id"))
+    text = item.get("episode") or item.get("summary")
+    if session is None or not isinstance(text, str):
+        return None
+    return Found(str(item.get("id")), session, text, _score(item.get("score")), {}, item)
+
+
+def _waiting(owner: Owner, item: Json) -> Found | None:
+    """Return a message that was not extracted yet: found by its session alone, so behind all that was."""
+    session, text = _here(owner, item.get("session_id")), item.get("content")
+    if session is None or not isinstance(text, str):
+        return None
+    return Found(str(item.get("id")), session, text, 0.0, {}, item)
+
+
+def _score(value: object) -> float:
+    """Return a score that can be put in order, whatever was sent for one."""
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return float(cast("float", value)) if is_number else 0.0
+
+
+def _parsed(response: "httpx.Response") -> Json:
+    try:
+        return _object(response.json())
+    except ValueError:
+        return {}
+
+
+def _object(value: object) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def _objects(value: Json, name: str) -> list[Json]:
+    found = value.get(name)
+    return [_object(item) for item in cast("list[object]", found)] if isinstance(found, list) else []

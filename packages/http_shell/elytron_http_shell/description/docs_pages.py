@@ -1,0 +1,138 @@
+"""What a server says of itself: its operations, its OpenAPI document, a page to read and try them, its health."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from elytron.registry import WIRE_OPERATIONS
+from elytron_adapter.entry import Entrance
+from elytron_http_shell.description.openapi import client_document, document
+from elytron_http_shell.doors import Access, Surface, Told, request_id_of, shown
+from elytron_http_shell.responses import refused
+from elytron_http_shell.surfaces.operations import path_of
+from elytron_http_shell.telemetry.metrics import Metrics
+
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'"
+)
+_PAGES_GROUP = "pages"
+_PAGES = {
+    "/docs": ("docs.html", "text/html; charset=utf-8"),
+    "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
+    "/docs/docs.css": ("docs.css", "text/css; charset=utf-8"),
+    "/docs/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+
+def watching(entrance: Entrance, metrics: Metrics, /, *, told_to: Access) -> tuple[Surface, ...]:
+    """Return the surfaces that say how the server is; what it can do is told to whom `told_to` lets in."""
+
+    async def ready(request: Request) -> Response:
+        problem = await entrance.dispatcher.unready(request_id_of(request.scope))
+        return JSONResponse({"status": "ready"}) if problem is None else refused(problem)
+
+    async def figures(_request: Request) -> Response:
+        return await metrics.shown()
+
+    is_so = "It is so."
+    return (
+        shown("/livez", _live, access=Access.PUBLIC, methods=("GET",),
+              told=Told("live", "Say that the process answers.", answer=is_so)),
+        shown("/readyz", ready, access=Access.PUBLIC, methods=("GET",),
+              told=Told("ready", "Say whether the store answers.", answer=is_so)),
+        shown("/metrics", figures, access=Access.OPERATOR, methods=("GET",),
+              told=Told("metrics", "Give the figures, as Prometheus reads them.", None, "text/plain",
+                        answer="The figures.")),
+        shown("/v1/operations", _operations, access=told_to, methods=("GET",),
+              told=Told("operations", "List the operations.", answer="The operations.")),
+    )  # fmt: skip
+
+
+def describing(surfaces: Sequence[Surface], /, *, told_to: Access) -> tuple[Surface, ...]:
+    """Return the surfaces that describe `surfaces` and themselves; the page is everybody's, what it shows is not."""
+    here = [
+        shown(path, _page(name, media_type), access=Access.PUBLIC, methods=("GET",),
+              told=Told(name.replace(".", "_"), "The page on which operations are read and tried.", None,
+                        media_type.partition(";")[0], ("If-None-Match",), answer="The page.", group=_PAGES_GROUP))
+        for path, (name, media_type) in _PAGES.items()
+    ]  # fmt: skip
+
+    @cache
+    def body(make: Callable[[Iterable[Surface]], dict[str, Any]]) -> bytes:
+        # Made when it is first asked for: it takes longer than everything else that a server does to start.
+        return json.dumps(make([*surfaces, *here, *own, home]), separators=(",", ":"), ensure_ascii=False).encode()
+
+    async def for_clients(request: Request) -> Response:
+        return _unless_known(request, await asyncio.to_thread(body, client_document), "application/json")
+
+    async def whole(request: Request) -> Response:
+        return _unless_known(request, await asyncio.to_thread(body, document), "application/json")
+
+    own = (
+        shown("/openapi.json", for_clients, access=told_to, methods=("GET",),
+              told=Told("openapi", "Give the description that clients are generated from.", headers=("If-None-Match",),
+                        answer="The document.", group=_PAGES_GROUP)),
+        shown("/openapi/all.json", whole, access=told_to, methods=("GET",),
+              told=Told("openapi_all", "Describe every path, those of other protocols too.", headers=("If-None-Match",),
+                        answer="The document.", group=_PAGES_GROUP)),
+    )  # fmt: skip
+    home = shown(
+        "/", _home, access=Access.PUBLIC, methods=("GET",),
+        told=Told("home", "Lead to the page of the operations.", status=307, answer="It is there.",
+                  group=_PAGES_GROUP),
+    )  # fmt: skip
+    return (*here, *own, home)
+
+
+async def _home(_request: Request) -> Response:
+    return RedirectResponse("/docs")
+
+
+def _page(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    async def page(request: Request) -> Response:
+        answer = _unless_known(request, _read(name), media_type)
+        answer.headers["Content-Security-Policy"] = _PAGE_POLICY
+        answer.headers["X-Frame-Options"] = "DENY"
+        answer.headers["Referrer-Policy"] = "no-referrer"
+        return answer
+
+    return page
+
+
+@cache
+def _read(name: str) -> bytes:
+    return (files("elytron_http_shell") / "pages" / name).read_bytes()
+
+
+def _unless_known(request: Request, body: bytes, media_type: str) -> Response:
+    """Return `body` under its ETag, or 304 where the caller has it."""
+    etag = f'"{sha256(body).hexdigest()[:32]}"'
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers={"ETag": etag})
+    return Response(body, media_type=media_type, headers={"ETag": etag})
+
+
+async def _operations(_request: Request) -> Response:
+    listed = [
+        {
+            "name": operation.name,
+            "path": path_of(operation),
+            "summary": operation.summary,
+            "mutates": operation.mutates,
+            "role": operation.role,
+        }
+        for operation in WIRE_OPERATIONS
+    ]
+    return JSONResponse({"operations": listed})
+
+
+async def _live(_request: Request) -> Response:
+    return JSONResponse({"status": "live"})

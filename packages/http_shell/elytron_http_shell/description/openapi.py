@@ -1,0 +1,216 @@
+"""The OpenAPI 3.1 documents, derived from the surfaces and so from the registry.
+
+One is for generators of clients: members' operations, the flat calls and health. The other tells of everything.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from elytron.memories.preconditions import READS
+from elytron_adapter.failures import FAILURES
+from elytron_core import limits
+from elytron_core.contracts.maintenance import PUTTING_OFF
+from elytron_http_shell.description.examples import ANSWERS, PROBLEM, REQUESTS
+from elytron_http_shell.description.schemas import REF, brief
+from elytron_http_shell.doors import Access, Kind, Surface, Told
+from elytron_http_shell.problems import MEDIA_TYPE, Problem
+
+Json = dict[str, Any]
+Refs = Mapping[tuple[Any, JsonSchemaMode], Json]
+
+_NO_CONTENT = frozenset({204, 307})
+_REFS = f"{REF}{{model}}"
+_BESIDE = frozenset({"gateway", "pages", "paths that hosts know", "protocols", "webhooks"})
+"""Groups that speak what others have laid down, or say once more what operations do: no client is generated of them."""
+_IN_PATH = re.compile(r"\{(\w+)(?::\w+)?\}")
+_ID = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS}
+_SUMMARY = "Governed memory for AI agents."
+_ABOUT = (
+    "Every request may bear the headers `X-Request-ID` (letters, digits and ._:-; sent back and logged, else one is"
+    " made) and `X-Audit-ID` (an id of the caller's own records)."
+)
+_EVERYWHERE = frozenset({"X-Audit-ID"})
+_HEADERS: dict[str, Json] = {
+    "Idempotency-Key": {
+        "description": "The same key with the same body is answered alike and done once; with another it is refused.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
+    },
+    "If-None-Match": {"description": "The ETag of what is known already.", "schema": {"type": "string"}},
+    "If-Match": {"description": "Only where this is still the ETag.", "schema": {"type": "string"}},
+    "Webhook-Key": {"description": "The id of the access key that signs.", "required": True, "schema": _ID},
+    "Webhook-Id": {"description": "The message's id; the same one is done once.", "required": True, "schema": _ID},
+    "Webhook-Timestamp": {"description": "Seconds since 1970.", "required": True, "schema": {"type": "integer"}},
+    "Last-Event-ID": {"description": "The last event that was seen.", "schema": {"type": "string"}},
+}
+_ETAG = "ETag"
+_ETAG_TOLD: Json = {"description": "The version of what is shown, for `If-Match`.", "schema": {"type": "string"}}
+_SECURITY: Json = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An access key: `ely_<kind>_<id>_<secret>`."},
+    "signature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Webhook-Signature",
+        "description": "HMAC-SHA256 of id, timestamp and body, under the webhook secret of an access key.",
+    },
+}
+_BEARER: list[Json] = [{"bearer": []}]
+_NEEDS: dict[Access, list[Json]] = {
+    Access.PUBLIC: [],
+    Access.SIGNED: [{"signature": []}],
+    Access.CREDENTIALS: [{}, {"bearer": []}],
+    Access.MEMBER: _BEARER,
+    Access.OPERATOR: _BEARER,
+}
+_JSON = "application/json"
+_PROBLEM = "Problem"
+
+
+def client_document(surfaces: Iterable[Surface], /) -> Json:
+    """Return the document that clients are generated from: what is for everybody, without an operator's own."""
+    shown = (
+        surface
+        for surface in surfaces
+        if surface.access is not Access.OPERATOR and (surface.told is None or surface.told.group not in _BESIDE)
+    )
+    return document(shown, is_whole=False)
+
+
+def document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
+    """Return the document of all the HTTP surfaces, with the bounds and words of requests if it `is_whole`."""
+    described = [(surface, surface.told or _untold(surface)) for surface in surfaces if surface.kind is Kind.HTTP]
+    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(Problem, "serialization")]
+    for _, told in described:
+        if isinstance(told.taken, type):
+            models.append((told.taken, "validation"))
+        if isinstance(told.given, type):
+            models.append((told.given, "serialization"))
+    refs, schemas = models_json_schema(list(dict.fromkeys(models)), ref_template=_REFS)
+    paths: Json = {}
+    for surface, told in described:
+        for method in surface.methods:
+            paths.setdefault(_IN_PATH.sub(r"{\1}", surface.path), {})[method.lower()] = _described(surface, told, refs)
+    requests = [ref for (_, mode), ref in refs.items() if mode == "validation"]
+    reports = [ref for (_, mode), ref in refs.items() if mode == "serialization"]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Elytron",
+            "version": version("elytron"),
+            "summary": _SUMMARY,
+            "description": _ABOUT,
+        },
+        "servers": [{"url": "/", "description": "Where this document was read."}],
+        "security": _BEARER,
+        "paths": paths,
+        "components": {
+            "schemas": brief(schemas["$defs"], requests=requests, reports=reports, is_whole=is_whole),
+            "parameters": {_reusable(name): {"name": name, "in": "header", **told} for name, told in _HEADERS.items()},
+            "responses": {_PROBLEM: _problem(refs)},
+            "headers": {_ETAG: _ETAG_TOLD},
+            "securitySchemes": _SECURITY,
+        },
+    }
+
+
+def _untold(surface: Surface) -> Told:
+    """Return the little that a surface tells by being there."""
+    name = re.sub(r"\W+", "_", f"{surface.methods[0].lower()}{surface.path}").strip("_")
+    return Told(name, f"{surface.path}, for {surface.access}.")
+
+
+def _described(surface: Surface, told: Told, refs: Refs) -> Json:
+    found: Json = {
+        "operationId": told.name,
+        "summary": told.summary,
+        "tags": [told.group],
+        "responses": _responses(told, refs),
+    }
+    if parameters := _parameters(surface.path, told):
+        found["parameters"] = parameters
+    if surface.access is not Access.MEMBER:
+        found["x-access"] = surface.access
+    if _NEEDS[surface.access] is not _BEARER:
+        found["security"] = _NEEDS[surface.access]
+    match told.taken:
+        case None:
+            pass
+        case str():
+            found["requestBody"] = {"required": True, "content": {told.taken: _bytes(told.taken)}}
+        case _:
+            content: Json = {"schema": refs[told.taken, "validation"]}
+            if (example := REQUESTS.get(told.taken.__name__)) is not None:
+                content["example"] = example
+            found["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return found
+
+
+def _parameters(path: str, told: Told) -> list[Json]:
+    in_path = [{"name": name, "in": "path", "required": True, "schema": _ID} for name in _IN_PATH.findall(path)]
+    in_query = [{"name": name, "in": "query", "schema": _ID} for name in told.query]
+    own = [name for name in told.headers if name not in _EVERYWHERE]
+    in_header = [{"$ref": f"#/components/parameters/{_reusable(name)}"} for name in own]
+    return [*in_path, *in_query, *in_header]
+
+
+def _reusable(header: str) -> str:
+    return header.replace("-", "")
+
+
+def _answer(told: Told, refs: Refs) -> Json:
+    if told.status in _NO_CONTENT:
+        return {"description": told.answer}
+    match told.given:
+        case None:
+            return _response(told.answer, {"type": "object"})
+        case str():
+            return {"description": told.answer, "content": {told.given: _bytes(told.given)}}
+        case _:
+            found = _response(told.answer, refs[told.given, "serialization"])
+            if (example := ANSWERS.get(told.given.__name__)) is not None:
+                found["content"]["application/json"]["example"] = example
+            return found
+
+
+def _bytes(media_type: str) -> Json:
+    """Return the schema of what is no JSON of ours."""
+    match media_type.partition("/"):
+        case ("text", _, _):
+            return {"schema": {"type": "string"}}
+        case _ if media_type == _JSON:
+            return {}
+        case _:
+            return {"schema": {"type": "string", "format": "binary"}}
+
+
+def _responses(told: Told, refs: Refs) -> Json:
+    found: Json = {str(told.status): _answer(told, refs), "default": {"$ref": f"#/components/responses/{_PROBLEM}"}}
+    if told.taken in READS or "If-None-Match" in told.headers:
+        found[str(told.status)]["headers"] = {_ETAG: {"$ref": f"#/components/headers/{_ETAG}"}}
+    if "If-None-Match" in told.headers:
+        found["304"] = {"description": "What the caller has is still so."}
+    if told.given in PUTTING_OFF:
+        found["202"] = _response(
+            "What was done, and in it the job that does the rest.", refs[told.given, "serialization"]
+        )
+    for status in told.beside:
+        found[str(status)] = {"description": "The protocol's own answer.", "content": {"application/json": {}}}
+    return found
+
+
+def _problem(refs: Refs) -> Json:
+    """Return the answer that every surface may give: whatever went wrong is a problem document."""
+    statuses = sorted({row.status for row in FAILURES.values()})
+    keys = {status: [key for key, row in FAILURES.items() if row.status == status] for status in statuses}
+    told = "; ".join(f"{status}: {', '.join(names)}" for status, names in keys.items())
+    found = _response(f"Why nothing was done. {told}.", refs[Problem, "serialization"], media_type=MEDIA_TYPE)
+    found["content"][MEDIA_TYPE]["example"] = PROBLEM
+    return found
+
+
+def _response(description: str, schema: Any, *, media_type: str = "application/json") -> Json:
+    return {"description": description, "content": {media_type: {"schema": schema}}}

@@ -1,0 +1,174 @@
+"""The JSON Schemas of the description, in few words and in forms that every generator of clients reads.
+
+A request's fields with a default are optional and tell it as `x-default`, unless it is false, 0 or empty: of `default`,
+generators make a demand.
+Nothing is null: a field without a value is left out, which requests may do and reports do. What only reports hold has
+no bounds, may get more fields, and has those that have a value in any case. A description that is not whole leaves out
+what generators of clients make nothing of: the bounds of requests, and words that their operations' summaries say.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from elytron_core import limits
+from elytron_core.names import NAME_PATTERN
+
+Json = dict[str, Any]
+
+REF = "#/components/schemas/"
+_NAME = "Name"
+_CHAR = r"[^\u0000-\u0020\u007f-\u00a0\u00ad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
+_PORTABLE = f"^{_CHAR}+(?: +{_CHAR}+)*$"
+"""As `NAME_PATTERN`, without classes of Unicode, which few regular expressions know."""
+_NAMED: Json = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS, "pattern": _PORTABLE}
+_WORDS = frozenset({"title", "description"})
+_BOUNDS = frozenset(
+    {
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minimum",
+        "pattern",
+        "uniqueItems",
+    }
+)
+_MOST = 2**53
+"""Bounds of numbers beyond this are told to nobody: few clients read them."""
+
+
+def brief(schemas: Mapping[str, Json], /, *, requests: Iterable[Json], reports: Iterable[Json], is_whole: bool) -> Json:
+    """Return `schemas` for `requests` and `reports`, which refer to them; their bounds and words if it `is_whole`.
+
+    A part of reports alone, or a plain value, that only one place refers to stands in that place.
+    """
+    bodies = [*requests]
+    asked = _reached(schemas, bodies)
+    found = {name: _brief(schema, is_asked=name in asked) for name, schema in schemas.items()}
+    if not is_whole:
+        found = {name: _unbounded(schema) for name, schema in found.items()}
+    for name in _refs(bodies):
+        if is_whole and (told := schemas[name].get("description")) is not None:
+            found[name]["description"] = _first_sentence(told)
+    objects = {name for name in asked if "properties" in found[name] or "oneOf" in found[name]}
+    named = {*objects, *_refs(bodies), *_refs([*reports])}
+    used = Counter(_refs([*found.values()]))
+    inner = {name: schema for name, schema in found.items() if name not in named and used[name] == 1}
+    kept = {name: _inlined(schema, inner) for name, schema in found.items() if name not in inner}
+    return {_NAME: _NAMED, **kept} if is_whole else kept
+
+
+def _unbounded(value: Any) -> Any:
+    match value:
+        case {"$ref": str(ref)} if ref == f"{REF}{_NAME}":
+            return {"type": "string"}
+        case dict():
+            whole = cast("Json", value)
+            return {name: _unbounded(part) for name, part in whole.items() if name not in _BOUNDS or _is_field(part)}
+        case list():
+            return [_unbounded(part) for part in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _is_field(part: object) -> bool:
+    """Return whether what bears a bound's name is a field that is called so: bounds are no schemas."""
+    return isinstance(part, dict)
+
+
+def _inlined(value: Any, inner: Mapping[str, Json]) -> Any:
+    match value:
+        case {"$ref": str(ref)} if (schema := inner.get(ref.removeprefix(REF))) is not None:
+            return _inlined(schema, inner)
+        case dict():
+            return {name: _inlined(part, inner) for name, part in cast("Json", value).items()}
+        case list():
+            return [_inlined(part, inner) for part in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _reached(schemas: Mapping[str, Json], start: object) -> set[str]:
+    found: set[str] = set()
+    ahead = [*_refs(start)]
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found.add(name)
+            ahead += _refs(schemas[name])
+    return found
+
+
+def _refs(value: object) -> Iterator[str]:
+    match value:
+        case {"$ref": str(ref)}:
+            yield ref.removeprefix(REF)
+        case dict():
+            for inner in cast("Json", value).values():
+                yield from _refs(inner)
+        case list() | tuple():
+            for inner in cast("list[object]", value):
+                yield from _refs(inner)
+        case _:
+            return
+
+
+def _brief(schema: Json, *, is_asked: bool) -> Json:
+    found: Json = {}
+    for name, value in _without_null(schema).items():
+        is_bound = name in _BOUNDS or (name == "additionalProperties" and value is False)
+        if name not in _WORDS and (is_asked or not is_bound):
+            found |= _part(name, value, is_asked=is_asked)
+    if not is_asked and (present := _present(schema)):
+        found["required"] = present
+    is_name = _NAMED.items() <= found.items() and found.keys() - _NAMED.keys() <= {"x-default"}
+    return {"$ref": f"{REF}{_NAME}"} if is_name else found
+
+
+def _present(report: Json) -> list[str]:
+    """Return the fields that a report always has: those without a default, and those whose default is a value."""
+    fields: dict[str, Json] = report.get("properties", {})
+    required = report.get("required", ())
+    return [name for name, field in fields.items() if name in required or field.get("default") is not None]
+
+
+def _without_null(schema: Json) -> Json:
+    """Return a schema of the same values but null."""
+    forms = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
+    kept = {name: value for name, value in schema.items() if name != "anyOf"}
+    match forms:
+        case []:
+            return schema
+        case [form]:
+            return _without_null(form | kept)
+        case _:
+            return kept | {"anyOf": forms}
+
+
+def _part(name: str, value: Any, *, is_asked: bool) -> Json:
+    match name:
+        case "default":
+            is_told = is_asked and isinstance(value, str | int | float) and bool(value)
+            return {"x-default": value} if is_told else {}
+        case "anyOf" | "oneOf" | "allOf" | "prefixItems":
+            return {name: [_brief(form, is_asked=is_asked) for form in value]}
+        case "properties":
+            return {name: {field: _brief(inner, is_asked=is_asked) for field, inner in value.items()}}
+        case "patternProperties":
+            (inner,) = value.values()
+            return {"additionalProperties": _brief(inner, is_asked=is_asked)}
+        case "items" | "additionalProperties" if isinstance(value, dict):
+            return {name: _brief(cast("Json", value), is_asked=is_asked)}
+        case "pattern":
+            return {name: _PORTABLE if value == NAME_PATTERN else value}
+        case "maximum" | "minimum" if abs(value) > _MOST:
+            return {}
+        case _:
+            return {name: value}
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.split("\n\n", maxsplit=1)[0].split()).split(". ")[0].removesuffix(".") + "."

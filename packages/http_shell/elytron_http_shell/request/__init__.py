@@ -1,0 +1,1 @@
+"""Reading a request within its bounds: headers, credentials, bodies, forms."""

@@ -1,0 +1,97 @@
+"""Reading what was sent, within its bounds of size and time."""
+
+from collections.abc import AsyncIterator, Callable
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from elytron.waiting import within
+from elytron_core import limits, strict_json
+from elytron_core.errors import PayloadTooLarge
+from elytron_core.strict_json import Json
+from elytron_http_shell.request.headers import heads_of
+
+_JSON = "application/json"
+
+
+async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
+    """Return the body, or stop reading at its bound; what the client says of its length is not trusted.
+
+    Raises PayloadTooLarge, and HTTPException for a body that takes too long.
+    """
+    require_length(scope, limit=limit)
+    try:
+        return await within(limits.HTTP_BODY_WAIT_S, _whole(receive, limit=limit))
+    except TimeoutError:
+        raise HTTPException(408) from None
+
+
+async def _whole(receive: Receive, *, limit: int) -> bytes:
+    whole = bytearray()
+    while True:
+        message = await _next(receive)
+        whole += message.get("body", b"")
+        if len(whole) > limit:
+            raise PayloadTooLarge(limit=limit, what="the body")
+        if not message.get("more_body", False):
+            return bytes(whole)
+
+
+async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncIterator[bytes]:
+    """Yield the body piece by piece, each within the wait for a body. Raises as `body` does."""
+    require_length(scope, limit=limit)
+    size, more = 0, True
+    while more:
+        try:
+            message = await within(limits.HTTP_BODY_WAIT_S, _next(receive))
+        except TimeoutError:
+            raise HTTPException(408) from None
+        piece: bytes = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise PayloadTooLarge(limit=limit, what="the body")
+        yield piece
+        more = message.get("more_body", False)
+
+
+def strictly(app: ASGIApp, /, *, limit: int, require: Callable[[Json], None]) -> ASGIApp:
+    """Return `app`, which is given whole bodies of strict JSON alone: in time, within `limit`, as `require` has them.
+
+    For protocols whose libraries bound none of that, or repeat what they could not read.
+    """
+
+    async def read(scope: Scope, receive: Receive, send: Send) -> None:
+        require_json(heads_of(scope))
+        unread = [await body(scope, receive, limit=limit)]
+        require(strict_json.parse(unread[0], limit=limit))
+
+        async def again() -> Message:
+            if unread:
+                return {"type": "http.request", "body": unread.pop(), "more_body": False}
+            return await receive()
+
+        await app(scope, again, send)
+
+    return read
+
+
+def require_length(scope: Scope, /, *, limit: int) -> None:
+    """Raise PayloadTooLarge where the declared length is beyond `limit`, or is none."""
+    declared = heads_of(scope).get("content-length", "0")
+    if not declared.isascii() or not declared.isdecimal() or len(declared) > 18 or int(declared) > limit:
+        raise PayloadTooLarge(limit=limit, what="the body")
+
+
+def require_json(headers: Headers, /) -> None:
+    """Raise HTTPException unless the body is said to be JSON."""
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+        raise HTTPException(415, headers={"Accept": _JSON})
+
+
+async def _next(receive: Receive) -> Message:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    return message

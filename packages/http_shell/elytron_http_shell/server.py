@@ -1,0 +1,284 @@
+"""One process on one port: the application served until it is told to end, and nothing accepted is lost."""
+
+import asyncio
+import ipaddress
+import math
+import signal
+import socket
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from elytron.runtime import MemoryRuntime
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.admission_control import Bounds, FairPlaces
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.login_throttle import Attempts
+from elytron_adapter.principals import AnyOf, Authenticator, Development, PrincipalKind
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
+from elytron_http_shell.app import LOOPBACK, create_app
+from elytron_http_shell.socket_backlog import take_up
+
+if TYPE_CHECKING:
+    from elytron_http_shell.routes import Family
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LOOK_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How a server stands: where it listens, whom it lets in, and how much it takes on."""
+
+    host: str = "127.0.0.1"
+    port: int = 8010
+    development: bool = False
+    names: frozenset[str] = frozenset()
+    """Host names that it is reached by, beside this machine's own."""
+    bounds: Bounds = field(default_factory=Bounds)
+    body_bytes: int | None = None
+    """Where bodies are cut off; without, what the memory's profile takes."""
+    trusted_proxies: frozenset[str] = frozenset()
+    """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+    is_described_to_all: bool = False
+    """Whether the OpenAPI document and the list of operations are shown without a key."""
+    spans: bool = False
+    operator_key: bool = False
+    """Make a first operator's key where there is none yet, and tell it once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a server tells when it listens. `end` ends it as a signal does."""
+
+    address: str
+    mode: str
+    end: Callable[[], None]
+    operator_key: str | None = None
+
+
+async def serve(
+    memory: MemoryRuntime,
+    serving: Serving,
+    /,
+    *,
+    started: Callable[[Started], None],
+    further: "Iterable[Family]" = (),
+    known: Iterable[Authenticator] = (),
+    signals: Iterable[signal.Signals] = _SIGNALS,
+) -> None:
+    """Answer over HTTP until one of `signals` or `Started.end`, then finish what was accepted and return.
+
+    What takes longer than `limits.SHUTDOWN_S` is given up.
+    `known` let callers in beside the access keys. `memory` is its opener's to close. Raises PermissionRefused for a
+    server beyond this machine that would let in anybody, InvalidInput for an address that cannot be had, MissingExtra.
+    """
+    keys = AccessKeys(memory.context)
+    kinds = await keys.open_kinds()
+    _require_safe(serving, has_keys=bool(kinds))
+    is_first = serving.operator_key and not serving.development and PrincipalKind.OPERATOR not in kinds
+    made = await _first_key(keys) if is_first else None
+    places = FairPlaces(serving.bounds)
+    entrance = Entrance(
+        Dispatcher(memory),
+        authenticator=Development() if serving.development else AnyOf(keys, *known),
+        shedding=places,
+        attempts=Attempts(memory.context.clock, most=serving.bounds.wrong_credentials_per_minute),
+    )
+    spans = _spans() if serving.spans else None
+    app = create_app(
+        entrance,
+        keys=keys,
+        hosts=_hosts(serving),
+        body_bytes=serving.body_bytes,
+        further=further,
+        spans=spans,
+        is_described_to_all=serving.is_described_to_all,
+    )
+    with _bound(serving) as listening:
+        address = _address(listening)
+        mode = "development: everybody on this machine is its operator" if serving.development else "access keys"
+
+        def told(end: Callable[[], None]) -> None:
+            started(Started(address=address, mode=mode, end=end, operator_key=made))
+
+        server = server_of(app, entrance, told, signals=signals, trusted=_networks(serving.trusted_proxies))
+        # Who was interrupted until here ends here: within its start, a server tells of that as its own failure.
+        await asyncio.sleep(0)
+        taking_up = asyncio.create_task(take_up(listening, places))
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            taking_up.cancel()
+            await asyncio.gather(taking_up, return_exceptions=True)
+            if spans is not None:
+                await asyncio.to_thread(spans.close)
+
+
+@asynccontextmanager
+async def served(
+    memory: MemoryRuntime,
+    serving: Serving,
+    /,
+    *,
+    further: "Iterable[Family]" = (),
+    known: Iterable[Authenticator] = (),
+) -> AsyncGenerator[Started]:
+    """Serve while this is entered, beside what else the program does, whose signals stay its own.
+
+    Raises what `serve` raises; what ends the server meanwhile is raised at the end.
+    """
+    told: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
+    server = asyncio.create_task(
+        serve(memory, serving, started=told.set_result, further=further, known=known, signals=())
+    )
+    try:
+        await asyncio.wait([told, server], return_when=asyncio.FIRST_COMPLETED)
+        if told.done():
+            yield told.result()
+    finally:
+        # Who gives up before it listens waits for that too: a server is ended, and not torn down as it begins.
+        told.add_done_callback(lambda done: done.result().end())
+        await server
+
+
+def is_loopback(host: str, /) -> bool:
+    """Tell whether `host` is this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _require_safe(serving: Serving, *, has_keys: bool) -> None:
+    if is_loopback(serving.host):
+        return
+    if serving.development:
+        raise PermissionRefused("development mode asks for no credential: it listens on this machine alone")
+    if not has_keys and not serving.operator_key:
+        raise PermissionRefused(
+            "beyond this machine nobody is served without credentials, and there is no access key yet:"
+            " make one with `elytron access add --kind operator --label <name>`"
+        )
+
+
+async def _first_key(keys: AccessKeys) -> str:
+    return (await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="first operator"))).key
+
+
+def _hosts(serving: Serving) -> frozenset[str]:
+    host = serving.host.lower()
+    own = {f"[{host}]"} if ":" in host else {host}
+    return LOOPBACK | own | frozenset(name.lower() for name in serving.names)
+
+
+@contextmanager
+def _bound(serving: Serving) -> Generator[socket.socket]:
+    """Give the socket, bound before anything is said of it."""
+    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    # Named as TCP: asyncio lets answers out at once only on sockets that say so, else each waits 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    with listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((serving.host, serving.port))
+        except OSError as error:
+            problem = f"cannot be listened on: {error.strerror}; choose others, or port 0 for any that is free"
+            raise InvalidInput(field="host and port", problem=problem) from error
+        yield listening
+
+
+def _address(listening: socket.socket) -> str:
+    host, port, *_ = listening.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _spans() -> Any:
+    from elytron_http_shell.telemetry.spans import otlp_spans
+
+    return otlp_spans()
+
+
+def server_of(
+    app: Any,
+    entrance: Entrance,
+    told: Callable[[Callable[[], None]], None],
+    /,
+    *,
+    signals: Iterable[signal.Signals] = _SIGNALS,
+    trusted: Iterable[str] = (),
+) -> Any:
+    """Return a server of `app` that tells how to end it once it listens; `signals` end it too. Raises MissingExtra."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtra(extra="server", purpose="the HTTP server") from error
+
+    class Server(uvicorn.Server):
+        """Tells when it listens, and that it ends before it does; signals end it and not the process."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            entrance.end = self._end
+            told(self._end)
+
+        @contextmanager
+        def capture_signals(self) -> Generator[None]:
+            loop = asyncio.get_running_loop()
+
+            def ends(_number: int, _frame: object) -> None:
+                loop.call_soon_threadsafe(self._end)
+
+            numbers = signals if threading.current_thread() is threading.main_thread() else ()
+            before = {number: signal.signal(number, ends) for number in numbers}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # Streams say why they end; uvicorn would cut them off with a code of its own.
+            until = time.monotonic() + limits.SHUTDOWN_S
+            while entrance.streams and not self.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
+                await asyncio.sleep(_LOOK_S)
+            self.config.timeout_graceful_shutdown = max(1, math.ceil(until - time.monotonic()))
+            await super().shutdown(sockets)
+
+        def _end(self) -> None:
+            self.force_exit = self.should_exit  # who asks twice does not wait
+            self.should_exit = True
+            entrance.closing.set()
+
+    return Server(_config(app, trusted=list(trusted)))
+
+
+def _networks(proxies: Iterable[str]) -> list[str]:
+    """Return the addresses and networks of proxies. Raises InvalidInput for what is none."""
+    try:
+        return sorted(str(ipaddress.ip_network(proxy, strict=False)) for proxy in proxies)
+    except ValueError:
+        raise InvalidInput(field="trusted_proxies", problem="has one that is no address or network") from None
+
+
+def _config(app: Any, *, trusted: list[str]) -> Any:
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(trusted),
+        forwarded_allow_ips=trusted,
+        lifespan="on",
+        # More than a frame may have, so that the socket itself tells what is too big.
+        ws_max_size=limits.FRAME_BYTES * 2,
+        h11_max_incomplete_event_size=limits.HTTP_HEADER_BYTES,
+        timeout_keep_alive=limits.HTTP_IDLE_S,
+    )

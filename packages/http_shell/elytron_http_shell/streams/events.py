@@ -1,0 +1,254 @@
+"""Server-sent events: a space's journal as it grows, one event per entry, for browsers and whoever reads lines.
+
+An EventSource can send no header of its own, and a key in an address ends in logs. So a page first asks for a session
+with its key (`POST /v1/events/session`); the cookie that it gets opens this one route, is sent by pages of this origin
+alone, cannot be read by scripts, and ends after an hour, with the key, or with the server.
+"""
+
+import asyncio
+import hashlib
+import re
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import assert_never
+
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from elytron_adapter import codec
+from elytron_adapter.entry import Entrance
+from elytron_adapter.failures import rejection
+from elytron_core import limits
+from elytron_core import scope as elytron_scope
+from elytron_core.contracts.events import EVENT_ID_PATTERN, Gap, GapReason, JournalEvent
+from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
+from elytron_core.ids import SpaceId
+from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of, shown
+from elytron_http_shell.problems import problem
+from elytron_http_shell.streams.subscriptions import Streams, entries, space_of
+
+COOKIE = "elytron_events"
+PATH = "/v1/events"
+_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+_TOLD = Told(
+    name="events",
+    summary="Follow a space's journal as server-sent events.",
+    given="text/event-stream",
+    headers=("Last-Event-ID",),
+    query=("after", "space"),
+    answer="Events `entry`, `gap` and `error`, for as long as they are read.",
+)
+_SESSION_TOLD = Told(
+    name="events_session",
+    summary="Get the cookie by which a page's EventSource is let in.",
+    answer="The cookie, which opens the stream of events alone.",
+    status=204,
+)
+_EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    holder: str
+    masked: bytes
+    """The holder's credential under a mask that only the cookie gives."""
+    until: float
+
+
+class Sessions:
+    """The cookies that were given out, by digest: whoever reads this process's memory finds no cookie and no key in it.
+
+    Each holder has so many at most, so that one cannot push out those of others.
+    """
+
+    def __init__(self, entrance: Entrance, /) -> None:
+        self._ids = entrance.dispatcher.runtime.context.ids
+        self._open: OrderedDict[str, _Session] = OrderedDict()
+
+    def open(self, holder: str, authorization: str, /) -> str:
+        """Return a new cookie for the holder of `authorization`; the holder's oldest makes room."""
+        now = time.monotonic()
+        for digest in [digest for digest, session in self._open.items() if session.until <= now]:
+            del self._open[digest]
+        own = [digest for digest, session in self._open.items() if session.holder == holder]
+        for digest in own[: max(0, len(own) + 1 - limits.EVENT_SESSIONS_EACH)]:
+            del self._open[digest]
+        token = self._ids.secret(32).hex()
+        masked = _masked(token, authorization.encode("latin-1", "replace"))
+        self._open[_digest(token)] = _Session(holder, masked, now + limits.EVENT_SESSION_S)
+        while len(self._open) > limits.EVENT_SESSIONS:
+            self._open.popitem(last=False)
+        return token
+
+    def credential(self, headers: Headers, /) -> str | None:
+        """Return the `Authorization` of a request, else the one that its cookie stands for."""
+        given = headers.get("authorization")
+        token = _cookie(headers.get("cookie", ""))
+        if given is not None or token is None:
+            return given
+        session = self._open.get(_digest(token))
+        if session is None or session.until <= time.monotonic():
+            return None
+        return _masked(token, session.masked).decode("latin-1")
+
+
+def surfaces(streams: Streams, /) -> tuple[Surface, ...]:
+    """Return the stream of events, and the session that lets an EventSource in."""
+    sessions = Sessions(streams.entrance)
+
+    async def session(request: Request) -> Response:
+        answer = Response(status_code=204)
+        authorization = request.headers.get("authorization")
+        if authorization is not None:
+            answer.set_cookie(
+                COOKIE,
+                sessions.open(principal_of(request.scope).id, authorization),
+                max_age=int(limits.EVENT_SESSION_S),
+                path=PATH,
+                secure=request.url.scheme == "https",
+                httponly=True,
+                samesite="strict",
+            )
+        return answer
+
+    return (
+        Surface(
+            PATH, EventStream(streams, sessions), Access.MEMBER, ("GET",), credential=sessions.credential, told=_TOLD
+        ),
+        shown(f"{PATH}/session", session, access=Access.MEMBER, methods=("POST",), told=_SESSION_TOLD),
+    )
+
+
+class EventStream:
+    """Answers with the journal behind `Last-Event-ID` (or `?after=`), and then with what comes."""
+
+    def __init__(self, streams: Streams, sessions: Sessions, /) -> None:
+        self._streams = streams
+        self._sessions = sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        after = _after(request)
+        space = space_of(self._streams.entrance, principal_of(scope), _asked(request))
+        with self._streams.place(principal_of(scope)):
+            # Begun before anything is answered: who hears that the stream is open misses nothing from then on.
+            follower = self._streams.journals.follow(space)
+            items = entries(follower, await follower.begin(after))
+            place = after or follower.place
+            credential = self._sessions.credential(request.headers)
+            ends = {
+                asyncio.create_task(_gone(receive)),
+                asyncio.create_task(self._streams.ended(credential)),
+            }
+            try:
+                opening = b"retry: %d\nid: %b\n\n" % (limits.EVENTS_RETRY_MS, place.encode())
+                await self._send(send, opening, begins=True)
+                await self._stream(send, items, ends, request_id=request_id_of(scope))
+            except TimeoutError:
+                return  # nobody reads: the server lets go of the connection
+            finally:
+                for task in ends:
+                    task.cancel()
+                await asyncio.gather(*ends, return_exceptions=True)
+                await items.aclose()
+
+    async def _stream(
+        self,
+        send: Send,
+        items: AsyncGenerator[JournalEvent | Gap],
+        ends: set[asyncio.Task[None] | asyncio.Task[Unauthorized | None]],
+        *,
+        request_id: str,
+    ) -> None:
+        """Send what comes, and a sign of life where nothing does, until one of `ends` is met."""
+        told: ElytronError | None = None
+        coming = asyncio.ensure_future(anext(items))
+        try:
+            while True:
+                await asyncio.wait(
+                    {coming, *ends}, timeout=self._streams.bounds.heartbeat_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if done := [task for task in ends if task.done()]:
+                    told = done[0].result()
+                    break
+                if not coming.done():
+                    await self._send(send, b": still here\n\n")
+                    continue
+                try:
+                    item = coming.result()
+                except ElytronError as error:
+                    told = error
+                    break
+                await self._send(send, _line(item))
+                coming = asyncio.ensure_future(anext(items))
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+        if told is not None:
+            rejected = rejection(told, request_id=request_id)
+            await self._send(send, b"event: error\ndata: %b\n\n" % codec.encode(problem(rejected)))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send(self, send: Send, data: bytes, *, begins: bool = False) -> None:
+        """Send `data`. Raises TimeoutError where the reader takes nothing for too long."""
+        async with asyncio.timeout(self._streams.bounds.send_s):
+            if begins:
+                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+def _line(item: JournalEvent | Gap) -> bytes:
+    """Return the event that tells of `item`; its data is JSON on one line, so nothing in it can end the event."""
+    match item:
+        case JournalEvent():
+            return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), codec.encode(item))
+        case Gap():
+            # After a gap, a reader who comes again goes on behind it.
+            behind = 0 if item.reason is GapReason.ERASED else item.last
+            return b"id: %d\nevent: gap\ndata: %b\n\n" % (behind, codec.encode(item))
+        case _:
+            assert_never(item)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _after(request: Request) -> str | None:
+    """Return where to begin: what the browser saw last, else what the page asks for, else from now on."""
+    given = request.headers.get("last-event-id") or request.query_params.get("after")
+    if given is not None and not _EVENT_ID.fullmatch(given):
+        raise InvalidInput(field="after", problem="is not an id that an event had")
+    return given
+
+
+def _asked(request: Request) -> elytron_scope.Scope | None:
+    space = request.query_params.get("space")
+    try:
+        return elytron_scope.Scope(space=SpaceId(space)) if space is not None else None
+    except ValidationError:
+        raise InvalidInput(field="space", problem="is not the name of a space") from None
+
+
+def _cookie(header: str) -> str | None:
+    for part in header.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return None
+
+
+def _masked(token: str, data: bytes) -> bytes:
+    """Return `data` under the mask of a cookie, or without it. A cookie masks one credential alone."""
+    mask = hashlib.shake_256(b"events" + token.encode()).digest(len(data))
+    return bytes(one ^ other for one, other in zip(data, mask, strict=True))
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,194 @@
+"""What a stream may follow: the journal itself, or a report that is made anew each time the journal has grown.
+
+A report stands for all that was committed up to its sequence, so a burst of commits is one report. Reports come out of
+the same door as a command's: decoded, judged by the policy, under the caller's limits, each time.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+from pydantic import JsonValue, ValidationError
+
+from elytron.journal.follower import Follower, Journals, pages
+from elytron.registry import WIRE_OPERATIONS
+from elytron_adapter import codec
+from elytron_adapter.entry import Entrance, auth_of
+from elytron_adapter.envelope import Accepted, Duplicated, Rejected, Transport
+from elytron_adapter.policy import within
+from elytron_adapter.principals import Principal
+from elytron_core import limits
+from elytron_core.contracts.events import Gap, JournalEvent, StreamKind
+from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
+from elytron_core.contracts.scope_fields import ScopedRequest
+from elytron_core.errors import ElytronError, LimitExceeded, Unauthorized
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value, invalid
+from elytron_core.scope import Scope
+
+REPORTS: dict[StreamKind, str] = {
+    StreamKind.PROJECTION: "project",
+    StreamKind.INSPECTION: "inspect",
+    StreamKind.REPLAY: "replay",
+    StreamKind.CAPABILITY: "capabilities",
+}
+"""The operation whose report a kind of subscription sends."""
+QUIET = frozenset({"projection"})
+"""Actions that change nothing which a report shows: a note that something was shown must not show it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBounds:
+    """How much a stream may take, and how often it is looked after."""
+
+    frame_bytes: int = limits.FRAME_BYTES
+    at_once: int = limits.FRAMES_AT_ONCE
+    waiting: int = limits.FRAMES_WAITING
+    waiting_bytes: int = limits.FRAMES_WAITING_BYTES
+    send_s: float = limits.FRAME_SEND_S
+    subscriptions: int = limits.SUBSCRIPTIONS
+    each: int = limits.STREAMS_PER_PRINCIPAL
+    recheck_s: float = limits.STREAM_RECHECK_S
+    heartbeat_s: float = limits.EVENTS_HEARTBEAT_S
+    poll_s: float = limits.EVENTS_POLL_S
+
+
+class Streams:
+    """What the streams of one server share: the entrance, the journals, and a count of who has how many."""
+
+    def __init__(self, entrance: Entrance, /, *, bounds: StreamBounds | None = None) -> None:
+        context = entrance.dispatcher.runtime.context
+        self.entrance = entrance
+        budget = context.profile.budget
+        self.bounds = bounds or StreamBounds(frame_bytes=budget.http_body_bytes, subscriptions=budget.subscriptions)
+        self.journals = Journals(context.store, context.commits, poll_s=self.bounds.poll_s)
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def place(self, principal: Principal, /) -> Generator[None]:
+        """Count a stream of `principal` while it is open. Raises LimitExceeded."""
+        if self._open[principal.id] >= self.bounds.each:
+            raise LimitExceeded(what="open streams of one caller", limit=self.bounds.each)
+        self._open[principal.id] += 1
+        self.entrance.streams += 1
+        try:
+            yield
+        finally:
+            self.entrance.streams -= 1
+            self._open[principal.id] -= 1
+            self._open += Counter()  # forgets who has none
+
+    async def ended(self, authorization: str | None, /) -> Unauthorized | None:
+        """Return when the server begins to end (None), or the credential holds no longer."""
+        while True:
+            try:
+                async with asyncio.timeout(self.bounds.recheck_s):
+                    await self.entrance.closing.wait()
+                return None
+            except TimeoutError:
+                pass
+            try:
+                await self.entrance.authenticate(authorization)
+            except Unauthorized as error:
+                return error
+            except ElytronError:
+                continue  # who calls cannot be said now; where the store has gone, the stream meets that itself
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A report as JSON, and the journal's sequence that it covers."""
+
+    sequence: int
+    report: bytes
+
+
+def space_of(entrance: Entrance, principal: Principal, scope: Scope | None, /) -> SpaceId:
+    """Return the space that `principal` follows: `scope`'s, else his own. Raises PermissionRefused, ScopeMissing."""
+    asked = within(auth_of(principal), ScopedRequest(scope=scope))
+    assert isinstance(asked, ScopedRequest)
+    return entrance.dispatcher.runtime.context.scope_of(asked).space
+
+
+def operation_of(kind: StreamKind, /) -> str | None:
+    """Return the operation of `kind`, or None where this server has none."""
+    named = REPORTS.get(kind)
+    return named if any(operation.name == named for operation in WIRE_OPERATIONS) else None
+
+
+async def reports(
+    streams: Streams,
+    principal: Principal,
+    /,
+    *,
+    operation: str,
+    payload: dict[str, JsonValue],
+    request_id: str,
+    after: int,
+) -> AsyncIterator[Reported | Rejected]:
+    """Yield the report of `operation` now, where the journal is beyond `after`, and each time it has grown.
+
+    A refusal is the last that is yielded.
+    """
+    entrance = streams.entrance
+    follower = streams.journals.follow(space_of(entrance, principal, _scope(payload)))
+    await follower.begin(None)
+    # A space that nothing was written to yet has its report too.
+    is_due = follower.sequence > after or after == 0
+    while True:
+        if is_due:
+            # The place first, then the report: it may know more than it is said to cover, never less.
+            covered = follower.sequence
+            answer = await entrance.call(
+                principal,
+                transport=Transport.WSS,
+                operation=operation,
+                request_id=request_id,
+                payload=json.dumps(payload).encode(),
+            )
+            match answer:
+                case Accepted(report=report) | Duplicated(report=report):
+                    if _says_something(report):
+                        yield Reported(covered, codec.encode(report))
+                    payload = _onward(payload, report)
+                    is_due = isinstance(report, MemoryReplayReport) and report.has_more
+                case Rejected():
+                    yield answer
+                    return
+                case _:
+                    return
+            continue
+        found = await follower.next()
+        is_due = isinstance(found, Gap) or any(event.action not in QUIET for event in found)
+
+
+async def entries(follower: Follower, gap: Gap | None, /) -> AsyncGenerator[JournalEvent | Gap]:
+    """Yield the entries behind the place of a reader who has begun, and the gaps; `gap` opened as he began."""
+    async for page in pages(follower, gap):
+        if isinstance(page, Gap):
+            yield page
+            continue
+        for event in page:
+            yield event
+
+
+def _scope(payload: dict[str, JsonValue]) -> Scope | None:
+    try:
+        return Scope.model_validate(payload["scope"]) if payload.get("scope") is not None else None
+    except ValidationError as error:
+        raise invalid(error, model=Scope, known=Scope.model_fields) from None
+
+
+def _says_something(report: Value) -> bool:
+    return not isinstance(report, MemoryReplayReport) or bool(report.turns)
+
+
+def _onward(payload: dict[str, JsonValue], report: Value) -> dict[str, JsonValue]:
+    """Return the next request: a replay goes on behind the last turn that was sent."""
+    if isinstance(report, MemoryReplayReport) and report.turns:
+        return {**payload, "cursor": cast("str", report.turns[-1].id), "order": LedgerOrder.FIRST.value}
+    return payload

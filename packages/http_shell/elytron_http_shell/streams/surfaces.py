@@ -1,0 +1,12 @@
+"""The streams of a server: events for browsers, and the WebSocket."""
+
+from elytron_adapter.entry import Entrance
+from elytron_http_shell.doors import Surface
+from elytron_http_shell.streams import events, websocket
+from elytron_http_shell.streams.subscriptions import StreamBounds, Streams
+
+
+def streams(entrance: Entrance, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
+    """Return what stands at `/v1/events` and `/v1/ws`."""
+    shared = Streams(entrance, bounds=bounds)
+    return (*events.surfaces(shared), websocket.surface(shared))

@@ -1,0 +1,1 @@
+"""The routes of a server, a module for each family."""

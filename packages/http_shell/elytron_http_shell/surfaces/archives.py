@@ -1,0 +1,184 @@
+"""A space's archive over HTTP: fetched and sent as a stream, through a file that only the server sees."""
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Accepted, Transport
+from elytron_adapter.envelope import Response as Answer
+from elytron_adapter.policy import word_of
+from elytron_adapter.principals import PrincipalKind
+from elytron_core import limits
+from elytron_core.contracts.archive import (
+    ImportMode,
+    MemoryImportReport,
+    MemoryImportRequest,
+    MemorySpaceExportReport,
+    MemorySpaceExportRequest,
+)
+from elytron_core.contracts.scope_fields import ScopedRequest
+from elytron_core.errors import InvalidInput, LimitExceeded, PreconditionFailed
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value, invalid
+from elytron_core.scope import Scope
+from elytron_http_shell.doors import AUDIT_ID, Access, Surface, Told, principal_of, request_id_of, shown
+from elytron_http_shell.request.bodies import pieces, require_length
+from elytron_http_shell.responses import rendered
+
+PATH = "/v1/archive"
+MEDIA_TYPE = "application/zip"
+_CHUNK = 256 * 1024
+
+
+def archives(entrance: Entrance, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES) -> tuple[Surface, ...]:
+    """Return the surfaces that give out and take in a space's archive, of `archive_bytes` at the most."""
+    keeper = _Archives(entrance, archive_bytes)
+    fetch = Told(
+        "fetch_archive", "Fetch what of the space may leave it, or all of it, as one archive file.", None, MEDIA_TYPE,
+        ("If-None-Match",), ("space", "include_private"),
+        answer="The archive; its ETag is the state of what it holds.",
+    )  # fmt: skip
+    send = Told(
+        "send_archive", "Read an archive file into the space.", MEDIA_TYPE, MemoryImportReport,
+        ("If-Match",), ("space", "mode"),
+    )  # fmt: skip
+    return (
+        shown(PATH, keeper.fetch, access=Access.MEMBER, methods=("GET",), told=fetch),
+        shown(PATH, keeper.send, access=Access.MEMBER, methods=("PUT",), told=send),
+    )
+
+
+class _Archives:
+    def __init__(self, entrance: Entrance, archive_bytes: int) -> None:
+        self._entrance = entrance
+        self._archive_bytes = archive_bytes
+
+    async def fetch(self, request: Request) -> Response:
+        """Write the archive beside, and stream it; it is gone when the answer ended."""
+        folder = TemporaryDirectory(prefix="elytron-")
+        try:
+            answer = await self._call(
+                request, _export(request, Path(folder.name), include_private=_include_private(request))
+            )
+            if not isinstance(answer, Accepted):
+                folder.cleanup()
+                return rendered(answer)
+            report = answer.report
+            assert isinstance(report, MemorySpaceExportReport)
+            self._require_bound(report.size_bytes)
+            etag = _etag(report)
+            if request.headers.get("if-none-match") == etag:
+                folder.cleanup()
+                return Response(status_code=304, headers={"ETag": etag})
+        except BaseException:
+            folder.cleanup()
+            raise
+        told = {
+            "ETag": etag,
+            "Content-Length": str(report.size_bytes),
+            "Content-Disposition": 'attachment; filename="memory.elytron.zip"',
+        }
+        return StreamingResponse(_read(Path(report.path), folder), media_type=MEDIA_TYPE, headers=told)
+
+    async def send(self, request: Request) -> Response:
+        """Take the archive in, to a file beside, and import that."""
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
+            raise HTTPException(415, headers={"Accept": MEDIA_TYPE})
+        require_length(request.scope, limit=self._archive_bytes)
+        mode = _mode(request)
+        word = word_of(principal_of(request.scope).kind, mode)
+        async with _folder() as folder:
+            await self._require_match(request, folder)
+            path = folder / "sent.zip"
+            async with await anyio.open_file(path, "wb") as file:
+                async for piece in pieces(request.scope, request.receive, limit=self._archive_bytes):
+                    await file.write(piece)
+            asked = MemoryImportRequest(path=os.fspath(path), mode=mode, word=word, scope=_scope(request))
+            return rendered(await self._call(request, asked))
+
+    def _require_bound(self, size: int) -> None:
+        if size > self._archive_bytes:
+            raise LimitExceeded(what="bytes of an archive", limit=self._archive_bytes, found=size)
+
+    async def _require_match(self, request: Request, folder: Path) -> None:
+        """Raise PreconditionFailed where the caller saw another state of the space than there is."""
+        expected = request.headers.get("if-match")
+        if expected is None:
+            return
+        for include_private in (True, False):
+            answer = await self._call(request, _export(request, folder, include_private=include_private))
+            if not isinstance(answer, Accepted):
+                raise PreconditionFailed
+            if expected in {"*", _etag(answer.report)}:
+                return
+        raise PreconditionFailed
+
+    async def _call(self, request: Request, asked: ScopedRequest) -> Answer:
+        """Call as the principal, in his space alone, and with an operator's right to the server's own file."""
+        principal = replace(principal_of(request.scope), kind=PrincipalKind.OPERATOR)
+        return await self._entrance.call(
+            principal,
+            transport=Transport.HTTP,
+            operation="export" if isinstance(asked, MemorySpaceExportRequest) else "import",
+            request_id=request_id_of(request.scope),
+            payload=asked,
+            audit_id=request.headers.get(AUDIT_ID),
+        )
+
+
+def _export(request: Request, folder: Path, *, include_private: bool) -> MemorySpaceExportRequest:
+    path = folder / f"{'whole' if include_private else 'public'}.zip"
+    return MemorySpaceExportRequest(path=os.fspath(path), include_private=include_private, scope=_scope(request))
+
+
+def _include_private(request: Request) -> bool:
+    """Return whether private material was asked for by name. Raises InvalidInput."""
+    asked = request.query_params.get("include_private", "false")
+    if asked not in {"true", "false"}:
+        raise InvalidInput(field="include_private", problem="is neither true nor false")
+    return asked == "true"
+
+
+def _etag(report: Value) -> str:
+    assert isinstance(report, MemorySpaceExportReport)
+    return f'"{report.state_fingerprint}"'
+
+
+def _scope(request: Request) -> Scope | None:
+    space = request.query_params.get("space")
+    if space is None:
+        return None
+    try:
+        return Scope(space=SpaceId(space))
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _mode(request: Request) -> ImportMode:
+    try:
+        return ImportMode(request.query_params.get("mode", ImportMode.BOOTSTRAP))
+    except ValueError:
+        raise InvalidInput(field="mode", problem=f"is none of {', '.join(ImportMode)}") from None
+
+
+async def _read(path: Path, folder: TemporaryDirectory[str]) -> AsyncIterator[bytes]:
+    with folder:
+        async with await anyio.open_file(path, "rb") as file:
+            while chunk := await file.read(_CHUNK):
+                yield chunk
+
+
+@asynccontextmanager
+async def _folder() -> AsyncGenerator[Path]:
+    with TemporaryDirectory(prefix="elytron-") as folder:
+        yield Path(folder)

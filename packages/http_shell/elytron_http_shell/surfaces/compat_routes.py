@@ -1,0 +1,191 @@
+"""The routes under `/memory` and `/agent-tool-registries`: other paths to the same operations, as hosts know them."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from elytron.memories.preconditions import READS
+from elytron.registry import WIRE_OPERATIONS, AnyOperation
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Accepted, Rejected, Transport
+from elytron_adapter.envelope import Response as Answer
+from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.seed_forms import Json, asked_of
+from elytron_core import strict_json
+from elytron_core.contracts.tools import AgentToolRegistryUpsertReport
+from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.ids import SYSTEM_SPACE
+from elytron_http_shell.doors import AUDIT_ID, Access, Surface, Told, principal_of, request_id_of
+from elytron_http_shell.request.bodies import body, require_json
+from elytron_http_shell.request.headers import heads_of
+from elytron_http_shell.responses import give, rendered
+from elytron_http_shell.surfaces.operations import (
+    access_of,
+    demanded,
+    headers_of,
+    idempotency_key,
+    is_repeatable,
+    performed,
+)
+
+IF_NONE_MATCH = "If-None-Match"
+_GROUP = "paths that hosts know"
+_FORMS = frozenset({"write", "export", "import"})
+_POSTED = ("write", "recall", "project", "maintain", "inspect", "recover", "replay", "export", "import")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A method and path that stand for an operation.
+
+    What the path names goes into the request; a body becomes the request's field `wraps`.
+    """
+
+    method: str
+    path: str
+    operation: str
+    wraps: str | None = None
+
+
+NAMED = (
+    Named("GET", "/memory/profile/capabilities", "capabilities"),
+    Named("GET", "/agent-tool-registries", "list_agent_tool_registries"),
+    Named("PUT", "/agent-tool-registries/{registry_id}", "upsert_agent_tool_registry", wraps="snapshot"),
+    Named("GET", "/agent-tool-registries/{registry_id}", "get_agent_tool_registry"),
+    Named("DELETE", "/agent-tool-registries/{registry_id}", "delete_agent_tool_registry"),
+)
+
+
+def seed_routes(entrance: Entrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
+    """Return a surface for each of the paths whose operation there is."""
+    known = {operation.name: operation for operation in WIRE_OPERATIONS}
+    posted = [_posted(entrance, known[name], body_bytes) for name in _POSTED if name in known]
+    named = [
+        _surface(entrance, known[found.operation], found, body_bytes) for found in NAMED if found.operation in known
+    ]
+    return (*posted, *named)
+
+
+def _posted(entrance: Entrance, operation: AnyOperation, body_bytes: int) -> Surface:
+    path = f"/memory/{operation.name}"
+    found = performed(entrance, operation, path, body_bytes=body_bytes, name=f"memory_{operation.name}", group=_GROUP)
+    if operation.name not in _FORMS:
+        return found
+    # By a chat, everybody takes along what is his own; files of the machine stay an operator's, whom the policy knows.
+    return replace(found, app=_Forming(entrance, operation.name, body_bytes=body_bytes), access=Access.MEMBER)
+
+
+class _Forming:
+    """Performs what is asked for in the typed form or in that of the protocol's first hosts."""
+
+    def __init__(self, entrance: Entrance, operation: str, /, *, body_bytes: int) -> None:
+        self._entrance = entrance
+        self._operation = operation
+        self._body_bytes = body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = heads_of(scope)
+        require_json(headers)
+        sent = strict_json.parse(await body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
+        if not isinstance(sent, dict):
+            raise InvalidInput(field="body", problem="is no JSON object")
+        principal = principal_of(scope)
+        own = own_scope(principal.space, self._entrance.dispatcher.runtime.scope)
+        asked = asked_of(self._operation, cast("Json", sent), space=own.space if own is not None else None)
+        answer = await self._entrance.call(
+            principal,
+            transport=Transport.HTTP,
+            operation=asked.operation,
+            request_id=request_id_of(scope),
+            payload=json.dumps(asked.request).encode(),
+            idempotency_key=idempotency_key(headers),
+            audit_id=headers.get(AUDIT_ID),
+            versions=demanded(headers),
+        )
+        await give(answer, scope, receive, send)
+
+
+def _surface(entrance: Entrance, operation: AnyOperation, named: Named, body_bytes: int) -> Surface:
+    taken = operation.request.model_fields[named.wraps].annotation if named.wraps is not None else None
+    told = Told(
+        f"named_{operation.name}",
+        operation.summary,
+        taken,
+        operation.report,
+        headers_of(operation) if named.method != "GET" or operation.request not in READS else (AUDIT_ID, IF_NONE_MATCH),
+        ("space",),
+        group=_GROUP,
+    )
+    app = _Naming(entrance, named, body_bytes=body_bytes)
+    repeatable = is_repeatable(operation)
+    return Surface(named.path, app, access_of(operation), (named.method,), told=told, is_repeatable=repeatable)
+
+
+class _Naming:
+    """Performs an operation whose request is told by the path, the query's `space`, and a body where it has one."""
+
+    def __init__(self, entrance: Entrance, named: Named, /, *, body_bytes: int) -> None:
+        self._entrance = entrance
+        self._named = named
+        self._body_bytes = body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = heads_of(scope)
+        asked: dict[str, Any] = {}
+        space = QueryParams(scope["query_string"]).get("space")
+        if space is not None:
+            asked["scope"] = {"space": space}
+        elif principal_of(scope).space is None:
+            await self._require_one_space()
+        if self._named.wraps is None:
+            asked |= scope["path_params"]
+        else:
+            asked[self._named.wraps] = await self._wrapped(scope, receive, headers)
+        answer = await self._entrance.call(
+            principal_of(scope),
+            transport=Transport.HTTP,
+            operation=self._named.operation,
+            request_id=request_id_of(scope),
+            payload=json.dumps(asked).encode(),
+            idempotency_key=idempotency_key(headers),
+            audit_id=headers.get(AUDIT_ID),
+            versions=demanded(headers),
+        )
+        shown = rendered(_unless_refused(answer))
+        if scope["method"] == "GET" and "etag" in shown.headers and headers.get(IF_NONE_MATCH) == shown.headers["etag"]:
+            shown = Response(status_code=304, headers={"ETag": shown.headers["etag"]})
+        await shown(scope, receive, send)
+
+    async def _require_one_space(self) -> None:
+        """Raise ScopeMissing if the caller may use several spaces and there are several: which one is his to say."""
+        context = self._entrance.dispatcher.runtime.context
+        spaces = [space for space in await context.store.spaces(limit=3) if space != SYSTEM_SPACE]
+        if len(spaces) > 1:
+            raise ScopeMissing(operation=self._named.operation, way_out="name the space as ?space=")
+
+    async def _wrapped(self, scope: Scope, receive: Receive, headers: Headers) -> object:
+        """Return the body, which must name what the path names."""
+        require_json(headers)
+        sent = strict_json.parse(await body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
+        for name, value in scope["path_params"].items():
+            if not isinstance(sent, dict) or sent.get(name) != value:
+                raise InvalidInput(field=name, problem="in the body is not the one in the path")
+        return sent
+
+
+def _unless_refused(answer: Answer) -> Answer:
+    """Return `answer`, of a registry that was refused as a rejection: hosts look at the status alone."""
+    if not isinstance(answer, Accepted) or not isinstance(answer.report, AgentToolRegistryUpsertReport):
+        return answer
+    report = answer.report
+    if report.accepted:
+        return answer
+    error = InvalidInput(field="body", problem=report.reason or "is no registry that is taken here")
+    told = {"refused": report.refused.value} if report.refused is not None else {}
+    return Rejected(
+        request_id=answer.request_id, error_key=error.key, reason=error.message, details={**error.details(), **told}
+    )

@@ -1,0 +1,316 @@
+"""The Memory Gateway's routes, with the shapes of its API reference. Credentials stand in the body, as it has them.
+
+`Authorization: Bearer <user key>` with `X-User-Id` may prove the user instead. Either is checked, and the call counted,
+before more of a body is read than the first bytes with the credentials.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elytron_adapter import codec
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Rejected
+from elytron_adapter.principals import PrincipalKind
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Unauthorized
+from elytron_core.model import Value
+from elytron_core.strict_json import Json, parse
+from elytron_gateway import wire
+from elytron_gateway.accounts.erasure_reports import SignedReport
+from elytron_gateway.accounts.users import principal_of
+from elytron_gateway.resources.documents import Given
+from elytron_gateway.service import Gateway
+from elytron_http_shell.doors import IDEMPOTENCY_KEY, Access, Surface, Told, request_id_of, shown
+from elytron_http_shell.request.bodies import body, require_json
+from elytron_http_shell.request.credentials import CUT, Claim, Unnamed, claimed, is_long, require_same
+from elytron_http_shell.request.forms import Form, form_kind
+from elytron_http_shell.responses import refused
+from elytron_http_shell.surfaces.operations import idempotency_key
+
+FORM = "multipart/form-data"
+_NO_USER = "invalid user credentials"
+_NO_OPERATOR = "invalid provisioning credential: this needs an operator's key"
+_PROVISIONERS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
+
+PlacedT = TypeVar("PlacedT", bound=wire.Credentials)
+Handler = Callable[[Request], Awaitable[Value]]
+Call = Callable[[Gateway, Any], Awaitable[Value]]
+"""A request of the gateway's API, for whoever was let in."""
+
+
+def gateway_surfaces(given: Gateway | None = None, /) -> Callable[[Entrance], Iterable[Surface]]:
+    """Return the family of a gateway's routes; without one, of a plain one over the server's own runtime."""
+
+    def family(entrance: Entrance) -> Iterable[Surface]:
+        gateway = given or Gateway(entrance.dispatcher.runtime)
+        places = Places(gateway, entrance)
+        return [*_bodies(gateway, places), *_resources(places), *_operators(gateway, places)]
+
+    return family
+
+
+class Places:
+    """Gives each request its place under the limits of whoever makes it, as every other transport does."""
+
+    def __init__(self, gateway: Gateway, entrance: Entrance, /) -> None:
+        self._gateway = gateway
+        self._entrance = entrance
+
+    @asynccontextmanager
+    async def of_user(self, request: Request, /, *, has_body: bool = True) -> AsyncGenerator["Guest"]:
+        """Hold the place of the user who proves himself, and give what he may do.
+
+        Raises Unauthorized, RateLimited, Overloaded, before the body is read or decoded.
+        """
+        claim, again = await claimed(request, has_body=has_body)
+        users = self._gateway.users
+        proven = users.authenticate(claim.user_id, claim.user_key) if claim.user_id else users.holder(claim.user_key)
+        user = await proven
+        async with self._entrance.shedding.place(principal_of(user)):
+            yield Guest(self._gateway.of(user), again, Claim(user.user_id, claim.user_key))
+
+    @asynccontextmanager
+    async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
+        """Hold the place of an operator. Raises Unauthorized, PermissionRefused, Overloaded."""
+        principal = await self._entrance.authenticate(request.headers.get("authorization"))
+        if principal.kind not in _PROVISIONERS:
+            raise PermissionRefused("making users is an operator's: use the provisioning credential")
+        async with self._entrance.shedding.place(principal):
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A user who was let in, with the request."""
+
+    gateway: Gateway
+    request: Request
+    claim: Claim
+
+    async def decoded(self, model: type[PlacedT], /) -> PlacedT:
+        """Return the request in the body, with the user's credentials."""
+        sent = await body(self.request.scope, self.request.receive, limit=limits.JSON_BYTES)
+        return self.signed(await codec.aside(len(sent), partial(codec.decode_as, model, sent)))
+
+    def placed(self) -> wire.Placed:
+        """Return where the user asks, from the address."""
+        told = self.request.query_params
+        return self.signed(wire.Placed(**{name: told[name] for name in wire.Placed.model_fields if name in told}))
+
+    def signed(self, placed: PlacedT, /) -> PlacedT:
+        """Return a request of the user's. Raises Unauthorized where it has other credentials."""
+        require_same(self.claim, placed.user_id, placed.user_key)
+        return placed.model_copy(update={"user_id": self.claim.user_id, "user_key": self.claim.user_key})
+
+
+def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
+    """Yield the routes whose requests are JSON bodies."""
+
+    async def health(_request: Request) -> Value:
+        return await gateway.health()
+
+    async def users(request: Request) -> Value:
+        async with places.of_operator(request):
+            require_json(request.headers)
+            sent = await body(request.scope, request.receive, limit=limits.HTTP_BODY_BYTES)
+            return await gateway.create_user(codec.decode_as(wire.UserRequest, sent))
+
+    async def add(request: Request) -> Value:
+        require_json(request.headers)
+        async with places.of_user(request) as guest:
+            sent = await guest.decoded(wire.AddRequest)
+            return await guest.gateway.add(sent, idempotency_key=idempotency_key(request.headers))
+
+    async def add_multipart(request: Request) -> Value:
+        return await _add_form(request, places)
+
+    told = Told("gateway_health", "Say whether the gateway answers.", given=wire.HealthAnswer)
+    yield _surface("GET", "/health", health, told)
+    told = Told("create_user", "Make a user.", wire.UserRequest, wire.UserAnswer)
+    yield _surface("POST", "/users", users, told, unknown=_NO_OPERATOR)
+    keyed = (IDEMPOTENCY_KEY,)
+    told = Told("add_memories", "Add messages.", wire.AddRequest, wire.AddAnswer, keyed)
+    yield _surface("POST", "/memories/add", add, told)
+    told = Told("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer, keyed)
+    yield _surface("POST", "/memories/add/multipart", add_multipart, told)
+    rows: tuple[tuple[str, type[wire.Placed], type[Value], Call, str, str], ...] = (
+        ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, Gateway.flush, "flush_memories", "Extract."),
+        ("/memories/search", wire.SearchRequest, wire.SearchAnswer, Gateway.search, "search_memories", "Search."),
+        ("/memories/override", wire.OverrideRequest, wire.EditAnswer, Gateway.override, "override_memory", "Override."),
+        ("/memories/delete", wire.DeleteRequest, wire.EditAnswer, Gateway.delete, "delete_memory", "Hide or erase."),
+        ("/memories/edits", wire.Placed, wire.EditsAnswer, Gateway.edits, "list_edits", "List edits."),
+        ("/memories/undo", wire.EditRequest, wire.EditAnswer, Gateway.undo, "undo_edit", "Take an edit off."),
+        ("/resources/external", wire.ExternalRequest, wire.ResourceAnswer, Gateway.register, "register_resource",
+         "Take in a resource from an address."),
+    )  # fmt: skip
+    for path, taken, given, call, name, summary in rows:
+        yield _surface("POST", path, _calling(call, taken, places), Told(name, summary, taken, given))
+
+
+def _resources(places: Places) -> Iterable[Surface]:
+    """Yield the routes of uploaded resources."""
+
+    async def upload(request: Request) -> Value:
+        return await _upload(request, places)
+
+    async def listed(request: Request) -> Value:
+        async with places.of_user(request, has_body=False) as guest:
+            return await guest.gateway.resources(guest.placed())
+
+    async def one(request: Request) -> Value:
+        async with places.of_user(request, has_body=False) as guest:
+            return await guest.gateway.resource(guest.placed(), request.path_params["resource_id"])
+
+    async def retry(request: Request) -> Value:
+        require_json(request.headers)
+        async with places.of_user(request) as guest:
+            placed = await guest.decoded(wire.Placed)
+            return await guest.gateway.retry_resource(placed, request.path_params["resource_id"])
+
+    async def delete(request: Request) -> Value:
+        # A client may send its credentials in a body here too, as everywhere else.
+        has_body = request.headers.get("content-length", "0") != "0"
+        if has_body:
+            require_json(request.headers)
+        async with places.of_user(request, has_body=has_body) as guest:
+            placed = await guest.decoded(wire.Placed) if has_body else guest.placed()
+            return await guest.gateway.delete_resource(placed, request.path_params["resource_id"])
+
+    place = "/resources/{resource_id}"
+    one_told = Told("get_resource", "Show a resource.", given=wire.ResourcesAnswer)
+    yield _surface("POST", "/resources", upload, Told("upload_resource", "Take a file in.", FORM, wire.ResourceAnswer))
+    yield _surface("GET", "/resources", listed, Told("list_resources", "List resources.", given=wire.ResourcesAnswer))
+    yield _surface("GET", place, one, one_told)
+    yield _surface("DELETE", place, delete, Told("delete_resource", "Remove a resource.", given=wire.DeletedAnswer))
+    again = Told("retry_resource", "Read a resource again.", wire.Placed, wire.ResourceAnswer)
+    yield _surface("POST", f"{place}/retry", retry, again)
+
+
+def _operators(gateway: Gateway, places: Places) -> Iterable[Surface]:
+    """Yield the routes of whoever runs the server."""
+
+    async def usage(request: Request) -> Value:
+        return await gateway.usage(request.path_params["user_id"])
+
+    async def listed(_request: Request) -> Value:
+        return wire.UsersAnswer(users=tuple([user.user_id async for user in gateway.users.all()]))
+
+    async def rotate(request: Request) -> Value:
+        user_id = request.path_params["user_id"]
+        return wire.UserAnswer(user_id=user_id, user_key=await gateway.users.rotate(user_id))
+
+    async def revoke(request: Request) -> Value:
+        await gateway.users.revoke(request.path_params["user_id"])
+        return await gateway.usage(request.path_params["user_id"])
+
+    async def erase(request: Request) -> Value:
+        return await gateway.erase_user(request.path_params["user_id"])
+
+    async def drain(_request: Request) -> Value:
+        return await gateway.drain()
+
+    place = "/users/{user_id}"
+    rows: tuple[tuple[str, str, Handler, Told], ...] = (
+        ("GET", "/users", listed, Told("list_users", "List users.", given=wire.UsersAnswer)),
+        ("GET", place, usage, Told("user_usage", "Say what a user holds.", given=wire.UsageAnswer)),
+        ("DELETE", place, erase, Told("erase_user", "Erase a user for good.", given=SignedReport)),
+        ("POST", f"{place}/rotate", rotate, Told("rotate_user_key", "Give a new key.", given=wire.UserAnswer)),
+        ("POST", f"{place}/revoke", revoke, Told("revoke_user_key", "End a key.", given=wire.UsageAnswer)),
+        ("POST", "/backlog/drain", drain, Told("drain_backlog", "Tell the upstream.", given=wire.DrainAnswer)),
+    )
+    for method, path, handler, told in rows:
+        yield _surface(method, path, _placing(handler, places), told, access=Access.OPERATOR)
+
+
+def _surface(
+    method: str,
+    path: str,
+    handler: Handler,
+    told: Told,
+    *,
+    access: Access = Access.CREDENTIALS,
+    unknown: str = _NO_USER,
+) -> Surface:
+    """Return the surface of a route; a caller whom nobody knows is told `unknown`, alike for every reason."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return Response(codec.encode(await handler(request)), media_type="application/json")
+        except Unauthorized as error:
+            reason = error.message if isinstance(error, Unnamed) else unknown
+            told = Rejected(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason)
+            return refused(told, headers=CUT if is_long(request.headers) else None)
+        except InvalidJson as error:
+            # The reference knows one status for what is wrong in a request, fields that are no JSON among it.
+            raise InvalidInput(field=error.field, problem=error.problem) from None
+
+    return shown(path, answered, access=access, methods=(method,), told=replace(told, group="gateway"))
+
+
+def _calling(call: Call, taken: type[wire.Placed], places: Places) -> Handler:
+    async def handler(request: Request) -> Value:
+        require_json(request.headers)
+        async with places.of_user(request) as guest:
+            return await call(guest.gateway, await guest.decoded(taken))
+
+    return handler
+
+
+def _placing(call: Handler, places: Places) -> Handler:
+    async def handler(request: Request) -> Value:
+        async with places.of_operator(request):
+            return await call(request)
+
+    return handler
+
+
+async def _upload(request: Request, places: Places) -> Value:
+    form_kind(request.headers)
+    async with places.of_user(request) as guest, Form(guest.request) as form:
+        file = form.file("file")
+        fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
+        titles = {name: fields.pop(name, "") for name in ("title", "description")}
+        given = Given(
+            await file.read(),
+            file_name=_base_name(file.filename or ""),
+            declared=file.content_type or "",
+            title=titles["title"][: limits.TOPIC_CHARS],
+            description=titles["description"][: limits.FACT_CHARS],
+        )
+        return await guest.gateway.upload(guest.signed(wire.Placed(**fields)), given)
+
+
+def _base_name(name: str) -> str:
+    """Return a file's name without any folder that its sender put before it."""
+    return name.replace("\\", "/").rpartition("/")[2]
+
+
+async def _add_form(request: Request, places: Places) -> Value:
+    form_kind(request.headers)
+    async with places.of_user(request) as guest, Form(guest.request) as form:
+        fields = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
+        sent = guest.signed(await codec.aside(len(fields.get("messages", "")), partial(_add_of, fields)))
+        return await guest.gateway.add(
+            sent, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
+        )
+
+
+def _add_of(fields: dict[str, str]) -> wire.AddRequest:
+    told: dict[str, Any] = {**fields}
+    if "messages" in fields:
+        told["messages"] = _json_of("messages", fields["messages"])
+    return wire.AddRequest.model_validate(told)
+
+
+def _json_of(name: str, text: str) -> Json:
+    """Return the JSON in a form's field. Raises InvalidInput where it is none."""
+    try:
+        return parse(text.encode("utf-8", "surrogatepass"), limit=limits.JSON_BYTES)
+    except InvalidJson as error:
+        raise InvalidInput(field=name, problem=f"is not JSON: it {error.problem}") from None

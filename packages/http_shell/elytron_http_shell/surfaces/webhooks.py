@@ -1,0 +1,149 @@
+"""Signed deliveries from elsewhere: what a host reports was said, and candidates that it proposes.
+
+Signatures are those of Standard Webhooks, with one header more that says whose they are: `Webhook-Key`, the id of an
+access key. Signed is `<id>.<timestamp>.<body>` with HMAC-SHA256 under that key's webhook secret. The message's id is
+the idempotency key, so that what is sent twice, by the host or by somebody who recorded it, is done once.
+"""
+
+import base64
+import hashlib
+import hmac
+from functools import partial
+from typing import Literal, assert_never
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elytron.registry import by_name
+from elytron_adapter import codec
+from elytron_adapter.access_keys import AccessKeys
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.errors import InvalidInput, Unauthorized
+from elytron_core.model import Value
+from elytron_http_shell.doors import AUDIT_ID, Access, Surface, Told, request_id_of, shown
+from elytron_http_shell.request.bodies import body, require_json
+from elytron_http_shell.responses import refused
+
+KEY = "Webhook-Key"
+ID = "Webhook-Id"
+TIMESTAMP = "Webhook-Timestamp"
+SIGNATURE = "Webhook-Signature"
+_VERSION = "v1,"
+_WAY_OUT = f"sign as `{KEY}` says, over `{ID}`, `{TIMESTAMP}` (now, in seconds) and the body"
+_REPORTS = frozenset({"transcript"})
+_WRITE = by_name("write")
+
+
+class WebhookAnswer(Value):
+    """What became of a delivery: `accepted`, or `duplicated` where its id had come before."""
+
+    kind: Literal["accepted", "duplicated", "queued"]
+    request_id: str
+    report: MemoryWriteReport | None = None
+    job: str | None = None
+
+
+def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...]:
+    """Return the two surfaces: reports are evidence, candidates are proposals that admission judges."""
+    clock = entrance.dispatcher.runtime.context.clock
+
+    async def report(request: Request) -> Response:
+        return await _delivered(request, is_report=True)
+
+    async def candidate(request: Request) -> Response:
+        return await _delivered(request, is_report=False)
+
+    async def _delivered(request: Request, *, is_report: bool) -> Response:
+        require_json(request.headers)
+        try:
+            require_recent(request.headers, clock=clock)
+            principal, secret = await keys.signer(request.headers.get(KEY, ""))
+            sent = await body(request.scope, request.receive, limit=body_bytes)
+            message_id = verified(request.headers, sent, secret=secret, clock=clock)
+        except Unauthorized:
+            raise Unauthorized(_WAY_OUT) from None
+        request.state.principal = principal
+        await keys.used(principal.id)
+        write = await codec.aside(len(sent), partial(codec.decode, _WRITE, sent))
+        assert isinstance(write, MemoryWriteRequest)
+        if (write.write.kind in _REPORTS) is not is_report:
+            wanted = "turns of a transcript" if is_report else "candidates: facts, procedures or the like"
+            raise InvalidInput(field="write.kind", problem=f"is not for this webhook, which takes {wanted}")
+        answer = await entrance.call(
+            principal,
+            transport=Transport.HTTP,
+            operation=_WRITE.name,
+            request_id=request_id_of(request.scope),
+            payload=write,
+            idempotency_key=message_id,
+            audit_id=request.headers.get(AUDIT_ID),
+            source=Source(kind=SourceKind.HOST),
+            kind=AuthKind.SIGNATURE,
+        )
+        return _told(answer)
+
+    return tuple(
+        shown(
+            path,
+            handler,
+            access=Access.SIGNED,
+            methods=("POST",),
+            told=Told(
+                name,
+                summary,
+                MemoryWriteRequest,
+                WebhookAnswer,
+                (KEY, ID, TIMESTAMP),
+                answer="What became of it.",
+                group="webhooks",
+            ),
+        )
+        for path, handler, name, summary in (
+            ("/webhook/report", report, "webhook_report", "Take in what a host says was said."),
+            ("/webhook/write-candidate", candidate, "webhook_write_candidate", "Judge what a host proposes."),
+        )
+    )
+
+
+def _told(answer: Accepted | Duplicated | Queued | Rejected) -> Response:
+    match answer:
+        case Accepted() | Duplicated():
+            return Response(codec.encode(answer), media_type="application/json")
+        case Queued():
+            return Response(codec.encode(answer), status_code=202, media_type="application/json")
+        case Rejected():
+            return refused(answer)
+        case _:
+            assert_never(answer)
+
+
+def verified(headers: Headers, sent: bytes, /, *, secret: str, clock: Clock) -> str:
+    """Return the message's id. Raises Unauthorized for a signature that is wrong, or of another time."""
+    message_id, stamp = require_recent(headers, clock=clock)
+    expected = signature(sent, message_id=message_id, timestamp=stamp, secret=secret)
+    # Several may stand beside each other, while a secret is changed.
+    given = headers.get(SIGNATURE, "").split(" ")[: limits.TAGS]
+    if not any(hmac.compare_digest(expected.encode(), one.encode()) for one in given):
+        raise Unauthorized
+    return message_id
+
+
+def require_recent(headers: Headers, /, *, clock: Clock) -> tuple[str, int]:
+    """Return a delivery's id and time. Raises Unauthorized where one is missing, or it is of another time."""
+    message_id, stamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
+    if not message_id or not stamp.isascii() or not stamp.isdecimal() or len(stamp) > 12:
+        raise Unauthorized
+    if abs(clock.now() - int(stamp) * 1000) > limits.WEBHOOK_WINDOW_MS:
+        raise Unauthorized
+    return message_id, int(stamp)
+
+
+def signature(sent: bytes, /, *, message_id: str, timestamp: int, secret: str) -> str:
+    """Return what `Webhook-Signature` says for `sent` under a key's webhook secret, hex digits."""
+    signed = b"%b.%d.%b" % (message_id.encode(), timestamp, sent)
+    return _VERSION + base64.b64encode(hmac.digest(bytes.fromhex(secret), signed, hashlib.sha256)).decode()

@@ -1,0 +1,125 @@
+"""One line per event on standard error, as JSON or for people, and no secret in any."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import structlog
+from structlog.typing import EventDict
+
+from elytron_core import limits
+from elytron_core.ids import is_id
+from elytron_core.policy.privacy.secrets import is_suspect, scrub
+
+_SERVER = "uvicorn.error"
+_DISCREET = ("a2a", "mcp", "sse_starlette", "httpx", "httpcore", _SERVER)
+"""Libraries that log what they are sent, or each call: no log shows a body or a query, so they are heard from warnings
+on."""
+_TOLD_ALREADY = "ASGI callable returned without completing handshake."
+"""What the server's library says of every handshake that was refused, which is a request like others."""
+_WRONG_TEXT = "Invalid UTF-8 sequence received from client."
+"""What it says, with a traceback, of a frame that is no text: the socket ends by the code for that."""
+_MINUTE_S = 60.0
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+"""What a record has of its own; the rest is what was said beside the message. uvicorn says some things twice."""
+
+
+class LogStyle(StrEnum):
+    """How lines look."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+def configure(style: LogStyle, /, *, level: str) -> None:
+    """Send what this process logs to standard error; the process is a server and nothing else."""
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if style is LogStyle.JSON
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines(renderer))
+    handler.addFilter(Sparing())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in _DISCREET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+class Sparing(logging.Filter):
+    """Lets so many equal lines through in a minute: what anybody can cause without a key fills no disk.
+
+    That goes for the lines of libraries. The first line of a later minute says in `left_out` how many there were
+    beyond. Lines are equal by what they say before their arguments, of which a library has a few.
+    """
+
+    def __init__(self, *, most: int = limits.LOG_LINES_ALIKE, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._most = most
+        self._now = now
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a line is let through; those of other loggers than the libraries' always are."""
+        if not record.name.startswith(_DISCREET):
+            return True
+        if record.msg == _TOLD_ALREADY:
+            return False
+        if record.msg == _WRONG_TEXT:
+            record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
+        now = self._now()
+        began, count = self._seen.get(record.msg, (now, 0))
+        if now - began >= _MINUTE_S:
+            if count > self._most:
+                record.left_out = count - self._most
+            began, count = now, 0
+        self._seen[record.msg] = (began, count + 1)
+        return count < self._most
+
+
+class Lines(logging.Formatter):
+    """Makes a line of a record: known fields, the time, secrets blacked out, and then what the renderer makes of it."""
+
+    def __init__(self, renderer: Any, /) -> None:
+        super().__init__()
+        self._renderer = renderer
+        self._clean: set[str] = set()
+        """Short texts in which nothing was found: routes, methods, principals stand in line after line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        level = record.levelname.lower()
+        event: EventDict = {"event": record.getMessage(), "level": level, "logger": record.name}
+        event |= {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            event["stack_info"] = record.stack_info
+        self._black_out(event)
+        # Behind all that a caller could have named so.
+        event["timestamp"] = _utc(record.created)
+        line: str = self._renderer(None, level, event)
+        return line
+
+    def _black_out(self, event: EventDict) -> None:
+        """Black out what looks like a credential in every text of `event`."""
+        for name, value in event.items():
+            # The ids that are made here are in every line, and hold none.
+            if not isinstance(value, str) or value in self._clean or is_id(value):
+                continue
+            if is_suspect(value) and (text := scrub(value).text) != value:
+                event[name] = text
+            elif len(value) <= limits.NAME_CHARS:
+                if len(self._clean) >= limits.LOG_TEXTS_KNOWN:
+                    self._clean.clear()
+                self._clean.add(value)
+
+
+def _utc(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat(timespec='microseconds')[:-6]}Z"

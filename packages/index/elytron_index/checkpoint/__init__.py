@@ -1,0 +1,1 @@
+"""An index as bytes, out and in."""

@@ -1,0 +1,204 @@
+"""An index as bytes: a header, checksums, one JSON object for words and shapes, then the arrays as they stand.
+
+"ELYX" | format u16 | analyser u16 | text vectors u32 | sum of the JSON 8 | sums of the arrays 16
+| size of both u64 u64 | JSON | arrays
+
+Arrays are little-endian and begin at multiples of 64 bytes, so that an index can be read without copying them: what was
+loaded is written over only in copies. Their sums find damage and are cheap; forgery is the store's business.
+"""
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from mmap import mmap
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_core.canonical import checksum
+from elytron_core.text import analyser as analysis
+from elytron_core.text.analyser import Analyser
+from elytron_index.lexicon.terms import KEPT_DTYPES, KeptTerms, Vocabulary
+from elytron_index.lexicon.text_vectors import TextVectors
+from elytron_index.structures.columns import DTYPES, Columns
+from elytron_index.structures.filter_masks import Names
+from elytron_index.structures.postings import Segment
+from elytron_index.structures.row_map import Kept, Refs
+from elytron_index.structures.snapshot import Frozen
+from elytron_index.structures.state import State
+from elytron_index.structures.vectors import ModelVectors
+
+Bytes = bytes | bytearray | mmap
+
+FORMAT = 13
+"""Grows with every change of what the bytes mean."""
+
+_MAGIC: Final = b"ELYX"
+_HEADER = struct.Struct("<4sHHI8s16sQQ")
+HEAD_BYTES: Final = _HEADER.size
+"""How many bytes of a checkpoint say how long it is."""
+_ALIGNED = 64
+_PIECE = 1 << 20
+_SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("counts", "|u1"))
+
+
+def dump(frozen: Frozen, watermark: int, /) -> Iterator[bytes]:
+    """Yield the checkpoint of an index in which nothing is dead, piece by piece."""
+    columns, names = frozen.columns, frozen.names
+    refs = frozen.refs.kept()
+    kept = ((getattr(columns, name), dtype) for name, dtype in DTYPES.items())
+    arrays = [_Array.of(values[: columns.size], dtype) for values, dtype in kept]
+    arrays += [_Array.of(values, "<i4") for values in (refs.kinds, refs.order)]
+    arrays += [_Array.of(refs.keys, refs.keys.dtype.str), _Array.of(frozen.threaded, "<i4")]
+    arrays += [_Array.of(values, dtype) for values, dtype in zip(frozen.vocabulary.kept(), KEPT_DTYPES, strict=True)]
+    for segment in frozen.segments:
+        arrays += [_Array.of(getattr(segment, name), dtype) for name, dtype in _SEGMENT]
+    models = sorted(frozen.models.items())
+    for _, vectors in models:
+        coarse, fine = zip(*vectors.parts(columns.size), strict=True)
+        arrays += [_Array("|i1", coarse), _Array("|i1", fine)]
+        arrays.append(_Array.of(vectors.peaks[: arrays[-1].shape[0]], "<f4"))
+    told: dict[str, Any] = {
+        "watermark": watermark,
+        "arrays": [(array.dtype, array.shape) for array in arrays],
+        "compared": frozen.compared,
+        "called": frozen.called,
+        "segments": len(frozen.segments),
+        "models": [(model, vectors.dimension) for model, vectors in models],
+        "collections": list(refs.collections),
+        "documents": frozen.refs.documents,
+        "planes": names.plane.values,
+        "speakers": names.speaker.values,
+        "roles": names.role.values,
+        "threads": names.thread.values,
+        "scopes": names.scope.values,
+        "tags": names.tags.values,
+    }
+    words = _padded(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
+    sums = _sums(piece for array in arrays for piece in array.pieces())
+    size = sum(array.size_bytes for array in arrays)
+    yield _HEADER.pack(_MAGIC, FORMAT, analysis.VERSION, _table(), _sum(words), sums, len(words), size) + words
+    for array in arrays:
+        yield from array.pieces()
+
+
+def size_of(head: Bytes, /) -> int:
+    """Return how long the checkpoint is that begins with `head`, of `HEAD_BYTES` at least; 0 for another version's."""
+    *versions, _, _, words_size, size = _HEADER.unpack_from(head)
+    known = [_MAGIC, FORMAT, analysis.VERSION, _table()]
+    return HEAD_BYTES + words_size + size if versions == known else 0
+
+
+def load(data: Bytes, analyser: Analyser, /) -> tuple[State, int] | None:
+    """Return the state and watermark of a checkpoint; None where it is damaged or of another version.
+
+    The state reads `data` in place: nobody may change it.
+    """
+    if len(data) < HEAD_BYTES or len(data) != size_of(data):
+        return None
+    *_, expected, sums, words_size, size = _HEADER.unpack_from(data)
+    start = HEAD_BYTES + words_size
+    words = bytes(memoryview(data)[HEAD_BYTES:start])
+    if _sum(words) != expected or size % _ALIGNED:
+        return None
+    rest = memoryview(data)[start:]
+    if _sums(rest[at : at + _PIECE] for at in range(0, size, _PIECE)) != sums:
+        return None
+    told = json.loads(words)
+    arrays = _Arrays(data, start, told["arrays"])
+    names = Names()
+    names.plane.load(told["planes"])
+    names.speaker.load(told["speakers"])
+    names.role.load(told["roles"])
+    names.thread.load(told["threads"])
+    names.scope.load([tuple(map(tuple, scope)) for scope in told["scopes"]])
+    names.tags.load([tuple(tags) for tags in told["tags"]])
+    columns = Columns.of({name: arrays.next() for name in DTYPES})
+    kinds, order, keys = arrays.next(), arrays.next(), arrays.next()
+    refs = Refs(Kept(told["collections"], kinds, keys, order), told["documents"])
+    threaded = arrays.next()
+    vocabulary = Vocabulary(KeptTerms(*(arrays.next() for _ in KEPT_DTYPES)))
+    segments = [Segment(*(arrays.next() for _ in _SEGMENT)) for _ in range(told["segments"])]
+    models: dict[str, ModelVectors] = {}
+    for model, dimension in told["models"]:
+        vectors = models[model] = ModelVectors(dimension)
+        coarse, fine = arrays.next(), arrays.next()
+        vectors.load(coarse, fine, arrays.next())
+    called = {key: tuple(each) for key, each in told["called"].items()}
+    frozen = Frozen(columns, names, refs, threaded, vocabulary, segments, models, told["compared"], called)
+    return State.of(frozen, analyser), told["watermark"]
+
+
+class _Array(NamedTuple):
+    """An array that lies in one or several parts, as it is stored."""
+
+    dtype: str
+    parts: Sequence[NDArray[Any]]
+
+    @classmethod
+    def of(cls, values: NDArray[Any], dtype: str, /) -> "_Array":
+        return cls(dtype, (values.astype(dtype, copy=False),))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(len(part) for part in self.parts), *self.parts[0].shape[1:])
+
+    @property
+    def size_bytes(self) -> int:
+        """How long its pieces are together."""
+        return -(-sum(part.nbytes for part in self.parts) // _ALIGNED) * _ALIGNED
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield its bytes in pieces whose sizes are multiples of the alignment, filled up behind the last."""
+        rest = b""
+        for part in self.parts:
+            data = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+            for start in range(0, len(data), _PIECE):
+                piece = rest + data[start : start + _PIECE].tobytes()
+                whole = len(piece) - len(piece) % _ALIGNED
+                rest = piece[whole:]
+                if whole:
+                    yield piece[:whole]
+        if rest:
+            yield _padded(rest, b"\0")
+
+
+class _Arrays:
+    """The arrays of a checkpoint, one after the other, in place."""
+
+    def __init__(self, data: Bytes, at: int, shapes: Sequence[tuple[str, Sequence[int]]]) -> None:
+        self._data = memoryview(data).toreadonly()
+        self._at = at
+        self._shapes = iter(shapes)
+
+    def next(self) -> NDArray[Any]:
+        dtype, shape = next(self._shapes)
+        found = np.ndarray(tuple(shape), dtype, self._data, self._at)
+        self._at += -(-found.nbytes // _ALIGNED) * _ALIGNED
+        return found
+
+
+def _table() -> int:
+    """Return what stands for the version of the table that text vectors are made by."""
+    return crc32(TextVectors.load().version.encode())
+
+
+def _padded(data: bytes, filler: bytes, *, before: int = 0) -> bytes:
+    return data + filler * (-(before + len(data)) % _ALIGNED)
+
+
+def _sum(words: bytes) -> bytes:
+    return checksum(words)
+
+
+def _sums(pieces: Iterable[bytes | memoryview]) -> bytes:
+    """Return the sum and the exclusive or of the numbers in `pieces`, which a changed or missing byte changes."""
+    total, mixed = 0, 0
+    for piece in pieces:
+        # Small enough to be read from memory once for both.
+        numbers = np.frombuffer(piece, np.uint64)
+        total += int(np.add.reduce(numbers, dtype=np.uint64))
+        mixed ^= int(np.bitwise_xor.reduce(numbers))
+    return struct.pack("<QQ", total % (1 << 64), mixed)

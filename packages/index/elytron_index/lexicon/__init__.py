@@ -1,0 +1,1 @@
+"""Terms, related words, typos, and text vectors."""

@@ -1,0 +1,377 @@
+"""The text side of a search: BM25 per field over the whole space, and per term over the units that matter.
+
+A row's score is summed in the order of the query's terms, never by where the row is kept.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_core.policy.ranking.weights import Weights
+from elytron_core.text import stopwords
+from elytron_index.lexicon import related_words, typos
+from elytron_index.query import Bm25, IndexQuery
+from elytron_index.search.top_k import highest
+from elytron_index.structures.columns import Mask
+from elytron_index.structures.postings import Field, Found, code_of
+from elytron_index.structures.state import State
+from elytron_index.structures.visibility import Around, Lines
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
+
+_KIN_POSTINGS: Final = 1 << 15
+"""So many rows of a word and its kin are joined; in a space that holds more, the word speaks for itself."""
+_TABLE: Final = 1 << 18
+"""So many numbers has a table of terms and rows at the most; beyond that only rows that matter have a place in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The query's terms: all of them, and apart the words and the names of this space's speakers."""
+
+    every: tuple[str, ...]
+    words: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class Held(NamedTuple):
+    """Which rows hold which of some terms, by term, and how much of it: kin counts a share, the term itself in full."""
+
+    terms: NDArray[np.int64]
+    rows: Integers
+    counts: Floats
+    exact: Mask | None
+    """Where the term itself is there, or what it is most likely a slip of; None where it is everywhere."""
+    idf: Floats
+    """Of each term."""
+
+
+class Spread(NamedTuple):
+    """What each unit of a pool holds of the query, term by term."""
+
+    window: Floats
+    matched: Floats
+    coverage: Floats
+    context: Floats
+
+
+class Local(NamedTuple):
+    """What the query's terms say of a pool: `body` of all its lines, the others of the first, the units themselves."""
+
+    body: Floats
+    title: Floats
+    name: Floats
+    spread: Spread
+
+    def total(self, weights: Weights, /) -> Floats:
+        """Return the weighted sum of the fields of the units themselves."""
+        return self.body[0] + weights.title * self.title + weights.name * self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What the query's terms say of every row: a dense score per field, None where no row has any."""
+
+    state: State
+    query: IndexQuery
+    body: Floats | None
+    title: Floats | None
+    name: Floats | None
+    words: int
+    """So many of the terms held are words, those after them names."""
+    held: Held
+    others: Rows
+    """Rows with a term in a title."""
+    related: Sequence[Mapping[str, float]]
+
+    @property
+    def is_body_alone(self) -> bool:
+        """No unit has a term in another field, so that the best by their body are the best by all."""
+        return self.title is None and self.name is None
+
+    def speaking(self, seen: Mask, wanted: int, /) -> Rows:
+        """Return the rows of `seen` best by their body, with all that equal the last of them."""
+        if self.body is None:
+            return np.zeros(0, np.int64)
+        rows = ((self.body > 0.0) & seen).nonzero()[0]
+        return rows[highest(self.body.take(rows), wanted)] if len(rows) > wanted else rows
+
+    def telling(self, asked: Mask, wanted: int, /) -> Rows:
+        """Return the rows of `asked` best by all fields together, with all that equal the last of them."""
+        hit = np.zeros(self.state.columns.size, np.bool_)
+        hit[self.held.rows] = True
+        hit[self.others] = True
+        rows = (hit & asked).nonzero()[0]
+        return rows[highest(self._total(rows), wanted)] if len(rows) > wanted else rows
+
+    def local(self, around: Around, /) -> Local:
+        """Return what there is in `around` for its first line."""
+        pool, lines = around.lines[0], around.lines
+        body = np.zeros(lines.shape) if self.body is None else self.body.take(lines)
+        return Local(body, at(self.title, pool), at(self.name, pool), self._spread(around))
+
+    def _total(self, rows: Integers) -> Floats:
+        weights = self.query.weights
+        total = at(self.body, rows)
+        for scores, weight in ((self.title, weights.title), (self.name, weights.name)):
+            if scores is not None:
+                total = total + weight * scores.take(rows)
+        return total
+
+    def _spread(self, around: Around) -> Spread:
+        """Return what the units themselves hold, and for the window what all lines hold together."""
+        held, words, lines, size = self.held, self.words, around.lines, self.state.columns.size
+        window, context = np.zeros((2, lines.shape[1]))
+        if not len(held.rows) or not lines.shape[1]:
+            return Spread(window, context, window, context)
+        rare = held.idf.take(held.terms)
+        itself = held.rows if held.exact is None else held.rows[held.exact]
+        share = rare if held.exact is None else rare * np.minimum(held.counts, 1.0)
+        matched = at(_floats(np.bincount(itself, minlength=size)), lines[0])
+        coverage = at(_floats(np.bincount(held.rows, share, size)), lines[0])
+        table, lines = _table(size, held, words, lines)
+        together = table.take(lines, axis=1)
+        total = np.add.reduce(together, axis=1)
+        # Where nothing is counted in part, one of them holds a term as soon as all together do.
+        most = total if held.exact is None else np.maximum.reduce(together, axis=1)
+        k1, rarity = self.query.body.k1, held.idf[:words, None]
+        gains = total / (total + window_norm(self.state, self.query, around))
+        gains *= rarity * (k1 + 1.0)
+        shares = np.minimum(most, 1.0) * rarity
+        for gain, part in zip(gains, shares, strict=True):
+            window += gain
+            context += part
+        idf: list[float] = held.idf.tolist()
+        of_words = sum(idf[:words])
+        return Spread(window, matched, coverage / (of_words + sum(idf[words:])), context / (of_words or 1.0))
+
+
+def at(scores: Floats | None, rows: Integers, /) -> Floats:
+    """Return the scores of `rows`."""
+    return np.zeros(len(rows)) if scores is None else scores.take(rows)
+
+
+def terms_of(state: State, text: str, /) -> Terms:
+    """Return the terms that `text` asks for, with the speakers' names told apart."""
+    every = tuple(state.analyser.query_terms(text))
+    names = tuple(term for term in every if _is_name(state, term))
+    return Terms(every, tuple(term for term in every if term not in names) if names else every, names)
+
+
+def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
+    """Return what `terms` say of every row."""
+    related = [kin_of(state, word, query.weights.kin) for word in terms.words]
+    found = _find(state, terms, related)
+    likely = slips(state, terms, related, found.counts_of) if query.weights.kin else {}
+    if likely:
+        related = [likely.get(word, others) for word, others in zip(terms.words, related, strict=True)]
+        found = _find(state, terms, related)
+    words, every = len(terms.words), len(terms.every)
+    in_body = every + sum(map(len, related))
+    ends = list(accumulate(found.counts_of, initial=0))
+    body_end, title_end = ends[in_body], ends[-1]
+    held = _with_kin(state, _part(found, 0, in_body, 0, body_end), (*related, *({} for _ in terms.names)))
+    held.idf[:words] *= [weight_of(word, query.weights) for word in terms.words]
+    body, name = _bodies(state, query, held, words)
+    title = None
+    if title_end > body_end:
+        in_title = _part(found, in_body, every, body_end, title_end)
+        title = _bm25(state, in_title, Field.TITLE, query.title)
+    return Texts(state, query, body, title, name, words, held, found.rows[body_end:], related)
+
+
+def window_norm(state: State, query: IndexQuery, around: Around, /) -> Floats:
+    """Return what BM25 puts beside the count of a term for each column of `around`, read as one text."""
+    k1, b = query.body.k1, query.body.b
+    average = len(around.lines) * state.field_terms[Field.BODY] / state.field_units[Field.BODY]
+    return k1 * (1.0 - b) + (k1 * b / average) * around.terms.astype(np.float64)
+
+
+def kin_of(state: State, word: str, weight: float, /) -> Mapping[str, float]:
+    """Return the kin of `word` that nobody here is called, each with the share it counts."""
+    kindred = related_words.of(word) if weight else None
+    if not kindred:
+        return {}
+    speakers = state.speakers_of
+    return {
+        other: weight * kindred[other]
+        for other in state.postings.vocabulary.among(kindred)
+        if other not in speakers or not _is_name(state, other)
+    }
+
+
+def slips(
+    state: State, terms: Terms, related: Sequence[Mapping[str, float]], counts: Sequence[int], /
+) -> dict[str, dict[str, float]]:
+    """Return, for words that are nowhere and no words of the table either, what they are most likely slips of.
+
+    `counts` says of each word, and of its kin behind it, how many rows hold it.
+    """
+    found: dict[str, dict[str, float]] = {}
+    start = 0
+    for word, others in zip(terms.words, related, strict=True):
+        end = start + 1 + len(others)
+        if not any(counts[start:end]) and not related_words.knows(word):
+            near = typos.near(word, state.postings.vocabulary.among)
+            if near:
+                found[word] = dict.fromkeys(near, 1.0)
+        start = end
+    return found
+
+
+def _is_name(state: State, term: str) -> bool:
+    speakers = state.speakers_of.get(term)
+    return speakers is not None and any(state.speaker_units[code] for code in speakers)
+
+
+def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> Found:
+    """Return the postings of the words, each before its kin, and of the names, in texts; then of all in titles."""
+    number, units = state.postings.vocabulary.get, state.field_units
+    spoken = (word for word, others in zip(terms.words, related, strict=True) for word in (word, *others))
+    codes = [code_of(number(term, -1), Field.BODY) for term in chain(spoken, terms.names)]
+    has_titles = units[Field.TITLE]
+    codes += [code_of(number(term, -1), Field.TITLE) if has_titles else -1 for term in terms.every]
+    return state.postings.find(codes, state.columns.alive if state.columns.dead else None)
+
+
+def _part(found: Found, first: int, terms: int, start: int, end: int) -> Found:
+    """Return what was found of `terms` terms from the `first` on, which stands from `start` to `end`."""
+    if not first and end == len(found.rows):
+        return Found(found.terms, found.rows, found.counts, found.counts_of[:terms])
+    return Found(
+        found.terms[start:end] - first,
+        found.rows[start:end],
+        found.counts[start:end],
+        found.counts_of[first : first + terms],
+    )
+
+
+def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]) -> Held:
+    """Join each term's rows with those of its kin."""
+    units, holders = state.columns.count, found.counts_of
+    if not any(related):
+        rare = np.array([idf(units, some) for some in holders])
+        return Held(found.terms, found.rows, found.counts.astype(np.float64), None, rare)
+    words: list[int] = []
+    counted: list[float] = []
+    rarity: list[float] = []
+    for word, others in enumerate(related):
+        own, *theirs = holders[len(words) : len(words) + 1 + len(others)]
+        words += [word] * (1 + len(others))
+        counted += shares([own, *theirs], others.values())
+        rarity.append(idf(units, own or min(sum(theirs), units)))
+    return _joined(state, found, np.array(words), np.array(counted), np.array(rarity))
+
+
+def shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
+    """Return what a word and its kin count, where so many hold each: kin is left out once there are too many."""
+    if sum(holders) <= _KIN_POSTINGS:
+        return [1.0, *others]
+    return [
+        share if spent <= _KIN_POSTINGS or share == 1.0 else 0.0
+        for share, spent in zip((1.0, *others), accumulate(holders), strict=True)
+    ]
+
+
+def weight_of(word: str, weights: Weights, /) -> float:
+    """Return what `word` counts beside others as rare: less where questions are made with it."""
+    return weights.asking if word in stopwords.ASKING else 1.0
+
+
+def idf(units: int, df: int, /) -> float:
+    """Return what holding a term that `df` of the `units` hold is worth."""
+    return math.log(1.0 + (units - df + 0.5) / (df + 0.5))
+
+
+def _joined(state: State, found: Found, words: NDArray[np.int64], counted: Floats, rarity: Floats) -> Held:
+    """Join the rows of all terms found that belong to one of the `words`, each counted by its share."""
+    if not counted.all():
+        wanted = counted.take(found.terms) != 0.0
+        found = Found(found.terms[wanted], found.rows[wanted], found.counts[wanted], found.counts_of)
+    many = len(found.rows)
+    if not many:
+        return Held(found.terms, found.rows, np.zeros(0), None, rarity)
+    terms, share = words.take(found.terms), counted.take(found.terms)
+    size, every = state.columns.size, len(rarity) * state.columns.size
+    places = terms * size + found.rows
+    if every <= _TABLE:
+        summed = _floats(np.bincount(places, share * found.counts, every))
+        is_exact = np.zeros(every, np.bool_)
+        is_exact[places[share == 1.0]] = True
+        places = summed.nonzero()[0]
+        terms = places // size
+        return Held(terms, places - terms * size, summed.take(places), is_exact.take(places), rarity)
+    # The numbers behind the places keep in the order of the terms what is to be added up.
+    bits = many.bit_length()
+    keys = (places << bits) | np.arange(many)
+    keys.sort()
+    order, places = keys & ((1 << bits) - 1), keys >> bits
+    heads = np.ones(many, np.bool_)
+    np.not_equal(places[1:], places[:-1], out=heads[1:])
+    groups = heads.cumsum() - 1
+    counts = np.bincount(groups, (share * found.counts).take(order))
+    exact = np.zeros(len(counts), np.bool_)
+    exact[groups[(share == 1.0).take(order)]] = True
+    firsts = order[heads]
+    return Held(terms.take(firsts), found.rows.take(firsts), _floats(counts), exact, rarity)
+
+
+def _table(size: int, held: Held, words: int, lines: Lines) -> tuple[Floats, Lines]:
+    """Return how much each row (0: none) holds of each of the first `words` terms, and `lines` as rows of that table.
+
+    Where it would be too large only the rows of `lines` have a place in it.
+    """
+    terms, rows, counts = held.terms, held.rows, held.counts
+    if words < len(held.idf):
+        end = int(terms.searchsorted(words))
+        terms, rows, counts = terms[:end], rows[:end], counts[:end]
+    if words * size > _TABLE:
+        numbers = np.zeros(size, np.int32)
+        numbers[lines] = 1
+        numbers[0] = 0
+        used = numbers.nonzero()[0]
+        numbers[used] = np.arange(1, len(used) + 1, dtype=np.int32)
+        rows, lines, size = numbers.take(rows), numbers.take(lines), len(used) + 1
+        within = rows.nonzero()[0]
+        terms, rows, counts = terms.take(within), rows.take(within), counts.take(within)
+    table = np.zeros((words, size))
+    table.reshape(-1)[terms * size + rows] = counts
+    return table, lines
+
+
+def _bodies(state: State, query: IndexQuery, held: Held, words: int) -> tuple[Floats | None, Floats | None]:
+    """Return each row's score for the words, and for the names."""
+    gains = _gains(state, held, Field.BODY, query.body)
+    if words == len(held.idf):
+        return _summed(state, held.rows, gains), None
+    end = int(held.terms.searchsorted(words))
+    return _summed(state, held.rows[:end], gains[:end]), _summed(state, held.rows[end:], gains[end:])
+
+
+def _bm25(state: State, found: Found, field: Field, parameters: Bm25) -> Floats | None:
+    """Return each row's score for the terms found in a field, without kin."""
+    held = _with_kin(state, found, ())
+    return _summed(state, found.rows, _gains(state, held, field, parameters))
+
+
+def _gains(state: State, held: Held, field: Field, parameters: Bm25) -> Floats:
+    """Return what each row takes from each term that it holds."""
+    average = parameters.length(state.field_terms[field], state.field_units[field])
+    k1, b = parameters.k1, parameters.b
+    norm = k1 * (1.0 - b) + (k1 * b / average) * state.columns.lengths(field).take(held.rows)
+    return (held.idf * (k1 + 1.0)).take(held.terms) * (held.counts / (held.counts + norm))
+
+
+def _summed(state: State, rows: Integers, gains: Floats) -> Floats | None:
+    return _floats(np.bincount(rows, gains, state.columns.size)) if len(rows) else None
+
+
+def _floats(sums: NDArray[Any]) -> Floats:
+    return sums

@@ -1,0 +1,327 @@
+"""The text side of a search in a large space: frequent words are only looked up where rarer ones leave a doubt.
+
+What a word can bring a unit at the most is known before its postings are read. As soon as the best so far are beyond
+what all words that are left can bring together, a unit that holds none of the others cannot be among them. Answers are
+those of `elytron_index.search.bm25`, number by number.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_index.query import Bm25, IndexQuery
+from elytron_index.search import bm25
+from elytron_index.search.bm25 import Floats, Integers, Local, Rows, Spread, Terms
+from elytron_index.search.top_k import edge, highest
+from elytron_index.structures.columns import Mask
+from elytron_index.structures.frequent_terms import Run, Table
+from elytron_index.structures.postings import Field, code_of
+from elytron_index.structures.state import State
+from elytron_index.structures.visibility import Around
+
+LARGE: Final = 1 << 14
+"""In spaces with fewer rows everything is read at once."""
+_SAFE: Final = 1e-9
+"""More, as a share, than sums in another order differ by."""
+
+
+class Holding(NamedTuple):
+    """Units that hold a word or its kin: rows ascending, how much of it, and whether it is the word itself."""
+
+    rows: NDArray[np.int32]
+    counts: NDArray[np.uint8] | Floats
+    exact: Mask | None
+    """None where all hold the word itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gains:
+    """What holding a term brings in one field: BM25 with the field's parameters, times what the field counts."""
+
+    lengths: NDArray[np.int32]
+    average: float
+    parameters: Bm25
+    weight: float
+
+    def of(self, idf: float, rows: NDArray[np.integer[Any]], counts: NDArray[Any], /) -> Floats:
+        k1, b = self.parameters.k1, self.parameters.b
+        norm = k1 * (1.0 - b) + (k1 * b / self.average) * self.lengths[rows]
+        counts = counts.astype(np.float64, copy=False)
+        return (idf * (k1 + 1.0)) * (counts / (counts + norm))
+
+    def most(self, idf: float, count: float, /) -> float:
+        """Return what nobody's gain is above, for up to `count` times the term."""
+        k1, b = self.parameters.k1, self.parameters.b
+        return self.weight * idf * (k1 + 1.0) * (count / (count + k1 * (1.0 - b)))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A term of the query in one field, with everyone who holds it, dead or alive."""
+
+    runs: Sequence[Holding]
+    idf: float
+    gains: _Gains
+    table: Table | None = None
+
+    @property
+    def most(self) -> float:
+        """What nobody gains more than by holding it."""
+        count = float(self.table.most) if self.table is not None else 0.0
+        for run in self._behind():
+            count = max(count, float(run.counts.max()))
+        return self.gains.most(self.idf, count) if count else 0.0
+
+    def at(self, rows: Integers, /) -> tuple[Floats, Floats]:
+        """Return how much of it each of `rows` (ascending) holds, and 1 where that is the word itself."""
+        found, exact = np.zeros((2, len(rows)))
+        known = 0
+        if self.table is not None:
+            known = int(rows.searchsorted(len(self.table.counts)))
+            found[:known] = self.table.counts[rows[:known]]
+            exact[:known] = found[:known] > 0.0
+        for run in self._behind():
+            first, last = rows.searchsorted((run.rows[0], run.rows[-1] + 1))
+            first = max(first, known)
+            asked = rows[first:last]
+            if len(asked) <= len(run.rows):
+                within = run.rows.searchsorted(asked)
+                places = np.flatnonzero(run.rows[within] == asked)
+                within = within[places]
+            else:
+                places = asked.searchsorted(run.rows)
+                within = np.flatnonzero(asked.take(places, mode="clip") == run.rows)
+                places = places[within]
+            found[first + places] = run.counts[within]
+            exact[first + places] = 1.0 if run.exact is None else run.exact[within]
+        return found, exact
+
+    def _behind(self) -> Sequence[Holding]:
+        """Return the runs that reach beyond the table."""
+        table = self.table
+        return self.runs if table is None else [run for run in self.runs if run.rows[-1] >= len(table.counts)]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipping:
+    """What the query's terms say of every row, computed for those rows that are asked about."""
+
+    state: State
+    query: IndexQuery
+    body: Sequence[Word]
+    name: Sequence[Word]
+    title: Sequence[Word]
+    related: Sequence[Mapping[str, float]]
+
+    @property
+    def is_body_alone(self) -> bool:
+        """No unit has a term in another field, so that the best by their body are the best by all."""
+        return not any(word.runs for word in (*self.name, *self.title))
+
+    def speaking(self, seen: Mask, wanted: int, /) -> Rows:
+        """Return the rows of `seen` best by their body, with all that equal the last of them."""
+        rows = self._likely(self.body, seen, wanted)
+        return rows[highest(_summed(self.body, rows), wanted)].astype(np.int64)
+
+    def telling(self, asked: Mask, wanted: int, /) -> Rows:
+        """Return the rows of `asked` best by all fields together, with all that equal the last of them."""
+        rows = self._likely((*self.body, *self.name, *self.title), asked, wanted)
+        return rows[highest(self._total(rows), wanted)].astype(np.int64)
+
+    def local(self, around: Around, /) -> Local:
+        """Return what there is in `around` for its first line, whose rows ascend."""
+        rows, inverse = np.unique(around.lines, return_inverse=True)
+        inverse = inverse.reshape(around.lines.shape)
+        held = [(word, word.at(rows)) for word in self.body]
+        body = np.zeros(len(rows))
+        for word, (counts, _) in held:
+            _add(body, word, rows, counts)
+        named = [(word, word.at(rows)) for word in self.name]
+        name = np.zeros(len(rows))
+        for word, (counts, _) in named:
+            _add(name, word, rows, counts)
+        pool = around.lines[0]
+        title = _summed(self.title, pool)
+        body, name = body[inverse], name[inverse[0]]
+        return Local(body, title, name, self._spread(around, inverse, held, named))
+
+    def _spread(
+        self,
+        around: Around,
+        inverse: NDArray[np.intp],
+        held: Sequence[tuple[Word, tuple[Floats, Floats]]],
+        named: Sequence[tuple[Word, tuple[Floats, Floats]]],
+    ) -> Spread:
+        window, matched, coverage, context = np.zeros((4, around.lines.shape[1]))
+        if not any(word.runs for word in (*self.body, *self.name)) or not around.lines.shape[1]:
+            return Spread(window, matched, coverage, context)
+        norm, k1 = bm25.window_norm(self.state, self.query, around), self.query.body.k1
+        for word, (counts, exact) in held:
+            if word.runs:
+                together = counts[inverse]
+                context += word.idf * np.minimum(together.max(axis=0), 1.0)
+                window += (word.idf * (k1 + 1.0)) * ((total := together.sum(axis=0)) / (total + norm))
+                coverage += word.idf * np.minimum(together[0], 1.0)
+                matched += exact[inverse[0]]
+        for word, (counts, exact) in named:
+            if word.runs:
+                coverage += word.idf * np.minimum(counts[inverse[0]], 1.0)
+                matched += exact[inverse[0]]
+        words = sum(word.idf for word in self.body)
+        every = words + sum(word.idf for word in self.name)
+        return Spread(window, matched, coverage / every, context / (words or 1.0))
+
+    def _total(self, rows: NDArray[np.int32]) -> Floats:
+        total = _summed(self.body, rows)
+        weights = self.query.weights
+        for words, weight in ((self.title, weights.title), (self.name, weights.name)):
+            if words:
+                total = total + weight * _summed(words, rows)
+        return total
+
+    def _likely(self, words: Sequence[Word], eligible: Mask, wanted: int) -> NDArray[np.int32]:
+        """Return, ascending, all `eligible` rows that can be among the `wanted` best by `words`, and few others."""
+        ordered = sorted(((word.most, word) for word in words if word.runs), key=lambda pair: -pair[0])
+        left = sum(most for most, _ in ordered)
+        floor, count = 0.0, 0
+        fresh: list[NDArray[np.int32]] = []
+        sums = self.state.sums()
+        try:
+            for most, word in ordered:
+                if count >= wanted and left * (1.0 + _SAFE) < floor:
+                    break
+                for run in word.runs:
+                    within = eligible[run.rows]
+                    rows, counts = run.rows[within], run.counts[within]
+                    before = sums[rows]
+                    fresh.append(rows[before == 0.0])
+                    count += len(fresh[-1])
+                    sums[rows] = before + word.gains.weight * word.gains.of(word.idf, rows, counts)
+                left -= most
+                if count > wanted:
+                    floor = edge(np.concatenate([sums[rows] for rows in fresh]), wanted)
+            found = np.concatenate([np.zeros(0, np.int32), *fresh])
+            if count > wanted:
+                found = found[sums[found] + left >= floor * (1.0 - _SAFE)]
+        finally:
+            for rows in fresh:
+                sums[rows] = 0.0
+        return np.sort(found)
+
+
+def serves(state: State, query: IndexQuery, /) -> bool:
+    """Tell whether skipping pays in this space and holds with these weights: no word may bring less than nothing."""
+    weights = query.weights
+    return state.columns.size >= LARGE and min(weights.title, weights.name) > 0.0
+
+
+def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
+    """Return what `terms` say of every row."""
+    weights = query.weights
+    related = [bm25.kin_of(state, word, weights.kin) for word in terms.words]
+    groups = _groups(state, terms, related)
+    counts = [held.living for group in groups for held in group]
+    slips = bm25.slips(state, terms, related, counts) if weights.kin else {}
+    if slips:
+        related = [slips.get(word, others) for word, others in zip(terms.words, related, strict=True)]
+        groups = _groups(state, terms, related)
+    body, name = _gains(state, Field.BODY, query.body, 1.0), _gains(state, Field.BODY, query.body, weights.name)
+    title = _gains(state, Field.TITLE, query.title, weights.title)
+    titled = _words(state, terms.every, Field.TITLE, title)
+    return Skipping(
+        state,
+        query,
+        body=[
+            _joined(state, group, others, body, bm25.weight_of(word, weights))
+            for word, group, others in zip(terms.words, groups, related, strict=True)
+        ],
+        name=_words(state, terms.names, Field.BODY, name),
+        title=titled,
+        related=related,
+    )
+
+
+class _Held(NamedTuple):
+    """The postings of one term, and how many of them are of living units."""
+
+    code: int
+    runs: Sequence[Run]
+    living: int
+
+
+def _found(state: State, terms: Sequence[str], field: Field) -> list[_Held]:
+    vocabulary, alive = state.postings.vocabulary, state.columns.alive
+    codes = [code_of(number, field) if (number := vocabulary.get(term)) is not None else -1 for term in terms]
+    found = state.postings.runs(codes)
+    if state.columns.dead:
+        living = [sum(int(np.count_nonzero(alive[run.rows])) for run in runs) for runs in found]
+    else:
+        living = [sum(len(run.rows) for run in runs) for runs in found]
+    return list(map(_Held, codes, found, living))
+
+
+def _groups(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> list[list[_Held]]:
+    """Return the postings of each word, before those of its kin."""
+    groups = [(word, *others) for word, others in zip(terms.words, related, strict=True)]
+    found = iter(_found(state, [term for group in groups for term in group], Field.BODY))
+    return [[next(found) for _ in group] for group in groups]
+
+
+def _gains(state: State, field: Field, parameters: Bm25, weight: float) -> _Gains:
+    average = parameters.length(state.field_terms[field], state.field_units[field])
+    return _Gains(state.columns.lengths(field), average, parameters, weight)
+
+
+def _words(state: State, terms: Sequence[str], field: Field, gains: _Gains) -> list[Word]:
+    units = state.columns.count
+    return [_word(state, held, bm25.idf(units, held.living), gains) for held in _found(state, terms, field)]
+
+
+def _word(state: State, held: _Held, idf: float, gains: _Gains) -> Word:
+    if not held.living:
+        return Word([], idf, gains)
+    table = state.postings.frequent.table(held.code, held.runs, state.columns.size)
+    if table is not None or len(held.runs) == 1:
+        return Word([Holding(run.rows, run.counts, None) for run in held.runs], idf, gains, table)
+    rows = np.concatenate([run.rows for run in held.runs])
+    return Word([Holding(rows, np.concatenate([run.counts for run in held.runs]), None)], idf, gains)
+
+
+def _joined(state: State, group: Sequence[_Held], others: Mapping[str, float], gains: _Gains, weight: float) -> Word:
+    """Return a word with its kin as one."""
+    own, *kin = group
+    shares = bm25.shares([held.living for held in group], others.values())
+    counted = [(held, share) for held, share in zip(kin, shares[1:], strict=True) if share and held.living]
+    theirs = sum(held.living for held in kin)
+    idf = weight * bm25.idf(state.columns.count, own.living or min(theirs, state.columns.count))
+    if not counted:
+        return _word(state, own, idf, gains)
+    sure = np.zeros(state.columns.size, np.bool_)
+    fresh: list[NDArray[np.int32]] = []
+    sums = state.sums()
+    for held, share in ((own, 1.0), *counted):
+        for run in held.runs:
+            before = sums[run.rows]
+            fresh.append(run.rows[before == 0.0])
+            sums[run.rows] = before + share * run.counts
+            if share == 1.0:
+                sure[run.rows] = True
+    rows = np.sort(np.concatenate(fresh))
+    counts = sums[rows]
+    sums[rows] = 0.0
+    return Word([Holding(rows, counts, sure[rows])], idf, gains)
+
+
+def _summed(words: Sequence[Word], rows: Integers) -> Floats:
+    total = np.zeros(len(rows))
+    for word in words if len(rows) else ():
+        _add(total, word, rows, word.at(rows)[0])
+    return total
+
+
+def _add(total: Floats, word: Word, rows: Integers, counts: Floats) -> None:
+    held = np.flatnonzero(counts)
+    total[held] += word.gains.of(word.idf, rows[held], counts[held])

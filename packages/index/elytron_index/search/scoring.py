@@ -1,0 +1,266 @@
+"""A search of one space: raw signals as arrays over the units that can matter, then the best by a weighted sum.
+
+Every sum runs in an order fixed by the query and the thread, never by where a unit happens to be kept; so results do
+not depend on how the units arrived.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.policy.ranking.best_sentence import LONG_CHARS
+from elytron_core.policy.ranking.weights import Weights
+from elytron_core.text.features import Trait
+from elytron_index.query import Candidate, Candidates, IndexQuery, Place, Signals
+from elytron_index.search import query_signals
+from elytron_index.search.bm25 import Floats, Local, Rows, Terms, Texts
+from elytron_index.search.max_score import Skipping
+from elytron_index.search.query_terms import Reading
+from elytron_index.search.text_likeness import TextLikeness
+from elytron_index.search.top_k import best, best_three, highest
+from elytron_index.search.vector_scan import Nearness, nearness
+from elytron_index.structures import filter_masks
+from elytron_index.structures.columns import Mask
+from elytron_index.structures.state import State
+from elytron_index.structures.visibility import Around
+
+_POOL: Final = 256
+_POOL_TIMES: Final = 4
+"""Text, neighbourhood and vector each bring this many units, or this many times the limit, to be weighed in full."""
+
+_STANDING: Final = 64
+"""So many units, the last that came, are weighed for what they say is to hold, whatever they are about."""
+
+_new: Callable[..., Any] = tuple[Any, ...].__new__
+_one: Callable[[list[float]], Signals[float]] = partial(_new, Signals)
+_candidate: Callable[[tuple[Place, Signals[float], float]], Candidate] = partial(_new, Candidate)
+
+
+def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
+    """Return the best units for `query`, read by the `reading` of this state.
+
+    Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
+    """
+    if not 1 <= query.limit <= limits.RECALL_MAX:
+        raise InvalidInput(field="limit", problem=f"is not 1 to {limits.RECALL_MAX}")
+    if len(query.text) > limits.QUERY_CHARS:
+        raise LimitExceeded(what="characters in a query", limit=limits.QUERY_CHARS, found=len(query.text))
+    sight = state.sights.of(query.filters)
+    excluded = filter_masks.excluded_rows(query.filters.exclude, state.rows_of)
+    asked = filter_masks.asked(query.filters, sight.mask, state.columns, state.names, excluded)
+    read = reading.of(state, query)
+    terms = read.terms
+    near = nearness(state, query, sight)
+    like = TextLikeness(state.columns, query.text)
+    pool = _pool(state, query, read.said, near, like, seen=sight.mask, asked=asked)
+    shares, named = _speakers(state, terms)
+    around = sight.around(pool)
+    local = read.said.local(around)
+    table = np.zeros((len(Signals._fields), len(pool)))
+    signals = Signals[Floats]._make(table)
+    text = local.total(query.weights)
+    _weigh(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
+    signals.text_vectors[:] = like.at(pool)
+    trust = _Trust.of(query.weights, sight.count, signals.context, like.share)
+    # Rounded, so that what is equal but for the order of sums stands by its time.
+    score = np.round(_score(state, query, pool, signals, text, trust=trust), 9)
+    chosen = best(state, pool, score, query.limit)
+    rows = pool.take(chosen)
+    places = state.places(rows)
+    weighed = map(_one, table.take(chosen, axis=1).T.tolist())
+    highs, lows = _extremes(table)
+    return Candidates(
+        found=tuple(map(_candidate, zip(places, weighed, score.take(chosen).tolist(), strict=True))),
+        terms=terms.every,
+        name_terms=terms.names,
+        named=named,
+        highs=_one(highs.tolist()),
+        lows=_one(lows.tolist()),
+        pool=len(pool),
+        searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
+        long=tuple((state.columns.chars.take(rows) >= LONG_CHARS).nonzero()[0].tolist()),
+    )
+
+
+def _pool(
+    state: State,
+    query: IndexQuery,
+    said: Texts | Skipping,
+    near: Nearness | None,
+    like: TextLikeness,
+    /,
+    *,
+    seen: Mask,
+    asked: Mask,
+) -> Rows:
+    """Return the rows worth weighing in full: best by text, beside the best, most alike, nearest by vector, and the
+    last that came of the days or months that the query names.
+
+    If these are fewer than the limit, the latest rows are added.
+    """
+    wanted = max(_POOL, _POOL_TIMES * query.limit)
+    rows = asked.nonzero()[0]
+    if len(rows) <= wanted or (query.vector is None and not query.text.strip()):
+        return rows
+    mark = np.zeros(state.columns.size, np.bool_)
+    speaking = said.speaking(seen, wanted)
+    if len(speaking):
+        before, after = state.columns.before, state.columns.after
+        previous, following = before.take(speaking), after.take(speaking)
+        mark[np.concatenate((previous, following, before.take(previous), after.take(following)))] = True
+    is_one = said.is_body_alone and (asked is seen or np.array_equal(asked, seen))
+    mark[speaking if is_one else said.telling(asked, wanted)] = True
+    if query.weights.text_vectors:
+        mark[like.nearest(asked, wanted)] = True
+    if near is not None:
+        mark[near.nearest(asked, wanted)] = True
+    if query.spans:
+        mark[rows[query_signals.dates(query.spans, state.columns.at.take(rows)) >= 1.0][-wanted:]] = True
+    if Trait.STANDING in query.heeds:
+        mark[rows[query_signals.fitting(state.columns, query.heeds, rows)][-_STANDING:]] = True
+    mark &= asked
+    if np.count_nonzero(mark) < query.limit:
+        mark[rows[highest(state.columns.at.take(rows).astype(np.float64), wanted)]] = True
+    return mark.nonzero()[0]
+
+
+def _speakers(state: State, terms: Terms) -> tuple[Floats | None, tuple[str, ...]]:
+    """Return the share of each speaker's name that the query holds (None: of nobody's), and who is named in full."""
+    if not terms.names:
+        return None, ()
+    shares = np.zeros(len(state.names.speaker))
+    named: list[str] = []
+    for code in {code for term in terms.names for code in state.speakers_of[term] if state.speaker_units[code]}:
+        name = state.name_terms[code]
+        shares[code] = sum(term in terms.names for term in name) / len(name)
+        if shares[code] == 1.0:
+            named.append(state.names.speaker.values[code])
+    return shares, tuple(sorted(named))
+
+
+def _weigh(
+    state: State,
+    query: IndexQuery,
+    s: Signals[Floats],
+    local: Local,
+    around: Around,
+    /,
+    *,
+    pool: Rows,
+    near: Nearness | None,
+    shares: Floats | None,
+    text: Floats,
+) -> None:
+    """Put into `s`, which is all 0, what speaks for each unit of the pool."""
+    columns = state.columns
+    s.title[:], s.name[:] = local.title, local.name
+    s.window[:], s.matched[:], s.coverage[:], s.context[:] = local.spread
+    _weigh_neighbours(query, s, local.body, near, around)
+    if shares is not None:
+        s.speaker[:] = shares.take(columns.speaker.take(pool))
+    if (owned := query_signals.owned(state, query.owner, pool)) is not None:
+        if owned.any() and not owned.all():
+            s.owner[:] = owned
+        if query.heeds:
+            s.standing[:] = owned * query_signals.heeded(columns, query.heeds, pool, s.coverage)
+    at = columns.at.take(pool)
+    if query.spans:
+        s.date[:] = query_signals.dates(query.spans, at)
+    if query.fits:
+        s.fits[:] = query_signals.fitting(columns, query.fits, pool)
+    s.told[:], s.informative[:] = around.telling
+    if query.weights.later:
+        s.later[:] = query_signals.later(text, at)
+
+
+def _weigh_neighbours(
+    query: IndexQuery, s: Signals[Floats], bodies: Floats, near: Nearness | None, around: Around, /
+) -> None:
+    """Put into `s` the pool's own bodies and cosines, what their neighbours lend, and the best three of threads."""
+    context = query.context
+    take = 1.0 / (1.0 + (around.chars / context.chars) ** 2)
+    lent = np.array((context.before, context.after, context.second_before, context.second_after))[:, None]
+    np.multiply(np.add.reduce(bodies[1:] * lent, axis=0), take, out=s.near)
+    np.multiply(bodies[1], around.answering, out=s.answer)
+    own = bodies[:1]
+    if near is not None:
+        above = near.above(around)
+        np.multiply(np.add.reduce(above[1:] * lent, axis=0), take, out=s.vector_near)
+        np.add(above[0], near.lowest, out=s.vector)
+        own = np.array((bodies[0], above[0]))
+    s.body[:] = bodies[0]
+    sessions = best_three(own, around.threads, around.thread_units)
+    s.session[:] = sessions[0]
+    if near is not None:
+        s.vector_session[:] = sessions[1]
+
+
+class _Trust(NamedTuple):
+    """How far a query's words, and its likeness, are to be trusted; 1 in full."""
+
+    known: float
+    """Few units tell little of how rare a word is, but what text vectors do not know, words alone can tell."""
+    worded: float
+    """Words tell little if even the best unit holds few of them."""
+    alike: float
+
+    @classmethod
+    def of(cls, weights: Weights, units: int, context: Floats, share: float, /) -> "_Trust":
+        known = (units + weights.few / 3.0) / (units + weights.few)
+        known += (1.0 - known) * (1.0 - share)
+        return cls(known, known * min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered), share)
+
+
+def _score(
+    state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text: Floats, /, *, trust: _Trust
+) -> Floats:
+    weights = query.weights
+    near, answer, window, vector = weights.near, weights.answer, weights.window, weights.vector
+    again = weights.again
+    if s.owner.any():
+        near, answer = weights.beside_assisted * near, weights.beside_assisted * answer
+        window = min(window, weights.window_assisted)
+        vector *= weights.vector_assisted
+        again *= weights.again_assisted
+    scale = _scale(text)
+    said = (trust.worded / scale) * (s.body + near * s.near + answer * s.answer)
+    said += (trust.known / scale) * (text - s.body)
+    score = said + (trust.worded * weights.session / scale) * s.session
+    score += (trust.worded * window / _scale(s.window)) * s.window
+    alike = np.maximum(s.text_vectors, 0.0) * (trust.alike / max(_scale(s.text_vectors), weights.likeness))
+    beside = weights.text_vectors_beside if query.vector is not None else 1.0
+    score += weights.text_vectors * beside * alike
+    matters = np.maximum(said, alike) if weights.text_vectors else said
+    if query.vector is not None:
+        above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
+        span = _scale(above)
+        meant = (above + near * s.vector_near) / span
+        score += vector * (meant + (weights.session / span) * s.vector_session)
+        matters = np.maximum(matters, meant) if vector else matters
+    # What a text is like says little for one that has little to do with the query.
+    matters = np.sqrt(np.minimum(np.maximum(matters, 0.0), 1.0))
+    like = weights.informative * s.informative + weights.told * s.told
+    score += trust.known * matters * (like + weights.fits * s.fits if query.fits else like)
+    if weights.present and s.speaker.any():
+        score += weights.present * query_signals.in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
+    own = weights.speaker * s.speaker + trust.known * weights.owner * s.owner
+    score += own + weights.date * s.date if query.spans else own
+    if query.heeds and s.standing.any():
+        score += weights.standing * query_signals.foremost(state.columns, pool, score, s.standing)
+    if weights.later:
+        score += weights.later * s.later
+    return query_signals.spread_out(state.columns, pool, score, again) if again else score
+
+
+def _extremes(table: Floats) -> tuple[Floats, Floats]:
+    if not table.shape[1]:
+        return table.sum(axis=1), table.sum(axis=1)
+    return np.maximum.reduce(table, axis=1), np.minimum.reduce(table, axis=1)
+
+
+def _scale(values: Floats) -> float:
+    return float(np.maximum.reduce(values, initial=0.0)) or 1.0

@@ -1,0 +1,174 @@
+"""How near each unit's vector is to a query's: one scan of rough cosines, made exact where it matters.
+
+In a small space a rough cosine is made of every number that the scan left. In a large one this is done only for rows
+that can be among the nearest or the lowest, and for those beside them, so that it costs little more than the scan.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_index.query import IndexQuery
+from elytron_index.search.top_k import edge, highest, likely_edge
+from elytron_index.structures.columns import Mask
+from elytron_index.structures.state import State
+from elytron_index.structures.vectors import ROUGH_STEP, Measured, ModelVectors, Scanned
+from elytron_index.structures.visibility import Around, Sight
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+_ROUGH: Final = 0.03
+"""Two cosines that are further apart than this, roughly, are so exactly."""
+_LOWEST: Final = 256
+"""So many of the roughly lowest cosines, at the most, are made exact to find the lowest."""
+_SLACK: Final = 1e-6
+"""More than a product in single precision is off by, as a share."""
+LARGE: Final = 1 << 14
+"""In spaces with fewer rows rough cosines are made of all,"""
+WHOLE: Final = 1 << 11
+"""with fewer than this exact ones too: to choose would cost more."""
+
+
+class SmallNearness:
+    """The cosines of one query with every unit that may be seen, above the lowest one of them."""
+
+    __slots__ = ("_compared", "_kept", "_measured", "_rows", "lowest")
+
+    def __init__(self, kept: ModelVectors, measured: Measured, compared: Mask, /) -> None:
+        self._kept = kept
+        self._measured = measured
+        self._compared = compared
+        self._rows: Rows = compared.nonzero()[0]
+        self.lowest = self._find_lowest()
+        """The lowest cosine of all, exactly."""
+
+    def nearest(self, asked: Mask, wanted: int, /) -> Rows:
+        """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
+        rows: Rows = (asked & self._compared).nonzero()[0]
+        return _nearest(rows, self._measured.rough.take(rows), wanted, self.lowest)
+
+    def above(self, around: Around, /) -> Floats:
+        """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
+
+        It is 0 where there is nothing to compare.
+        """
+        pool = around.lines[0]
+        above = self._measured.rough - self.lowest
+        above[pool] = self._exact(pool) - self.lowest
+        np.maximum(above, 0.0, out=above)
+        above *= self._compared
+        return above.take(around.lines)
+
+    def _find_lowest(self) -> float:
+        measured, rows = self._measured, self._rows
+        if measured.exact is not None:
+            return float(np.minimum.reduce(measured.exact.take(rows)))
+        rough = measured.rough.take(rows)
+        low: Rows = (rough <= np.minimum.reduce(rough) + _ROUGH).nonzero()[0]
+        low = low[highest(-rough.take(low), _LOWEST)]
+        return float(np.minimum.reduce(self._kept.exact(measured.asked, rows.take(low))))
+
+    def _exact(self, rows: NDArray[np.integer]) -> Floats:
+        measured = self._measured
+        if measured.exact is not None:
+            return measured.exact.take(rows)
+        return self._kept.exact(measured.asked, rows)
+
+
+class LargeNearness:
+    """The same where cosines are not made of all."""
+
+    __slots__ = ("_asked", "_compared", "_dots", "_factor", "_kept", "_products", "lowest")
+
+    def __init__(self, kept: ModelVectors, scanned: Scanned, compared: Mask, /) -> None:
+        self._kept = kept
+        self._asked = scanned.asked
+        self._compared = compared
+        self._factor = scanned.asked.peak * ROUGH_STEP
+        self._dots, self._products = scanned.dots, scanned.products
+        self.lowest = self._find_lowest()
+        """The lowest cosine of all, exactly."""
+
+    def nearest(self, asked: Mask, wanted: int, /) -> Rows:
+        """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
+        eligible = asked & self._compared
+        likely = likely_edge(self._products, eligible, wanted)
+        rows = np.flatnonzero(eligible if likely is None else self._products >= likely)
+        if likely is not None:
+            rows = rows[eligible[rows]]
+            sure = likely + abs(likely) * _SLACK
+            if likely * self._factor <= self.lowest + _SLACK or np.count_nonzero(self._products[rows] > sure) < wanted:
+                rows = np.flatnonzero(eligible)
+        return _nearest(rows, self._rough(rows), wanted, self.lowest)
+
+    def above(self, around: Around, /) -> Floats:
+        """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
+
+        It is 0 where there is nothing to compare.
+        """
+        pool, lines = around.lines[0], around.lines
+        exact = np.maximum(self._kept.exact(self._asked, pool) - self.lowest, 0.0)
+        rows = lines.ravel()
+        found = np.maximum(self._rough(rows) - self.lowest, 0.0)
+        if len(pool):
+            places = pool.searchsorted(rows)
+            within = np.flatnonzero(pool.take(places, mode="clip") == rows)
+            found[within] = exact[places[within]]
+        found[~self._compared[rows]] = 0.0
+        return found.reshape(lines.shape)
+
+    def _find_lowest(self) -> float:
+        values = self._products
+        least = int(values.argmin())
+        if not self._compared[least]:
+            values = np.where(self._compared, values, np.inf).astype(values.dtype, copy=False)
+            least = int(values.argmin())
+        edge = float(values[least])
+        low = np.flatnonzero(values <= edge + _ROUGH / self._factor + _SLACK * (abs(edge) + _ROUGH / self._factor))
+        low = low[self._compared[low]]
+        rough = self._rough(low)
+        near = rough <= rough.min() + _ROUGH
+        return self._lowest_of(low[near], rough[near])
+
+    def _lowest_of(self, low: Rows, rough: Floats) -> float:
+        return float(self._kept.exact(self._asked, low[highest(-rough, _LOWEST)]).min())
+
+    def _rough(self, rows: NDArray[np.integer]) -> Floats:
+        """Return a cosine, off by some thousandths, for each of `rows`."""
+        return self._dots[rows].astype(np.float64) * self._kept.scaled(rows, self._factor)
+
+
+Nearness = SmallNearness | LargeNearness
+
+
+def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | None:
+    """Return how near the units in `sight` are to the vector of `query`; None where there is nothing to compare."""
+    if query.vector is None:
+        return None
+    model = query.vector[0]
+    kept = state.vectors.models.get(model)
+    scanned = state.scanned if state.scanned is not None and state.scanned.vector == query.vector else None
+    asked = scanned.asked if scanned is not None else state.vectors.parse(query.vector, {}, field="query vector")
+    compared = sight.compared(model, kept) if kept is not None else None
+    if kept is None or compared is None:
+        return None
+    size = state.columns.size
+    if scanned is None and size < LARGE:
+        scanned = kept.measure(query.vector, asked, size, whole=WHOLE)
+    elif scanned is None:
+        scanned = Scanned(query.vector, asked, *kept.scan(asked, size))
+    state.scanned = scanned
+    return (
+        SmallNearness(kept, scanned, compared)
+        if isinstance(scanned, Measured)
+        else LargeNearness(kept, scanned, compared)
+    )
+
+
+def _nearest(rows: Rows, rough: Floats, wanted: int, lowest: float) -> Rows:
+    """Return the `wanted` nearest of `rows`, with all that equal the last; those not above the lowest are equal."""
+    if len(rows) <= wanted or (least := edge(rough, wanted)) <= lowest:
+        return rows
+    return rows[rough >= least]

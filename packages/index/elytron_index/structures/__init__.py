@@ -1,0 +1,1 @@
+"""Arrays and maps of one space."""

@@ -1,0 +1,257 @@
+"""Which units hold which term how often: immutable sorted segments and a small live list.
+
+A posting is one 64-bit number: the term and its field (30 bits), the row (26), the count (8, stops at 255). Sorted
+numbers are a segment. Rows only grow, so that two segments merge by putting one's postings behind the other's.
+"""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from itertools import repeat
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_index.lexicon.terms import Learnt, Vocabulary
+from elytron_index.structures.frequent_terms import Frequent, Run
+
+Packed = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
+
+ROWS_MAX = 1 << 26
+COUNT_MAX = 255
+_ROW_SHIFT = 8
+_CODE_SHIFT = 34
+_TERM_SHIFT = 35
+_LIVE_MAX = 8_192
+_MANY = 4_096
+"""A text with more terms than that is taken in by arrays."""
+_RATIO = 4
+_FULL = 1 << 19
+"""A segment of this many postings is merged no more, which bounds the pause of a merge."""
+
+
+class Field(IntEnum):
+    """The texts of a unit that are searched apart."""
+
+    BODY = 0
+    TITLE = 1
+
+
+def code_of(term: int, field: Field, /) -> int:
+    """Return the number under which `term` stands in `field`."""
+    return term << 1 | field
+
+
+class Segment(NamedTuple):
+    """Postings in order: `codes` ascending, those of `codes[i]` at `starts[i]` to `starts[i + 1]`, rows ascending."""
+
+    codes: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    counts: NDArray[np.uint8]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.codes.nbytes + self.starts.nbytes + self.rows.nbytes + self.counts.nbytes
+
+    def packed(self) -> Packed:
+        """Return the postings as sorted numbers."""
+        spread = np.repeat(self.codes.astype(np.uint64) << np.uint64(_CODE_SHIFT), np.diff(self.starts))
+        spread |= self.rows.astype(np.uint64) << np.uint64(_ROW_SHIFT)
+        spread |= self.counts
+        return spread
+
+
+def segment_of(packed: Packed, /) -> Segment:
+    """Return the segment of sorted postings."""
+    all_codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int32)
+    heads = np.flatnonzero(all_codes[1:] != all_codes[:-1]) + 1
+    starts = np.concatenate(([0], heads, [len(packed)])) if len(packed) else np.zeros(1, np.int64)
+    rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.uint32) & np.uint32(ROWS_MAX - 1)
+    return Segment(all_codes[starts[:-1]], starts.astype(np.int64), rows.astype(np.int32), packed.astype(np.uint8))
+
+
+class Found(NamedTuple):
+    """The postings of some terms, in the order asked: which term, which row, how often."""
+
+    terms: Numbers
+    rows: Numbers
+    counts: NDArray[np.uint8]
+    counts_of: list[int]
+    """How many of them belong to each term."""
+
+
+_NOTHING: Final = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
+
+
+class Postings:
+    """The terms of a space and where they stand."""
+
+    def __init__(self) -> None:
+        self.vocabulary = Vocabulary()
+        self.frequent = Frequent()
+        self._live = array("Q")
+        self._live_segment: Segment | None = None
+        self._segments: list[Segment] = []
+
+    def add(self, row: int, field: Field, counts: Mapping[str, int], learnt: Learnt | None = None, /) -> int:
+        """Note how often `row` holds each of some terms, `learnt` or not, in `field`; return how often together."""
+        place = field << _CODE_SHIFT | row << _ROW_SHIFT
+        self._live_segment = None
+        if len(counts) > _MANY:
+            return self._add_many(place, counts, learnt)
+        total = sum(counts.values())
+        if total > COUNT_MAX:
+            counts = {term: min(count, COUNT_MAX) for term, count in counts.items()}
+        known, append = self.vocabulary.known, self._live.append
+        for term, count in counts.items():
+            number = known.get(term)
+            if number is None:
+                number = self.vocabulary.number_of(term)
+            append(number << _TERM_SHIFT | place | count)
+        return total
+
+    def _add_many(self, place: int, counts: Mapping[str, int], learnt: Learnt | None) -> int:
+        """Note the same of so many terms that arrays are the faster way."""
+        if learnt is None or learnt.vocabulary is not self.vocabulary:
+            learnt = Learnt(self.vocabulary)
+            learnt.add(counts)
+        numbers = np.frombuffer(learnt.numbers, np.uint64)
+        often = np.fromiter(counts.values(), np.uint64, len(counts))
+        packed = numbers << np.uint64(_TERM_SHIFT) | np.uint64(place) | np.minimum(often, np.uint64(COUNT_MAX))
+        self._live.frombytes(packed.tobytes())
+        return int(often.sum())
+
+    def settle(self, alive: NDArray[np.bool_], /) -> None:
+        """Turn a live list that is full into a segment; merge segments of like size without the dead."""
+        if len(self._live) < _LIVE_MAX:
+            return
+        self._take(merged([*self._segments, self._sealed()], alive))
+
+    def runs(self, codes: Sequence[int], /) -> list[list[Run]]:
+        """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""
+        segments = self._all()
+        found: list[list[Run]] = [[] for _ in codes]
+        for which, number, start, end in _stand(segments, codes):
+            segment = segments[number]
+            found[which].append(Run(segment.rows[start:end], segment.counts[start:end]))
+        return found
+
+    def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
+        """Return the postings of `codes`; only those of living rows where `alive` is given."""
+        segments = self._all()
+        stand = _stand(segments, codes)
+        counts_of = [0] * len(codes)
+        if not stand:
+            return Found(*_NOTHING, counts_of)
+        for which, _, start, end in stand:
+            counts_of[which] += end - start
+        terms = np.arange(len(codes)).repeat(counts_of)
+        rows = np.concatenate([segments[number].rows[start:end] for _, number, start, end in stand], dtype=np.int64)
+        counts = np.concatenate([segments[number].counts[start:end] for _, number, start, end in stand])
+        if alive is not None:
+            living = alive.take(rows)
+            terms, rows, counts = terms[living], rows[living], counts[living]
+            counts_of = np.bincount(terms, minlength=len(codes)).tolist()
+        return Found(terms, rows, counts, counts_of)
+
+    def load(self, vocabulary: Vocabulary, segments: Sequence[Segment], /) -> None:
+        """Take over the vocabulary and the segments."""
+        self.vocabulary = vocabulary
+        self.frequent.clear()
+        self._take(segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """All postings, the live ones too."""
+        return self._all()
+
+    @property
+    def size_bytes(self) -> int:
+        arrays = sum(segment.size_bytes for segment in self._segments)
+        return arrays + self.frequent.size_bytes + 8 * len(self._live) + self.vocabulary.size_bytes
+
+    def _all(self) -> list[Segment]:
+        if not self._live:
+            return self._segments
+        if self._live_segment is None:
+            self._live_segment = self._sealed()
+        return [*self._segments, self._live_segment]
+
+    def _take(self, segments: Sequence[Segment]) -> None:
+        self._segments = [segment for segment in segments if len(segment.rows)]
+        self._live = array("Q")
+        self._live_segment = None
+
+    def _sealed(self) -> Segment:
+        return segment_of(np.sort(np.frombuffer(self._live, np.uint64)))
+
+
+def _stand(segments: Sequence[Segment], codes: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    """Return where the postings of `codes` stand: of which code, in which segment, from where until where; in order."""
+    wanted = np.array(codes, np.int32)
+    found: list[tuple[int, int, int, int]] = []
+    for number, segment in enumerate(segments):
+        places = segment.codes.searchsorted(wanted)
+        hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
+        starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
+        found += zip(hits.tolist(), repeat(number), starts.tolist(), ends.tolist())
+    found.sort()
+    return found
+
+
+def merged(segments: Sequence[Segment], alive: NDArray[np.bool_], /) -> list[Segment]:
+    """Return `segments` with those at the end merged that are of like size, without the dead."""
+    found = list(segments)
+    while len(found) > 1 and len(found[-2].rows) < min(_FULL, _RATIO * len(found[-1].rows)):
+        found[-2:] = [_merged(*(_living(segment, alive) for segment in found[-2:]))]
+    return found
+
+
+def renumbered(
+    terms: Sequence[str], segments: Sequence[Segment], numbers: NDArray[np.int32], /
+) -> tuple[list[str], Segment]:
+    """Return one segment in which each row has its number in `numbers` (0: gone), and the terms that are still held."""
+    packed = np.concatenate([np.zeros(0, np.uint64), *(segment.packed() for segment in segments)])
+    old_rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)
+    rows = numbers[old_rows]
+    packed, rows = packed[rows > 0], rows[rows > 0]
+    codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int64)
+    used, places = np.unique(codes >> 1, return_inverse=True)
+    held: list[int] = used.tolist()
+    codes = (places.astype(np.int64) << 1) | (codes & 1)
+    fresh = (codes.astype(np.uint64) << np.uint64(_CODE_SHIFT)) | (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
+    fresh |= packed & np.uint64(COUNT_MAX)
+    return [terms[number] for number in held], segment_of(np.sort(fresh))
+
+
+def _merged(first: Segment, second: Segment) -> Segment:
+    """Return both as one. All rows of the first are before those of the second, so that nothing is sorted."""
+    codes = np.sort(np.concatenate((first.codes, second.codes)))
+    codes = codes[np.concatenate((np.ones(min(1, len(codes)), np.bool_), codes[1:] != codes[:-1]))]
+    sizes = np.zeros(len(codes), np.int64)
+    ahead, behind = codes.searchsorted(first.codes), codes.searchsorted(second.codes)
+    sizes[ahead] += np.diff(first.starts)
+    before = sizes[behind]
+    sizes[behind] += np.diff(second.starts)
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    rows = np.empty(int(starts[-1]), np.int32)
+    counts = np.empty(len(rows), np.uint8)
+    for segment, moved in ((first, starts[ahead]), (second, starts[behind] + before)):
+        places = np.repeat(moved - segment.starts[:-1], np.diff(segment.starts))
+        places += np.arange(len(places))
+        rows[places] = segment.rows
+        counts[places] = segment.counts
+    return Segment(codes, starts, rows, counts)
+
+
+def _living(segment: Segment, alive: NDArray[np.bool_]) -> Segment:
+    """Return the postings of living rows."""
+    living = alive[segment.rows]
+    if living.all():
+        return segment
+    sizes = np.add.reduceat(living, segment.starts[:-1], dtype=np.int64)
+    starts = np.concatenate(([0], np.cumsum(sizes[sizes > 0])))
+    return Segment(segment.codes[sizes > 0], starts, segment.rows[living], segment.counts[living])

@@ -1,0 +1,321 @@
+"""Everything a space's index holds, and how units come into it and leave it."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.names import is_role_name
+from elytron_core.ports.store import Ref
+from elytron_core.text import features
+from elytron_core.text.analyser import Analyser
+from elytron_index.lexicon.text_vectors import TextVectors, encode, length
+from elytron_index.query import Place, UnitView
+from elytron_index.structures.columns import Columns, Mask, whole_numbers
+from elytron_index.structures.conversation_links import Threads
+from elytron_index.structures.filter_masks import Names
+from elytron_index.structures.postings import ROWS_MAX, Field, Postings
+from elytron_index.structures.row_map import Refs
+from elytron_index.structures.snapshot import Frozen, frozen_models
+from elytron_index.structures.vectors import Coded, Measured, Scanned, Vectors
+from elytron_index.structures.visibility import Sights
+from elytron_index.units import Change, Embedded, Unit
+
+_FULL_CHARS = 250
+_COMPACT_DEAD = 1_024
+_OVERGROWN = 3
+_new: Callable[..., Any] = tuple[Any, ...].__new__
+_view: Callable[[tuple[Any, ...]], UnitView] = partial(_new, UnitView)
+_place: Callable[[tuple[Any, ...]], Place] = partial(_new, Place)
+_READ_BYTES = 40
+"""About what is kept of a unit between the searches of one recall."""
+_ASSISTANTS = frozenset(("assistant", "model", "ai", "agent"))
+
+
+class State:
+    """The parts of one space's index, kept in step."""
+
+    def __init__(self, analyser: Analyser, /) -> None:
+        self.analyser = analyser
+        self.columns = Columns()
+        self.names = Names()
+        self.postings = Postings()
+        self.vectors = Vectors()
+        self.compared = ""
+        self.called: dict[str, tuple[str, ...]] = {}
+        """The names that mean one, by the key of the document that says so."""
+        self.embeddable = 0
+        self.refs = Refs()
+        self.threads = Threads(self.columns, self.refs)
+        self.field_terms = dict.fromkeys(Field, 0)
+        self.field_units = dict.fromkeys(Field, 0)
+        self.speaker_units = [0]
+        self.speakers_of: dict[str, list[int]] = {}
+        self.name_terms: list[tuple[str, ...]] = [()]
+        self._sums = np.zeros(0)
+        self._assistants: tuple[Mask, Mask, bool] = np.zeros(0, np.bool_), np.zeros(0, np.bool_), False
+        self._renew()
+
+    def apply(self, changes: Iterable[Change], embedded: Iterable[Embedded], /) -> None:
+        """Replace the units of each change's document, then the vectors that came; the last word on a document counts.
+
+        A unit whose text stays keeps its vectors. Raises InvalidInput for a vector that cannot be compared and for a
+        unit of another document, LimitExceeded for more units than an index can hold; then nothing is changed.
+        """
+        self._renew()
+        latest = {change.ref: change for change in changes}
+        units = [unit for change in latest.values() for unit in change.units]
+        if self.columns.size + len(units) > ROWS_MAX:
+            raise LimitExceeded(what="units in a space's index", limit=ROWS_MAX)
+        if any(unit.ref != change.ref for change in latest.values() for unit in change.units):
+            raise InvalidInput(field="unit", problem="belongs to another document than its change")
+        known: dict[str, int] = {}
+        vectors = [
+            None if unit.vector is None else self.vectors.parse(unit.vector, known, field="vector") for unit in units
+        ]
+        arrived = {
+            (item.ref, item.model): {
+                check: self.vectors.parse((item.model, data), known, field="vector")
+                for check, data in item.vectors.items()
+            }
+            for item in embedded
+        }
+        for ref, change in latest.items():
+            self.called.pop(ref.key, None)
+            if change.called:
+                self.called[ref.key] = change.called
+        kept = {ref: held for ref in latest if (held := self._vectors_of(ref))}
+        for ref in latest:
+            self._remove(ref)
+        if units:
+            self._add(units, vectors)
+        for ref, held in kept.items():
+            for (model, check), vector in held.items():
+                self._embed(ref, model, {check: vector})
+        for (ref, model), fresh in arrived.items():
+            self.vectors.remove(self.rows(ref), model)
+            self._embed(ref, model, fresh)
+        self.postings.settle(self.columns.alive)
+
+    @property
+    def is_sparse(self) -> bool:
+        """More is gone than is there: searching and memory would gain by compacting."""
+        return self.columns.dead > self.columns.count + _COMPACT_DEAD
+
+    @property
+    def is_overgrown(self) -> bool:
+        """So much more is gone than is there that compacting must not wait."""
+        return self.columns.dead > _OVERGROWN * (self.columns.count + _COMPACT_DEAD)
+
+    def freeze(self) -> Frozen:
+        """Return everything as it stands, for another thread to work on."""
+        models = frozen_models(self.vectors.models.items())
+        vocabulary, segments = self.postings.vocabulary.frozen(), list(self.postings.segments)
+        return Frozen(
+            self.columns.frozen(), self.names.copy(), self.refs.frozen(), self.threads.all_rows(),
+            vocabulary, segments, models, self.compared, self.called.copy(),
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, frozen: Frozen, analyser: Analyser, /) -> "State":
+        """Return a state that holds what `frozen` does, in which nothing is dead, and takes it over."""
+        state = cls(analyser)
+        columns = state.columns = frozen.columns
+        state.names, state.refs, state.compared = frozen.names, frozen.refs, frozen.compared
+        state.called = frozen.called.copy()
+        state.postings.load(frozen.vocabulary, frozen.segments)
+        state.vectors.models = frozen.models
+        state.threads = Threads(columns, state.refs)
+        state.threads.load(frozen.threaded)
+        for field in Field:
+            lengths = columns.lengths(field)[1 : columns.size]
+            state.field_terms[field] = int(lengths.sum(dtype=np.int64))
+            state.field_units[field] = int(np.count_nonzero(lengths))
+        state.embeddable = int(np.count_nonzero(columns.check[1 : columns.size]))
+        counts = np.bincount(columns.speaker[1 : columns.size], minlength=len(state.names.speaker))
+        state.speaker_units = whole_numbers(counts)
+        for code, speaker in enumerate(state.names.speaker.values[1:], 1):
+            state._learn_name(code, speaker)
+        state._renew()
+        return state
+
+    def view(self, row: int, /) -> UnitView:
+        """Return what is known of the unit at `row`."""
+        return self.views(np.array([row], np.int32))[0]
+
+    def views(self, rows: NDArray[np.integer[Any]], /) -> list[UnitView]:
+        """Return what is known of the units at `rows`, in that order."""
+        columns, names = self.columns, self.names
+        fields = (
+            self.refs.of(rows),
+            columns.part.take(rows).tolist(),
+            map(names.plane.values.__getitem__, columns.plane.take(rows).tolist()),
+            map(names.speaker.values.__getitem__, columns.speaker.take(rows).tolist()),
+            map(names.role.values.__getitem__, columns.role.take(rows).tolist()),
+            map(names.thread.values.__getitem__, columns.thread.take(rows).tolist()),
+            columns.order.take(rows).tolist(),
+            columns.at.take(rows).tolist(),
+            map(names.scope.values.__getitem__, columns.scope.take(rows).tolist()),
+            map(names.tags.values.__getitem__, columns.tags.take(rows).tolist()),
+            columns.valid_from.take(rows).tolist(),
+            columns.valid_to.take(rows).tolist(),
+            columns.recorded_at.take(rows).tolist(),
+            columns.closed_at.take(rows).tolist(),
+            columns.trust.take(rows).tolist(),
+            columns.chars.take(rows).tolist(),
+        )
+        return list(map(_view, zip(*fields, strict=True)))
+
+    def places(self, rows: NDArray[np.integer[Any]], /) -> list[Place]:
+        """Return where the units at `rows` stand, in that order."""
+        columns = self.columns
+        numbers = (column.take(rows).tolist() for column in (columns.part, columns.order, columns.at))
+        return list(map(_place, zip(self.refs.of(rows), *numbers, strict=True)))
+
+    def assistants(self) -> tuple[Mask, Mask] | None:
+        """Return which roles, and which speakers, by code, are an assistant's; None where nobody is."""
+        names, (roles, speakers, some) = self.names, self._assistants
+        if (len(roles), len(speakers)) != (len(names.role.values), len(names.speaker.values)):
+            roles = np.array([role in _ASSISTANTS for role in names.role.values])
+            speakers = np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values])
+            some = bool(roles.any() or speakers.any())
+            self._assistants = roles, speakers, some
+        return (roles, speakers) if some else None
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return an array of zeros, one for each row at least, to whoever puts the zeros back after writing to it."""
+        if len(self._sums) < self.columns.size:
+            self._sums = np.zeros(len(self.columns.plane))
+        return self._sums
+
+    def rows(self, ref: Ref, /) -> tuple[int, ...]:
+        """Return the rows of the document `ref`."""
+        return self.refs.get(ref)
+
+    def row_of(self, ref: Ref, part: int, /) -> int:
+        """Return the row of a unit, 0 where there is none."""
+        return next((row for row in self.rows(ref) if self.columns.part[row] == part), 0)
+
+    def unembedded(self, model: str, /) -> NDArray[np.int64]:
+        """Return the rows of the units that are to have a vector of `model` and have none."""
+        size = self.columns.size
+        wanted = self.columns.alive[:size] & (self.columns.check[:size] != 0)
+        kept = self.vectors.models.get(model)
+        return np.flatnonzero(wanted if kept is None else wanted & ~kept.has(size))
+
+    @property
+    def rows_of(self) -> Refs:
+        """Return the rows of every document."""
+        return self.refs
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory this takes."""
+        words = 200 * sum(
+            len(getattr(self.names, name)) for name in ("plane", "speaker", "role", "thread", "scope", "tags")
+        )
+        parts = (self.columns, self.postings, self.threads, self.vectors, self.refs, self.sights)
+        read = _READ_BYTES * self.columns.size
+        return 4_096 + words + read + self._sums.nbytes + sum(part.size_bytes for part in parts)
+
+    def _renew(self) -> None:
+        """Forget what was looked up of the units as they were."""
+        self.sights = Sights(self.columns, self.names)
+        self.scanned: Scanned | Measured | None = None
+
+    def _vectors_of(self, ref: Ref) -> dict[tuple[str, int], Coded]:
+        if not self.vectors.models:
+            return {}
+        check = self.columns.check
+        return {
+            (model, int(check[row])): vector
+            for row in self.rows(ref)
+            if check[row]
+            for model, vector in self.vectors.of(row).items()
+        }
+
+    def _embed(self, ref: Ref, model: str, vectors: Mapping[int, Coded]) -> None:
+        for row in self.rows(ref):
+            vector = vectors.get(int(self.columns.check[row]))
+            if vector is not None:
+                self.vectors.put(row, model, vector)
+
+    def _remove(self, ref: Ref) -> None:
+        rows = self.refs.forget(ref)
+        columns = self.columns
+        for model in tuple(self.vectors.models):
+            self.vectors.remove(rows, model)
+        for row in rows:
+            self.threads.remove(row)
+            columns.bury(row)
+            self._count(slice(row, row + 1), -1)
+
+    def _add(self, units: Sequence[Unit], vectors: Sequence[Coded | None]) -> None:
+        terms, postings = self.analyser.terms, self.postings
+        records: list[tuple[Any, ...]] = []
+        said = [_counted(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
+        texts = [f"{unit.title}. {unit.text}" if unit.title else unit.text for unit in units]
+        meant = encode(TextVectors.load().vectors(texts))
+        for row, (unit, counts, vector) in enumerate(zip(units, said, meant, strict=True), self.columns.size):
+            body = postings.add(row, Field.BODY, counts, unit.learnt)
+            title = postings.add(row, Field.TITLE, _counted(terms(unit.title))) if unit.title else 0
+            records.append(self._record(unit, body, title, vector))
+        self.refs.extend([unit.ref for unit in units])
+        first = self.columns.append(records)
+        rows = range(first, self.columns.size)
+        self._count(slice(first, self.columns.size), 1)
+        for row, unit, vector in zip(rows, units, vectors, strict=True):
+            self.threads.insert(row)
+            if unit.vector is not None and vector is not None:
+                self.vectors.put(row, unit.vector[0], vector)
+
+    def _record(self, unit: Unit, body: int, title: int, vector: NDArray[np.int8]) -> tuple[Any, ...]:
+        names = self.names
+        speaker = names.speaker.code(unit.speaker)
+        if speaker == len(self.speaker_units):
+            self.speaker_units.append(0)
+            self._learn_name(speaker, unit.speaker)
+        return (
+            names.plane.code(unit.plane), speaker, names.role.code(unit.role), names.thread.code(unit.thread),
+            names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, unit.trust,
+            unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
+            len(unit.text), _informative(unit.text), body, title, unit.check,
+            vector.tobytes(), length(vector), *features.read(unit.text),
+        )  # fmt: skip
+
+    def _count(self, rows: slice, sign: int) -> None:
+        """Count the units at `rows` in, or out."""
+        # Rows come and go a few at a time: Python counts them faster than arrays do.
+        columns = self.columns
+        checks = whole_numbers(columns.check[rows])
+        self.embeddable += sign * (len(checks) - checks.count(0))
+        for speaker in whole_numbers(columns.speaker[rows]):
+            self.speaker_units[speaker] += sign
+        for field in self.field_terms:
+            lengths = whole_numbers(columns.lengths(field)[rows])
+            self.field_terms[field] += sign * sum(lengths)
+            self.field_units[field] += sign * (len(lengths) - lengths.count(0))
+
+    def _learn_name(self, code: int, speaker: str) -> None:
+        terms = () if is_role_name(speaker) else tuple(dict.fromkeys(self.analyser.terms(speaker)))
+        self.name_terms.append(terms)
+        for term in terms:
+            self.speakers_of.setdefault(term, []).append(code)
+
+
+def _informative(text: str) -> float:
+    told = 0.5 * min(math.log1p(len(text)) / math.log1p(_FULL_CHARS), 1.0)
+    return told - 0.1 if text.rstrip().endswith(("?", "？")) else told
+
+
+def _counted(terms: Sequence[str]) -> dict[str, int]:
+    """Return how often there is each of `terms`."""
+    # A loop: for as few as most texts have, a Counter takes longer.
+    counts: dict[str, int] = {}
+    for term in terms:
+        counts[term] = counts.get(term, 0) + 1
+    return counts

@@ -1,0 +1,363 @@
+"""The vectors of a space, per model, and their cosines with a query's.
+
+A vector is kept as 16-bit whole numbers under a scale of its own, each split into a coarse and a fine byte. The coarse
+bytes alone give a rough cosine for every row in one scan; with the fine ones it is exact to about 1e-5. All sums are of
+whole numbers, so that a cosine depends on the two vectors alone: not on where a row stands, nor on the library.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput
+from elytron_index.dot_product import Codes, Dots, dots, dots_type, scan
+from elytron_index.structures.columns import whole_numbers
+
+Vector = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+Part = Literal["coarse", "fine"]
+
+_BLOCK = 1 << 14
+"""Rows of a block. Blocks grow to this and are copied no more, which bounds the pause of growing."""
+_STEP = 256
+_FULL = 127 * _STEP
+_WORTH_COARSE, _WORTH_FINE = np.array(((_STEP * _STEP, _STEP), (_STEP, 1.0)))
+ROUGH_STEP = (_STEP / _FULL) ** 2
+"""What one is worth of two coarse bytes' product, under both peaks."""
+
+
+def unit_vector(data: bytes, /, *, field: str) -> Vector:
+    """Return the little-endian float32 numbers of `data`, scaled to length 1.
+
+    Raises InvalidInput where there are none or too many, where one is no finite number, and where all are 0.
+    """
+    if not data or len(data) % 4 or len(data) > 4 * limits.VECTOR_DIMENSIONS:
+        raise InvalidInput(field=field, problem=f"is not 1 to {limits.VECTOR_DIMENSIONS} float32 numbers")
+    numbers = np.frombuffer(data, "<f4").astype(np.float64)
+    length = math.sqrt(float(np.dot(numbers, numbers)))
+    if not math.isfinite(length):
+        raise InvalidInput(field=field, problem="holds a number that is not finite")
+    if length == 0.0:
+        raise InvalidInput(field=field, problem="has length 0: no direction to compare")
+    return (numbers / length).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """A vector as two bytes a number: `peak` is its largest number, the coarse and the fine line are shares of it."""
+
+    both: Codes
+    peak: float
+
+    @property
+    def coarse(self) -> Codes:
+        return self.both[0]
+
+    @property
+    def fine(self) -> Codes:
+        return self.both[1]
+
+
+def coded(vector: Vector, /) -> Coded:
+    """Return `vector` in two bytes a number."""
+    peak = float(np.maximum.reduce(np.abs(vector)))
+    whole = np.rint(vector.astype(np.float64) * (_FULL / peak)).astype("<i2")
+    # Rounded to the nearest step, the upper byte is the coarse one, and what is left of the lower one is the fine one.
+    coarse, fine = (whole + np.int16(_STEP >> 1)).view(np.int8)[1::2], whole.view(np.int8)[::2]
+    return Coded(np.array((coarse, fine)), peak)
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A query's vector beside every row, as `ModelVectors.scan` found it."""
+
+    vector: tuple[str, bytes]
+    asked: Coded
+    dots: Dots
+    products: Dots
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The same in a small space, as `ModelVectors.measure` found it: rough cosines of all rows, or exact ones too."""
+
+    vector: tuple[str, bytes]
+    asked: Coded
+    rough: Floats
+    exact: Floats | None
+
+
+class Block:
+    """Some rows' vectors: a row without one has peak 0."""
+
+    __slots__ = ("coarse", "fine")
+
+    def __init__(self, coarse: Codes, fine: Codes, /) -> None:
+        self.coarse = coarse
+        self.fine = fine
+
+    def writable(self) -> "Block":
+        """Return this block, or a copy where its bytes belong to a checkpoint."""
+        return self if self.coarse.flags.writeable else Block(self.coarse.copy(), self.fine.copy())
+
+
+class ModelVectors:
+    """The vectors of one model, all of one dimension, at the rows of their units."""
+
+    def __init__(self, dimension: int, /) -> None:
+        self.dimension = dimension
+        self.blocks: list[Block] = []
+        self.peaks: NDArray[np.float32] = np.zeros(0, np.float32)
+        self.count = 0
+
+    def put(self, row: int, vector: Coded, /) -> None:
+        """Keep `vector` for `row`."""
+        while row >= len(self.peaks):
+            self._grow()
+        number, place = divmod(row, _BLOCK)
+        block = self.blocks[number] = self.blocks[number].writable()
+        block.coarse[place] = vector.coarse
+        block.fine[place] = vector.fine
+        self.count += int(self.peaks[row] == 0)
+        self.peaks[row] = vector.peak
+
+    def remove(self, row: int, /) -> None:
+        """Keep nothing for `row`."""
+        if row < len(self.peaks) and self.peaks[row] > 0:
+            number, place = divmod(row, _BLOCK)
+            block = self.blocks[number] = self.blocks[number].writable()
+            block.coarse[place] = 0
+            block.fine[place] = 0
+            self.peaks[row] = 0
+            self.count -= 1
+
+    def get(self, row: int, /) -> Coded | None:
+        """Return what is kept for `row`."""
+        if row >= len(self.peaks) or self.peaks[row] == 0:
+            return None
+        number, place = divmod(row, _BLOCK)
+        block = self.blocks[number]
+        return Coded(np.array((block.coarse[place], block.fine[place])), float(self.peaks[row]))
+
+    def has(self, size: int, /) -> NDArray[np.bool_]:
+        """Return which of the first `size` rows have a vector."""
+        found = np.zeros(size, np.bool_)
+        known = min(size, len(self.peaks))
+        found[:known] = self.peaks[:known] > 0
+        return found
+
+    def scan(self, query: Coded, size: int, /) -> tuple[Dots, Dots]:
+        """Return the dot product of the coarse bytes for each of the first `size` rows, and the same by their peaks.
+
+        The second, times the query's peak and `ROUGH_STEP`, is the cosine, off by some thousandths. Both are 0 where
+        there is no vector.
+        """
+        whole = np.zeros(size, dots_type(self.dimension))
+        scaled = np.zeros_like(whole)
+        for start, block in self._parts(size):
+            end = min(start + len(block.coarse), size)
+            scan(query.coarse, block.coarse[: end - start], whole[start:end])
+            np.multiply(whole[start:end], self.peaks[start:end], out=scaled[start:end])
+        return whole, scaled
+
+    def scaled(self, rows: Integers, factor: float, /) -> NDArray[np.float32]:
+        """Return the peak of each of `rows` times `factor`; 0 where there is no vector."""
+        if len(self.peaks) > rows.max(initial=0):
+            return self.peaks[rows] * factor
+        return np.where(rows < len(self.peaks), self.peaks.take(rows, mode="clip") * factor, np.float32(0.0))
+
+    def measure(self, vector: tuple[str, bytes], query: Coded, size: int, /, *, whole: int) -> Measured:
+        """Return the rough cosines of the first `size` rows, and the exact ones too where these are less than `whole`.
+
+        They are 0 where there is no vector.
+        """
+        peaks = self.peaks[:size]
+        if len(peaks) < size:
+            peaks = np.concatenate((peaks, np.zeros(size - len(peaks), np.float32)))
+        exact: Floats | None = None
+        if size < whole:
+            of_coarse = self._dots(query.both, "coarse", size)
+            exact = _cosines(of_coarse, self._dots(query.both, "fine", size), peaks, query.peak)
+            rough = of_coarse[0]
+        else:
+            rough = self.scan(query, size)[0].astype(np.float64)
+        rough *= peaks * (query.peak * ROUGH_STEP)
+        return Measured(vector, query, rough, exact)
+
+    def exact(self, query: Coded, rows: Integers, /) -> Floats:
+        """Return the cosine of each of `rows`; 0 where there is no vector."""
+        if rows.max(initial=0) >= len(self.peaks):
+            found = np.zeros(len(rows))
+            known = np.flatnonzero(rows < len(self.peaks))
+            found[known] = self.exact(query, rows[known]) if len(known) else 0.0
+            return found
+        of_coarse, of_fine = dots(query.both, self._taken(rows, "coarse")), dots(query.both, self._taken(rows, "fine"))
+        return _cosines(of_coarse, of_fine, self.peaks.take(rows), query.peak)
+
+    def renumbered(self, numbers: NDArray[np.int32], /) -> "ModelVectors":
+        """Return the vectors of the rows that `numbers` gives a number, at that number."""
+        kept = ModelVectors(self.dimension)
+        rows = np.flatnonzero(self.has(len(numbers)) & (numbers > 0))
+        if len(rows):
+            rows = rows[np.argsort(numbers[rows])]
+            coarse, fine = self._taken(rows, "coarse"), self._taken(rows, "fine")
+            places = numbers[rows]
+            size = int(places[-1]) + 1
+            peaks = np.zeros(size, np.float32)
+            peaks[places] = self.peaks[rows]
+            kept.load(_spread(coarse, places, size), _spread(fine, places, size), peaks)
+        return kept
+
+    def frozen(self) -> "ModelVectors":
+        """Return these vectors as they stand. From now on a block is copied before it is written to."""
+        kept = ModelVectors(self.dimension)
+        for block in self.blocks:
+            block.coarse.flags.writeable = False
+            block.fine.flags.writeable = False
+        kept.blocks, kept.peaks, kept.count = self.blocks.copy(), self.peaks.copy(), self.count
+        return kept
+
+    def load(self, coarse: Codes, fine: Codes, peaks: NDArray[np.float32], /) -> None:
+        """Take over the vectors of all rows from 0 on; bytes that cannot be written are copied when they must be."""
+        self.blocks = [
+            Block(coarse[start : start + _BLOCK], fine[start : start + _BLOCK])
+            for start in range(0, len(peaks), _BLOCK)
+        ]
+        self.peaks = peaks
+        self.count = int(np.count_nonzero(peaks))
+        self._fit_peaks()
+
+    def parts(self, size: int, /) -> Iterator[tuple[Codes, Codes]]:
+        """Yield the coarse and fine bytes of the first `size` rows, block after block."""
+        for start, block in self._parts(size):
+            end = min(len(block.coarse), size - start)
+            yield block.coarse[:end], block.fine[:end]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(2 * block.coarse.nbytes for block in self.blocks) + self.peaks.nbytes
+
+    def _parts(self, size: int) -> Iterator[tuple[int, Block]]:
+        start = 0
+        for block in self.blocks:
+            if start >= size:
+                return
+            yield start, block
+            start += len(block.coarse)
+
+    def _dots(self, asked: Codes, part: Part, size: int) -> Floats:
+        """Return the dot products of each of `asked` with a part of each of the first `size` rows."""
+        if len(self.blocks) == 1 and size <= len(self.peaks):
+            return dots(asked, getattr(self.blocks[0], part)[:size])
+        found = np.zeros((len(asked), size))
+        for start, block in self._parts(size):
+            end = min(start + len(block.coarse), size)
+            found[:, start:end] = dots(asked, getattr(block, part)[: end - start])
+        return found
+
+    def _taken(self, rows: Integers, part: Part) -> Codes:
+        blocks: list[Codes] = [getattr(block, part) for block in self.blocks]
+        if len(blocks) == 1:
+            return blocks[0].take(rows, axis=0)
+        found: Codes = np.empty((len(rows), self.dimension), np.int8)
+        numbers, places = rows // _BLOCK, rows % _BLOCK
+        heads = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        if len(heads) < len(blocks):
+            for start, end in pairwise([0, *whole_numbers(heads), len(rows)]):
+                blocks[int(numbers[start])].take(places[start:end], axis=0, out=found[start:end], mode="clip")
+            return found
+        for number in whole_numbers(np.flatnonzero(np.bincount(numbers))):
+            here = numbers == number
+            found[here] = blocks[number].take(places[here], axis=0)
+        return found
+
+    def _grow(self) -> None:
+        """Double the last block until it is full; begin with a small one, and add one full block after the other."""
+        if not self.blocks:
+            self.blocks = [_fresh(64, self.dimension)]
+        elif len(last := self.blocks[-1].coarse) < _BLOCK:
+            self.blocks[-1] = _grown(self.blocks[-1], min(_BLOCK, max(64, 2 * len(last))), self.dimension)
+        else:
+            self.blocks.append(_fresh(_BLOCK, self.dimension))
+        self._fit_peaks()
+
+    def _fit_peaks(self) -> None:
+        peaks = np.zeros(sum(len(block.coarse) for block in self.blocks), np.float32)
+        peaks[: len(self.peaks)] = self.peaks
+        self.peaks = peaks
+
+
+def _cosines(of_coarse: Floats, of_fine: Floats, peaks: Vector, peak: float) -> Floats:
+    # Whole numbers below 2^53: no order of adding up changes their sum.
+    whole = _WORTH_COARSE @ of_coarse + _WORTH_FINE @ of_fine
+    return whole * (peaks.astype(np.float64) * (peak / (_FULL * _FULL)))
+
+
+def _fresh(rows: int, dimension: int) -> Block:
+    return Block(np.zeros((rows, dimension), np.int8), np.zeros((rows, dimension), np.int8))
+
+
+def _grown(block: Block, rows: int, dimension: int) -> Block:
+    larger = _fresh(rows, dimension)
+    larger.coarse[: len(block.coarse)] = block.coarse
+    larger.fine[: len(block.fine)] = block.fine
+    return larger
+
+
+def _spread(codes: Codes, places: Integers, size: int) -> Codes:
+    spread = np.zeros((size, codes.shape[1]), np.int8)
+    spread[places] = codes
+    return spread
+
+
+class Vectors:
+    """The vectors of a space."""
+
+    def __init__(self) -> None:
+        self.models: dict[str, ModelVectors] = {}
+
+    def parse(self, given: tuple[str, bytes], known: dict[str, int], /, *, field: str) -> Coded:
+        """Return `given`'s vector. Raises InvalidInput unless it has the dimension of its model.
+
+        `known` are dimensions beside those kept; the first vector of a model fixes its own there.
+        """
+        model, data = given
+        vector = unit_vector(data, field=field)
+        kept = self.models.get(model)
+        dimension = kept.dimension if kept is not None else known.setdefault(model, len(vector))
+        if len(vector) != dimension:
+            raise InvalidInput(field=field, problem=f"has {len(vector)} dimensions, this model's vectors {dimension}")
+        return coded(vector)
+
+    def put(self, row: int, model: str, vector: Coded, /) -> None:
+        """Keep `vector` for `row` under `model`."""
+        kept = self.models.get(model)
+        if kept is None:
+            kept = self.models[model] = ModelVectors(len(vector.coarse))
+        kept.put(row, vector)
+
+    def remove(self, rows: Sequence[int], model: str, /) -> None:
+        """Keep nothing of `model` for `rows`, and nothing of the model where these were its last."""
+        kept = self.models.get(model)
+        if kept is None:
+            return
+        for row in rows:
+            kept.remove(row)
+        if not kept.count:
+            del self.models[model]
+
+    def of(self, row: int, /) -> dict[str, Coded]:
+        """Return what each model has for `row`."""
+        found = {model: kept.get(row) for model, kept in self.models.items()}
+        return {model: vector for model, vector in found.items() if vector is not None}
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(vectors.size_bytes for vectors in self.models.values())

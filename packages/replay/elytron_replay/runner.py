@@ -1,0 +1,226 @@
+"""Telling a story to one store: each step's report, what was demanded and did not come, what stands at the end."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from types import TracebackType
+from typing import Self
+
+from pydantic import JsonValue
+
+from elytron import MemoryRuntime
+from elytron.writes.fact_uses import keep_all_uses
+from elytron_core.contracts.archive import ImportMode, MemoryImportRequest, MemorySpaceExportRequest
+from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.errors import ElytronError, InvalidInput
+from elytron_core.ids import SpaceId
+from elytron_core.ports.models import LanguageModel
+from elytron_core.scope import Scope
+from elytron_replay import cassettes, expectations, operations, references
+from elytron_replay.engines import Engine
+from elytron_replay.fixture import Fingerprints, Fixture, Reopening, StartingArchive, Step
+from elytron_replay.json_diff import ABSENT, Difference, shown
+from elytron_replay.may_differ import normalised
+from elytron_replay.story_clock import Telling
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One step as it went: its report, normalised, and where that is not what the fixture demands."""
+
+    number: int
+    report: JsonValue
+    problems: tuple[Difference, ...] = ()
+    elapsed_ms: float = field(default=0.0, compare=False)
+    """How long it took; nothing that is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A story as one store lived it. `ended_at` is the step that broke it off: later ones were not told."""
+
+    store: str
+    steps: tuple[Told, ...]
+    fingerprints: Mapping[str, Fingerprints]
+    ended_at: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether every step came out as demanded."""
+        return self.ended_at is None and not any(step.problems for step in self.steps)
+
+
+async def run_fixture(
+    fixture: Fixture, engine: Engine, /, *, beside: Path | None = None, model: LanguageModel | None = None
+) -> Outcome:
+    """Tell `fixture` to a fresh store of `engine` and return how it went; nothing is left on disk.
+
+    `beside` is the folder of the fixture's file, where its starting archive lies. Time and ids come from the fixture,
+    so the same story goes the same way each time; a language model answers from its cassette, unless `model` is given.
+    """
+    with TemporaryDirectory(prefix="elytron-replay-") as name:
+        folder = Path(name)
+        telling = Telling(fixture)
+        answering = model or cassettes.model_of(fixture, beside=beside or Path())
+        async with _Stage(fixture, engine, telling, folder, answering) as stage:
+            if fixture.archive is not None:
+                await _begin_with(stage, fixture.archive, beside or Path())
+            told, ended_at = await _tell(fixture, stage, telling, folder)
+            telling.begin(len(fixture.steps) + 1, None)
+            fingerprints = await stage.fingerprints() if ended_at is None else {}
+            return Outcome(engine.name, told, fingerprints, ended_at)
+
+
+class _Stage:
+    """The runtime a story is told to, opened again when the story asks for it."""
+
+    def __init__(
+        self, fixture: Fixture, engine: Engine, telling: Telling, folder: Path, model: LanguageModel | None, /
+    ) -> None:
+        self._fixture = fixture
+        self._engine = engine
+        self._telling = telling
+        self._folder = folder
+        self._model = model
+        self._crashed = AsyncExitStack()
+        self._open = AsyncExitStack()
+        self._runtime: MemoryRuntime | None = None
+        self._carried: Mapping[SpaceId, str] = {}
+        self._is_closed = False
+
+    @property
+    def runtime(self) -> MemoryRuntime:
+        assert self._runtime is not None
+        return self._runtime
+
+    async def __aenter__(self) -> Self:
+        await self._enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A crashed runtime is let go only now, after what it never closed has been looked at.
+        await self._open.aclose()
+        await self._crashed.aclose()
+
+    async def reopen(self, how: Reopening, /) -> None:
+        """Leave the store as `how` says and open it again."""
+        if not self._is_closed:
+            await self._carry(how)
+        if how is Reopening.CRASHED:
+            self._crashed.push_async_exit(self._open.pop_all())
+        else:
+            await self._open.aclose()
+        await self._enter()
+        for space, archive in self._carried.items():
+            request = MemoryImportRequest(scope=Scope(space=space), path=archive, mode=ImportMode.FULL_RESTORE)
+            await self.runtime.import_archive(request)
+
+    async def before_close(self) -> None:
+        """Make ready for a runtime that the story itself closes: it can be opened again, and only that."""
+        if not self._is_closed:
+            await self._carry(Reopening.CLOSED)
+        self._is_closed = True
+
+    async def _carry(self, how: Reopening) -> None:
+        """Put what a store without a disk holds into archives, for its next opening."""
+        carried: dict[SpaceId, str] = {}
+        if not self._engine.durable and how is Reopening.CLOSED:
+            # What closing stores is in the archive too.
+            await keep_all_uses(self.runtime.context)
+        for number, space in enumerate(() if self._engine.durable else self._fixture.spaces):
+            scope = Scope(space=space)
+            if (await self.runtime.inspect(MemoryInspectionRequest(scope=scope))).exists:
+                path = str(self._folder / f"carried-{number}")
+                await self.runtime.export(
+                    MemorySpaceExportRequest(scope=scope, path=path, overwrite=True, include_private=True)
+                )
+                carried[space] = path
+        self._carried = carried
+
+    async def fingerprints(self) -> dict[str, Fingerprints]:
+        """Return what each space of the story comes to."""
+        if self._is_closed:
+            await self.reopen(Reopening.CLOSED)
+        reports = {
+            space: await self.runtime.inspect(MemoryInspectionRequest(scope=Scope(space=space)))
+            for space in self._fixture.spaces
+        }
+        return {
+            space: Fingerprints(state=report.state_fingerprint, events=report.event_fingerprint)
+            for space, report in reports.items()
+        }
+
+    async def _enter(self) -> None:
+        opening = self._engine.open(
+            self._folder,
+            scope=self._fixture.scope,
+            clock=self._telling.clock,
+            ids=self._telling.ids,
+            language_model=self._model,
+            profile=self._fixture.profile,
+        )
+        self._is_closed = False
+        self._runtime = await self._open.enter_async_context(opening)
+
+
+async def _begin_with(stage: _Stage, archive: StartingArchive, beside: Path) -> None:
+    request = MemoryImportRequest(scope=Scope(space=archive.space), path=str(beside / archive.path))
+    await stage.runtime.import_archive(request)
+
+
+async def _tell(fixture: Fixture, stage: _Stage, telling: Telling, folder: Path) -> tuple[tuple[Told, ...], int | None]:
+    values: dict[str, JsonValue] = {references.TMP: str(folder)}
+    told: list[Told] = []
+    for number, step in enumerate(fixture.steps, 1):
+        telling.begin(number, step)
+        if step.reopen is not None:
+            await stage.reopen(step.reopen)
+            telling.ids.begin(number)
+        if step.op == operations.CLOSE:
+            await stage.before_close()
+        began = perf_counter()
+        report, error = await _done(step, stage.runtime, values)
+        elapsed_ms = (perf_counter() - began) * 1000
+        problems = tuple(_problems(step, report, error, values))
+        told.append(Told(number, normalised(report, folder=folder), problems, elapsed_ms))
+        # What a refused step should have saved is missing from here on, so the story cannot go on.
+        if error != step.error:
+            return tuple(told), number
+        for name, path in step.save.items():
+            try:
+                values[name] = references.pick(report, path)
+            except KeyError:
+                told[-1] = Told(number, told[-1].report, (*problems, Difference(f"save.{name}", path, ABSENT)))
+                return tuple(told), number
+    return tuple(told), None
+
+
+async def _done(step: Step, runtime: MemoryRuntime, values: Mapping[str, JsonValue]) -> tuple[JsonValue, str | None]:
+    """Do one step; return its report, or what its error says, and that error's key."""
+    try:
+        request = references.resolve(step.request, values)
+        assert isinstance(request, dict)
+        return await operations.call(runtime, step.op, request), None
+    except ElytronError as error:
+        return {"error": error.key, "message": error.message, **error.details()}, error.key
+
+
+def _problems(
+    step: Step, report: JsonValue, error: str | None, values: Mapping[str, JsonValue]
+) -> Iterator[Difference]:
+    if error != step.error:
+        asked = f"the error {step.error!r}" if step.error is not None else "a report"
+        yield Difference("", asked, shown(report))
+        return
+    try:
+        expected = references.resolve(step.expect, values)
+    except InvalidInput as problem:
+        yield Difference("expect", "references that fit", str(problem))
+        return
+    yield from expectations.mismatches(expected, report)
+    yield from expectations.shortfalls(step.minimum, report)

@@ -1,0 +1,1 @@
+"""The admission of texts that come in."""

@@ -1,0 +1,192 @@
+"""What is taken out of every text that comes in, before it is stored: credentials, payment numbers, own output.
+
+Ids are left alone: they are compared, never read. `OPAQUE` names the fields that hold them.
+"""
+
+import asyncio
+from collections import Counter
+from enum import Enum, auto
+from typing import Final, NamedTuple, TypeVar, cast
+
+from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
+from elytron_core.contracts.transcript import CanonicalTurnDelta, MemoryTranscriptCommitRequest
+from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.errors import InvalidInput
+from elytron_core.gc_pause import Uncollected
+from elytron_core.model import Value
+from elytron_core.planes.candidates import CandidateDraft
+from elytron_core.planes.transcript import Message
+from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
+from elytron_core.policy.privacy.secrets import scrub
+
+OWN_OUTPUT: Final = "recalled_memory"
+RECALLED: Final = "[recalled memory]"
+"""Stands where a label held nothing but this memory's own output."""
+ROOM: Final = 100
+"""Every text may have so many characters: up to there a blacked out one may grow."""
+OPAQUE: Final = frozenset(
+    (
+        *(
+            "scope",
+            "id",
+            "ids",
+            "token",
+            "expected_version",
+            "undo",
+            "path",
+            "cursor",
+            "key",
+            "idempotency_key",
+            "whole_space",
+            "turn_id",
+            "turn_ids",
+        ),
+        *("host_id", "candidate_ids", "request_id", "observation_id", "source_chat_id", "registry_id", "registry_ref"),
+        *("namespace", "scope_id", "tool_id", "version", "schema_fingerprint", "descriptor_fingerprint", "fingerprint"),
+        *("host_kind", "business_ref_type", "business_ref_id", "speaker_id", "subject_id", "actor_subject_id"),
+        *("mounted_subject_id", "agent_id", "triggered_by", "token"),
+    )
+)
+"""Fields of ids, kept as they are given: two that differ must stay different. Keep credentials out of them."""
+VERIFIED: Final = frozenset(("snapshot",))
+"""Fields whose fingerprint is compared first; their operation blacks them out afterwards."""
+_LONG_CHARS: Final = 1 << 17
+"""Messages longer than this together are looked through by a thread, which lets others have their turn."""
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+class OwnOutput(Enum):
+    """What is done with this memory's own output in a text."""
+
+    STRIP = auto()
+    """What was said beside it is kept: a turn is never refused for what a model was shown."""
+    REFUSE = auto()
+    """The same, but a text that holds nothing else is refused."""
+    KEEP = auto()
+    """Judged later, with a reason in the report."""
+
+
+_TURNS: Final = (
+    TranscriptWrite,
+    TurnDraft,
+    CanonicalTurnDelta,
+    MemoryTranscriptCommitRequest,
+    MemoryFinalizeTurnRequest,
+)
+
+
+class Scrubbed(NamedTuple):
+    """What was found by kind, and how long the longest text was as it was given."""
+
+    found: dict[str, int]
+    longest: int
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.longest = 0
+
+
+async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, Scrubbed]:
+    """Return `request` without the secrets that `policy.secrets` knows and without memory's own output.
+
+    Raises InvalidInput for a text of nothing but own output that is neither part of a turn nor judged as a candidate.
+    """
+    if _said_chars(request) > _LONG_CHARS:
+        return await asyncio.to_thread(scrub_value, request, own=own)
+    with Uncollected():
+        return scrub_value(request, own=own)
+
+
+def scrub_value(value: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, Scrubbed]:
+    """Return `value` with every text in it blacked out; the same one where there was nothing."""
+    found = _Found()
+    clean = _value(value, found, own)
+    return clean, Scrubbed(dict(sorted(found.kinds.items())), found.longest)
+
+
+def _said_chars(request: Value) -> int:
+    match request:
+        case TranscriptWrite(turns=turns) | MemoryWriteRequest(write=TranscriptWrite(turns=turns)):
+            return sum(len(message.text) for turn in turns for message in turn.messages)
+        case MemoryTranscriptCommitRequest(delta=delta) | MemoryFinalizeTurnRequest(delta=delta):
+            return sum(len(message.text) for message in delta.messages)
+        case _:
+            return 0
+
+
+def _value(value: ValueT, found: _Found, own: OwnOutput) -> ValueT:
+    if isinstance(value, _TURNS):
+        own = OwnOutput.STRIP
+    elif isinstance(value, CandidateDraft):
+        own = OwnOutput.KEEP
+    changed: dict[str, object] = {}
+    for name in type(value).model_fields:
+        if name in OPAQUE or name in VERIFIED:
+            continue
+        part: object = getattr(value, name)
+        clean = _part(part, found, own, name)
+        if clean is not part:
+            changed[name] = clean
+    return value.model_copy(update=changed) if changed else value
+
+
+def _message(message: Message, found: _Found) -> Message:
+    """Return the message itself where there is nothing to take out; what was only shown leaves no words."""
+    found.longest = max(found.longest, len(message.text))
+    told = message.text
+    if is_own_output(told):
+        told, blocks = strip_own_output(told)
+        found.kinds[OWN_OUTPUT] += blocks
+    text = _black_out(told, found)
+    speaker = message.speaker and _label(message.speaker, found, OwnOutput.STRIP, "speaker")
+    if text is message.text and speaker is message.speaker:
+        return message
+    return message.model_copy(update={"text": text, "speaker": speaker})
+
+
+def _part(part: object, found: _Found, own: OwnOutput, name: str) -> object:
+    if type(part) is str:  # an enum's member is one of a closed set
+        found.longest = max(found.longest, len(part))
+        return _label(part, found, own, name)
+    if isinstance(part, Message):
+        return _message(part, found)
+    if isinstance(part, Value):
+        return _value(part, found, own)
+    if isinstance(part, list):
+        values = cast("list[object]", part)
+        fresh = [_part(value, found, own, name) for value in values]
+        return fresh if fresh != values else values
+    if isinstance(part, tuple):
+        items = cast("tuple[object, ...]", part)
+        clean = tuple(_part(item, found, own, name) for item in items)
+        return clean if any(one is not other for one, other in zip(clean, items, strict=True)) else items
+    return _labels(cast("dict[object, object]", part), found, own, name) if isinstance(part, dict) else part
+
+
+def _labels(held: dict[object, object], found: _Found, own: OwnOutput, name: str) -> dict[object, object]:
+    fresh = {_part(key, found, own, name): _part(value, found, own, name) for key, value in held.items()}
+    return fresh if fresh != held else held
+
+
+def _label(text: str, found: _Found, own: OwnOutput, name: str) -> str:
+    """Return `text` without own output and secrets, no longer than a text of its kind may be, and never empty."""
+    told = text
+    if own is not OwnOutput.KEEP and is_own_output(text):
+        told, blocks = strip_own_output(text)
+        if not told and own is OwnOutput.REFUSE:
+            raise InvalidInput(field=name, problem="holds nothing but what this memory showed: give what is new")
+        told = told or RECALLED
+        found.kinds[OWN_OUTPUT] += blocks
+    clean = _black_out(told, found)
+    return clean if clean is text else clean[: max(len(text), ROOM)].rstrip()
+
+
+def _black_out(text: str, found: _Found) -> str:
+    scrubbed = scrub(text)
+    if not scrubbed.found:
+        return text
+    found.kinds.update(scrubbed.found)
+    return scrubbed.text

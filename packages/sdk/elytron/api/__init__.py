@@ -1,0 +1,52 @@
+"""The calls of a memory, by family: what a runtime in this process and one elsewhere have in common."""
+
+from types import TracebackType
+from typing import Self
+
+from elytron.api.candidates import GoverningFace
+from elytron.api.embedding import EmbeddingFace
+from elytron.api.everyday import EverydayFace
+from elytron.api.maintenance import MaintainingFace
+from elytron.api.mem0.calls import Mem0Face
+from elytron.api.platform import PlatformFace
+from elytron.api.records import RecordsFace
+from elytron.api.skills import SkillsFace
+from elytron.api.tools import ToolsFace
+from elytron.api.transcript import TranscriptFace
+
+
+class MemoryFace(
+    Mem0Face,
+    GoverningFace,
+    EmbeddingFace,
+    TranscriptFace,
+    PlatformFace,
+    SkillsFace,
+    ToolsFace,
+    RecordsFace,
+    MaintainingFace,
+):
+    """Every call of a memory, wherever it runs. Leaving the block closes it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+__all__ = [
+    "EmbeddingFace",
+    "EverydayFace",
+    "GoverningFace",
+    "MaintainingFace",
+    "Mem0Face",
+    "MemoryFace",
+    "PlatformFace",
+    "RecordsFace",
+    "SkillsFace",
+    "ToolsFace",
+    "TranscriptFace",
+]

@@ -1,0 +1,131 @@
+"""The calls of governance, continuity and subjects."""
+
+from collections.abc import Sequence
+
+from elytron.api import arguments, validation
+from elytron.api.base import Face
+from elytron_core.contracts import candidates, continuity, facts, subjects
+from elytron_core.contracts import write as contracts_write
+from elytron_core.planes.learning_rules import LearningAction
+from elytron_core.planes.long_term import Authority, Kind
+
+
+class GoverningFace(Face):
+    """Propose and decide on beliefs, fold near duplicates, see where a conversation stands and who takes part."""
+
+    async def add_fact(
+        self,
+        topic: str,
+        content: str,
+        /,
+        *,
+        kind: Kind = Kind.FACT,
+        authority: Authority = Authority.EXTRACTED,
+        at: arguments.When | None = None,
+        citations: Sequence[str] = (),
+        idempotency_key: str | None = None,
+        user_id: str | None = None,
+    ) -> contracts_write.MemoryWriteReport:
+        """Propose one fact, which is `topic`'s current one if admission says so; the report's decision tells.
+
+        `authority` is who vouches for it, `at` when it was observed, `citations` are ids of messages that it rests on.
+        """
+        draft = arguments.fact_of(
+            topic,
+            content,
+            kind=validation.word(Kind, kind, field="kind"),
+            authority=validation.word(Authority, authority, field="authority"),
+            at=at,
+            citations=validation.texts(citations, field="citations"),
+        )
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        write = contracts_write.LongTermExtraction(facts=(draft,))
+        request = contracts_write.MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key)
+        return await self.operate(request, contracts_write.MemoryWriteReport)
+
+    async def list_candidates(
+        self, request: candidates.CandidateListRequest | None = None, /
+    ) -> candidates.CandidateListReport:
+        """Read proposed beliefs a page at a time; without a request, those that wait."""
+        return await self.operate(request or candidates.CandidateListRequest(), candidates.CandidateListReport)
+
+    async def resolve_candidate(
+        self, request: candidates.CandidateResolveRequest, /
+    ) -> candidates.CandidateResolveReport:
+        """Accept or reject a proposed belief. Raises NotFound."""
+        return await self.operate(request, candidates.CandidateResolveReport)
+
+    async def list_facts(
+        self, request: facts.FactListRequest | None = None, /, *, query: str = "", include_private: bool = False
+    ) -> facts.FactListReport:
+        """Read facts in full a page at a time; without a request, those that stand and hold the words of `query`."""
+        request = request or facts.FactListRequest(query=query, include_private=include_private)
+        return await self.operate(request, facts.FactListReport)
+
+    async def get_fact(
+        self, fact: str | facts.FactDetailRequest, /, *, include_private: bool = False
+    ) -> facts.FactDetailReport:
+        """Read one fact in full, whatever its state. Raises NotFound."""
+        if isinstance(fact, str):
+            fact = facts.FactDetailRequest(id=fact, include_private=include_private)
+        return await self.operate(fact, facts.FactDetailReport)
+
+    async def change_fact(self, request: facts.FactChangeRequest, /) -> facts.FactChangeReport:
+        """Change one fact that stands. Raises NotFound, InvalidInput, PreconditionFailed."""
+        return await self.operate(request, facts.FactChangeReport)
+
+    async def forget_facts(
+        self,
+        query: str | facts.FactForgetRequest,
+        /,
+        *,
+        kinds: Sequence[Kind] = (),
+        token: str | None = None,
+        reason: str = "",
+    ) -> facts.FactForgetReport:
+        """Forget the facts that hold every word of `query`. Without the `token` of such a call, only name them."""
+        if isinstance(query, str):
+            meant = tuple(validation.word(Kind, kind, field="kinds") for kind in kinds)
+            query = facts.FactForgetRequest(query=query, kinds=meant, dry_run=token is None, token=token, reason=reason)
+        return await self.operate(query, facts.FactForgetReport)
+
+    async def set_learning(
+        self, action: LearningAction | facts.LearningRequest, topic: str | None = None, /, *, reason: str = ""
+    ) -> facts.LearningReport:
+        """Pause or resume learning, of everything or of `topic`; suppress or allow a topic."""
+        if not isinstance(action, facts.LearningRequest):
+            word = validation.word(LearningAction, action, field="action")
+            action = facts.LearningRequest(action=word, topic=topic, reason=reason)
+        return await self.operate(action, facts.LearningReport)
+
+    async def merge_facts(
+        self, request: candidates.MemoryMergeRequest | None = None, /
+    ) -> candidates.MemoryMergeReport:
+        """Fold facts that say nearly the same; `undo` brings them back."""
+        return await self.operate(request or candidates.MemoryMergeRequest(), candidates.MemoryMergeReport)
+
+    async def read_continuity(
+        self, request: continuity.ContinuityRequest | None = None, /
+    ) -> continuity.ContinuityReport:
+        """Say where the scope's conversation stands: state, summary, capsules, notes."""
+        return await self.operate(request or continuity.ContinuityRequest(), continuity.ContinuityReport)
+
+    async def export_continuity(
+        self, request: continuity.ContinuityExportRequest | None = None, /
+    ) -> continuity.ContinuityExportReport:
+        """Take the scope's conversation along as a snapshot."""
+        return await self.operate(request or continuity.ContinuityExportRequest(), continuity.ContinuityExportReport)
+
+    async def import_continuity(
+        self, request: continuity.ContinuityImportRequest, /
+    ) -> continuity.ContinuityImportReport:
+        """Take a snapshot into the scope's conversation; the newer word wins."""
+        return await self.operate(request, continuity.ContinuityImportReport)
+
+    async def read_subjects(self, request: subjects.SubjectsRequest | None = None, /) -> subjects.SubjectsReport:
+        """Say who takes part in the space, and how they stand to each other."""
+        return await self.operate(request or subjects.SubjectsRequest(), subjects.SubjectsReport)
+
+    async def read_garden(self, request: subjects.GardenRequest, /) -> subjects.GardenReport:
+        """Read the private documents of the scope's conversation, for a named audience."""
+        return await self.operate(request, subjects.GardenReport)

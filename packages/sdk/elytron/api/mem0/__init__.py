@@ -1,0 +1,1 @@
+"""The calls by the names that users of mem0 know."""

@@ -1,0 +1,210 @@
+"""mem0's nested filters as typed ones: `{"AND": [{"team": "red"}, {"OR": [{"size": {"gte": 3}}, {"size": "*"}]}]}`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from elytron_core import limits
+from elytron_core.clock import instant
+from elytron_core.contracts.conditions import AnyOf, Comparison, Condition, Scalar, Where
+from elytron_core.contracts.recall import RecallFilters
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.field_names import nearest
+from elytron_core.model import invalid
+
+_WILDCARD: Final = "*"
+_USER: Final = "user_id"
+_TYPED: Final = {
+    "agent_id": "agents", "app_id": "apps", "run_id": "conversations", "actor_id": "speakers", "role": "roles",
+    "categories": "tags_any", "tags": "tags_any", "speaker": "speakers", "conversation": "conversations",
+    "channel": "channels",
+}  # fmt: skip
+_OWN: Final = frozenset(RecallFilters.model_fields) - {"where"}
+_MOMENTS: Final = frozenset(("created_at", "timestamp"))
+_LISTS: Final = frozenset((Comparison.IN, Comparison.NIN))
+
+Nested = Mapping[str, Any]
+_Group = tuple[Condition, ...]
+
+
+def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
+    """Return whose memory `nested` is about, by `user_id` at the top or under AND, and `nested` without it.
+
+    Raises InvalidInput where it names several, or all.
+    """
+    users: set[Any] = set()
+    rest: dict[str, Any] = {}
+    for name, value in nested.items():
+        if name == _USER:
+            users.update(_listed(name, value))
+        elif name == "AND":
+            split = [user_from(item) for item in _items(name, value)]
+            users.update(user for user, _ in split if user is not None)
+            rest[name] = [inner for _, inner in split]
+        else:
+            rest[name] = value
+    if not users:
+        return None, rest
+    user = users.pop()
+    if users or not isinstance(user, str) or user == _WILDCARD:
+        raise InvalidInput(field=f"filters.{_USER}", problem="does not name one user: no call reads two spaces")
+    return user, rest
+
+
+def filters_from(nested: Nested, /) -> RecallFilters:
+    """Return `nested` as typed filters.
+
+    Names that mem0 has for parts of the scope become those filters where they stand at the top or under AND, with a
+    plain value, "in" or a list; `created_at` takes gte and lt; names of `RecallFilters` are those filters. Every other
+    name is one of metadata, and so is each under `metadata`. Raises InvalidInput, also for a name that is all but one
+    of a filter, and LimitExceeded.
+    """
+    typed: dict[str, Any] = {}
+    rest = _take_typed(nested, typed)
+    groups = _conjunction(_all_of(item) for item in rest)
+    try:
+        return RecallFilters(**typed, where=tuple(AnyOf(conditions=group) for group in groups))
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def where_from(nested: Nested, /) -> Where:
+    """Return `nested`, all names of metadata, as groups of tests. Raises InvalidInput, LimitExceeded."""
+    try:
+        return tuple(AnyOf(conditions=group) for group in _all_of(nested))
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
+    """Move what has a filter of its own to `typed`; return the rest, all of which must hold."""
+    rest: list[Nested] = []
+    for name, value in nested.items():
+        if name == "AND":
+            for item in _items(name, value):
+                rest += _take_typed(item, typed)
+        elif name == "metadata" and isinstance(value, Mapping):
+            rest.append(cast("Nested", value))
+        elif name in _MOMENTS:
+            _take_moment(name, value, typed)
+        elif name in _TYPED:
+            if _TYPED[name] in typed:
+                raise InvalidInput(field=f"filters.{name}", problem="is given twice")
+            typed[_TYPED[name]] = _listed(name, value)
+        elif name in _OWN:
+            if name in typed:
+                raise InvalidInput(field=f"filters.{name}", problem="is given twice")
+            typed[name] = value
+        else:
+            _require_no_typo(name)
+            rest.append({name: value})
+    return rest
+
+
+def _require_no_typo(name: str) -> None:
+    """Raise InvalidInput for a name that is all but one of a filter, and not its singular."""
+    meant = nearest(name, (*_OWN, *_TYPED, *_MOMENTS))
+    if meant is not None and name not in {meant, meant.removesuffix("s"), meant.removesuffix("ies") + "y"}:
+        problem = f"is no filter: did you mean {meant!r}? Metadata of that name is asked for by 'metadata'"
+        raise InvalidInput(field=f"filters.{name}", problem=problem)
+
+
+def _take_moment(name: str, value: Any, typed: dict[str, Any]) -> None:
+    bounds: Nested = cast("Nested", value) if isinstance(value, Mapping) else {}
+    if not bounds or bounds.keys() - {"gte", "lt"}:
+        raise InvalidInput(field=f"filters.{name}", problem="takes gte, lt or both")
+    if "gte" in bounds:
+        typed["since"] = instant(bounds["gte"], field=f"filters.{name}.gte")
+    if "lt" in bounds:
+        typed["until"] = instant(bounds["lt"], field=f"filters.{name}.lt")
+
+
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, Mapping):
+        inner = cast("Nested", value)
+        if len(inner) != 1 or not inner.keys() <= {"in", "eq"}:
+            raise InvalidInput(field=f"filters.{name}", problem="takes a value, a list, eq or in")
+        value = next(iter(inner.values()))
+    if isinstance(value, list | tuple):
+        return tuple(cast("Sequence[Any]", value))
+    return (value,)
+
+
+def _all_of(nested: Nested) -> list[_Group]:
+    """Return the groups that say what `nested` says: all its names must hold together."""
+    return _conjunction(_one(name, value) for name, value in nested.items())
+
+
+def _one(name: str, value: Any) -> list[_Group]:
+    match name:
+        case "AND":
+            return _conjunction(_all_of(item) for item in _items(name, value))
+        case "OR":
+            return _disjunction([_all_of(item) for item in _items(name, value)])
+        case "NOT":
+            return _conjunction(_negation(_all_of(item)) for item in _items(name, value))
+        case _:
+            return [(test,) for test in _tests(name, value)]
+
+
+def _tests(name: str, value: Any) -> list[Condition]:
+    if name == _USER:
+        raise InvalidInput(field=f"filters.{name}", problem="names a space: it stands at the top or under AND alone")
+    if name in _TYPED or name in _MOMENTS:
+        raise InvalidInput(field=f"filters.{name}", problem="cannot stand under OR or NOT: use the filter of its own")
+    if value == _WILDCARD:
+        return [_test(name, Comparison.EXISTS, ())]
+    if not isinstance(value, Mapping):
+        return [_test(name, Comparison.IN if isinstance(value, list | tuple) else Comparison.EQ, value)]
+    bounds = cast("Nested", value)
+    unknown = bounds.keys() - set(Comparison)
+    if unknown or not bounds:
+        raise InvalidInput(field=f"filters.{name}", problem=f"takes {', '.join(Comparison)}")
+    return [_test(name, Comparison(comparison), wanted) for comparison, wanted in bounds.items()]
+
+
+def _test(name: str, comparison: Comparison, value: Any) -> Condition:
+    if comparison in _LISTS and not isinstance(value, list | tuple):
+        raise InvalidInput(field=f"filters.{name}.{comparison}", problem="takes a list")
+    values = tuple(cast("Sequence[Scalar]", value)) if isinstance(value, list | tuple) else (value,)
+    try:
+        return Condition(
+            field=name, comparison=comparison, values=values if comparison is not Comparison.EXISTS else ()
+        )
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _items(name: str, value: Any) -> list[Nested]:
+    items = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else [value]
+    if not items or not all(isinstance(item, Mapping) for item in items):
+        raise InvalidInput(field=f"filters.{name}", problem="takes a list of filters")
+    return [cast("Nested", item) for item in items]
+
+
+def _conjunction(parts: Iterable[list[_Group]]) -> list[_Group]:
+    return _bounded(group for part in parts for group in part)
+
+
+def _disjunction(parts: list[list[_Group]]) -> list[_Group]:
+    return _bounded(tuple(test for group in chosen for test in group) for chosen in product(*parts))
+
+
+def _negation(groups: list[_Group]) -> list[_Group]:
+    # Not (a and b) is not-a or not-b; inside a group, not (a or b) is not-a and not-b.
+    return _disjunction(
+        [[(test.model_copy(update={"negated": not test.negated}),) for test in group] for group in groups]
+    )
+
+
+def _bounded(groups: Iterable[_Group]) -> list[_Group]:
+    found: list[_Group] = []
+    tests = 0
+    for group in groups:
+        tests += len(group)
+        if tests > limits.CONDITION_TESTS:
+            raise LimitExceeded(what="tests in a filter", limit=limits.CONDITION_TESTS)
+        found.append(group)
+    return found

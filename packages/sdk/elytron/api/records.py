@@ -1,0 +1,144 @@
+"""Calls on records: values under a namespace and a key."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from elytron.api import arguments, validation
+from elytron.api.base import Face
+from elytron.api.metadata_filters import where_from
+from elytron_core.contracts import records
+from elytron_core.planes.long_term import Privacy
+
+
+class RecordsFace(Face):
+    """Put, read, delete and search values; each change has a version."""
+
+    async def put_record(
+        self,
+        namespace: Sequence[str] | records.RecordPutRequest,
+        key: str = "",
+        value: JsonValue = None,
+        *,
+        text: str = "",
+        privacy: Privacy = Privacy.SHARED,
+        ttl_s: int | None = None,
+        expected_version: int | None = None,
+        user_id: str | None = None,
+    ) -> records.RecordPutReport:
+        """Store `value` under its name. Raises PreconditionFailed if it is not of `expected_version` (0: absent)."""
+        if not isinstance(namespace, records.RecordPutRequest):
+            namespace = records.RecordPutRequest(
+                scope=arguments.scope_of(self.scope, user_id=user_id),
+                namespace=validation.texts(namespace, field="namespace"),
+                key=key,
+                value=value,
+                text=text,
+                privacy=validation.word(Privacy, privacy, field="privacy"),
+                ttl_s=ttl_s,
+                expected_version=expected_version,
+            )
+        return await self.operate(namespace, records.RecordPutReport)
+
+    async def get_record(
+        self,
+        namespace: Sequence[str] | records.RecordGetRequest,
+        key: str = "",
+        *,
+        include_private: bool = False,
+        user_id: str | None = None,
+    ) -> records.RecordGetReport:
+        """Read one record. Raises NotFound."""
+        if not isinstance(namespace, records.RecordGetRequest):
+            namespace = records.RecordGetRequest(
+                scope=arguments.scope_of(self.scope, user_id=user_id),
+                namespace=validation.texts(namespace, field="namespace"),
+                key=key,
+                include_private=include_private,
+            )
+        return await self.operate(namespace, records.RecordGetReport)
+
+    async def delete_record(
+        self,
+        namespace: Sequence[str] | records.RecordDeleteRequest,
+        key: str = "",
+        *,
+        expected_version: int | None = None,
+        reason: str = "",
+        user_id: str | None = None,
+    ) -> records.RecordDeleteReport:
+        """Delete one record; its history stays until it is erased. Raises PreconditionFailed as `put_record` does."""
+        if not isinstance(namespace, records.RecordDeleteRequest):
+            namespace = records.RecordDeleteRequest(
+                scope=arguments.scope_of(self.scope, user_id=user_id),
+                namespace=validation.texts(namespace, field="namespace"),
+                key=key,
+                expected_version=expected_version,
+                reason=reason,
+            )
+        return await self.operate(namespace, records.RecordDeleteReport)
+
+    async def search_records(
+        self,
+        namespace: Sequence[str] | records.RecordSearchRequest = (),
+        *,
+        query: str = "",
+        where: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        offset: int = 0,
+        include_private: bool = False,
+        user_id: str | None = None,
+    ) -> records.RecordSearchReport:
+        """Find records below a namespace; `where` is a nested filter on fields of the value, as mem0 takes them."""
+        if not isinstance(namespace, records.RecordSearchRequest):
+            namespace = records.RecordSearchRequest(
+                scope=arguments.scope_of(self.scope, user_id=user_id),
+                namespace=validation.texts(namespace, field="namespace"),
+                query=query,
+                where=where_from(where or {}),
+                limit=limit,
+                offset=offset,
+                include_private=include_private,
+            )
+        return await self.operate(namespace, records.RecordSearchReport)
+
+    async def list_record_namespaces(
+        self,
+        prefix: Sequence[str] | records.RecordNamespaceListRequest = (),
+        *,
+        max_depth: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
+        include_private: bool = False,
+        user_id: str | None = None,
+    ) -> records.RecordNamespaceListReport:
+        """List the namespaces below a prefix, each with how many records it holds."""
+        if not isinstance(prefix, records.RecordNamespaceListRequest):
+            prefix = records.RecordNamespaceListRequest(
+                scope=arguments.scope_of(self.scope, user_id=user_id),
+                prefix=validation.texts(prefix, field="prefix"),
+                max_depth=max_depth,
+                limit=limit,
+                offset=offset,
+                include_private=include_private,
+            )
+        return await self.operate(prefix, records.RecordNamespaceListReport)
+
+    async def record_history(
+        self,
+        namespace: Sequence[str] | records.RecordHistoryRequest,
+        key: str = "",
+        *,
+        include_private: bool = False,
+        user_id: str | None = None,
+    ) -> records.RecordHistoryReport:
+        """Read the versions of one record that are kept, oldest first. Raises NotFound."""
+        if not isinstance(namespace, records.RecordHistoryRequest):
+            namespace = records.RecordHistoryRequest(
+                scope=arguments.scope_of(self.scope, user_id=user_id),
+                namespace=validation.texts(namespace, field="namespace"),
+                key=key,
+                include_private=include_private,
+            )
+        return await self.operate(namespace, records.RecordHistoryReport)

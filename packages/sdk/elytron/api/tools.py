@@ -1,0 +1,39 @@
+"""Calls on registries of a host's tools."""
+
+from elytron.api.base import Face
+from elytron_core.contracts import tools
+from elytron_core.planes.tools import AgentToolRegistrySnapshot
+
+
+class ToolsFace(Face):
+    """Register which tools the host has; what use teaches of them comes in by `write`."""
+
+    async def upsert_agent_tool_registry(
+        self, snapshot: AgentToolRegistrySnapshot | tools.AgentToolRegistryUpsertRequest, /
+    ) -> tools.AgentToolRegistryUpsertReport:
+        """Register a snapshot, in the place of the one that had its id."""
+        if isinstance(snapshot, AgentToolRegistrySnapshot):
+            snapshot = tools.AgentToolRegistryUpsertRequest(snapshot=snapshot)
+        return await self.operate(snapshot, tools.AgentToolRegistryUpsertReport)
+
+    async def list_agent_tool_registries(
+        self, request: tools.AgentToolRegistryListRequest | None = None, /
+    ) -> tools.AgentToolRegistryListReport:
+        """Read every registry of the space."""
+        return await self.operate(request or tools.AgentToolRegistryListRequest(), tools.AgentToolRegistryListReport)
+
+    async def get_agent_tool_registry(
+        self, registry: str | tools.AgentToolRegistryGetRequest, /
+    ) -> tools.AgentToolRegistryGetReport:
+        """Read one registry. Raises NotFound."""
+        if isinstance(registry, str):
+            registry = tools.AgentToolRegistryGetRequest(registry_id=registry)
+        return await self.operate(registry, tools.AgentToolRegistryGetReport)
+
+    async def delete_agent_tool_registry(
+        self, registry: str | tools.AgentToolRegistryDeleteRequest, /
+    ) -> tools.AgentToolRegistryDeleteReport:
+        """Remove a registry; what was learned of its tools stays."""
+        if isinstance(registry, str):
+            registry = tools.AgentToolRegistryDeleteRequest(registry_id=registry)
+        return await self.operate(registry, tools.AgentToolRegistryDeleteReport)

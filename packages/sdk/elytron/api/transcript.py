@@ -1,0 +1,41 @@
+"""The calls of the transcript."""
+
+from elytron.api.base import Face
+from elytron_core.contracts import transcript
+
+
+class TranscriptFace(Face):
+    """Commit turns, read them through views, change the life of their text, check their links."""
+
+    async def commit_transcript(
+        self, request: transcript.MemoryTranscriptCommitRequest, /
+    ) -> transcript.MemoryTranscriptCommitReport:
+        """Commit a finished turn as governed evidence. Raises TurnConflict, Conflict."""
+        return await self.operate(request, transcript.MemoryTranscriptCommitReport)
+
+    async def replay_transcript(
+        self, request: transcript.MemoryTranscriptReplayRequest | None = None, /
+    ) -> transcript.MemoryTranscriptReplayReport:
+        """Read the scope's conversation as one audience may see it: the host's UI, where nothing else is said."""
+        request = request or transcript.MemoryTranscriptReplayRequest()
+        return await self.operate(request, transcript.MemoryTranscriptReplayReport)
+
+    async def export_transcript(
+        self, request: transcript.MemoryTranscriptExportRequest | None = None, /
+    ) -> transcript.MemoryTranscriptExportReport:
+        """Read the scope's conversation as it may leave the house."""
+        request = request or transcript.MemoryTranscriptExportRequest()
+        return await self.operate(request, transcript.MemoryTranscriptExportReport)
+
+    async def request_transcript_lifecycle(
+        self, request: transcript.MemoryTranscriptLifecycleRequest, /
+    ) -> transcript.MemoryTranscriptLifecycleReport:
+        """Archive, restore, mask or delete the raw text of turns, or review what that would touch."""
+        return await self.operate(request, transcript.MemoryTranscriptLifecycleReport)
+
+    async def repair_transcript(
+        self, request: transcript.MemoryTranscriptRepairRequest | None = None, /
+    ) -> transcript.MemoryTranscriptRepairReport:
+        """Say which links of the scope's conversation are broken."""
+        request = request or transcript.MemoryTranscriptRepairRequest()
+        return await self.operate(request, transcript.MemoryTranscriptRepairReport)

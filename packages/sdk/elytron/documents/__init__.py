@@ -1,0 +1,1 @@
+"""Typed documents, and the change set that writes them."""

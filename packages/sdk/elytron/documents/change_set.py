@@ -1,0 +1,73 @@
+"""Documents as the store takes them: a typed value, its place, its journal line."""
+
+from collections.abc import Mapping
+
+from elytron.indexing.units import Folded
+from elytron_core.model import Value
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Delete, Entry, Put, Ref, Require
+
+
+class Changes:
+    """The puts, deletes, requirements and entries of one batch; a document is put once, with its last value."""
+
+    def __init__(self, record: SpaceRecord, /) -> None:
+        self._record = record
+        self._puts: dict[Ref, Put] = {}
+        self._entries: list[Entry] = []
+        self._folded: dict[Ref, Folded] = {}
+        self._deletes: dict[Ref, Delete] = {}
+        self._requires: dict[Ref, Require] = {}
+
+    def put(self, ref: Ref, value: Value, /, *, expects: int, action: Action | None) -> bytes:
+        """Write `value` at `ref`, now at revision `expects`; with `action`, the journal says so. Return its bytes."""
+        body = value.to_bytes()
+        self._puts[ref] = Put(ref, body, expects)
+        if isinstance(value, Folded):
+            self._folded[ref] = value
+        if action is not None:
+            self._entries.append(Entry(action, ref, self._record.digest(body)))
+        return body
+
+    def delete(self, ref: Ref, /, *, expects: int) -> None:
+        """Remove what stands at `ref`, now at revision `expects`; the journal says so."""
+        self._deletes[ref] = Delete(ref, expects)
+        self._entries.append(Entry(Action.DELETE, ref))
+
+    def require(self, ref: Ref, /, *, revision: int) -> None:
+        """Demand that `ref` is still at the revision by which the batch was judged; 0 if it was absent."""
+        self._requires[ref] = Require(ref, revision)
+
+    def join(self, other: "Changes", /) -> None:
+        """Take in the changes of another part of the same write; both touch other documents."""
+        self._puts |= {put.ref: put for put in other.puts}
+        self._deletes |= {delete.ref: delete for delete in other.deletes}
+        self._requires |= {require.ref: require for require in other.requires}
+        self._entries += other.entries
+        self._folded |= other.folded
+
+    @property
+    def puts(self) -> tuple[Put, ...]:
+        return tuple(self._puts.values())
+
+    @property
+    def deletes(self) -> tuple[Delete, ...]:
+        return tuple(self._deletes.values())
+
+    @property
+    def requires(self) -> tuple[Require, ...]:
+        """What must stand as it was read; a document that the batch itself changes says so by its revision."""
+        changed = self._puts.keys() | self._deletes.keys()
+        return tuple(require for ref, require in self._requires.items() if ref not in changed)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(self._entries)
+
+    @property
+    def folded(self) -> Mapping[Ref, Folded]:
+        """What of the batch an index is told."""
+        return self._folded
+
+    def __bool__(self) -> bool:
+        return bool(self._puts or self._deletes)

@@ -1,0 +1,142 @@
+"""How a stored memory looks to a caller."""
+
+from collections.abc import Mapping
+
+from elytron_core.clock import Instant
+from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.model import Vouched
+from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes.derived_refs import TranscriptEvidenceRef
+from elytron_core.policy.query.question import Question, Version
+from elytron_core.policy.ranking.latest_answer import HELD, WINDOW, Told, asks_how_things_are, in_succession, last_words
+from elytron_core.policy.temporal.freshness import freshness
+from elytron_core.rounding import six
+
+_COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
+_TURN_HITS = Vouched(RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata")
+_FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach", "trust", "privacy", "freshness", "hint")
+
+
+def turn_hit(
+    turn_id: TurnId,
+    turn: transcript.Turn,
+    part: int,
+    /,
+    *,
+    score: float = 0.0,
+    signals: Mapping[str, float] | None = None,
+) -> RecallHit:
+    """Return the hit of a turn's message."""
+    message = turn.messages[part]
+    return _TURN_HITS.make(
+        id=transcript.message_id(turn_id, part),
+        plane=Plane.TRANSCRIPT,
+        text=message.text,
+        score=six(score),
+        at=transcript.said_at(turn, message),
+        speaker=message.speaker,
+        role=message.role,
+        channel=turn.channel,
+        conversation=turn.conversation,
+        trust=turn.trust_of(part),
+        tags=turn.tags,
+        metadata=dict(turn.metadata),
+        citations=(turn_id,),
+        signals=dict(signals or {}),
+    )
+
+
+def cited(hit: RecallHit, space: SpaceId, /) -> RecallHit:
+    """Return the hit of a message with how people are shown its place; any other as it is."""
+    if hit.plane is not Plane.TRANSCRIPT or hit.channel is None or hit.conversation is None:
+        return hit
+    turn, _, part = hit.id.partition("#")
+    source = TranscriptEvidenceRef(
+        memory_space_id=space,
+        channel_id=hit.channel,
+        conversation_id=hit.conversation,
+        turn_id=TurnId(turn),
+        message_id=hit.id if part else None,
+    )
+    return hit.model_copy(update={"citation": source.citation})
+
+
+def scored(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> RecallHit:
+    """Return the hit that `turn_hit` made, with its score and what spoke for it."""
+    return _TURN_HITS.again(hit, score=six(score), metadata=dict(hit.metadata), signals=signals)
+
+
+def fact_hit(
+    fact: long_term.Fact,
+    /,
+    *,
+    now: Instant | None = None,
+    score: float = 0.0,
+    signals: Mapping[str, float] | None = None,
+) -> RecallHit:
+    """Return the hit of a fact, with how fresh it is at `now`."""
+    fresh = freshness(fact, now) if now is not None else None
+    return _FACT_HITS.make(
+        id=fact.id,
+        plane=Plane.LONG_TERM,
+        text=fact.content,
+        score=six(score),
+        at=fact.observed_at,
+        title=fact.topic,
+        kind=fact.kind,
+        reach=fact.reach,
+        trust=fact.trust,
+        privacy=fact.privacy,
+        freshness=fresh.state if fresh is not None else None,
+        hint=fresh.hint if fresh is not None else None,
+        citations=fact.citations,
+        signals={name: float(value) for name, value in (signals or {}).items()},
+    )
+
+
+def skill_hit(
+    skill: procedural.Skill, /, *, score: float = 0.0, signals: Mapping[str, float] | None = None
+) -> RecallHit:
+    """Return the hit of a skill: its summary and procedure."""
+    return RecallHit(
+        id=skill.name,
+        plane=Plane.PROCEDURAL,
+        text=f"{skill.summary}\n{skill.procedure}",
+        score=round(score, 6),
+        at=skill.updated_at,
+        title=skill.title,
+        trust=skill.trust,
+        citations=skill.citations,
+        signals=dict(signals or {}),
+    )
+
+
+def with_newer(question: Question, query: str, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
+    """Return the hits, where the question asks how things are with the last word on a matter before what it overtook.
+
+    What was overtaken names it; scores stay with the places.
+    """
+    if question.version is Version.FIRST or (question.version is Version.ANY and not asks_how_things_are(query)):
+        return hits
+    best = hits[:WINDOW]
+    told = [_told(hit) for hit in best]
+    if sum(each is not None for each in told) < 2:
+        return hits
+    overtaken = last_words(told, query)
+    if not overtaken:
+        return hits
+    marked = [
+        hit.model_copy(update={"newer": best[overtaken[place]].id}) if place in overtaken else hit
+        for place, hit in enumerate(best)
+    ]
+    ordered = [marked[place] for place in in_succession(len(best), overtaken)]
+    kept = zip(ordered, best, strict=True)
+    return (*(hit.model_copy(update={"score": place.score}) for hit, place in kept), *hits[WINDOW:])
+
+
+def _told(hit: RecallHit) -> Told | None:
+    coverage = hit.signals.get("coverage", 0.0)
+    if coverage < HELD or hit.plane is not Plane.TRANSCRIPT or hit.role is transcript.Role.ASSISTANT or hit.at is None:
+        return None
+    return Told(hit.speaker, hit.role, hit.at, coverage, hit.text)

@@ -1,0 +1,250 @@
+"""Passes over a space: vectors for what has none, and the removal of those of a former model.
+
+What is missing is never noted down: it is every unit of the index without a vector, so a pass that was killed, refused
+or never begun loses nothing. Each step commits vectors beside the very revision of the document that they are of.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from elytron.context import OperationContext
+from elytron.indexing.units import embedded_passages, embedded_text, units_of
+from elytron.indexing.vector_places import CHOICE, vectors_ref
+from elytron.indexing.write_through import Fed
+from elytron.state.conflict_retry import Race
+from elytron.state.embedder_calls import checked, embed_texts
+from elytron.state.space_records import REF
+from elytron_core import limits
+from elytron_core.errors import Conflict, ModelRefused
+from elytron_core.ids import SpaceId
+from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, VectorSet, check_of
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.models import Embedder
+from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, JournalEntry, Put, Ref, Require
+
+DOCUMENTS_AT_ONCE = 64
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a pass did so far."""
+
+    embedded: int = 0
+    reused: int = 0
+    refused: int = 0
+    sequence: int = 0
+    is_done: bool = False
+    """Whether nothing was left that the embedder has not refused."""
+
+
+async def embed_some(
+    ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: Progress, /, *, texts: int
+) -> None:
+    """Make and commit vectors until nothing is missing or `texts` texts were embedded; `progress` tells how far.
+
+    Raises ModelUnavailable where the embedder fails, ModelRefused where it gives no vectors; what was committed stays.
+    """
+    race = Race()
+    while progress.embedded < texts:
+        record = await ctx.spaces.find(space)
+        if record is None:
+            break
+        tag = record.model_tag(embedder.info.model)
+        index = await ctx.folds.current(space)
+        kept = index.dimensions_of(tag)
+        if kept not in {None, embedder.info.dimensions}:
+            info = embedder.info
+            told = f"{info.model!r} gives {info.dimensions} dimensions, and {kept} are kept under its name"
+            raise ModelRefused(f"{told}: give it another name and switch to it")
+        limit = min(DOCUMENTS_AT_ONCE, texts - progress.embedded)
+        refs = index.unembedded_refs(tag, limit=limit, skip=ctx.encoders.refused(space, tag))
+        if not refs:
+            break
+        try:
+            await _Step(ctx, space, record, embedder, tag, is_first=not index.compared).take(refs, progress)
+        except Conflict as conflict:
+            ctx.spaces.forget(space)
+            await race.lost(conflict)
+    else:
+        return
+    progress.is_done = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Some documents, embedded together and committed as one batch."""
+
+    ctx: OperationContext
+    space: SpaceId
+    record: SpaceRecord
+    embedder: Embedder
+    tag: str
+    is_first: bool
+    made: dict[Ref, tuple[VectorSet, int, Require]] = field(default_factory=dict[Ref, tuple[VectorSet, int, Require]])
+
+    async def take(self, refs: Sequence[Ref], progress: Progress) -> None:
+        """Embed the documents at `refs` and commit their vectors."""
+        places = [vectors_ref(ref, self.tag) for ref in refs]
+        found = await self.ctx.store.get(self.space, [*refs, *places])
+        documents, kept = found[: len(refs)], found[len(refs) :]
+        wanted = {ref: _texts(document) for ref, document in zip(refs, documents, strict=True) if document is not None}
+        former = {
+            ref: VectorSet.from_bytes(document.body)
+            for ref, document in zip(refs, kept, strict=True)
+            if document is not None
+        }
+        known = {ref: former[ref].vectors if ref in former else {} for ref in refs}
+        missing = {
+            check: text for ref, texts in wanted.items() for check, text in texts.items() if check not in known[ref]
+        }
+        pieces = _pieces(documents, missing, self.embedder.info.passages)
+        fresh = await self._embedded(missing | {check: text for texts in pieces.values() for check, text in texts})
+        for ref, document, place in zip(refs, documents, kept, strict=True):
+            texts = wanted.get(ref)
+            vectors = {check: known[ref].get(check) or fresh.get(check) for check in texts or ()}
+            if document is None or None in vectors.values() or not vectors:
+                self.ctx.encoders.refuse(self.space, self.tag, ref)
+                progress.refused += 1
+                continue
+            info = self.embedder.info
+            held = {check: numbers for check, numbers in vectors.items() if numbers is not None}
+            kept_of = former[ref].passages if ref in former else {}
+            read = {
+                check: tuple(fresh[piece] for piece, _ in pieces.get(check, ()) if piece in fresh)
+                or kept_of.get(check, ())
+                for check in held
+            }
+            passages = {check: numbers for check, numbers in read.items() if numbers}
+            value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=held, passages=passages)
+            revision = place.revision if place is not None else 0
+            self.made[ref] = (value, revision, Require(ref, document.revision))
+        if self.made:
+            progress.sequence = await self._commit()
+        progress.embedded += len(missing.keys() & fresh.keys())
+        progress.reused += sum(fresh.keys().isdisjoint(value.vectors) for value, _, _ in self.made.values())
+
+    async def _embedded(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return the vectors of `texts` by check; where a batch is refused, those of its texts that are not."""
+        made: dict[str, str] = {}
+        checks = list(texts)
+        for start in range(0, len(checks), limits.EMBED_BATCH_TEXTS):
+            batch = checks[start : start + limits.EMBED_BATCH_TEXTS]
+            try:
+                made |= await self._asked({check: texts[check] for check in batch})
+            except ModelRefused:
+                refused = 0
+                for check in batch:
+                    try:
+                        made |= await self._asked({check: texts[check]})
+                    except ModelRefused:
+                        refused += 1
+                if refused == len(batch) > 1:
+                    raise
+        return made
+
+    async def _asked(self, texts: Mapping[str, str]) -> dict[str, str]:
+        vectors = await embed_texts(self.embedder, tuple(texts.values()))
+        return checked(self.embedder, dict(zip(texts, vectors, strict=True))).vectors
+
+    async def _commit(self) -> int:
+        puts: list[Put] = []
+        entries: list[Entry] = []
+        written: dict[Ref, VectorSet | EmbeddingChoice] = {}
+
+        def put(ref: Ref, value: VectorSet | EmbeddingChoice, revision: int, action: Action) -> None:
+            body = value.to_bytes()
+            puts.append(Put(ref, body, revision))
+            entries.append(Entry(action, ref, self.record.digest(body)))
+            written[ref] = value
+
+        for ref, (value, revision, _) in self.made.items():
+            put(vectors_ref(ref, self.tag), value, revision, Action.MAINTENANCE)
+        if self.is_first:
+            put(CHOICE, choice_of(self.ctx, self.embedder, self.tag), 0, Action.OPERATOR)
+        requires = [Require(REF, 1), *(require for _, _, require in self.made.values())]
+        return await commit(self.ctx, self.space, puts=puts, entries=entries, requires=requires, written=written)
+
+
+def choice_of(ctx: OperationContext, embedder: Embedder, tag: str, /) -> EmbeddingChoice:
+    """Return the document that makes recall compare the vectors of `embedder`."""
+    info = embedder.info
+    return EmbeddingChoice(model=info.model, tag=tag, dimensions=info.dimensions, chosen_at=ctx.clock.now())
+
+
+async def commit(
+    ctx: OperationContext,
+    space: SpaceId,
+    /,
+    *,
+    puts: Sequence[Put],
+    entries: Sequence[Entry],
+    requires: Sequence[Require],
+    written: Mapping[Ref, VectorSet | EmbeddingChoice],
+) -> int:
+    """Commit documents of vectors, tell the fold of them, and return their last sequence. Raises Conflict."""
+    batch = Batch(space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires))
+    committed = await ctx.store.commit(batch)
+    last = entries[-1]
+    ctx.folds.feed(
+        space, Fed(committed.first, JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest), written)
+    )
+    return committed.last
+
+
+async def drop_others(ctx: OperationContext, space: SpaceId, tag: str, /, *, limit: int) -> int:
+    """Remove up to `limit` documents of vectors that are not of the model `tag`; return how many there were."""
+    dropped = 0
+    after = ""
+    while dropped < limit:
+        page = await ctx.store.scan(space, VECTORS, after=after, limit=limits.PAGE_MAX)
+        if not page:
+            break
+        after = page[-1].ref.key
+        old = [document for document in page if not document.ref.key.endswith(f".{tag}")][: limit - dropped]
+        if old:
+            batch = Batch(
+                space=space,
+                at=ctx.clock.now(),
+                entries=tuple(Entry(Action.MAINTENANCE, document.ref) for document in old),
+                deletes=tuple(Delete(document.ref, document.revision) for document in old),
+                requires=(Require(REF, 1),),
+            )
+            await ctx.store.commit(batch)
+            dropped += len(old)
+    return dropped
+
+
+def _pieces(
+    documents: Sequence[Document | None], missing: Mapping[str, str], most: int
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the passages to embed beside each `missing` text, by its check: theirs, and what they say."""
+    pieces: dict[str, list[tuple[str, str]]] = {}
+    for document in documents if most else ():
+        room = limits.EMBED_PASSAGES_OF_DOCUMENT
+        for unit in units_of(document) if document is not None else ():
+            check = check_of(embedded_text(unit)) if unit.check else ""
+            if check in missing:
+                texts = embedded_passages(unit, min(most, room))
+                room -= len(texts)
+                pieces[check] = [(check_of(text), text) for text in texts]
+    return pieces
+
+
+def _texts(document: Document) -> dict[str, str]:
+    """Return the texts to embed of a document by their checks."""
+    texts = [embedded_text(unit) for unit in units_of(document) if unit.check]
+    return {check_of(text): text for text in texts}
+
+
+def nudge(ctx: OperationContext, space: SpaceId, /) -> None:
+    """See to it that what has no vector yet gets one soon; nobody waits for it, and nothing fails by it."""
+
+    async def work() -> None:
+        record = await ctx.spaces.find(space)
+        if record is None:
+            return
+        embedder = ctx.encoders.serving(record, await ctx.folds.current(space))
+        if embedder is not None:
+            await embed_some(ctx, space, embedder, Progress(), texts=limits.EMBED_TEXTS_PER_CALL)
+
+    ctx.encoders.nudge(space, work)

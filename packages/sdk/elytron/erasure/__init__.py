@@ -1,0 +1,1 @@
+"""What is removed from a space, with proof."""

@@ -1,0 +1,118 @@
+"""Erasure of everything that came through one origin, through all planes, after a dry run has named it."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+
+from elytron.context import OperationContext
+from elytron.documents.plane_documents import citations_of, id_of
+from elytron.documents.planes import HOMES
+from elytron.erasure.removal import erase_many, erase_memories
+from elytron_core import limits
+from elytron_core.contracts.control import (
+    ControlDecision,
+    ControlOutcome,
+    MemoryControlReport,
+    MemoryEraseRequest,
+    Origin,
+    OriginKind,
+)
+from elytron_core.contracts.recall import Plane
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import TurnId
+from elytron_core.planes import long_term, procedural, tools, transcript
+from elytron_core.policy.integrity.origins import parts_through
+from elytron_core.ports.store import Document
+from elytron_core.scope import Scope
+
+_STALE = "is of no dry run that named just these memories: run it dry again, and look at what it names"
+
+
+async def erase_origin(
+    ctx: OperationContext, scope: Scope, origin: Origin, request: MemoryEraseRequest, /
+) -> MemoryControlReport:
+    """Erase what came through `origin`, and what rests on that alone. Raises InvalidInput for a stale token.
+
+    What rests on something else too stays, and the report names it in `derived`. Killed half-way, a new dry run and
+    call finish the work.
+    """
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return MemoryControlReport(space=scope.space, decisions=(), changed=False, dry_run=request.dry_run)
+    ids, others = await _resting_on(ctx, scope, origin)
+    token = record.tag("erased origin", origin.kind, origin.name, *ids)
+    if not request.dry_run and request.token != token:
+        raise InvalidInput(field="token", problem=_STALE)
+    decisions: list[ControlDecision] = []
+    removed: Counter[str] = Counter()
+    for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
+        some = ids[start : start + limits.WRITES_PER_REQUEST]
+        told = await erase_memories(ctx, scope, MemoryEraseRequest(scope=scope, ids=some, dry_run=True))
+        decisions += told.decisions
+        removed.update(told.removed)
+    if not request.dry_run:
+        await erase_many(ctx, scope, ids)
+    changed = any(decision.outcome is ControlOutcome.CHANGED for decision in decisions)
+    return MemoryControlReport(
+        space=scope.space,
+        decisions=tuple(decisions[: limits.WRITES_PER_REQUEST]),
+        changed=changed and not request.dry_run,
+        dry_run=request.dry_run,
+        removed=dict(sorted(removed.items())),
+        derived=others,
+        token=token if request.dry_run else None,
+        planes=tuple(plane for plane in Plane if any(decision.plane is plane for decision in decisions)),
+    )
+
+
+async def _resting_on(ctx: OperationContext, scope: Scope, origin: Origin) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the memories that came through `origin` or rest on it alone, and those that rest on it among others."""
+    gone: dict[str, None] = {}
+    async for document in _all(ctx, scope, transcript.TURNS):
+        turn = transcript.Turn.from_bytes(document.body)
+        parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
+        gone |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in parts)
+    citing = {one: cited async for one, cited in _citing(ctx, scope)}
+    if origin.kind is OriginKind.TOOL:
+        async for document in _all(ctx, scope, tools.EXPERIENCES):
+            if tools.ToolExperience.from_bytes(document.body).tool_id == origin.name:
+                gone[id_of(document.ref)] = None
+    while True:
+        known = gone.keys() | {origin.name}
+        resting = [one for one, cited in citing.items() if one not in gone and cited and cited <= known]
+        resting += [one for one in await _telling_of(ctx, scope, gone) if one not in gone]
+        if not resting:
+            told = known | {one.partition("#")[0] for one in gone}
+            others = tuple(one for one, cited in citing.items() if one not in gone and not cited.isdisjoint(told))
+            return tuple(gone), others
+        gone |= dict.fromkeys(resting)
+
+
+async def _citing(ctx: OperationContext, scope: Scope) -> AsyncIterator[tuple[str, set[str]]]:
+    """Yield the facts and skills with what they cite."""
+    async for document in _all(ctx, scope, long_term.FACTS):
+        fact = long_term.Fact.from_bytes(document.body)
+        yield fact.id, set(fact.citations)
+    async for document in _all(ctx, scope, procedural.SKILLS):
+        skill = procedural.Skill.from_bytes(document.body)
+        yield skill.name, set(skill.citations)
+
+
+async def _telling_of(ctx: OperationContext, scope: Scope, gone: dict[str, None]) -> list[str]:
+    """Return what was drawn from what goes among other things: it may repeat it, and can be drawn anew."""
+    tags = {transcript.tag_of(TurnId(one)) for one in gone if ":" not in one}
+    found: list[str] = []
+    for collection, home in HOMES.items():
+        tells_of_all = home.plane in {Plane.SUMMARY, Plane.EXECUTION}
+        async for document in _all(ctx, scope, collection):
+            cited = citations_of(home.kind.from_bytes(document.body))
+            if document.ref.key in tags if tells_of_all else not gone.keys().isdisjoint(cited):
+                found.append(id_of(document.ref))
+    return found
+
+
+async def _all(ctx: OperationContext, scope: Scope, collection: str) -> AsyncIterator[Document]:
+    after = ""
+    while documents := await ctx.store.scan(scope.space, collection, after=after, limit=limits.SCAN_MAX):
+        after = documents[-1].ref.key
+        for document in documents:
+            yield document

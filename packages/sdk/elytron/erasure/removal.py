@@ -1,0 +1,400 @@
+"""Erasure: what is named goes from documents, look-ups, index and journal digests, and the report counts it."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import KeptMemory, by_plane, citations_of, id_of, touched
+from elytron.documents.planes import HOMES
+from elytron.documents.prefix_scan import documents_under
+from elytron.embedding.vector_removal import vectors_of
+from elytron.indexing.checkpoint_store import CHECKPOINT
+from elytron.memories.audit_trail import trail_documents
+from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored, plane_of
+from elytron.memories.provenance_links import links_of_memory
+from elytron.memories.tombstones import stones_of
+from elytron.state.conflict_retry import Race
+from elytron.state.space_records import opening_changes
+from elytron_core import limits
+from elytron_core.contracts.control import (
+    ControlDecision,
+    ControlOutcome,
+    MemoryControlReport,
+    MemoryEraseRequest,
+)
+from elytron_core.contracts.recall import Plane
+from elytron_core.errors import Conflict
+from elytron_core.ids import TurnId
+from elytron_core.planes import continuity, long_term, notes, procedural, subjects, transcript
+from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
+from elytron_core.planes.audit import AuditTrail
+from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
+from elytron_core.planes.space import COLLECTIONS, SpaceRecord
+from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Ref
+from elytron_core.scope import ConversationKey, Scope
+
+_REMOVED_AT_ONCE = 10_000
+"""Of so many memories the bytes are removed together."""
+_Changed = transcript.Turn | transcript.Conversation | long_term.Slot | AuditTrail
+"""What may stay behind an erasure in another form."""
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What one erasure takes: whole documents, and messages cut out of turns that stay."""
+
+    record: SpaceRecord
+    names: dict[Ref, int]
+    """Where the host ids of its turns stand."""
+    refs: dict[Ref, int] = field(default_factory=dict[Ref, int])
+    changes: dict[Ref, tuple[_Changed, int]] = field(default_factory=dict[Ref, tuple[_Changed, int]])
+    sources: set[Ref] = field(default_factory=set[Ref])
+    """The documents that are erased or cut: what stands for their texts goes too."""
+    citations: set[str] = field(default_factory=set[str])
+    has_remains: bool = False
+    """Whether a message was emptied before, perhaps by an erasure that did not get to remove its bytes."""
+
+
+async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
+    """Erase the memories that `request` names.
+
+    First what stays is committed without them (a turn's other messages, its conversation's count, a slot's list) and
+    turns are emptied; then the documents are physically removed with every remain, the index checkpoint included.
+    Killed in between, the same request finishes the work: what was emptied is found again, and not counted out twice.
+    """
+    report, plan = await _empty(ctx, scope, request)
+    return report if plan is None else report.model_copy(update={"sequence": await _remove(ctx, scope, (plan,))})
+
+
+async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /) -> int:
+    """Erase memories as `erase_memories` does, however many; return how many of them there were.
+
+    Some after the other is emptied; their bytes are removed together, for that takes its time for the whole store.
+    """
+    gone = 0
+    for part in range(0, len(ids), _REMOVED_AT_ONCE):
+        plans: list[_Plan] = []
+        for start in range(part, min(part + _REMOVED_AT_ONCE, len(ids)), limits.WRITES_PER_REQUEST):
+            some = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
+            report, plan = await _empty(ctx, scope, MemoryEraseRequest(scope=scope, ids=some))
+            gone += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
+            plans += [plan] if plan is not None else []
+        if plans:
+            await _remove(ctx, scope, plans)
+    return gone
+
+
+async def _empty(
+    ctx: OperationContext, scope: Scope, request: MemoryEraseRequest
+) -> tuple[MemoryControlReport, _Plan | None]:
+    """Commit what stays without the memories of `request`; return the report, and what is still to be removed."""
+    race = Race()
+    while True:
+        found = await find_stored(ctx, scope, request.ids)
+        decisions = tuple(_decision(memory_id, memory) for memory_id, memory in found.items())
+        record = await ctx.spaces.find(scope.space)
+        if record is None:
+            report = MemoryControlReport(space=scope.space, decisions=decisions, changed=False, dry_run=request.dry_run)
+            return report, None
+        plan = await _planned(ctx, scope, record, [memory for memory in found.values() if memory is not None])
+        derived = await _derived(ctx, scope, plan)
+        removed = Counter(ref.collection for ref in plan.refs)
+        cut = [ref for ref in plan.changes if ref.collection == transcript.TURNS and ref not in plan.refs]
+        removed.update(messages=len(cut))
+        report = MemoryControlReport(
+            space=scope.space,
+            decisions=decisions,
+            changed=bool(plan.refs or plan.changes) and not request.dry_run,
+            dry_run=request.dry_run,
+            removed={name: count for name, count in sorted(removed.items()) if count},
+            derived=derived,
+            planes=touched(decisions),
+        )
+        if request.dry_run or not (plan.refs or plan.changes or plan.has_remains):
+            return report, None
+        try:
+            await _commit_rest(ctx, scope, plan)
+        except Conflict as conflict:
+            ctx.spaces.forget(scope.space)
+            ctx.heads.drop_space(scope.space)
+            await race.lost(conflict)
+            continue
+        return report, plan
+
+
+async def _planned(ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]) -> _Plan:
+    """Return what erasing `memories` takes."""
+    plan = _Plan(record, names=await _names(ctx, scope, record, memories))
+    for memory in memories:
+        plan.sources.add(memory.ref)
+        await _take(ctx, scope, memory, plan)
+    for memory in memories:
+        await _take_links(ctx, scope, memory, plan)
+    await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, TurnMemory)], plan)
+    plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
+    await _take_trails(ctx, scope, memories, plan)
+    return plan
+
+
+async def _names(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]
+) -> dict[Ref, int]:
+    """Return where host ids of turns among `memories` stand, with their revisions."""
+    turns = {memory.ref: memory.turn for memory in memories if isinstance(memory, TurnMemory)}
+    refs = [ref for turn in turns.values() if (ref := _name_of(record, turn)) is not None]
+    found: dict[Ref, int] = {}
+    for start in range(0, len(refs), limits.SCAN_MAX):
+        page = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
+        found |= {document.ref: document.revision for document in page if document is not None}
+    return found
+
+
+def _name_of(record: SpaceRecord, turn: transcript.Turn) -> Ref | None:
+    if turn.host_id is None:
+        return None
+    key = ConversationKey(turn.channel, turn.conversation)
+    return Ref(transcript.TURN_NAMES, record.turn_name_tag(key, turn.host_id))
+
+
+async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
+    """Erase a whole space: documents, journal, checkpoints, and where it is sealed, its key."""
+    counts = await _count(ctx, scope)
+    exists = await ctx.spaces.find(scope.space) is not None or bool(counts)
+    if exists and not request.dry_run:
+        erasure = Erasure(space=scope.space, at=ctx.clock.now(), whole_space=True)
+        await ctx.store.erase(erasure)
+        _let_go(ctx, scope)
+    outcome = ControlOutcome.CHANGED if exists else ControlOutcome.NOT_FOUND
+    return MemoryControlReport(
+        space=scope.space,
+        decisions=(ControlDecision(id=scope.space, outcome=outcome),),
+        changed=exists and not request.dry_run,
+        dry_run=request.dry_run,
+        removed=counts,
+        planes=tuple(by_plane(counts)),
+    )
+
+
+def _decision(memory_id: str, memory: Memory | None) -> ControlDecision:
+    if memory is None:
+        return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
+    is_cut = isinstance(memory, TurnMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
+    outcome = ControlOutcome.UNCHANGED if is_cut else ControlOutcome.CHANGED
+    return ControlDecision(id=memory_id, outcome=outcome, plane=plane_of(memory))
+
+
+async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan) -> None:
+    """Add what erasing `memory` means to `plan`."""
+    match memory:
+        case SkillMemory():
+            plan.refs[memory.ref] = memory.revision
+        case KeptMemory(value=value):
+            plan.refs[memory.ref] = memory.revision
+            if isinstance(value, subjects.Subject):
+                await _leave_subject(ctx, scope, value, plan)
+        case FactMemory(fact=fact):
+            plan.refs[memory.ref] = memory.revision
+            slot_ref = Ref(long_term.SLOTS, plan.record.slot_tag(fact.kind, fact.topic, fact.home))
+            await _leave_slot(ctx, scope, slot_ref, fact, plan)
+            stones = await stones_of(ctx, scope.space, plan.record, (fact,))
+            plan.refs |= {ref: document.revision for ref, document in stones.items()}
+            (use,) = await ctx.store.get(scope.space, (Ref(long_term.FACT_USES, fact.id),))
+            plan.refs |= {use.ref: use.revision} if use is not None else {}
+        case TurnMemory(turn=turn, part=part):
+            plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
+            pending, _ = plan.changes.get(memory.ref, (turn, 0))
+            assert isinstance(pending, transcript.Turn)
+            if part in turn.erased:
+                plan.has_remains = True
+            else:
+                pending = _without(pending, part)
+                plan.changes[memory.ref] = (pending, memory.revision)
+            if pending.is_emptied:
+                plan.refs[memory.ref] = memory.revision
+                await _leave_conversation(ctx, scope, turn, plan)
+
+
+async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan) -> None:
+    """Add the links and attributes to `plan` that mean nothing without `memory`."""
+    match memory:
+        case FactMemory(fact=fact):
+            refs = links_of_memory(plan.record, DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
+        case SkillMemory(skill=skill):
+            refs = links_of_memory(plan.record, DerivedMemoryPlane.PROCEDURAL_SKILL, skill.name, skill.citations)
+        case KeptMemory(value=notes.DailyNote() as note):
+            refs = links_of_memory(plan.record, DerivedMemoryPlane.ARCHIVE_EVIDENCE, note.id, note.citations)
+        case KeptMemory(value=continuity.ContinuityCapsule() as capsule):
+            refs = links_of_memory(plan.record, DerivedMemoryPlane.CONTINUITY, capsule.id, capsule.provenance)
+        case _:
+            return
+    for document in await ctx.store.get(scope.space, refs) if refs else ():
+        if document is not None:
+            plan.refs[document.ref] = document.revision
+
+
+async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[TurnMemory], plan: _Plan) -> None:
+    """Add what stands beside turns that go, or beside those messages of turns that stay."""
+    messages = {transcript.message_id(TurnId(memory.ref.key), memory.part) for memory in memories}
+    beside = [f"{memory.ref.key}." for memory in memories]
+
+    def goes(document: Document, message: str | None) -> bool:
+        return Ref(transcript.TURNS, document.ref.key.rpartition(".")[0]) in plan.refs or message in messages
+
+    for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, beside):
+        if goes(document, DerivedMemoryRef.from_bytes(document.body).source.message_id):
+            plan.refs[document.ref] = document.revision
+    for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, beside):
+        told = TurnAttribute.from_bytes(document.body)
+        message = transcript.message_id(told.turn, told.part) if told.part is not None else None
+        if goes(document, message):
+            plan.refs[document.ref] = document.revision
+
+
+async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[Memory], plan: _Plan) -> None:
+    """Add to `plan` who did what to what goes; of a turn that stays, its other messages' share is kept."""
+    known = await trail_documents(ctx, scope.space, plan.record, plan.sources)
+    parts: dict[Ref, list[int]] = {}
+    for memory in memories:
+        if isinstance(memory, TurnMemory):
+            parts.setdefault(memory.ref, []).append(memory.part)
+    for ref, document in known.items():
+        if ref in plan.refs:
+            plan.refs[document.ref] = document.revision
+            continue
+        before = trail = AuditTrail.from_bytes(document.body)
+        for part in parts.get(ref, ()):
+            trail = trail.without(part)
+        if trail != before:
+            plan.changes[document.ref] = (trail, document.revision)
+
+
+def _without(turn: transcript.Turn, part: int) -> transcript.Turn:
+    messages = list(turn.messages)
+    messages[part] = transcript.Message(role=messages[part].role, text="")
+    return turn.model_copy(update={"messages": tuple(messages), "erased": tuple(sorted((*turn.erased, part)))})
+
+
+async def _leave_slot(ctx: OperationContext, scope: Scope, ref: Ref, fact: long_term.Fact, plan: _Plan) -> None:
+    pending = plan.changes.get(ref)
+    if pending is None:
+        (document,) = await ctx.store.get(scope.space, (ref,))
+        if document is None:
+            return
+        pending = (long_term.Slot.from_bytes(document.body), document.revision)
+    slot, revision = pending
+    assert isinstance(slot, long_term.Slot)
+    facts = tuple(kept for kept in slot.facts if kept != fact.id)
+    if facts:
+        plan.changes[ref] = (slot.model_copy(update={"facts": facts}), revision)
+    else:
+        plan.changes.pop(ref, None)
+        plan.refs[ref] = revision
+
+
+async def _leave_subject(ctx: OperationContext, scope: Scope, subject: subjects.Subject, plan: _Plan) -> None:
+    """Take the edges that name the subject, and let go of its soul."""
+    async for document in _all(ctx, scope, subjects.SUBJECT_EDGES):
+        edge = subjects.SubjectEdge.from_bytes(document.body)
+        if subject.name in {edge.source, edge.target}:
+            plan.refs[document.ref] = document.revision
+    async for document in _all(ctx, scope, subjects.SOUL_BINDINGS):
+        if subjects.BoundSoul.from_bytes(document.body).subject == subject.name:
+            plan.refs[document.ref] = document.revision
+
+
+async def _all(ctx: OperationContext, scope: Scope, collection: str) -> AsyncIterator[Document]:
+    after = ""
+    while documents := await ctx.store.scan(scope.space, collection, after=after, limit=limits.SCAN_MAX):
+        after = documents[-1].ref.key
+        for document in documents:
+            yield document
+
+
+async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcript.Turn, plan: _Plan) -> None:
+    """Count the turn, as it was found, out of its conversation's head; its number is never given again."""
+    key = ConversationKey(turn.channel, turn.conversation)
+    name = _name_of(plan.record, turn)
+    if name is not None and name in plan.names:
+        plan.refs[name] = plan.names[name]
+    if turn.is_emptied:
+        return  # the erasure that emptied it has counted it out
+    ref = Ref(transcript.CONVERSATIONS, plan.record.conversation_tag(key))
+    pending = plan.changes.get(ref)
+    if pending is None:
+        (document,) = await ctx.store.get(scope.space, (ref,))
+        if document is None:
+            return
+        pending = (transcript.Conversation.from_bytes(document.body), document.revision)
+    head, revision = pending
+    assert isinstance(head, transcript.Conversation)
+    left = head.turns - 1
+    emptied = {} if left else {"speakers": (), "title": None, "first_at": None, "last_at": None}
+    plan.changes[ref] = (head.model_copy(update={"turns": left, **emptied}), revision)
+
+
+async def _derived(ctx: OperationContext, scope: Scope, plan: _Plan) -> tuple[str, ...]:
+    """Return the memories that cite what goes, or tell of its conversation, and are not erased themselves."""
+    if not plan.citations:
+        return ()
+    tags = {transcript.tag_of(TurnId(citation)) for citation in plan.citations}
+    found: list[str] = []
+    async for document in _all(ctx, scope, long_term.FACTS):
+        fact = long_term.Fact.from_bytes(document.body)
+        if document.ref not in plan.refs and not plan.citations.isdisjoint(fact.citations):
+            found.append(fact.id)
+    async for document in _all(ctx, scope, procedural.SKILLS):
+        skill = procedural.Skill.from_bytes(document.body)
+        if document.ref not in plan.refs and not plan.citations.isdisjoint(skill.citations):
+            found.append(skill.name)
+    for collection, home in HOMES.items():
+        tells_of_all = home.plane in {Plane.SUMMARY, Plane.EXECUTION}
+        async for document in _all(ctx, scope, collection):
+            cited = citations_of(home.kind.from_bytes(document.body))
+            rests = document.ref.key in tags if tells_of_all else not plan.citations.isdisjoint(cited)
+            if rests and document.ref not in plan.refs:
+                found.append(id_of(document.ref))
+    return tuple(found)
+
+
+async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _Plan) -> None:
+    if not plan.changes:
+        return
+    changes = Changes(plan.record)
+    for ref, (value, revision) in plan.changes.items():
+        changes.put(ref, value, expects=revision, action=Action.DELETE)
+    _, requires, _ = opening_changes(plan.record, is_new=False)
+    # Only what is cut tells of something; lists that grow shorter would fill a bounded journal.
+    told = (each if each.ref in plan.sources else Entry(each.action, each.ref) for each in changes.entries)
+    batch = Batch(scope.space, ctx.clock.now(), tuple(told), changes.puts, requires=requires, takes_back=True)
+    await ctx.store.commit(batch)
+    ctx.heads.drop_space(scope.space)
+
+
+async def _remove(ctx: OperationContext, scope: Scope, plans: Sequence[_Plan]) -> int:
+    refs = tuple(dict.fromkeys(ref for plan in plans for ref in plan.refs))
+    erased = await ctx.store.erase(Erasure(space=scope.space, at=ctx.clock.now(), refs=refs, blobs=(CHECKPOINT,)))
+    # A pass may have embedded the texts while they were on their way out; now it can no more.
+    late = await vectors_of(ctx.store, scope.space, [source for plan in plans for source in plan.sources])
+    if late:
+        erased = await ctx.store.erase(Erasure(space=scope.space, at=ctx.clock.now(), refs=tuple(late)))
+    ctx.folds.drop(scope.space)
+    ctx.heads.drop_space(scope.space)
+    return erased.sequence
+
+
+def _let_go(ctx: OperationContext, scope: Scope) -> None:
+    ctx.folds.drop(scope.space)
+    ctx.heads.drop_space(scope.space)
+    ctx.spaces.forget(scope.space)
+
+
+async def _count(ctx: OperationContext, scope: Scope) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for collection in COLLECTIONS:
+        after = ""
+        while documents := await ctx.store.scan(scope.space, collection, after=after, limit=limits.SCAN_MAX):
+            after = documents[-1].ref.key
+            counts[collection] = counts.get(collection, 0) + len(documents)
+    return counts

@@ -1,0 +1,244 @@
+"""Opening a runtime on a store."""
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+
+from elytron.api import arguments, validation
+from elytron.context import Models, OperationContext
+from elytron.flows.worker import Worker
+from elytron.handle import Entering
+from elytron.indexing.index_manager import Folds, Storing
+from elytron.indexing.progress import Progress
+from elytron.journal.notifier import AnnouncingStore
+from elytron.ops.tools import register_all
+from elytron.profile_limits import bounded, capacity_of
+from elytron.runtime import MemoryRuntime
+from elytron.state.conversation_heads import Heads
+from elytron.state.encoders import Encoders
+from elytron.state.skill_directories import SkillDirs
+from elytron.state.space_records import Spaces
+from elytron.sync_runtime import SyncMemoryRuntime
+from elytron_core import limits
+from elytron_core.clock import Clock, SystemClock
+from elytron_core.contracts.platform import CapabilityPolicy
+from elytron_core.errors import StoreForeign
+from elytron_core.ids import Ids, RandomIds, SpaceId
+from elytron_core.planes.profiles import StoreCapacity
+from elytron_core.planes.tools import AgentToolRegistrySnapshot
+from elytron_core.policy.host.profiles import named_profile
+from elytron_core.policy.maintenance.budget import Budget
+from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.models import Embedder, LanguageModel, Reranker
+from elytron_core.ports.store import Store
+from elytron_core.scope import Scope
+from elytron_store import Durability, WhenMissing, open_store
+from elytron_store.engines import parse_url
+
+DEFAULT_SPACE = "default"
+
+
+class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
+    """A runtime about to be opened.
+
+    `async with` (or `await`) gives a MemoryRuntime, `with` (or `.sync()`) a SyncMemoryRuntime; leaving the block closes
+    it. Nothing is opened before.
+    """
+
+    def __init__(
+        self,
+        store: str | PathLike[str] | Store,
+        /,
+        *,
+        scope: Scope | None,
+        keys: KeyProvider | None,
+        clock: Clock | None,
+        ids: Ids | None,
+        index_bytes: int,
+        durability: Durability,
+        when_missing: WhenMissing,
+        models: Models,
+        profile: str | None = None,
+        capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN,
+        agent_skill_dirs: Sequence[str | PathLike[str]] = (),
+        agent_tool_registries: Sequence[AgentToolRegistrySnapshot] = (),
+        budget: Budget | None = None,
+        work: bool = False,
+        api_key: str | None = None,
+        progress: Progress | None = None,
+        projection_events: bool = False,
+    ) -> None:
+        super().__init__()
+        self._store = store
+        self._scope = scope
+        self._keys = keys
+        self._clock = clock or SystemClock()
+        self._ids = ids or RandomIds(self._clock)
+        self._index_bytes = index_bytes
+        self._durability = durability
+        self._when_missing = when_missing
+        self._models = models
+        self._profile = named_profile(profile)
+        self._is_named = profile is not None
+        self._capability_policy = capability_policy
+        self._skill_dirs = agent_skill_dirs
+        self._registries = agent_tool_registries
+        self._budget = budget or Budget()
+        self._works = work
+        self._api_key = api_key
+        self._progress = progress
+        self._notes_projections = projection_events
+
+    async def _open(self) -> MemoryRuntime:
+        try:
+            return await self._opened()
+        except StoreForeign as error:
+            if self._is_named or error.profile is None:
+                raise
+            # A store keeps the bounds of the profile that it was made for, if the opener names none.
+            self._profile, self._is_named = named_profile(error.profile), True
+            return await self._opened()
+
+    async def _opened(self) -> MemoryRuntime:
+        if isinstance(self._store, str | PathLike):
+            url = fspath(self._store)
+            address = parse_url(url)
+            capacity = capacity_of(self._profile, address.engine, is_kept=address.path is not None)
+            store = await open_store(
+                url,
+                clock=self._clock,
+                keys=self._keys,
+                ids=self._ids,
+                profile=self._profile.name if self._is_named else None,
+                durability=self._durability,
+                when_missing=self._when_missing,
+                api_key=self._api_key,
+            )
+            lasts = address.path is not None or address.url is not None
+            storing = Storing.AS_THEY_GROW if lasts else Storing.AT_THE_END
+            return await self._started(self._context(await bounded(store, capacity), address.engine, storing, capacity))
+        capacity = self._profile.capacity
+        store = await bounded(self._store, capacity)
+        return await self._started(self._context(store, "given", Storing.AS_THEY_GROW, capacity))
+
+    async def _started(self, context: OperationContext) -> MemoryRuntime:
+        try:
+            await register_all(context, self._registries)
+        except BaseException:
+            await context.store.close()
+            raise
+        if self._works:
+            worker = Worker(context)
+            worker.start()
+            context.closers.append(worker.stop)
+        return MemoryRuntime(context)
+
+    def _context(self, store: Store, engine: str, storing: Storing, capacity: StoreCapacity | None) -> OperationContext:
+        store = AnnouncingStore(store)
+        spaces = Spaces(store, self._clock, self._ids)
+        heads = Heads(store)
+
+        def forget(space: SpaceId) -> None:
+            spaces.forget(space)
+            heads.drop_space(space)
+
+        return OperationContext(
+            store=store,
+            engine=engine,
+            clock=self._clock,
+            ids=self._ids,
+            spaces=spaces,
+            heads=heads,
+            folds=Folds(
+                store,
+                forget=forget,
+                max_bytes=self._index_bytes,
+                max_spaces=self._profile.budget.runtimes,
+                storing=storing,
+                progress=self._progress,
+            ),
+            encoders=Encoders(self._clock, wanted=self._models.embedder, former=self._models.former_embedder),
+            models=self._models,
+            budget=self._budget,
+            profile=self._profile,
+            capacity=capacity,
+            capability_policy=self._capability_policy,
+            commits=store.commits,
+            skill_dirs=SkillDirs(self._skill_dirs),
+            default_scope=self._scope,
+            notes_projections=self._notes_projections,
+        )
+
+    def sync(self) -> SyncMemoryRuntime:
+        """Open the runtime behind blocking calls; the caller closes it."""
+        return SyncMemoryRuntime(self._open())
+
+
+def open(  # noqa: A001  (the verb of the product: `elytron.open`)
+    store: str | PathLike[str] | Store = "memory:",
+    /,
+    *,
+    space: str | None = DEFAULT_SPACE,
+    scope: Scope | None = None,
+    keys: KeyProvider | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    index_bytes: int = limits.INDEX_CACHE_BYTES,
+    durability: Durability = Durability.FULL,
+    when_missing: WhenMissing = WhenMissing.MAKE,
+    language_model: LanguageModel | None = None,
+    embedder: Embedder | str | None = None,
+    former_embedder: Embedder | str | None = None,
+    reranker: Reranker | None = None,
+    agent_skill_dirs: Sequence[str | PathLike[str]] = (),
+    agent_tool_registries: Sequence[AgentToolRegistrySnapshot] = (),
+    profile: str | None = None,
+    capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN,
+    budget: Budget | None = None,
+    work: bool = False,
+    api_key: str | None = None,
+    progress: Progress | None = None,
+    projection_events: bool = False,
+) -> Opening:
+    """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
+
+    `gateway+http://host:port` keeps everything in the store that a server shares, under `api_key`, and computes here.
+    Calls that name no scope use `scope`, else `space`; with `space=None` every call must name one. `keys` opens or
+    makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a power cut may
+    cost a SQLite store its last writes. `when_missing` says what a path without a store becomes. With an `embedder`
+    recall also compares meanings; `former_embedder` made the vectors compared until a switch to `embedder` is
+    complete; a text names an added model, a folder with one, or a server. `agent_skill_dirs` hold SKILL.md files that
+    recall and projection point to. `profile` names the kind of place, whose hard limits then hold; without it a full
+    server's do. `budget` bounds what a model may cost a space in a day. With `work` the runtime does what was put off,
+    of every space. With `projection_events` each projection leaves an entry in the journal. Raises what `open_store`
+    raises, Unsupported, PermissionRefused and InvalidInput.
+    """
+    validation.require(store, keys=keys, language_model=language_model, index_bytes=index_bytes)
+    return Opening(
+        store,
+        scope=scope or arguments.scope_of(None, user_id=space),
+        keys=keys,
+        clock=clock,
+        ids=ids,
+        index_bytes=index_bytes,
+        durability=validation.word(Durability, durability, field="durability"),
+        when_missing=validation.word(WhenMissing, when_missing, field="when_missing"),
+        models=Models(language_model, _embedder(embedder), _embedder(former_embedder), reranker),
+        agent_skill_dirs=validation.paths(agent_skill_dirs),
+        agent_tool_registries=agent_tool_registries,
+        profile=profile,
+        capability_policy=validation.word(CapabilityPolicy, capability_policy, field="capability_policy"),
+        budget=budget,
+        work=work,
+        api_key=api_key,
+        progress=progress,
+        projection_events=projection_events,
+    )
+
+
+def _embedder(wanted: Embedder | str | None) -> Embedder | None:
+    """Return the embedder that was given, or that a text names. Raises NotFound, UnreadableFile, InvalidInput."""
+    if not isinstance(wanted, str):
+        return wanted
+    from elytron.embedding.model_names import embedder_of
+
+    return embedder_of(wanted)

@@ -1,0 +1,135 @@
+"""Finalize: a finished turn becomes evidence at once; what needs a model is left to a durable job."""
+
+from itertools import islice
+
+from elytron.admission.texts import admitting
+from elytron.context import OperationContext
+from elytron.flows.maintenance import uses_model
+from elytron.jobs.queue import enqueue
+from elytron.memories.chat_aliases import home
+from elytron.ops.transcript import commit_transcript
+from elytron.passes.extraction import extract
+from elytron.passes.governance import note_reuse
+from elytron.passes.pass_context import Work, read_maintained, read_turns, skipped
+from elytron_core import limits
+from elytron_core.contracts.maintenance import (
+    CommitStatus,
+    Extraction,
+    MemoryFinalizeTurnReport,
+    MemoryFinalizeTurnRequest,
+    PassOutcome,
+    PassStatus,
+)
+from elytron_core.contracts.modes import Pressure
+from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest
+from elytron_core.contracts.write import WriteDecision
+from elytron_core.errors import NotFound
+from elytron_core.planes.jobs import JobId, Pass
+from elytron_core.policy.extraction.model_facts import Gate, gate_for_model
+from elytron_core.policy.maintenance import due
+from elytron_core.scope import Scope
+
+LEFT_TO_MAINTAIN = "left_to_maintain"
+QUEUE_FULL = "queue_full"
+
+
+@admitting
+async def finalize_turn_and_maintain(
+    ctx: OperationContext, request: MemoryFinalizeTurnRequest, /
+) -> MemoryFinalizeTurnReport:
+    """Commit the turn, durably and without any model, then maintain memory with it.
+
+    Rules read the turn at once. Where facts are to be drawn by the model, a durable job does that and all the rest of
+    maintenance; a repeat of the same turn asks for the same job. A turn whose delivery leaves no evidence commits
+    nothing and maintains nothing. Raises TurnConflict, and NotFound where the space is erased on the way.
+    """
+    scope = await home(ctx, ctx.scope_of(request))
+    commit = MemoryTranscriptCommitRequest(scope=scope, delta=request.delta, title=request.title)
+    committed = await commit_transcript(ctx, commit)
+    status = _status(committed)
+    refused = due.refusal(request.mode_input)
+    outcomes: tuple[PassOutcome, ...] = ()
+    decisions: tuple[WriteDecision, ...] = ()
+    job: JobId | None = None
+    if committed.committed and refused is None:
+        outcomes, decisions, job = await _maintain(ctx, scope, request, committed)
+    return MemoryFinalizeTurnReport(
+        space=committed.space,
+        channel=committed.channel,
+        conversation=committed.conversation,
+        host_turn_id=committed.host_turn_id,
+        delivery=request.delta.delivery,
+        turn_id=committed.turn_id,
+        message_ids=committed.message_ids,
+        session_commit=status,
+        transcript_commit=status,
+        skipped_reason=committed.skipped_reason,
+        maintenance=outcomes,
+        maintenance_refused=refused if committed.committed else None,
+        decisions=decisions,
+        job=job,
+        changed=committed.changed or any(outcome.status is PassStatus.DONE for outcome in outcomes),
+        scrubbed=committed.scrubbed,
+        sequence=committed.journal_sequence,
+    )
+
+
+def _status(committed: MemoryTranscriptCommitReport) -> CommitStatus:
+    if not committed.committed:
+        return CommitStatus.NOT_EVIDENCE
+    return CommitStatus.DUPLICATE if committed.duplicated else CommitStatus.COMMITTED
+
+
+async def _maintain(
+    ctx: OperationContext,
+    scope: Scope,
+    request: MemoryFinalizeTurnRequest,
+    committed: MemoryTranscriptCommitReport,
+) -> tuple[tuple[PassOutcome, ...], tuple[WriteDecision, ...], JobId | None]:
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        raise NotFound(what="space", name=scope.space, way_out="it was erased since the turn was committed to it")
+    turns = await read_turns(ctx, scope, record, (committed.sequence,))
+    needs_model = request.extraction is Extraction.MODEL or (
+        ctx.models.language is not None and uses_model(request.extraction)
+    )
+    is_pressed = request.mode_input.pressure is not Pressure.NORMAL
+    if needs_model and all(gate_for_model(turn.turn, is_pressed=is_pressed) is not Gate.OPEN for turn in turns):
+        needs_model = request.extraction is Extraction.MODEL
+    work = Work(
+        ctx=ctx,
+        scope=scope,
+        record=record,
+        turns=turns,
+        extraction=Extraction.OFF if needs_model else request.extraction,
+        reuse=request.reuse,
+        pressure=request.mode_input.pressure,
+    )
+    known = await enqueue(ctx, scope, (committed.sequence,)) if needs_model else None
+    if known is not None and ctx.models.language is not None:
+        await _take_up(work)
+    reused = await note_reuse(work) if committed.changed else skipped(Pass.SKILL_REUSE, "duplicate")
+    extracted = await extract(work)
+    own = {Pass.SKILL_REUSE: reused}
+    if not needs_model:
+        own[Pass.EXTRACTION] = extracted
+    rest = _rest(needs_model=needs_model, is_queued=known is not None)
+    outcomes = tuple(own.get(of) or rest.model_copy(update={"of": of}) for of in Pass)
+    return outcomes, tuple(work.decisions), known.id if known is not None else None
+
+
+async def _take_up(work: Work) -> None:
+    """Queue the oldest turns of the conversation that wait for a model, now that there is one."""
+    seen = await read_maintained(work.ctx, work.scope, work.record)
+    waiting = tuple(islice(seen.waiting(), limits.MAINTAIN_TURNS))
+    if waiting:
+        await enqueue(work.ctx, work.scope, waiting)
+
+
+def _rest(*, needs_model: bool, is_queued: bool) -> PassOutcome:
+    """Return what is said of the parts that do not run here."""
+    if not needs_model:
+        return skipped(Pass.SUMMARY, LEFT_TO_MAINTAIN)
+    if not is_queued:
+        return PassOutcome(of=Pass.SUMMARY, status=PassStatus.FAILED, reason=QUEUE_FULL)
+    return PassOutcome(of=Pass.SUMMARY, status=PassStatus.QUEUED)

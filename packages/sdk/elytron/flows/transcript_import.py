@@ -1,0 +1,232 @@
+"""Import of transcripts: read once to be sure of them, then committed in batches, each message once for ever."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Protocol
+
+from elytron.importers import Format, Omission, Said, Transcript, Transcripts, message_shape, open_transcripts
+from elytron_core import canonical
+from elytron_core.clock import Instant
+from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, Outcome, TranscriptWrite
+from elytron_core.errors import ScopeMissing, UnreadableFile
+from elytron_core.model import Value
+from elytron_core.planes.transcript import Origin, Role
+from elytron_core.scope import ConversationKey, Scope
+
+PLACE_DIGITS = 12
+STEM_CHARS = 80
+BATCH_TURNS = 400
+BATCH_CHARS = 4_000_000
+HELD_TURNS = 4_000
+HELD_CHARS = 16_000_000
+"""What is held for batches that are not full yet, where many conversations are mixed in one file."""
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes of the file that are committed, and how many it has."""
+
+
+class Writes(Protocol):
+    """What an import needs of a runtime."""
+
+    @property
+    def scope(self) -> Scope | None:
+        """Return the scope of writes that name none."""
+        ...
+
+    async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
+        """Commit the request."""
+        ...
+
+
+class TranscriptImportReport(Value):
+    """What an import found at a place and what of it was new. `changed` is false where all was there before.
+
+    `left_out` counts by reason what is not stored; `deleted` is the part of it that its writers had deleted.
+    """
+
+    space: str
+    file: str
+    formats: tuple[Format, ...]
+    files: int = 1
+    conversations: int
+    messages: int
+    stored: int
+    duplicates: int
+    left_out: dict[Omission, int] = {}
+    deleted: int = 0
+    first_at: Instant | None = None
+    last_at: Instant | None = None
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the first reading, which judges the whole file, found."""
+
+    messages: int = 0
+    conversations: set[ConversationKey] = field(default_factory=set[ConversationKey])
+    first_at: Instant | None = None
+    last_at: Instant | None = None
+
+    def count(self, messages: Iterator[Said]) -> Iterator[Said]:
+        """Yield `messages`, each counted in."""
+        for said in messages:
+            self._add(said)
+            yield said
+
+    def _add(self, said: Said) -> None:
+        self.messages += 1
+        self.conversations.add(said.conversation)
+        at = said.turn.messages[0].at
+        if at is not None:
+            self.first_at = at if self.first_at is None else min(self.first_at, at)
+            self.last_at = at if self.last_at is None else max(self.last_at, at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Turns of one conversation, to be committed together."""
+
+    conversation: ConversationKey
+    turns: tuple[Said, ...]
+
+
+async def import_transcript(
+    memory: Writes,
+    path: str | PathLike[str],
+    /,
+    *,
+    scope: Scope | None = None,
+    progress: Progress | None = None,
+    dry_run: bool = False,
+    include: Collection[Role] = (),
+) -> TranscriptImportReport:
+    """Commit the messages of the file, folder or ZIP file at `path` as evidence, in order and with their own times.
+
+    Everything is read and judged before the first message is stored. A message that is there already is left alone, so
+    a file can be imported again, also when it has grown or an import was broken off. Messages that name no conversation
+    go to the scope's, else to one named after the file and its place. What a system or a tool said is left out unless
+    `include` names the role. Raises UnreadableFile, and ScopeMissing.
+    """
+    scope = scope or memory.scope
+    if scope is None:
+        raise ScopeMissing(operation="import_transcript", way_out="give scope=, or open the runtime with space=")
+    file = Path(path)
+    source = await asyncio.to_thread(open_transcripts, file)
+    with source:
+        reading = _Reading(source, scope, frozenset(include))
+        seen = _Seen()
+        judged = _batches(seen.count(reading.messages()))
+        while (batch := await asyncio.to_thread(next, judged, None)) is not None:
+            await memory.write(_request(scope, batch, dry_run=True))
+        left_out = reading.left_out()
+        if not seen.messages:
+            raise UnreadableFile(name=source.name, problem=_nothing(left_out))
+        stored = duplicates = sequence = 0
+        batches = _batches(reading.messages()) if not dry_run else iter(())
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            report = await memory.write(_request(scope, batch))
+            stored += report.count(Outcome.STORED)
+            duplicates += report.count(Outcome.DUPLICATE)
+            sequence = max(sequence, report.sequence)
+            if progress is not None:
+                progress(batch.turns[-1].done_bytes, source.size_bytes)
+    return TranscriptImportReport(
+        space=scope.space,
+        file=source.name,
+        formats=tuple(dict.fromkeys(transcript.format for transcript in source.found)),
+        files=len(source.found),
+        conversations=len(seen.conversations),
+        messages=seen.messages,
+        stored=stored,
+        duplicates=duplicates,
+        left_out=left_out,
+        deleted=left_out.get(Omission.DELETED, 0),
+        first_at=seen.first_at,
+        last_at=seen.last_at,
+        changed=stored > 0,
+        dry_run=dry_run,
+        sequence=sequence,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """All transcripts of a place, one after the other."""
+
+    source: Transcripts
+    scope: Scope
+    include: frozenset[Role]
+
+    def messages(self) -> Iterator[Said]:
+        """Yield what was said in each, with how far all of them have been read."""
+        before = 0
+        for transcript in self.source.found:
+            home = _home(self.scope, transcript)
+            for said in transcript.messages(home, include=self.include):
+                title = said.title or (_stem(transcript.name) if said.conversation == home else None)
+                yield replace(said, title=title, done_bytes=before + said.done_bytes)
+            before += transcript.size_bytes
+
+    def left_out(self) -> dict[Omission, int]:
+        """Return what the last reading left out, by reason."""
+        counts: Counter[Omission] = Counter({Omission.OTHER_FILE: self.source.other_files})
+        for transcript in self.source.found:
+            counts.update(transcript.left_out)
+        return {reason: counts[reason] for reason in Omission if counts[reason]}
+
+
+def _nothing(left_out: dict[Omission, int]) -> str:
+    told = ", ".join(f"{count} {reason.value}" for reason, count in left_out.items())
+    return f"holds no messages to store; left out: {told}" if told else "holds no messages"
+
+
+def _home(scope: Scope, transcript: Transcript) -> ConversationKey:
+    """Return the conversation of messages that name none: the scope's, else one of this very place."""
+    if scope.conversation is not None or scope.chat is not None:
+        return scope.conversation_key
+    place = canonical.digest(transcript.place.encode("utf-8", "surrogateescape"))[:PLACE_DIGITS]
+    return ConversationKey(scope.channel, f"{_stem(transcript.name) or 'file'}-{place}")
+
+
+def _stem(name: str) -> str | None:
+    """Return a file's name without its suffix, printable and on one line."""
+    return message_shape.title(Path(name).stem[:STEM_CHARS])
+
+
+def _batches(messages: Iterator[Said]) -> Iterator[_Batch]:
+    """Yield the messages in batches of one conversation each, and all that wait when too much does."""
+    waiting: dict[ConversationKey, list[Said]] = {}
+    chars: Counter[ConversationKey] = Counter()
+    for said in messages:
+        key = said.conversation
+        waiting.setdefault(key, []).append(said)
+        chars[key] += len(said.turn.messages[0].text)
+        if sum(map(len, waiting.values())) >= HELD_TURNS or chars.total() >= HELD_CHARS:
+            due = tuple(waiting)
+        else:
+            due = (key,) if len(waiting[key]) >= BATCH_TURNS or chars[key] >= BATCH_CHARS else ()
+        for full in due:
+            chars.pop(full)
+            yield _Batch(full, tuple(waiting.pop(full)))
+    for key, turns in waiting.items():
+        yield _Batch(key, tuple(turns))
+
+
+def _request(scope: Scope, batch: _Batch, *, dry_run: bool = False) -> MemoryWriteRequest:
+    where = {"channel": batch.conversation.channel, "conversation": batch.conversation.conversation, "chat": None}
+    return MemoryWriteRequest(
+        scope=scope.model_copy(update=where),
+        dry_run=dry_run,
+        write=TranscriptWrite(
+            turns=tuple(said.turn for said in batch.turns),
+            origin=Origin.IMPORTED,
+            title=batch.turns[-1].title,
+        ),
+    )

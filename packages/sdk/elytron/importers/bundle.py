@@ -1,0 +1,148 @@
+"""Folders and ZIP files of transcripts, read alike: an export's conversations as one file, or each file by itself."""
+
+import os
+import re
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from elytron.importers import message_shape
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, LimitExceeded, PayloadTooLarge, UnreadableFile
+from elytron_core.strict_json import Json, parse
+
+MAGIC = b"PK\x03\x04"
+_PART = re.compile(r"conversations(-\d+)?\.json")
+_TELEGRAM = "result.json"
+_SUFFIXES = frozenset({".jsonl", ".json", ".txt", ".text", ".md", ".markdown"})
+_OF_AN_ARCHIVE = frozenset({"manifest.json", "documents.jsonl", "journal.jsonl"})
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
+"""What `zipfile` raises for a file that is damaged, locked, or packed in a way that it does not know."""
+_IN_MEMORY = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file of a folder or ZIP file: its name there, and what holds it."""
+
+    name: str
+    holder: Path | zipfile.ZipFile
+
+    def open(self) -> tuple[IO[bytes], int]:
+        """Return the file, to be closed by the caller, and its size; of a ZIP, a copy that can be read again."""
+        if isinstance(self.holder, Path):
+            file = (self.holder / self.name).open("rb")
+            return file, os.fstat(file.fileno()).st_size
+        data = self._unpacked(self.holder, most=limits.TRANSCRIPT_JSON_BYTES)
+        copy: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - the caller closes it
+        copy.write(data)
+        copy.seek(0)
+        return copy, len(data)
+
+    def data(self, *, most: int) -> bytes:
+        """Return what the file holds, read no further than its bound, whatever it says of its size."""
+        if not isinstance(self.holder, Path):
+            return self._unpacked(self.holder, most=most)
+        with (self.holder / self.name).open("rb") as file:
+            return self._bounded(file, most=most)
+
+    def _unpacked(self, archive: zipfile.ZipFile, *, most: int) -> bytes:
+        with archive.open(self.name) as opened:
+            return self._bounded(opened, most=most)
+
+    def _bounded(self, file: IO[bytes], *, most: int) -> bytes:
+        data = file.read(most + 1)
+        if len(data) > most:
+            raise PayloadTooLarge(
+                limit=limits.TRANSCRIPT_JSON_BYTES, what="a part of it", way_out="unpack and split it"
+            )
+        return data
+
+
+def is_export(path: Path, /) -> bool:
+    """Return whether the ZIP file at `path` holds transcripts, and is no archive of a space."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return not _OF_AN_ARCHIVE & {*archive.namelist()} and bool(transcripts(_of_zip(archive)))
+    except _BROKEN:
+        return False
+
+
+def members(source: Path | zipfile.ZipFile, /) -> list[Member]:
+    """Return the files of a folder, hidden ones and links left out, or of a ZIP file, by their names."""
+    found = _of_folder(source) if isinstance(source, Path) else _of_zip(source)
+    kept = sorted(found, key=lambda member: member.name)
+    return [member for member in kept if not any(part.startswith((".", "__")) for part in Path(member.name).parts)]
+
+
+def parts(found: list[Member], /) -> list[Member]:
+    """Return the files in which ChatGPT and Claude hand out conversations."""
+    return [member for member in found if _PART.fullmatch(PurePosixPath(member.name).name)]
+
+
+def transcripts(found: list[Member], /) -> list[Member]:
+    """Return the files that may be transcripts: an export's own where there are any, else those with a known suffix."""
+    exported = parts(found) or [member for member in found if PurePosixPath(member.name).name == _TELEGRAM]
+    return exported or [member for member in found if PurePosixPath(member.name).suffix.lower() in _SUFFIXES]
+
+
+def conversations(found: list[Member], /, *, name: str) -> Json:
+    """Return the conversations of an export, those of its parts joined in order. Raises UnreadableFile."""
+    joined: list[Json] = []
+    left = limits.TRANSCRIPT_JSON_BYTES
+    try:
+        for part in found:
+            data = part.data(most=left)
+            left -= len(data)
+            whole = parse(message_shape.unmarked(data), limit=limits.TRANSCRIPT_JSON_BYTES)
+            joined += message_shape.items(whole, what="conversations.json")
+    except (InvalidInput, PayloadTooLarge) as error:
+        raise UnreadableFile(name=name, problem=error.message) from None
+    except _BROKEN:
+        raise UnreadableFile(name=name, problem="cannot be unpacked") from None
+    return joined
+
+
+def opened_zip(file: IO[bytes], /, *, name: str) -> zipfile.ZipFile:
+    """Return the ZIP file in `file`. Raises UnreadableFile."""
+    try:
+        return zipfile.ZipFile(file)
+    except _BROKEN:
+        raise UnreadableFile(name=name, problem="is a ZIP file that cannot be unpacked") from None
+
+
+def unpacked(member: Member, /) -> tuple[IO[bytes], int]:
+    """Return a member's file and its size. Raises UnreadableFile."""
+    try:
+        return member.open()
+    except PayloadTooLarge as error:
+        raise UnreadableFile(name=member.name, problem=error.message) from None
+    except _BROKEN:
+        raise UnreadableFile(name=member.name, problem="cannot be unpacked") from None
+
+
+def _of_zip(archive: zipfile.ZipFile) -> list[Member]:
+    return _bounded([Member(info.filename, archive) for info in archive.infolist() if not info.is_dir()])
+
+
+def _of_folder(folder: Path) -> list[Member]:
+    return _bounded([Member(name, folder) for name in _walked(folder)])
+
+
+def _walked(folder: Path) -> Iterator[str]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in files:
+            path = Path(place, name)
+            if path.is_file() and not path.is_symlink():
+                yield path.relative_to(folder).as_posix()
+
+
+def _bounded(found: list[Member]) -> list[Member]:
+    if len(found) > limits.IMPORT_FILES:
+        raise LimitExceeded(what="files in a folder that is imported", limit=limits.IMPORT_FILES, found=len(found))
+    return found

@@ -1,0 +1,292 @@
+"""Which transcript a file holds, told by its content; prose is told by its name."""
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import IO, Self
+from zipfile import ZipFile
+
+from elytron.importers import (
+    bundle,
+    chatgpt,
+    claude,
+    markdown,
+    message_shape,
+    openai_messages,
+    plain_text,
+    telegram,
+    whatsapp,
+)
+from elytron.importers.document import Document, DocumentFormat
+from elytron.importers.jsonl import JsonLines
+from elytron.importers.message_shape import LeftOut, Omission, Reader, Said
+from elytron_core import limits
+from elytron_core.errors import InvalidJson, PayloadTooLarge, UnreadableFile
+from elytron_core.planes.transcript import Role
+from elytron_core.scope import ConversationKey
+from elytron_core.strict_json import Json, parse
+
+_HEAD_BYTES = 64 * 1024
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
+_ASKED_FOR = {Role.SYSTEM: Omission.SYSTEM, Role.TOOL: Omission.TOOL}
+"""Roles whose messages are stored only where the caller asks for them."""
+
+
+class Format(StrEnum):
+    """The transcripts that can be read."""
+
+    JSONL = "jsonl"
+    OPENAI_MESSAGES = "openai_messages"
+    CHATGPT = "chatgpt"
+    CLAUDE = "claude"
+    WHATSAPP = "whatsapp"
+    TELEGRAM = "telegram"
+    MARKDOWN = "markdown"
+    TEXT = "text"
+
+
+KNOWN = (
+    "JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram (JSON), Markdown (.md), plain"
+    " text (.txt); or a folder or ZIP file of these"
+)
+"""What can be read, in words."""
+_READS: dict[Format, DocumentFormat] = {
+    Format.OPENAI_MESSAGES: openai_messages.read,
+    Format.CHATGPT: chatgpt.read,
+    Format.CLAUDE: claude.read,
+    Format.WHATSAPP: whatsapp.read,
+    Format.TELEGRAM: telegram.read,
+    Format.MARKDOWN: markdown.read,
+    Format.TEXT: plain_text.read,
+}
+_PROSE = {
+    "": Format.TEXT,
+    ".txt": Format.TEXT,
+    ".text": Format.TEXT,
+    ".md": Format.MARKDOWN,
+    ".markdown": Format.MARKDOWN,
+}
+
+
+class Transcript:
+    """A recognised transcript, whose messages can be read any number of times. `place` tells it from all others."""
+
+    def __init__(self, reader: Reader, /, *, name: str, place: str, form: Format, size_bytes: int) -> None:
+        self._reader = reader
+        self.name = name
+        self.place = place
+        self.format = form
+        self.size_bytes = size_bytes
+        self.left_out: Counter[Omission] = Counter()
+        """What the last reading left out."""
+
+    def messages(self, home: ConversationKey, /, *, include: Collection[Role] = ()) -> Iterator[Said]:
+        """Yield what was said, in order; `home` takes what names no conversation. Raises UnreadableFile.
+
+        What a system or a tool said is left out, unless `include` names the role.
+        """
+        self.left_out.clear()
+        for found in self._reader.messages(home):
+            left = found if isinstance(found, LeftOut) else _unasked(found, include)
+            if left is not None:
+                self.left_out[left.reason] += left.count
+            elif isinstance(found, Said):
+                yield found
+
+
+class Transcripts:
+    """The transcripts of a file, folder or ZIP file, open until closed."""
+
+    def __init__(self, stack: ExitStack, found: tuple[Transcript, ...], /, *, name: str, other_files: int) -> None:
+        self._stack = stack
+        self.found = found
+        self.name = name
+        self.other_files = other_files
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(transcript.size_bytes for transcript in self.found)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_transcripts(path: Path, /) -> Transcripts:
+    """Return the transcripts at `path`, to be closed by the caller. Raises UnreadableFile."""
+    with ExitStack() as stack:
+        name = path.name or path.resolve().name
+        if path.is_dir():
+            found, others = _contained(path, path, name=name, stack=stack)
+        else:
+            file = stack.enter_context(_opened(path))
+            if file.read(len(bundle.MAGIC)) == bundle.MAGIC:
+                archive = stack.enter_context(bundle.opened_zip(file, name=name))
+                found, others = _contained(path, archive, name=name, stack=stack)
+            else:
+                size = os.fstat(file.fileno()).st_size
+                found, others = (_transcript(file, name=name, place=os.path.realpath(path), size=size),), 0
+        return Transcripts(stack.pop_all(), found, name=name, other_files=others)
+
+
+def _contained(
+    path: Path, source: Path | ZipFile, /, *, name: str, stack: ExitStack
+) -> tuple[tuple[Transcript, ...], int]:
+    """Return the transcripts of a folder or ZIP file, and how many files of it are none."""
+    files = bundle.members(source)
+    whole = os.path.realpath(path)
+    exported = bundle.parts(files)
+    if exported:
+        document = bundle.conversations(exported, name=name)
+        reader, form = _document(document, name=name, size=path.stat().st_size)
+        made = Transcript(reader, name=name, place=whole, form=form, size_bytes=path.stat().st_size)
+        return (made,), len(files) - len(exported)
+    found: list[Transcript] = []
+    for member in bundle.transcripts(files):
+        file, size = bundle.unpacked(member)
+        stack.enter_context(file)
+        own = PurePosixPath(member.name).name
+        try:
+            found.append(_transcript(file, name=own, place=f"{whole}\n{member.name}", size=size))
+        except _NoTranscript:
+            continue
+    if not found:
+        raise UnreadableFile(name=name, problem=f"holds none of the transcripts that can be read: {KNOWN}")
+    return tuple(found), len(files) - len(found)
+
+
+class _NoTranscript(UnreadableFile):
+    """A file in none of the formats, or an empty one; in a folder it is passed over."""
+
+
+def _unknown(name: str) -> _NoTranscript:
+    return _NoTranscript(name=name, problem=f"is none of the transcripts that can be read: {KNOWN}")
+
+
+def _unasked(said: Said, include: Collection[Role]) -> LeftOut | None:
+    role = said.turn.messages[0].role
+    return LeftOut(_ASKED_FOR[role]) if role in _ASKED_FOR and role not in include else None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        # Asked before opening: a pipe or a device would block, or never end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UnreadableFile(name=path.name, problem="is not a file")
+        return path.open("rb")
+    except (OSError, ValueError) as error:
+        problem = "is not there" if isinstance(error, FileNotFoundError) else "cannot be opened"
+        raise UnreadableFile(name=path.name, problem=problem) from None
+
+
+def _transcript(file: IO[bytes], *, name: str, place: str, size: int) -> Transcript:
+    reader, form = _recognised(file, name=name, size=size)
+    return Transcript(reader, name=name, place=place, form=form, size_bytes=size)
+
+
+def _recognised(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, Format]:
+    file.seek(0)
+    head = message_shape.unmarked(file.read(_HEAD_BYTES))
+    if head.startswith(_PACKED):
+        raise UnreadableFile(name=name, problem="is packed: unpack it and give the file inside")
+    if b"\0" in head[:4]:
+        raise UnreadableFile(name=name, problem="is not UTF-8, but looks like UTF-16: save it as UTF-8")
+    if not head.strip():
+        raise _NoTranscript(name=name, problem="is empty")
+    first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
+    if whatsapp.begins(first):
+        return _prose(file, Format.WHATSAPP, name=name, size=size)
+    match head.lstrip()[:1]:
+        case b"[":
+            return _document(_whole(file, name=name, size=size), name=name, size=size)
+        case b"{":
+            document = None if _starts_with_a_message(file) else _whole_or_none(file, size=size)
+            if document is None:
+                return JsonLines(file, name=name, size=size), Format.JSONL
+            return _document(document, name=name, size=size)
+        case _:
+            form = _PROSE.get(PurePosixPath(name).suffix.lower())
+            if form is None or b"\0" in head:
+                raise _unknown(name)
+            return _prose(file, form, name=name, size=size)
+
+
+_LINE_BYTES = 1_000
+"""More than the beginning of an exported chat's line, up to its first word, ever needs."""
+
+
+def _prose(file: IO[bytes], form: Format, *, name: str, size: int) -> tuple[Reader, Format]:
+    if size > limits.TRANSCRIPT_JSON_BYTES:
+        raise UnreadableFile(name=name, problem=f"is larger than {limits.TRANSCRIPT_JSON_BYTES} bytes: split it")
+    file.seek(0)
+    try:
+        text = message_shape.unmarked(file.read(size)).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UnreadableFile(name=name, problem="is not UTF-8: save it as UTF-8") from None
+    return Document(text, _READS[form], name=name, size=size), form
+
+
+def _starts_with_a_message(file: IO[bytes]) -> bool:
+    file.seek(0)
+    try:
+        line = parse(message_shape.unmarked(file.readline(limits.IMPORT_LINE_BYTES)))
+    except InvalidJson:
+        return False
+    return isinstance(line, dict) and "content" in line
+
+
+def _whole_or_none(file: IO[bytes], *, size: int) -> Json:
+    """Return the file as one JSON document; None where it is none, and so must be lines."""
+    if size > limits.TRANSCRIPT_JSON_BYTES:
+        return None
+    file.seek(0)
+    try:
+        return parse(message_shape.unmarked(file.read(size)), limit=limits.TRANSCRIPT_JSON_BYTES)
+    except InvalidJson:
+        return None
+
+
+def _whole(file: IO[bytes], *, name: str, size: int) -> Json:
+    file.seek(0)
+    try:
+        data = file.read(limits.TRANSCRIPT_JSON_BYTES + 1)[:size]
+        return parse(message_shape.unmarked(data), limit=limits.TRANSCRIPT_JSON_BYTES)
+    except (InvalidJson, PayloadTooLarge) as error:
+        raise UnreadableFile(name=name, problem=error.message) from None
+
+
+def _document(document: Json, *, name: str, size: int) -> tuple[Reader, Format]:
+    entries: Json
+    match document:
+        case []:
+            raise _NoTranscript(name=name, problem="holds no messages")
+        case {"chats": {"list": list()}} | {"messages": [{"type": str(), "id": int()}, *_], "id": int()}:
+            entries, form = document, Format.TELEGRAM
+        case {"messages": list() as inner}:
+            entries, form = inner, Format.OPENAI_MESSAGES
+        case {"mapping": _} | [{"mapping": _}, *_]:
+            entries, form = _as_list(document), Format.CHATGPT
+        case {"chat_messages": _} | [{"chat_messages": _}, *_]:
+            entries, form = _as_list(document), Format.CLAUDE
+        case [{"role": _}, *_]:
+            entries, form = _as_list(document), Format.OPENAI_MESSAGES
+        case _:
+            raise _unknown(name)
+    return Document(entries, _READS[form], name=name, size=size), form
+
+
+def _as_list(document: Json) -> list[Json]:
+    return document if isinstance(document, list) else [document]

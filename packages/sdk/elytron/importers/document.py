@@ -1,0 +1,42 @@
+"""A transcript that is one JSON document: parsed as a whole, read from memory."""
+
+from collections.abc import Callable, Iterator
+
+from elytron.importers.message_shape import LeftOut, Said
+from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
+from elytron_core.scope import ConversationKey
+from elytron_core.strict_json import Json
+
+
+class Place:
+    """Where a reader is in its document: for error messages and progress."""
+
+    def __init__(self, size: int, /) -> None:
+        self._size = size
+        self.words = "the document"
+        self.done_bytes = 0
+
+    def now(self, words: str, share: float, /) -> None:
+        """Say which part is being read, and what share of the document lies before it."""
+        self.words = words
+        self.done_bytes = round(self._size * share)
+
+
+DocumentFormat = Callable[[Json, ConversationKey, Place], Iterator[Said | LeftOut]]
+
+
+class Document:
+    """Reads `document` as `form`at says."""
+
+    def __init__(self, document: Json, form: DocumentFormat, /, *, name: str, size: int) -> None:
+        self._document = document
+        self._form = form
+        self._name = name
+        self._size = size
+
+    def messages(self, home: ConversationKey, /) -> Iterator[Said | LeftOut]:
+        place = Place(self._size)
+        try:
+            yield from self._form(self._document, home, place)
+        except (InvalidInput, LimitExceeded) as error:
+            raise UnreadableFile(name=self._name, problem=f"{error.message} ({place.words})") from None

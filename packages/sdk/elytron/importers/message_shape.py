@@ -1,0 +1,206 @@
+"""From what transcript formats write down to turns. A wrong shape is an InvalidInput that names it, never its value."""
+
+import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from pydantic import ValidationError
+
+from elytron_core import canonical, limits
+from elytron_core.clock import Instant, instant
+from elytron_core.contracts.write import TurnDraft
+from elytron_core.errors import InvalidInput
+from elytron_core.model import invalid
+from elytron_core.names import require_name
+from elytron_core.planes.transcript import Message, Role
+from elytron_core.scope import ConversationKey
+from elytron_core.strict_json import Json
+
+_ROLES = {role.value: role for role in Role} | {
+    "human": Role.USER,
+    "ai": Role.ASSISTANT,
+    "model": Role.ASSISTANT,
+    "developer": Role.SYSTEM,
+    "function": Role.TOOL,
+}
+SECONDS_BELOW = 100_000_000_000
+"""A smaller number is epoch seconds (to the year 5138), a larger one milliseconds (from 1973)."""
+_ID_DIGITS = 32
+_WORDED = frozenset({"text", "input_text", "output_text", "voice_note"})
+"""The parts of a message that were said, or written for its reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a transcript: where it was said, the turn to commit, and how far the file has been read."""
+
+    conversation: ConversationKey
+    turn: TurnDraft
+    title: str | None
+    done_bytes: int
+
+
+class Omission(StrEnum):
+    """Why something of a transcript is not stored."""
+
+    SYSTEM = "system"
+    """A system's message; the caller may ask for it."""
+    TOOL = "tool"
+    """A tool's call or result; the caller may ask for results."""
+    HIDDEN = "hidden"
+    """Not shown to its user."""
+    BRANCH = "branch"
+    """On a path of the conversation that its user left."""
+    SERVICE = "service"
+    """A notice of the program, such as that a person joined."""
+    MEDIA = "media"
+    """A picture, sound or file without words."""
+    DELETED = "deleted"
+    """Deleted by its writer."""
+    METADATA = "metadata"
+    """About the file, not said in it."""
+    NO_WORDS = "no_words"
+    OTHER_FILE = "other_file"
+    """A file of the folder or ZIP that is no transcript."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something of a transcript that is not stored."""
+
+    reason: Omission
+    count: int = 1
+
+
+class Reader(Protocol):
+    """Reads one transcript, from the beginning at each call."""
+
+    def messages(self, home: ConversationKey, /) -> Iterator[Said | LeftOut]:
+        """Yield what was said and what is left out, in order; `home` takes what names no conversation.
+
+        Raises UnreadableFile.
+        """
+        ...
+
+
+def unmarked(data: bytes, /) -> bytes:
+    """Return the beginning of a file without the mark that some programs put before UTF-8."""
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def members(value: Json, /, *, what: str) -> dict[str, Json]:
+    """Return `value`, which must be an object."""
+    if not isinstance(value, dict):
+        raise InvalidInput(field=what, problem="is not an object")
+    return value
+
+
+def words(value: Json, /) -> str:
+    """Return `value`, which must be the text of a whole file."""
+    if not isinstance(value, str):
+        raise InvalidInput(field="file", problem="is not a text")
+    return value
+
+
+def items(value: Json, /, *, what: str) -> list[Json]:
+    """Return `value`, which must be a list."""
+    if not isinstance(value, list):
+        raise InvalidInput(field=what, problem="is not a list")
+    return value
+
+
+def name(value: Json, /, *, what: str) -> str | None:
+    """Return a name as scopes and speakers take it, or None where there is none."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise InvalidInput(field=what, problem="is not a text")
+    require_name(value, field=what, limit=limits.NAME_CHARS)
+    return value
+
+
+def title(value: Json, /) -> str | None:
+    """Return `value` as a title: printable, on one line, cut to its bound."""
+    if not isinstance(value, str):
+        return None
+    line = " ".join("".join(char if char.isprintable() else " " for char in value).split())
+    return line[: limits.NAME_CHARS].strip() or None
+
+
+def role(value: Json, /, *, what: str = "role") -> Role:
+    """Return the role that `value` names, in the words of any of the formats."""
+    found = _ROLES.get(value) if isinstance(value, str) else None
+    if found is None:
+        raise InvalidInput(field=what, problem=f"is none of {', '.join(_ROLES)}")
+    return found
+
+
+def moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:
+    """Return the instant in ISO 8601 text or in epoch seconds or milliseconds, or None where there is none."""
+    match value:
+        case None:
+            return None
+        case bool():
+            raise InvalidInput(field=what, problem="is neither a text nor a number")
+        case int() | float():
+            return instant(round(value * 1000 if abs(value) < SECONDS_BELOW else value), field=what)
+        case str():
+            return instant(value, field=what)
+        case _:
+            raise InvalidInput(field=what, problem="is neither a text nor a number")
+
+
+def text(content: Json, /, *, what: str = "content") -> str:
+    """Return the words of `content`: a text, or the text parts of a list; pictures and calls have none."""
+    match content:
+        case None:
+            return ""
+        case str():
+            return content
+        case list():
+            return "\n".join(words for part in content if (words := _part(part, what=what)))
+        case _:
+            raise InvalidInput(field=what, problem="is neither a text nor a list of parts")
+
+
+def _part(part: Json, *, what: str) -> str:
+    match part:
+        case None:
+            return ""
+        case str():
+            return part
+        case dict():
+            words = part.get("text") if part.get("type", "text") in _WORDED else None
+            if words is None:
+                return ""
+            if not isinstance(words, str):
+                raise InvalidInput(field=what, problem="has a text part without a text")
+            return words
+        case _:
+            raise InvalidInput(field=what, problem="has a part that is neither a text nor an object")
+
+
+def turn(
+    key: ConversationKey,
+    /,
+    *,
+    position: int,
+    role: Role,
+    text: str,
+    speaker: str | None = None,
+    at: Instant | None = None,
+    own_id: str | None = None,
+) -> TurnDraft:
+    """Return one message as a turn that is committed once, however often its file is read.
+
+    It is known by its own id where its format gives one, else by a digest of its place, words, speaker and time.
+    """
+    identity = (key.conversation, position, role.value, speaker, at, text)
+    host_id = own_id or canonical.digest(canonical.canonical_bytes(identity))[:_ID_DIGITS]
+    try:
+        draft = Message(role=role, text=text, speaker=speaker, at=at)
+        return TurnDraft(messages=(draft,), host_id=host_id)
+    except ValidationError as error:
+        raise invalid(error) from None

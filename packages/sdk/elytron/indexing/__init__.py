@@ -1,0 +1,1 @@
+"""Each space's index, kept in step with its journal."""

@@ -1,0 +1,384 @@
+"""Keeping each space's index in step with its journal, whoever wrote to it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from weakref import WeakValueDictionary
+
+from elytron.indexing import checkpoint_store
+from elytron.indexing.checkpoint_store import Checkpoint
+from elytron.indexing.override_units import beneath, covered_unit
+from elytron.indexing.parse_cache import Readings
+from elytron.indexing.progress import CatchingUp, Progress, end_of
+from elytron.indexing.units import INDEXED, called, embedded_of, units_of
+from elytron.indexing.vector_places import CHOICE, source_of, vectors_ref
+from elytron.indexing.write_through import Fed, Waiting, counted, take_long
+from elytron_core import limits
+from elytron_core.errors import ElytronError
+from elytron_core.gc_pause import Uncollected
+from elytron_core.ids import SpaceId
+from elytron_core.planes.embedding import VECTORS, EmbeddingChoice
+from elytron_core.planes.gateway import EDITS, Edit
+from elytron_core.planes.subjects import SUBJECTS, Subject
+from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
+from elytron_core.text.analyser import Analyser
+from elytron_index import Change, Embedded, Unit
+from elytron_index.cache import IndexCache
+from elytron_index.space_index import SpaceIndex
+
+PAGE = 200
+"""Entries folded at once; between pages everybody else has his turn."""
+FED_AT_ONCE = 256
+"""So many documents that this runtime wrote are folded together, without waiting for a recall."""
+WORTH_STORING = 64
+"""An index that is let go with so many entries more than its checkpoint has is stored first."""
+ASIDE_LEAST = 1_000
+"""An index is stored while it goes on when so many entries came since its checkpoint, and no fewer than it has units
+by `ASIDE_UNITS`: each time all of them are stored, which so stays a small share of what the entries take."""
+ASIDE_UNITS = 2
+LEAVING_AT_ONCE = 4
+"""So many indexes may wait to be stored, beside those held; then those who bring up others wait for them."""
+
+
+class Storing(StrEnum):
+    """When indexes are stored: as they grow too, or only when one is let go and at the end."""
+
+    AS_THEY_GROW = "as_they_grow"
+    AT_THE_END = "at_the_end"
+
+
+@dataclass(slots=True)
+class _Held:
+    """An index with the last entry folded into it, by which a space that was erased and begun anew is noticed."""
+
+    index: SpaceIndex
+    mark: JournalEntry | None = None
+    saved: int = 0
+    """The watermark of its checkpoint."""
+    kept: int = -1
+    """The watermark at which its size was counted last."""
+    asked: int = 0
+    """The watermark at which it was last to be stored while it goes on."""
+    erased: int = 0
+    """The last erasure folded into it."""
+    clean: int = 0
+    """The last entry when it was begun: no word of what was erased by then is in it."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether what was erased has left no word in it."""
+        return self.erased <= self.clean
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it has grown enough since its checkpoint, or since that was last tried."""
+        grown = self.index.watermark - max(self.saved, self.asked)
+        return grown >= max(ASIDE_LEAST, self.index.units // ASIDE_UNITS)
+
+
+class Folds:
+    """The indexes of a runtime: read at need, caught up before each use, held within bounds of bytes and spaces.
+
+    An index is a fold over the journal and can always be made again: from its checkpoint, else from the start.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        /,
+        *,
+        forget: Callable[[SpaceId], None],
+        max_bytes: int,
+        max_spaces: int,
+        storing: Storing = Storing.AS_THEY_GROW,
+        progress: Progress | None = None,
+    ) -> None:
+        self._store = store
+        self._storing = storing
+        self._aside = asyncio.Lock()
+        self._progress = progress
+        self._forget = forget
+        self.readings = Readings()
+        """Of documents in these indexes; they go when an index goes."""
+        self._analyser = Analyser()
+        self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
+        self._held: dict[SpaceId, _Held] = {}
+        self._fed: dict[SpaceId, Waiting] = {}
+        self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
+        self._leaving: dict[SpaceId, _Held] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Return how many indexes are in memory, and their bytes."""
+        return len(self._cache), self._cache.size_bytes
+
+    async def current(self, space: SpaceId, /) -> SpaceIndex:
+        """Return the index of `space` with everything in it that was committed before this call."""
+        held = self._held.get(space)
+        if held is not None and await self._stands(space, held):
+            return held.index
+        async with self._lock(space):
+            held = self._held.get(space) or self._leaving.pop(space, None) or await self._load(space)
+            index = await self._bring_up(space, held)
+        if len(self._leaving) > LEAVING_AT_ONCE:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        return index
+
+    async def _stands(self, space: SpaceId, held: _Held) -> bool:
+        """Tell whether nothing was committed since `held` was brought up; only then is there nothing to wait for."""
+        mark = held.mark
+        if mark is None or not held.is_clean or space in self._fed or self._leaving:
+            return False
+        entries = await self._store.journal(space, after=mark.sequence - 1, limit=PAGE)
+        is_same = self._held.get(space) is held and held.mark is mark and not self._is_locked(space)
+        return is_same and len(entries) == 1 and entries[0] == mark and self._cache.get(space) is held.index
+
+    def feed(self, space: SpaceId, fed: Fed, /) -> None:
+        """Take note of what was just committed, so that the fold need not read it from the store again.
+
+        It may be incomplete: what does not join on to what is held or noted is left to the journal. Much of it is
+        folded at once, so that little waits.
+        """
+        held = self._held.get(space)
+        waiting = self._fed.get(space)
+        newest = waiting.newest if waiting is not None else held.mark if held is not None else None
+        if fed.first != (newest.sequence + 1 if newest is not None else 1):
+            self._fed.pop(space, None)
+            return
+        if waiting is None:
+            waiting = self._fed[space] = Waiting()
+        waiting.add(fed)
+        if waiting.documents < FED_AT_ONCE or self._is_locked(space):
+            return
+        if waiting.takes_long():
+            waiting.documents = 0
+            self._start(self._fold_in_turns(space))
+            return
+        held = held or _Held(SpaceIndex(self._analyser))
+        self._drain(space, held)
+        self._keep(space, held)
+
+    async def rebuild(self, space: SpaceId, /) -> SpaceIndex:
+        """Return the index of `space` made from its journal alone, whatever a checkpoint says."""
+        async with self._lock(space):
+            return await self._bring_up(space, _Held(SpaceIndex(self._analyser)))
+
+    def _lock(self, space: SpaceId) -> asyncio.Lock:
+        return self._locks.setdefault(space, asyncio.Lock())
+
+    def _is_locked(self, space: SpaceId) -> bool:
+        lock = self._locks.get(space)
+        return lock is not None and lock.locked()
+
+    def _drain(self, space: SpaceId, held: _Held) -> None:
+        """Fold what was fed and joins on to what is held."""
+        with Uncollected():
+            self._fold_fed(space, held)
+
+    def _fold_fed(self, space: SpaceId, held: _Held) -> None:
+        waiting = self._fed.pop(space, None)
+        for taken in waiting.take() if waiting is not None else ():
+            if taken.first == (held.mark.sequence + 1 if held.mark is not None else 1):
+                if taken.compare is not None:
+                    held.index.compare(taken.compare)
+                embedded = _fitting(held.index, taken.embedded)
+                held.index.apply(taken.changes, embedded=embedded, watermark=taken.mark.sequence)
+                held.mark = taken.mark
+
+    def _keep(self, space: SpaceId, held: _Held) -> None:
+        if self._cache.get(space) is held.index and held.index.watermark == held.kept:
+            return
+        self._held[space] = held
+        held.kept = held.index.watermark
+        if held.index.is_sparse:
+            self._start(_compact(held.index))
+        if self._storing is Storing.AS_THEY_GROW and held.is_due:
+            held.asked = held.index.watermark
+            self._start(self._store_aside(space, held))
+        for evicted in self._cache.put(space, held.index):
+            left = self._held.pop(evicted)
+            self.readings.forget(evicted)
+            if left.index.watermark - left.saved >= WORTH_STORING:
+                self._leaving[evicted] = left
+                self._start(self._store_leaving(evicted, left))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _store_leaving(self, space: SpaceId, held: _Held) -> None:
+        """Store an index that is let go, unless it is used again before."""
+        async with self._lock(space):
+            if self._leaving.get(space) is held:
+                try:
+                    await self._store_quietly(space, held, _checkpoint_of(held))
+                finally:
+                    self._leaving.pop(space, None)
+
+    async def _store_aside(self, space: SpaceId, held: _Held) -> None:
+        """Store an index while it answers and grows, one after the other, unless it goes before."""
+        async with self._aside:
+            if self._held.get(space) is held:
+                await self._store_quietly(space, held, _checkpoint_of(held))
+
+    async def _store_quietly(self, space: SpaceId, held: _Held, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is not None:
+            with suppress(ElytronError):  # it saves time when the index is needed again, and nothing else
+                await self._write(space, held, checkpoint)
+
+    async def _fold_in_turns(self, space: SpaceId) -> None:
+        """Fold what was fed in steps, without waiting for a recall."""
+        with suppress(ElytronError):  # whoever recalls is told what is wrong
+            await self.current(space)
+
+    async def _bring_up(self, space: SpaceId, held: _Held) -> SpaceIndex:
+        if (waiting := self._fed.get(space)) is not None:
+            await waiting.count(self._analyser, held.index)
+        self._drain(space, held)
+        held = await self._fold(space, held)
+        while not held.is_clean:
+            # What was erased must leave no word behind, neither in memory nor in the next checkpoint.
+            self.readings.forget(space)
+            held = await self._fold(space, _Held(SpaceIndex(self._analyser)))
+        self._keep(space, held)
+        return held.index
+
+    def drop(self, space: SpaceId, /) -> None:
+        """Let go of the index of `space`; the next use makes it anew."""
+        self.readings.forget(space)
+        self._cache.drop(space)
+        self._held.pop(space, None)
+        self._leaving.pop(space, None)
+        self._fed.pop(space, None)
+
+    async def checkpoint(self, /) -> int:
+        """Store every held index that has grown since it was stored; return how many were, by what is under way too."""
+        before = {space: held.saved for space, held in self._held.items()}
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        for space, held in tuple(self._held.items()):
+            if held.index.watermark != held.saved and (checkpoint := _checkpoint_of(held)) is not None:
+                await self._write(space, held, checkpoint)
+        return sum(held.saved > before.get(space, held.saved) for space, held in self._held.items())
+
+    async def _write(self, space: SpaceId, held: _Held, checkpoint: Checkpoint) -> None:
+        if await checkpoint.write(self._store, space):
+            held.saved = max(held.saved, checkpoint.frozen.watermark)
+
+    async def _load(self, space: SpaceId) -> _Held:
+        """Return the index that the checkpoint holds, or an empty one where there is none that can be trusted."""
+        self.readings.forget(space)
+        found = await checkpoint_store.read(self._store, space, self._analyser)
+        if found is None:
+            return _Held(SpaceIndex(self._analyser))
+        index, mark = found
+        return _Held(index, mark, index.watermark)
+
+    async def _fold(self, space: SpaceId, held: _Held) -> _Held:
+        """Return `held` caught up with the journal, or what was begun anew where its space was."""
+        catching_up = CatchingUp(self._store, space, self._progress)
+        while True:
+            after = held.mark.sequence - 1 if held.mark is not None else 0
+            entries = await self._store.journal(space, after=after, limit=PAGE)
+            is_all = len(entries) < PAGE
+            if held.mark is not None:
+                if not entries or entries[0] != held.mark:
+                    self._forget(space)
+                    self.readings.forget(space)
+                    held = _Held(SpaceIndex(self._analyser))
+                    continue
+                entries = entries[1:]
+                after += 1
+            elif entries:
+                # No document that was erased by now is read from here on.
+                held.clean = entries[-1].sequence if is_all else await end_of(self._store, space, PAGE)
+            await catching_up.at(after, after + len(entries), is_all=is_all)
+            if not entries:
+                return held
+            await self._apply(space, held.index, entries)
+            held.mark = entries[-1]
+            held.erased = max([held.erased, *(entry.sequence for entry in entries if entry.action is Action.ERASE)])
+
+    async def _apply(self, space: SpaceId, index: SpaceIndex, entries: Sequence[JournalEntry]) -> None:
+        named = dict.fromkeys(entry.ref for entry in entries)
+        sources = [ref for ref in named if ref.collection in INDEXED]
+        vectors = dict.fromkeys(ref for ref in named if ref.collection == VECTORS)
+        # What comes back to be recalled brings no vectors with it: they may stand since long before.
+        vectors |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
+        choice = [CHOICE] if CHOICE in named else []
+        edits = [ref for ref in named if ref.collection == EDITS]
+        subjects = [ref for ref in named if ref.collection == SUBJECTS]
+        found = await self._read(space, [*sources, *vectors, *choice, *edits, *subjects])
+        changes = [Change(ref, _units(found[ref])) for ref in sources]
+        changes += [Change(ref, called=_called(found[ref])) for ref in subjects]
+        if edits:
+            changes += await self._covered(space, {ref: found[ref] for ref in edits})
+        if take_long(changes):
+            changes = await counted(self._analyser, changes, index)
+        index.apply(
+            changes,
+            embedded=_fitting(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),
+            watermark=entries[-1].sequence,
+        )
+        for document in (found[ref] for ref in choice):
+            index.compare(EmbeddingChoice.from_bytes(document.body).tag if document is not None else "")
+
+    async def _covered(self, space: SpaceId, edits: Mapping[Ref, Document | None]) -> list[Change]:
+        """Return what edits are in the index: of overrides, the words of the memories beneath them."""
+        read = {ref: Edit.from_bytes(document.body) for ref, document in edits.items() if document is not None}
+        places = {ref: place for ref, edit in read.items() if (place := beneath(edit)) is not None}
+        found = await self._read(space, list(dict.fromkeys(places.values())))
+        units = {
+            ref: unit
+            for ref, place in places.items()
+            if (document := found[place]) is not None and (unit := covered_unit(ref, read[ref], document)) is not None
+        }
+        return [Change(ref, (units[ref],) if ref in units else ()) for ref in edits]
+
+    async def _read(self, space: SpaceId, refs: Sequence[Ref]) -> dict[Ref, Document | None]:
+        found: dict[Ref, Document | None] = {}
+        for start in range(0, len(refs), limits.SCAN_MAX):
+            page = refs[start : start + limits.SCAN_MAX]
+            found |= zip(page, await self._store.get(space, page), strict=True)
+        return found
+
+
+def _units(document: Document | None) -> tuple[Unit, ...]:
+    return units_of(document) if document is not None else ()
+
+
+def _called(document: Document | None) -> tuple[str, ...]:
+    return called(Subject.from_bytes(document.body)) if document is not None else ()
+
+
+def _fitting(index: SpaceIndex, embedded: Sequence[Embedded]) -> list[Embedded]:
+    """Return `embedded` without vectors of another dimension than their model's first ones: nothing compares them."""
+    dimensions: dict[str, int | None] = {}
+    found: list[Embedded] = []
+    for item in embedded:
+        sizes = {len(data) for data in item.vectors.values()}
+        known = dimensions.setdefault(item.model, index.dimensions_of(item.model))
+        if known is None and sizes:
+            known = dimensions[item.model] = min(sizes) // 4
+        found.append(item if known is None or sizes <= {4 * known} else Embedded(item.ref, item.model, {}))
+    return found
+
+
+def _checkpoint_of(held: _Held) -> Checkpoint | None:
+    """Return `held` as it stands now, to be stored; None where it is empty, or holds a word of what was erased."""
+    return Checkpoint(held.mark, held.index.freeze()) if held.mark is not None and held.is_clean else None
+
+
+async def _compact(index: SpaceIndex) -> None:
+    """Compact `index` in another thread, while it goes on."""
+    begun = index.begin_compacting()
+    try:
+        compacted = await asyncio.to_thread(begun.compacted)
+    except BaseException:
+        index.abandon_compacting()
+        raise
+    index.finish_compacting(compacted)

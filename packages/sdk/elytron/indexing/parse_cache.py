@@ -1,0 +1,103 @@
+"""What stored turns and facts were read as lately, so that one that has not changed is not read anew."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from elytron.documents.hits import turn_hit
+from elytron_core import limits
+from elytron_core.contracts.recall import RecallHit
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.planes.long_term import Fact
+from elytron_core.planes.transcript import Turn
+from elytron_core.policy.ranking.best_sentence import Sentence
+from elytron_core.policy.ranking.facts import Told, told
+from elytron_core.ports.store import Document, Ref
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTurn:
+    """A turn, and the hits and sentences of its messages as far as they were asked for."""
+
+    turn: Turn
+    _hits: dict[int, RecallHit | None] = field(default_factory=dict[int, RecallHit | None])
+    _sentences: dict[int, tuple[Sentence, ...]] = field(default_factory=dict[int, tuple[Sentence, ...]])
+
+    def hit(self, turn_id: TurnId, part: int, /) -> RecallHit | None:
+        """Return the hit of a message, without a score; None for one that may not be recalled.
+
+        It is shared: whoever shows it gives it a score and copies its metadata.
+        """
+        try:
+            return self._hits[part]
+        except KeyError:
+            hit = turn_hit(turn_id, self.turn, part) if self.turn.is_recallable(part) else None
+            return self._hits.setdefault(part, hit)
+
+    def sentences(self, part: int, read: Callable[[str], tuple[Sentence, ...]], /) -> tuple[Sentence, ...]:
+        """Return the sentences of a message as `read` gives them; none of one that may not be recalled."""
+        known = self._sentences.get(part)
+        if known is None:
+            known = read(self.turn.messages[part].text) if self.turn.is_recallable(part) else ()
+            self._sentences[part] = known
+        return known
+
+
+ReadT = TypeVar("ReadT", ReadTurn, Told)
+_Shelf = OrderedDict[Ref, tuple[bytes, ReadTurn | Told]]
+
+
+class Readings:
+    """Remembers readings beside the bytes that they were made of: other bytes are read, whatever was remembered.
+
+    They hold words, so a space's are to be forgotten with its index.
+    """
+
+    def __init__(self, most: int = limits.READINGS_KEPT, /) -> None:
+        self._most = most
+        self._shelves: OrderedDict[SpaceId, _Shelf] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def turn(self, space: SpaceId, document: Document, /) -> ReadTurn:
+        """Return the turn that `document` holds."""
+        known = self._known(space, document)
+        if isinstance(known, ReadTurn):
+            return known
+        return self._keep(space, document, ReadTurn(Turn.from_bytes(document.body)))
+
+    def fact(self, space: SpaceId, document: Document, /) -> Told:
+        """Return the fact that `document` holds, with what it says."""
+        known = self._known(space, document)
+        if isinstance(known, Told):
+            return known
+        return self._keep(space, document, told(Fact.from_bytes(document.body)))
+
+    def forget(self, space: SpaceId, /) -> None:
+        """Keep nothing of `space`."""
+        self._count -= len(self._shelves.pop(space, ()))
+
+    def _known(self, space: SpaceId, document: Document) -> ReadTurn | Told | None:
+        shelf = self._shelves.get(space)
+        known = shelf.get(document.ref) if shelf is not None else None
+        return known[1] if known is not None and known[0] == document.body else None
+
+    def _keep(self, space: SpaceId, document: Document, value: ReadT) -> ReadT:
+        if len(document.body) > limits.READING_BYTES:
+            return value
+        shelf = self._shelves.setdefault(space, OrderedDict())
+        self._shelves.move_to_end(space)
+        self._count += document.ref not in shelf
+        shelf[document.ref] = (document.body, value)
+        while self._count > self._most:
+            oldest, others = next(iter(self._shelves.items()))
+            if oldest == space:
+                shelf.popitem(last=False)
+                self._count -= 1
+            else:
+                self._count -= len(others)
+                del self._shelves[oldest]
+        return value

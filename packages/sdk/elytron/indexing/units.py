@@ -1,0 +1,270 @@
+"""What of a stored document can be recalled: each plane's documents cut into index units, and the texts to embed."""
+
+import json
+import struct
+from collections.abc import Sequence
+from typing import assert_never, cast
+
+from elytron.documents.plane_documents import is_forgotten, title_of
+from elytron.documents.planes import HOMES, SHOWN, KeptRecallable
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.recall import Plane
+from elytron_core.ids import TurnId
+from elytron_core.planes import (
+    continuity,
+    embedding,
+    execution,
+    long_term,
+    notes,
+    procedural,
+    records,
+    summaries,
+    transcript,
+)
+from elytron_core.planes.evidence import Trust
+from elytron_core.planes.subjects import Subject, SubjectVisibility
+from elytron_core.policy.ranking.excerpts import pieces_of
+from elytron_core.ports.store import Document, Ref
+from elytron_core.scope import ConversationKey
+from elytron_core.text import similarity
+from elytron_index import METADATA, Embedded, Unit
+
+PARTS = 1_024
+"""Places in a thread's order that each turn takes; more than a turn has messages."""
+
+
+Recallable = transcript.Turn | long_term.Fact | procedural.Skill | KeptRecallable
+Folded = Recallable | Subject
+"""What an index is told of: what can be recalled, and those who are called by several names."""
+
+
+def units_of(document: Document, /) -> tuple[Unit, ...]:
+    """Return the units of a document; none where nothing in it may be recalled."""
+    return units_of_value(document.ref, INDEXED[document.ref.collection].from_bytes(document.body))
+
+
+def units_of_value(ref: Ref, value: Recallable, /) -> tuple[Unit, ...]:
+    """Return the units of what is stored at `ref`."""
+    match value:
+        case transcript.Turn():
+            return _turn(ref, value)
+        case long_term.Fact():
+            return _fact(ref, value)
+        case procedural.Skill():
+            return _skill(ref, value)
+        case continuity.ContinuityCapsule() | execution.ExecutionState():
+            return _kept(ref, value)
+        case summaries.SessionSummary() | notes.DailyNote():
+            return _kept(ref, value)
+        case records.Record():
+            return _record(ref, value)
+        case _:
+            assert_never(value)
+
+
+def called(subject: Subject, /) -> tuple[str, ...]:
+    """Return the names that mean `subject`; none where it has one alone, or is not for everybody to see."""
+    if not subject.other_names or subject.visibility is not SubjectVisibility.VISIBLE:
+        return ()
+    return tuple(dict.fromkeys((subject.name, *subject.other_names)))
+
+
+def embedded_text(unit: Unit, /) -> str:
+    """Return what an embedder is given of `unit`: who says it, or what it is about, and the text."""
+    return _embedded(unit.speaker if unit.plane == Plane.TRANSCRIPT else unit.title, unit.text)
+
+
+def embedded_passages(unit: Unit, most: int, /) -> tuple[str, ...]:
+    """Return the passages that are embedded beside `unit` itself: up to `most`, none of what is no message."""
+    if unit.plane != Plane.TRANSCRIPT or most < 2:
+        return ()
+    pieces = pieces_of(unit.text[: limits.EMBED_TEXT_CHARS], min(most, limits.EMBED_PASSAGES))
+    return tuple(_embedded(unit.speaker, piece) for piece in pieces)
+
+
+def _embedded(head: str, text: str) -> str:
+    return f"{head}: {text}"[: limits.EMBED_TEXT_CHARS] if head else text[: limits.EMBED_TEXT_CHARS]
+
+
+def _check(head: str, text: str) -> int:
+    """Return what the index keeps of the text to embed; nothing but spaces is not embedded."""
+    if similarity.is_blank(text):
+        return 0
+    return embedding.whole(embedding.check_of(_embedded(head, text)))
+
+
+def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
+    thread = transcript.tag_of(TurnId(ref.key))
+    parts = (
+        ("agent", turn.agent),
+        ("app", turn.app),
+        ("project", turn.project),
+        ("channel", turn.channel),
+        ("conversation", turn.conversation),
+    )
+    scope = (
+        *((name, value) for name, value in parts if value is not None),
+        *((METADATA + name, json.dumps(value)) for name, value in sorted(turn.metadata.items())),
+    )
+    return tuple(
+        Unit(
+            ref=ref,
+            part=part,
+            plane=Plane.TRANSCRIPT,
+            text=message.text,
+            speaker=message.speaker or "",
+            role=message.role,
+            thread=thread,
+            order=turn.sequence * PARTS + part,
+            at=transcript.said_at(turn, message),
+            scope=scope,
+            tags=turn.tags,
+            recorded_at=turn.recorded_at,
+            trust=turn.trust_of(part).rank,
+            check=_check(message.speaker or "", message.text),
+        )
+        for part, message in enumerate(turn.messages)
+        if turn.is_recallable(part) and not similarity.is_blank(message.text)
+    )
+
+
+def _fact(ref: Ref, fact: long_term.Fact) -> tuple[Unit, ...]:
+    if fact.state is long_term.State.FORGOTTEN:
+        return ()
+    held = _fact_unit(ref, fact, part=0, valid_to=None, recorded_at=fact.recorded_at, closed_at=fact.closed_at)
+    if fact.state not in long_term.HELD:
+        bounded = _fact_unit(
+            ref, fact, part=0, valid_to=fact.valid_to, recorded_at=fact.recorded_at, closed_at=fact.closed_at
+        )
+        return (bounded,)
+    # Before the change was known it was believed to hold on; since then, to have held until `valid_to`.
+    known_since = fact.closed_at or fact.recorded_at
+    ended = _fact_unit(ref, fact, part=1, valid_to=fact.valid_to, recorded_at=known_since, closed_at=None)
+    return (held, ended)
+
+
+def _fact_unit(
+    ref: Ref,
+    fact: long_term.Fact,
+    *,
+    part: int,
+    valid_to: Instant | None,
+    recorded_at: Instant,
+    closed_at: Instant | None,
+) -> Unit:
+    title = " ".join((fact.topic, *fact.keywords, *fact.entities))
+    return Unit(
+        ref=ref,
+        part=part,
+        plane=Plane.LONG_TERM,
+        text=fact.content,
+        title=title,
+        at=fact.observed_at,
+        scope=(
+            ("kind", fact.kind),
+            ("authority", fact.authority),
+            ("confidence", fact.confidence),
+            ("privacy", fact.privacy),
+            ("home", home_of(fact.home)),
+        ),
+        valid_from=fact.valid_from or 0,
+        valid_to=valid_to or 0,
+        recorded_at=recorded_at,
+        closed_at=closed_at or 0,
+        trust=fact.trust.rank,
+        check=_check(title, fact.content),
+    )
+
+
+def home_of(key: ConversationKey | None, /) -> str:
+    """Return how the index knows the only conversation that a fact counts in; everywhere is one of its own."""
+    return "\n".join(key or ())
+
+
+def _skill(ref: Ref, skill: procedural.Skill) -> tuple[Unit, ...]:
+    if not skill.is_recallable:
+        return ()
+    title, text = f"{skill.topic} {skill.title}", f"{skill.summary}\n{skill.procedure}"
+    unit = Unit(
+        ref=ref,
+        part=0,
+        plane=Plane.PROCEDURAL,
+        text=text,
+        title=title,
+        at=skill.updated_at,
+        recorded_at=skill.recorded_at,
+        trust=skill.trust.rank,
+        check=_check(title, text),
+    )
+    return (unit,)
+
+
+def _kept(
+    ref: Ref,
+    value: continuity.ContinuityCapsule | execution.ExecutionState | summaries.SessionSummary | notes.DailyNote,
+) -> tuple[Unit, ...]:
+    if is_forgotten(value) or (isinstance(value, continuity.ContinuityCapsule) and not value.is_recallable):
+        return ()
+    unit = Unit(
+        ref=ref,
+        part=0,
+        plane=HOMES[ref.collection].plane,
+        text=value.text,
+        title=title_of(value),
+        at=value.updated_at,
+        scope=(("channel", value.channel), ("conversation", value.conversation)),
+        recorded_at=value.updated_at,
+        trust=Trust.DRAWN.rank,
+    )
+    return (unit,)
+
+
+def embedded_of(source: Ref, model_tag: str, document: Document | None, /) -> Embedded:
+    """Return the vectors that `document` holds for the units of `source`; none where it is gone."""
+    if document is None:
+        return Embedded(source, model_tag, {})
+    return embedded_of_value(source, model_tag, embedding.VectorSet.from_bytes(document.body))
+
+
+def embedded_of_value(source: Ref, model_tag: str, value: embedding.VectorSet, /) -> Embedded:
+    """Return the vectors of `value` as the index takes them."""
+    shape = struct.Struct(f"<{value.dimensions}f")
+    return Embedded(source, model_tag, {check: shape.pack(*numbers) for check, numbers in value.floats().items()})
+
+
+def namespace_tag(parts: Sequence[str], /) -> str:
+    """Return the tag that the index knows the records of a namespace by, and those below it."""
+    return json.dumps(parts)
+
+
+def _record(ref: Ref, record: records.Record) -> tuple[Unit, ...]:
+    if record.forgotten_at is not None or similarity.is_blank(record.text):
+        return ()
+    unit = Unit(
+        ref=ref,
+        part=0,
+        plane=Plane.RECORDS,
+        text=record.text,
+        title=record.key,
+        at=record.updated_at,
+        scope=(
+            ("privacy", record.privacy),
+            *((METADATA + name, json.dumps(value)) for name, value in sorted(record.fields.items())),
+        ),
+        tags=tuple(namespace_tag(record.namespace[:depth]) for depth in range(1, len(record.namespace) + 1)),
+        valid_to=record.expires_at or 0,
+        recorded_at=record.updated_at,
+        trust=Trust.DRAWN.rank,
+        check=_check(record.key, record.text),
+    )
+    return (unit,)
+
+
+INDEXED: dict[str, type[Recallable]] = {
+    transcript.TURNS: transcript.Turn,
+    long_term.FACTS: long_term.Fact,
+    procedural.SKILLS: procedural.Skill,
+    **{name: cast("type[KeptRecallable]", home.kind) for name, home in SHOWN.items()},
+}
+"""Which collections are recalled, and what their documents hold."""

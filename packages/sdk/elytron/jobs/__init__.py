@@ -1,0 +1,1 @@
+"""The durable queue, and budgeted calls of a model."""

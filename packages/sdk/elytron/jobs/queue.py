@@ -1,0 +1,211 @@
+"""The durable queue of a space: jobs are documents, and every step of one is a batch that names what it replaces."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.writes.settlement import Settled, settle
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.maintenance import JobView, WorkHealth
+from elytron_core.errors import NotFound
+from elytron_core.ids import SpaceId
+from elytron_core.planes import jobs
+from elytron_core.planes.jobs import Job, JobId, JobState, Queue, QueuedJob
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.maintenance import due, job_states
+from elytron_core.ports.store import Action, Ref
+from elytron_core.scope import ConversationKey, Scope
+
+QUEUE_REF = Ref(jobs.QUEUE, jobs.KEY)
+
+Step = Callable[[Job], Job | None]
+"""Returns the job as it is to be, or None where it is to stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """A job by its id."""
+
+    id: JobId
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """The queue as read, with its revision, and the record that keys its names."""
+
+    record: SpaceRecord
+    queue: Queue
+    revision: int
+
+
+async def read_queue(ctx: OperationContext, space: SpaceId, /) -> Queue:
+    """Return the queue of `space`; an empty one where there is none."""
+    (document,) = await ctx.store.get(space, (QUEUE_REF,))
+    return Queue.from_bytes(document.body) if document is not None else Queue()
+
+
+async def read_jobs(ctx: OperationContext, space: SpaceId, ids: Sequence[JobId], /) -> tuple[KnownJob, ...]:
+    """Return the jobs with these ids that are there, in this order."""
+    documents = await ctx.store.get(space, [_ref(job_id) for job_id in ids]) if ids else ()
+    return tuple(
+        KnownJob(job_id, Job.from_bytes(document.body))
+        for job_id, document in zip(ids, documents, strict=True)
+        if document is not None
+    )
+
+
+async def enqueue(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) -> KnownJob | None:
+    """Return the job that maintains these turns, made now where there is none; None where the queue is full.
+
+    The same turns ask for the same job, whatever became of it. Turns join a job of their conversation that nobody has
+    taken yet, so that a busy conversation is one job and not a hundred.
+    """
+    asked = tuple(sorted(set(turns)))
+
+    async def plan(record: SpaceRecord) -> Settled[KnownJob | None]:
+        book = await _book(ctx, scope.space, record)
+        key = scope.conversation_key
+        job_id = JobId(record.tag("job", *key, *(str(turn) for turn in asked)))
+        known, revision = await _job(ctx, scope.space, job_id)
+        if known is not None:
+            return Settled(KnownJob(job_id, known))
+        entry = job_states.joinable(book.queue, record.conversation_tag(key))
+        waiting, waiting_revision = await _job(ctx, scope.space, entry.id) if entry is not None else (None, 0)
+        if entry is not None and waiting is not None:
+            merged = tuple(sorted({*waiting.turns, *asked}))
+            if len(merged) <= limits.MAINTAIN_TURNS:
+                grown = KnownJob(entry.id, waiting.model_copy(update={"turns": merged}))
+                return Settled(grown, *await _written(ctx, scope.space, book, grown, waiting_revision))
+        if not job_states.has_room(book.queue):
+            return Settled(None)
+        made = KnownJob(job_id, _new(scope, asked, ctx.clock.now()))
+        return Settled(made, *await _written(ctx, scope.space, book, made, revision))
+
+    known, _ = await settle(ctx, scope.space, plan)
+    if known is not None:
+        ctx.put_off.add(scope.space)
+    return known
+
+
+async def claim(ctx: OperationContext, space: SpaceId, holder: str, /, *, only: JobId | None = None) -> KnownJob | None:
+    """Return the next job that is due, or the one named, leased to `holder`; None where there is none to take.
+
+    Of two workers that ask at once, the store lets one have it.
+    """
+
+    async def plan(record: SpaceRecord) -> Settled[KnownJob | None]:
+        book = await _book(ctx, space, record)
+        now = ctx.clock.now()
+        entry = job_states.claimable(_narrowed(book.queue, only), now)
+        job, revision = await _job(ctx, space, entry.id) if entry is not None else (None, 0)
+        if entry is None or job is None:
+            return Settled(None)
+        taken = KnownJob(entry.id, job_states.taken(job, holder=holder, at=now))
+        return Settled(taken, *await _written(ctx, space, book, taken, revision))
+
+    known, _ = await settle(ctx, space, plan)
+    return known
+
+
+async def move(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step, /) -> KnownJob:
+    """Take `step` from the job as it now is, and return it as it is then. Raises NotFound."""
+
+    async def plan(record: SpaceRecord) -> Settled[KnownJob]:
+        job, revision = await _job(ctx, space, job_id)
+        if job is None:
+            raise NotFound(what="job", name=job_id)
+        moved = step(job)
+        if moved is None:
+            return Settled(KnownJob(job_id, job))
+        book = await _book(ctx, space, record)
+        known = KnownJob(job_id, moved)
+        return Settled(known, *await _written(ctx, space, book, known, revision))
+
+    known, _ = await settle(ctx, space, plan)
+    return known
+
+
+async def work_of(ctx: OperationContext, space: SpaceId, /) -> tuple[WorkHealth, dict[str, int]]:
+    """Return whether the jobs of `space` get done, and how many there are in each state."""
+    queue = await read_queue(ctx, space)
+    known = await read_jobs(ctx, space, (*(job.id for job in queue.active), *queue.over))
+    over = [job.job.state for job in known if not job.job.state.is_active]
+    counts = Counter(job.job.state.value for job in known)
+    return due.work_health(queue, over, ctx.clock.now()), dict(sorted(counts.items()))
+
+
+def view(known: KnownJob, /) -> JobView:
+    """Return a job as people see it."""
+    job = known.job
+    return JobView(
+        id=known.id,
+        state=job.state,
+        channel=job.channel,
+        conversation=job.conversation,
+        turns=len(job.turns),
+        attempts=job.attempts,
+        made_at=job.made_at,
+        updated_at=job.updated_at,
+        due_at=job.due_at,
+        done=job.done,
+        error=job.error,
+        spent=job.spent,
+    )
+
+
+def _narrowed(queue: Queue, only: JobId | None) -> Queue:
+    """Return `queue` with one job of it to choose, and what may keep it from being taken."""
+    if only is None:
+        return queue
+    return Queue(active=tuple(job for job in queue.active if job.id == only or job.state is JobState.LEASED))
+
+
+async def _book(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> _Book:
+    (document,) = await ctx.store.get(space, (QUEUE_REF,))
+    if document is None:
+        return _Book(record, Queue(), 0)
+    return _Book(record, Queue.from_bytes(document.body), document.revision)
+
+
+async def _job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tuple[Job | None, int]:
+    (document,) = await ctx.store.get(space, (_ref(job_id),))
+    return (Job.from_bytes(document.body), document.revision) if document is not None else (None, 0)
+
+
+async def _written(
+    ctx: OperationContext, space: SpaceId, book: _Book, known: KnownJob, revision: int
+) -> tuple[Changes, dict[Ref, int]]:
+    """Return the changes that write the job and the queue that knows it, and the jobs long over that go."""
+    tag = book.record.conversation_tag(ConversationKey(known.job.channel, known.job.conversation))
+    entry = QueuedJob(id=known.id, conversation=tag, state=known.job.state, due_at=known.job.due_at)
+    queue, let_go = job_states.listed(book.queue, entry)
+    changes = Changes(book.record)
+    changes.put(_ref(known.id), known.job, expects=revision, action=Action.MAINTENANCE)
+    if queue != book.queue:
+        changes.put(QUEUE_REF, queue, expects=book.revision, action=None)
+    old = await ctx.store.get(space, [_ref(gone) for gone in let_go]) if let_go else ()
+    return changes, {document.ref: document.revision for document in old if document is not None}
+
+
+def _ref(job_id: JobId) -> Ref:
+    return Ref(jobs.JOBS, job_id)
+
+
+def _new(scope: Scope, turns: tuple[int, ...], now: Instant) -> Job:
+    channel, conversation = scope.conversation_key
+    return Job(
+        channel=channel,
+        conversation=conversation,
+        chat=scope.chat,
+        agent=scope.agent,
+        app=scope.app,
+        project=scope.project,
+        turns=turns,
+        made_at=now,
+        updated_at=now,
+        due_at=now,
+    )

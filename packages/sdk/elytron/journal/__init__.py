@@ -1,0 +1,1 @@
+"""A space's journal followed, announced, fingerprinted and verified."""

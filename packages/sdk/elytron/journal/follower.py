@@ -1,0 +1,185 @@
+"""Following the journal of a space: what was committed, in order and without gaps, then what comes.
+
+Each reader has his own place. This runtime's commits wake him at once; other processes' are found by looking every
+`poll_s`, once for all readers of a space.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from elytron.journal.notifier import Commits
+from elytron_core import limits
+from elytron_core.contracts.events import EventId, Gap, GapReason, JournalEvent, position
+from elytron_core.ids import SpaceId
+from elytron_core.planes.space import OF_A_CONVERSATION, plane_of
+from elytron_core.ports.store import JournalEntry, Store
+
+Mark = JournalEntry | None
+"""The last entry that a reader has seen; None before the first."""
+
+
+class Follower:
+    """One reader's place in a space's journal."""
+
+    def __init__(self, journals: "Journals", space: SpaceId, /) -> None:
+        self._journals = journals
+        self._space = space
+        self._mark: Mark = None
+
+    @property
+    def sequence(self) -> int:
+        """Return the sequence that the reader has come to."""
+        return self._mark.sequence if self._mark is not None else 0
+
+    @property
+    def place(self) -> EventId:
+        """Return the id from which a reader goes on here; "0" before the first entry."""
+        return _id(self._mark) if self._mark is not None else "0"
+
+    async def begin(self, after: EventId | None, /) -> Gap | None:
+        """Go to the place behind `after`, or to the end (None); return what can no longer be told."""
+        if after is None:
+            self._mark = await self._journals.last(self._space, 0)
+            return None
+        sequence, at = position(after)
+        if sequence == 0:
+            return await self._skip_backlog(0)
+        found = await self._journals.read(self._space, sequence - 1, 1)
+        if not found or (at is not None and max(found[0].at, 0) != at):
+            return Gap(space=self._space, reason=GapReason.ERASED, first=1, last=sequence)
+        if found[0].sequence != sequence:
+            return Gap(space=self._space, reason=GapReason.COMPACTED, first=sequence + 1, last=found[0].sequence - 1)
+        self._mark = found[0]
+        return await self._skip_backlog(sequence)
+
+    async def _skip_backlog(self, sequence: int) -> Gap | None:
+        """Go on to the oldest entry that is streamed, where the reader is further behind."""
+        if not await self._journals.read(self._space, sequence + limits.EVENTS_BACKLOG, 1):
+            return None
+        last = await self._journals.last(self._space, sequence + limits.EVENTS_BACKLOG)
+        assert last is not None
+        begin = last.sequence - limits.EVENTS_BACKLOG
+        (self._mark,) = await self._journals.read(self._space, begin - 1, 1)
+        return Gap(space=self._space, reason=GapReason.RETENTION, first=sequence + 1, last=begin)
+
+    async def next(self) -> Sequence[JournalEvent] | Gap:
+        """Return what comes behind the reader's place, waiting for it; or the gap that opened there."""
+        while True:
+            changed = self._journals.commits.next(self._space)
+            found = await self.read()
+            if found:
+                return found
+            await self._journals.wait(self._space, self._mark, changed)
+
+    async def read(self) -> Sequence[JournalEvent] | Gap:
+        """Return what comes behind the reader's place now, perhaps nothing."""
+        mark = self._mark
+        page = await self._journals.read(self._space, mark.sequence - 1 if mark is not None else 0, limits.EVENTS_PAGE)
+        if mark is not None:
+            if not page or (page[0].sequence, page[0].at) != (mark.sequence, mark.at):
+                self._mark = None
+                return Gap(space=self._space, reason=GapReason.ERASED, first=1, last=mark.sequence)
+            # It may have lost its digest to an erasure; the place is the same.
+            self._mark = page[0]
+            page = page[1:]
+        if not page:
+            return ()
+        self._mark = page[-1]
+        return tuple(event_of(self._space, entry) for entry in page)
+
+
+class Journals:
+    """The journals of a store, as readers follow them."""
+
+    def __init__(self, store: Store, commits: Commits, /, *, poll_s: float = limits.EVENTS_POLL_S) -> None:
+        self._store = store
+        self._poll_s = poll_s
+        self._waiting: dict[SpaceId, list[Mark]] = {}
+        self._lookouts: dict[SpaceId, asyncio.Task[None]] = {}
+        self.commits = commits
+
+    def follow(self, space: SpaceId, /) -> Follower:
+        """Return a reader of `space`, before its first entry."""
+        return Follower(self, space)
+
+    async def read(self, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
+        """Return up to `limit` entries behind `after`."""
+        return await self._store.journal(space, after=after, limit=limit)
+
+    async def last(self, space: SpaceId, after: int, /) -> Mark:
+        """Return the newest entry, which lies behind `after` if anything does; found in a few small reads."""
+        newest: Mark = None
+        low, step = after, 1
+        while found := await self.read(space, low, 1):
+            newest, low, step = found[0], found[0].sequence + step, step * 2
+        high = low
+        low = newest.sequence if newest is not None else after
+        while newest is not None and high - low > 1:
+            middle = (low + high) // 2
+            if found := await self.read(space, middle, 1):
+                newest, low = found[0], found[0].sequence
+            else:
+                high = middle
+        if newest is not None and (found := await self.read(space, newest.sequence, limits.EVENTS_PAGE)):
+            newest = found[-1]
+        return newest
+
+    async def wait(self, space: SpaceId, mark: Mark, changed: asyncio.Event, /) -> None:
+        """Return when `space` may have grown behind `mark`."""
+        marks = self._waiting.setdefault(space, [])
+        marks.append(mark)
+        if space not in self._lookouts:
+            self._lookouts[space] = asyncio.create_task(self._look_out(space))
+        try:
+            await changed.wait()
+        finally:
+            marks.remove(mark)
+            if not marks:
+                self._waiting.pop(space, None)
+                lookout = self._lookouts.pop(space, None)
+                if lookout is not None:
+                    lookout.cancel()
+
+    async def _look_out(self, space: SpaceId) -> None:
+        """Wake the readers of `space` when another process has written to it, or it cannot be read any more."""
+        while True:
+            await asyncio.sleep(self._poll_s)
+            try:
+                grown = [mark for mark in set(self._waiting.get(space, ())) if await self._is_behind(space, mark)]
+            except Exception:  # noqa: BLE001 - each reader meets it himself, where it can be told
+                grown = [None]
+            if grown:
+                self.commits.tell(space)
+
+    async def _is_behind(self, space: SpaceId, mark: Mark) -> bool:
+        if mark is None:
+            return bool(await self.read(space, 0, 1))
+        return tuple(await self.read(space, mark.sequence - 1, 2)) != (mark,)
+
+
+async def pages(follower: Follower, gap: Gap | None, /) -> AsyncIterator[Sequence[JournalEvent] | Gap]:
+    """Yield what lies behind the place of a reader who has begun, in order, with the gaps; `gap` opened as he began."""
+    if gap is not None:
+        yield gap
+    while True:
+        yield await follower.next()
+
+
+def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
+    """Return the event that tells of `entry`."""
+    return JournalEvent(
+        id=_id(entry),
+        space=space,
+        sequence=entry.sequence,
+        at=entry.at,
+        action=entry.action.value,
+        collection=entry.ref.collection,
+        plane=plane_of(entry.ref.collection),
+        key=entry.ref.key,
+        conversation=entry.ref.key.partition(".")[0] if entry.ref.collection in OF_A_CONVERSATION else None,
+        digest=entry.digest,
+    )
+
+
+def _id(entry: JournalEntry) -> EventId:
+    return f"{entry.sequence}-{max(entry.at, 0)}"

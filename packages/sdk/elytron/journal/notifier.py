@@ -1,0 +1,48 @@
+"""Telling whoever waits that this runtime has changed a space, so that nobody asks a store again and again."""
+
+import asyncio
+
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Batch, Committed, Erased, Erasure, Store
+from elytron_store.wrapper import PassingStore
+
+
+class Commits:
+    """Who waits for which space. Only commits of this runtime are told; others' are found by looking."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[SpaceId, asyncio.Event] = {}
+
+    def next(self, space: SpaceId, /) -> asyncio.Event:
+        """Return what is set at the next change of `space`. Take it before reading, so that none is missed."""
+        return self._waiting.setdefault(space, asyncio.Event())
+
+    def tell(self, space: SpaceId, /) -> None:
+        """Wake everybody who waits for `space`."""
+        event = self._waiting.pop(space, None)
+        if event is not None:
+            event.set()
+
+
+class AnnouncingStore(PassingStore):
+    """A store that tells `commits` of each commit and erasure that went through it."""
+
+    def __init__(self, store: Store, /) -> None:
+        super().__init__(store)
+        self.commits = Commits()
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        committed = await self._inner.commit(batch)
+        self.commits.tell(batch.space)
+        return committed
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        try:
+            return await self._inner.erase(erasure)
+        finally:
+            self.commits.tell(erasure.space)
+
+
+def inner(store: Store, /) -> Store:
+    """Return the engine or wrapper beneath what a runtime works with, for what only its kind can do."""
+    return store.inner if isinstance(store, AnnouncingStore) else store

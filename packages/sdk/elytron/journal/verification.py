@@ -1,0 +1,147 @@
+"""Whether a space is what its journal says, and whether it still holds a head of it that was kept elsewhere."""
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass, field
+
+from elytron.journal.fingerprints import documents, entries
+from elytron.state.space_records import REF
+from elytron_core import limits
+from elytron_core.contracts.inspection import HeadStanding, JournalAccount
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.planes.space import BESIDE, COLLECTIONS, SpaceRecord
+from elytron_core.policy.integrity.journal_heads import DIGEST_BYTES, Head, standing_of
+from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
+
+
+class HeadChain:
+    """The head of a journal whose entries are added in order, and what it was where a `kept` head ends."""
+
+    def __init__(self, record: SpaceRecord, kept: Head | None = None, /) -> None:
+        self._order = record.chain(b"journal order", size=DIGEST_BYTES)
+        self._content = record.chain(b"journal content", size=DIGEST_BYTES)
+        self._kept = kept
+        self._then: Head | None = None
+        self._sequence = 0
+        self._stand()
+
+    def add(self, entry: JournalEntry, /) -> None:
+        """Go on by one entry."""
+        place = f"{entry.sequence}|{entry.at}|{entry.action}|{entry.ref.collection}|{entry.ref.key}\n"
+        self._order.update(place.encode())
+        self._content.update(f"{place}{entry.digest}\n".encode())
+        self._sequence = entry.sequence
+        self._stand()
+
+    @property
+    def head(self) -> Head:
+        """Return the head of what was added."""
+        return Head(self._sequence, self._order.hexdigest(), self._content.hexdigest())
+
+    @property
+    def standing(self) -> HeadStanding | None:
+        """Return how what was added stands to the kept head; None where there is none."""
+        return standing_of(self._kept, self.head, self._then) if self._kept is not None else None
+
+    def _stand(self) -> None:
+        if self._kept is not None and self._sequence == self._kept.sequence:
+            self._then = self.head
+
+
+@dataclass(slots=True)
+class Account:
+    """What a journal last told of each document, struck off as documents are met.
+
+    What only lists or looks up others may change without an entry, and is not judged.
+    """
+
+    record: SpaceRecord
+    _told: dict[Ref, str] = field(default_factory=dict[Ref, str])
+    _altered: set[Ref] = field(default_factory=set[Ref])
+    _met: int = 0
+
+    def tell(self, entry: JournalEntry, /) -> None:
+        # The space's record is made once: what else names it is an event that changed no document.
+        is_event = entry.ref == REF and entry.action is not Action.LIFECYCLE
+        if entry.ref.collection not in BESIDE and not is_event:
+            self._told[entry.ref] = entry.digest
+
+    def meet(self, document: Document, /) -> None:
+        digest = self._told.pop(document.ref, None)
+        if digest is None:
+            return
+        self._met += 1
+        if digest != self.record.digest(document.body):
+            self._altered.add(document.ref)
+
+    def retell(self, entry: JournalEntry, /) -> None:
+        """Take in what was committed while documents were met: of what it names nothing is said."""
+        self._altered.discard(entry.ref)
+        self._told.pop(entry.ref, None)
+
+    def report(self, walked: Collection[str], /) -> JournalAccount:
+        """Return what became of the documents in the collections that were `walked`."""
+        missing = sum(1 for ref, digest in self._told.items() if digest and ref.collection in walked)
+        return JournalAccount(told=self._met, altered=len(self._altered), missing=missing)
+
+
+class VerifiedSpace(Value):
+    """One space beside the head that was kept of it."""
+
+    space: str
+    head: str
+    """Its head now; empty where it is not there."""
+    standing: HeadStanding | None = None
+    """None where no head was kept."""
+    account: JournalAccount
+
+    @property
+    def is_sound(self) -> bool:
+        return self.account.ok and (self.standing is None or self.standing.is_sound)
+
+
+async def verify_store(store: Store, kept: Mapping[SpaceId, str], /) -> tuple[VerifiedSpace, ...]:
+    """Return how every space of `store`, and every one that a head was `kept` of, stands; nothing is changed.
+
+    Raises StoreCorrupt or SealBroken where what is read is damaged, InvalidInput for what is no head.
+    """
+    heads = {space: Head.parse(text) for space, text in kept.items()}
+    names = [space async for space in _spaces(store)]
+    absent = sorted(set(heads).difference(names))
+    found = [await _verified(store, space, heads.get(space)) for space in names]
+    gone = [
+        VerifiedSpace(space=space, head="", standing=HeadStanding.ABSENT, account=JournalAccount(told=0))
+        for space in absent
+    ]
+    return *found, *gone
+
+
+async def _spaces(store: Store) -> AsyncIterator[SpaceId]:
+    after = ""
+    while page := await store.spaces(after=after, limit=limits.SCAN_MAX):
+        after = page[-1]
+        for space in page:
+            yield space
+
+
+async def _verified(store: Store, space: SpaceId, kept: Head | None) -> VerifiedSpace:
+    (document,) = await store.get(space, (REF,))
+    if document is None:
+        # Only what was never written, or lost its record, has none: what is left of it has no head.
+        standing = HeadStanding.ABSENT if kept is not None else None
+        return VerifiedSpace(space=space, head="", standing=standing, account=JournalAccount(told=0))
+    record = SpaceRecord.from_bytes(document.body)
+    chain, account = HeadChain(record, kept), Account(record)
+    collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
+    async for entry in entries(store, space):
+        chain.add(entry)
+        account.tell(entry)
+        if entry.digest:
+            collections[entry.ref.collection] = None  # the server's own space keeps keys and users
+    async for document in documents(store, space, collections=collections):
+        account.meet(document)
+    async for entry in entries(store, space, after=chain.head.sequence):
+        account.retell(entry)
+    return VerifiedSpace(
+        space=space, head=str(chain.head), standing=chain.standing, account=account.report(collections)
+    )

@@ -1,0 +1,1 @@
+"""Stored memories found, linked and versioned."""

@@ -1,0 +1,99 @@
+"""Audit trails: a control call is stored beside the document that it changes, in the same batch."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import HistoryEvent, HistoryItem
+from elytron_core.ids import SpaceId
+from elytron_core.planes.audit import AUDIT, AuditAction, AuditEvent, AuditTrail
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Document, Ref
+
+
+def event_of(
+    ctx: OperationContext,
+    action: AuditAction,
+    /,
+    *,
+    at: Instant,
+    reason: str = "",
+    part: int | None = None,
+    asked_by: str | None = None,
+) -> AuditEvent:
+    """Return the event of a control call of this context's caller, who says that `asked_by` asked for it."""
+    by = f"{ctx.caller} for {asked_by}" if asked_by is not None else ctx.caller
+    return AuditEvent(action=action, at=at, by=by, reason=reason, part=part, audit_id=ctx.audit_id, source=ctx.source)
+
+
+def trail_ref(record: SpaceRecord, ref: Ref, /) -> Ref:
+    """Return where the trail of the document at `ref` is stored."""
+    return Ref(AUDIT, record.tag("audit", ref.collection, ref.key))
+
+
+async def note(
+    ctx: OperationContext,
+    space: SpaceId,
+    record: SpaceRecord,
+    changes: Changes,
+    events: Mapping[Ref, Sequence[AuditEvent]],
+    /,
+    *,
+    action: Action | None = None,
+) -> None:
+    """Add to a batch what was done to the document at each ref; with `action`, the journal says so."""
+    places = {trail_ref(record, ref): done for ref, done in events.items() if done}
+    known = await _read(ctx, space, places)
+    for place, done in places.items():
+        document = known.get(place)
+        before = AuditTrail.from_bytes(document.body) if document is not None else AuditTrail()
+        revision = document.revision if document is not None else 0
+        changes.put(place, before.plus(*done), expects=revision, action=action)
+
+
+async def trails(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord | None, refs: Iterable[Ref], /
+) -> dict[Ref, AuditTrail]:
+    """Return the trail of each of `refs` that has one."""
+    if record is None:
+        return {}
+    places = {trail_ref(record, ref): ref for ref in refs}
+    found = await _read(ctx, space, places)
+    return {places[place]: AuditTrail.from_bytes(document.body) for place, document in found.items()}
+
+
+async def trail_documents(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, refs: Iterable[Ref], /
+) -> dict[Ref, Document]:
+    """Return the stored trail of each of `refs` that has one, for an erasure."""
+    places = {trail_ref(record, ref): ref for ref in refs}
+    return {places[place]: document for place, document in (await _read(ctx, space, places)).items()}
+
+
+def with_trail(
+    items: Sequence[HistoryItem], trail: AuditTrail | None, /, *, memory: str, part: int | None = None
+) -> list[HistoryItem]:
+    """Return a history with the control calls on the memory in it, in order of time."""
+    told = {(item.event, item.at): item for item in items}
+    places: dict[tuple[HistoryEvent, Instant], int] = {}
+    for place, event in enumerate(trail.events if trail is not None else (), 1):
+        if event.part is not None and event.part != part:
+            continue
+        kind = HistoryEvent(event.action.value)
+        known = told.get((kind, event.at)) or HistoryItem(id=memory, event=kind, at=event.at)
+        reason = event.reason or known.reason
+        places[kind, event.at] = place
+        noted = {"by": event.by, "reason": reason, "audit_id": event.audit_id, "source": event.source}
+        told[kind, event.at] = known.model_copy(update=noted)
+    return sorted(told.values(), key=lambda item: (item.at, places.get((item.event, item.at), 0)))
+
+
+async def _read(ctx: OperationContext, space: SpaceId, places: Iterable[Ref]) -> dict[Ref, Document]:
+    asked = list(places)
+    found: dict[Ref, Document] = {}
+    for start in range(0, len(asked), limits.SCAN_MAX):
+        page = await ctx.store.get(space, asked[start : start + limits.SCAN_MAX])
+        found |= {document.ref: document for document in page if document is not None}
+    return found

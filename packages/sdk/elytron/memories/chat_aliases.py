@@ -1,0 +1,114 @@
+"""Which conversation a scope means. A chat is an alias, per subject; one that cannot be trusted stands for nothing."""
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.state.conversation_heads import read_head
+from elytron_core import limits
+from elytron_core.errors import InvalidInput
+from elytron_core.planes import transcript
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.transcript import AliasTrust
+from elytron_core.ports.store import Ref
+from elytron_core.scope import ConversationKey, Scope
+
+NO_SUBJECT = "default"
+"""The subject of a scope that names no agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """The conversation that a scope means, and whether its chat may stand for it."""
+
+    key: ConversationKey
+    trust: AliasTrust = AliasTrust.TRUSTED
+
+    @property
+    def is_trusted(self) -> bool:
+        return self.trust is AliasTrust.TRUSTED
+
+    def within(self, scope: Scope, /) -> Scope:
+        """Return `scope` with this conversation, where it may be trusted."""
+        return scope.model_copy(update={"conversation": self.key.conversation}) if self.is_trusted else scope
+
+
+async def meant(ctx: OperationContext, scope: Scope, /) -> Meant:
+    """Return the conversation that `scope` means: its own, else its chat's, else the default one.
+
+    A chat that nobody has tied to a conversation is the conversation of that name.
+    """
+    if scope.conversation is not None or scope.chat is None:
+        return Meant(scope.conversation_key)
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return Meant(scope.conversation_key)
+    (document,) = await ctx.store.get(scope.space, (_ref(record, scope.channel, scope.chat),))
+    if document is None:
+        return Meant(scope.conversation_key)
+    try:
+        alias = transcript.ChatAlias.model_validate_json(document.body)
+    except ValidationError:
+        return Meant(scope.conversation_key, AliasTrust.MISMATCHED)
+    if (alias.channel, alias.chat) != (scope.channel, scope.chat):
+        return Meant(scope.conversation_key, AliasTrust.MISMATCHED)
+    conversation = alias.conversations.get(subject_of(scope))
+    if conversation is None:
+        return Meant(scope.conversation_key, AliasTrust.UNKNOWN_SUBJECT)
+    key = ConversationKey(scope.channel, conversation)
+    head = await read_head(ctx.store, scope.space, record.conversation_tag(key))
+    if head is None or not head[0].turns:
+        return Meant(key, AliasTrust.CONVERSATION_GONE)
+    return Meant(key)
+
+
+async def home(ctx: OperationContext, scope: Scope, /) -> Scope:
+    """Return `scope` with the conversation that its writes go to. Raises InvalidInput for another subject's chat."""
+    if scope.conversation is not None or scope.chat is None:
+        return scope
+    found = await meant(ctx, scope)
+    match found.trust:
+        case AliasTrust.TRUSTED | AliasTrust.CONVERSATION_GONE:
+            # A conversation that was erased may begin anew.
+            return scope.model_copy(update={"conversation": found.key.conversation})
+        case AliasTrust.UNKNOWN_SUBJECT | AliasTrust.MISMATCHED:
+            raise InvalidInput(field="chat", problem="is not this subject's: name the conversation beside it")
+
+
+def subject_of(scope: Scope, /) -> str:
+    """Return for whom a chat is an alias."""
+    return scope.agent or NO_SUBJECT
+
+
+async def read_alias(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, /
+) -> tuple[transcript.ChatAlias, int] | None:
+    """Return the alias that a commit to `scope` must leave behind, and its revision now; None where it stands.
+
+    Only a scope that names both a chat and another conversation ties them.
+    """
+    if scope.chat is None or scope.conversation is None:
+        return None
+    ref = _ref(record, scope.channel, scope.chat)
+    (document,) = await ctx.store.get(scope.space, (ref,))
+    if document is None and scope.conversation == scope.chat:
+        return None
+    known = transcript.ChatAlias.from_bytes(document.body) if document is not None else None
+    alias = known or transcript.ChatAlias(channel=scope.channel, chat=scope.chat)
+    subject = subject_of(scope)
+    if alias.conversations.get(subject) == scope.conversation:
+        return None
+    others = [item for item in alias.conversations.items() if item[0] != subject]
+    tied = dict([*others, (subject, scope.conversation)][-limits.ALIASED_SUBJECTS :])
+    return alias.model_copy(update={"conversations": tied}), document.revision if document is not None else 0
+
+
+def put_alias(changes: Changes, record: SpaceRecord, alias: transcript.ChatAlias, revision: int, /) -> None:
+    """Add the alias to a batch."""
+    changes.put(_ref(record, alias.channel, alias.chat), alias, expects=revision, action=None)
+
+
+def _ref(record: SpaceRecord, channel: str, chat: str) -> Ref:
+    return Ref(transcript.CHAT_ALIASES, record.alias_tag(channel, chat))

@@ -1,0 +1,176 @@
+"""The version of the one thing that a request names, and changes that are made only where it still has that version."""
+
+from dataclasses import dataclass, replace
+
+from elytron.context import OperationContext
+from elytron.memories.lookup import place
+from elytron_core import canonical
+from elytron_core.contracts.candidates import CandidateResolveRequest
+from elytron_core.contracts.control import (
+    MemoryCorrectRequest,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+    MemoryGetRequest,
+)
+from elytron_core.contracts.facts import FactChangeRequest, FactDetailRequest
+from elytron_core.contracts.records import RecordDeleteRequest, RecordGetRequest, RecordPutRequest
+from elytron_core.contracts.scope_fields import ScopedRequest
+from elytron_core.contracts.skills import (
+    RuntimeSkillDeleteRequest,
+    RuntimeSkillDetailRequest,
+    RuntimeSkillEditRequest,
+    RuntimeSkillSetEnabledRequest,
+)
+from elytron_core.contracts.tools import (
+    AgentToolRegistryDeleteRequest,
+    AgentToolRegistryGetRequest,
+    AgentToolRegistryUpsertRequest,
+)
+from elytron_core.errors import Conflict, InvalidInput, PreconditionFailed
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.planes.procedural import SKILLS
+from elytron_core.planes.records import RECORDS
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.tools import REGISTRIES
+from elytron_core.ports.store import Batch, Committed, Erased, Erasure, Ref, Require, Store
+from elytron_store.wrapper import PassingStore
+
+READS: tuple[type[Value], ...] = (
+    MemoryGetRequest,
+    FactDetailRequest,
+    RuntimeSkillDetailRequest,
+    AgentToolRegistryGetRequest,
+    RecordGetRequest,
+)
+"""Requests that read one thing, whose version may be told beside it."""
+CHANGES: tuple[type[Value], ...] = (
+    MemoryForgetRequest,
+    MemoryCorrectRequest,
+    MemoryEraseRequest,
+    FactChangeRequest,
+    CandidateResolveRequest,
+    RuntimeSkillEditRequest,
+    RuntimeSkillSetEnabledRequest,
+    RuntimeSkillDeleteRequest,
+    AgentToolRegistryUpsertRequest,
+    AgentToolRegistryDeleteRequest,
+    RecordPutRequest,
+    RecordDeleteRequest,
+)
+"""Requests that change one thing, and may demand its version. What is forgotten or erased must be one memory alone."""
+ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """At which revision a document is, 0: not there. `tag` stands for it, and tells nothing else of it."""
+
+    space: SpaceId
+    ref: Ref
+    revision: int
+    tag: str
+
+
+async def version_of(ctx: OperationContext, request: Value, /) -> Version | None:
+    """Return the version of the one thing that `request` names; None where it names none, or there is no space yet."""
+    if not isinstance(request, ScopedRequest) or not isinstance(request, READS + CHANGES):
+        return None
+    space = ctx.scope_of(request).space
+    record = await ctx.spaces.find(space)
+    ref = _named(record, request) if record is not None else None
+    if record is None or ref is None:
+        return None
+    (document,) = await ctx.store.get(space, (ref,))
+    revision = document.revision if document is not None else 0
+    return Version(space, ref, revision, tag_of(record, ref, revision))
+
+
+def tag_of(record: SpaceRecord, ref: Ref, revision: int, /) -> str:
+    """Return what stands for a document at a revision, and tells nothing else of it."""
+    return canonical.tag(bytes.fromhex(record.secret), "version", ref.collection, ref.key, str(revision), size=32)
+
+
+async def demanding(ctx: OperationContext, request: Value, tags: tuple[str, ...], /) -> OperationContext:
+    """Return a context in which `request` changes its thing only while its version is one of `tags`.
+
+    Raises PreconditionFailed where it is another now, InvalidInput for a request that names no one thing.
+    """
+    if not isinstance(request, CHANGES) or len(getattr(request, "ids", ("",))) != 1:
+        raise InvalidInput(field="If-Match", problem="is for changes of one thing that has a version")
+    version = await version_of(ctx, request)
+    if version is None or not version.revision or (ANY not in tags and version.tag not in tags):
+        raise PreconditionFailed
+    return replace(ctx, store=_Demanding(ctx.store, version))
+
+
+class _Demanding(PassingStore):
+    """Lets the first commit of a space through only where a document is at its version still, in one step with it."""
+
+    def __init__(self, store: Store, version: Version, /) -> None:
+        super().__init__(store)
+        self._version = version
+        self._is_met = False
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        version = self._version
+        if self._is_met or batch.space != version.space:
+            return await self._inner.commit(batch)
+        expected = {change.ref: change.expects for change in (*batch.puts, *batch.deletes)}
+        expected |= {require.ref: require.revision for require in batch.requires}
+        if expected.setdefault(version.ref, version.revision) != version.revision:
+            raise PreconditionFailed
+        if len(expected) > len(batch.puts) + len(batch.deletes) + len(batch.requires):
+            batch = replace(batch, requires=(*batch.requires, Require(version.ref, version.revision)))
+        try:
+            committed = await self._inner.commit(batch)
+        except Conflict:
+            await self._require()
+            raise
+        self._is_met = True
+        return committed
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        if not self._is_met:
+            await self._require()
+        return await self._inner.erase(erasure)
+
+    async def _require(self) -> None:
+        """Raise PreconditionFailed where the document is at another version by now."""
+        (document,) = await self._inner.get(self._version.space, (self._version.ref,))
+        if (document.revision if document is not None else 0) != self._version.revision:
+            raise PreconditionFailed
+
+
+def _named(record: SpaceRecord, request: ScopedRequest) -> Ref | None:
+    """Return where the one thing that `request` names stands."""
+    match request:
+        case (
+            MemoryGetRequest(id=memory_id)
+            | MemoryCorrectRequest(id=memory_id)
+            | FactDetailRequest(id=memory_id)
+            | FactChangeRequest(id=memory_id)
+            | CandidateResolveRequest(id=memory_id)
+            | MemoryForgetRequest(ids=(memory_id,))
+            | MemoryEraseRequest(ids=(memory_id,))
+        ):
+            return place(record, memory_id)[0]
+        case (
+            RuntimeSkillDetailRequest(name=name)
+            | RuntimeSkillEditRequest(name=name)
+            | RuntimeSkillSetEnabledRequest(name=name)
+            | RuntimeSkillDeleteRequest(name=name)
+        ):
+            return Ref(SKILLS, record.skill_tag(name))
+        case AgentToolRegistryUpsertRequest(snapshot=snapshot):
+            return Ref(REGISTRIES, record.registry_tag(snapshot.registry_id))
+        case AgentToolRegistryGetRequest(registry_id=name) | AgentToolRegistryDeleteRequest(registry_id=name):
+            return Ref(REGISTRIES, record.registry_tag(name))
+        case (
+            RecordGetRequest(namespace=namespace, key=key)
+            | RecordPutRequest(namespace=namespace, key=key)
+            | RecordDeleteRequest(namespace=namespace, key=key)
+        ):
+            return Ref(RECORDS, record.record_key(namespace, key))
+        case _:
+            return None

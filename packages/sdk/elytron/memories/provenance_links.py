@@ -1,0 +1,147 @@
+"""Links from memories to the turns they rest on: written with a memory, read by lifecycle and repair, gone with it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron_core import limits
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.planes import continuity, long_term, notes, procedural, transcript
+from elytron_core.planes.derived_refs import (
+    DERIVED_REFS,
+    DerivedMemoryPlane,
+    DerivedMemoryRef,
+    TranscriptEvidenceRef,
+    cited_turn,
+    derived_key,
+)
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Document, Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """A memory and what it cites."""
+
+    plane: DerivedMemoryPlane
+    store_key: str
+    citations: tuple[str, ...]
+
+
+async def link(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, resting: Sequence[Resting], /
+) -> None:
+    """Add to a batch that each memory rests on the turns that it cites; links that stand already are left alone.
+
+    A citation that names no turn, or one that is not there, makes no link. Nothing is awaited where nothing is cited.
+    """
+    wanted = {
+        Ref(DERIVED_REFS, derived_key(found[0], record.derived_tag(item.plane, item.store_key))): (item, *found)
+        for item in resting
+        for found in map(cited_turn, reversed(item.citations))
+        if found is not None
+    }
+    if not wanted:
+        return
+    turns = await _read(ctx, space, [Ref(transcript.TURNS, turn) for turn in {turn for _, turn, _ in wanted.values()}])
+    known = await _read(ctx, space, list(wanted))
+    now = ctx.clock.now()
+    for ref, (item, turn_id, part) in wanted.items():
+        document = turns.get(Ref(transcript.TURNS, turn_id))
+        if document is not None and ref not in known:
+            turn = transcript.Turn.from_bytes(document.body)
+            source = _source(space, turn_id, turn, part)
+            made = DerivedMemoryRef(plane=item.plane, store_key=item.store_key, source=source, created_at=now)
+            changes.put(ref, made, expects=0, action=None)
+
+
+async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, /) -> None:
+    """Link the facts, procedures, notes and capsules of a batch to the turns that they cite."""
+    resting: list[Resting] = []
+    for value in changes.folded.values():
+        match value:
+            case long_term.Fact(citations=(_, *_)):
+                resting.append(Resting(DerivedMemoryPlane.SHARED_FACT, value.id, value.citations))
+            case procedural.Skill(citations=(_, *_)):
+                resting.append(Resting(DerivedMemoryPlane.PROCEDURAL_SKILL, value.name, value.citations))
+            case notes.DailyNote(citations=(_, *_)):
+                resting.append(Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, value.id, value.citations))
+            case continuity.ContinuityCapsule(provenance=(_, *_)):
+                resting.append(Resting(DerivedMemoryPlane.CONTINUITY, value.id, value.provenance))
+            case _:
+                pass
+    await link(ctx, space, record, changes, resting)
+
+
+async def unlink_left(
+    ctx: OperationContext,
+    space: SpaceId,
+    record: SpaceRecord,
+    changes: Changes,
+    before: Resting,
+    /,
+    *,
+    after: Sequence[str],
+) -> None:
+    """Add to a batch that a memory, as it was `before`, does not rest any more on turns that `after` leaves out."""
+    kept = links_of_memory(record, before.plane, before.store_key, after)
+    left = [ref for ref in links_of_memory(record, before.plane, before.store_key, before.citations) if ref not in kept]
+    for ref, document in (await _read(ctx, space, left)).items():
+        changes.delete(ref, expects=document.revision)
+
+
+async def _read(ctx: OperationContext, space: SpaceId, refs: Sequence[Ref]) -> dict[Ref, Document]:
+    found: dict[Ref, Document] = {}
+    for start in range(0, len(refs), limits.SCAN_MAX):
+        page = await ctx.store.get(space, refs[start : start + limits.SCAN_MAX])
+        found |= {document.ref: document for document in page if document is not None}
+    return found
+
+
+def _source(space: SpaceId, turn_id: TurnId, turn: transcript.Turn, part: int | None) -> TranscriptEvidenceRef:
+    is_message = part is not None and part < len(turn.messages)
+    return TranscriptEvidenceRef(
+        memory_space_id=space,
+        channel_id=turn.channel,
+        conversation_id=turn.conversation,
+        turn_id=turn_id,
+        message_id=transcript.message_id(turn_id, part) if part is not None and is_message else None,
+        subject_id=turn.actor.subject_id if turn.actor is not None else None,
+        authority=turn.messages[part].stands_on if part is not None and is_message else None,
+    )
+
+
+def links_of_memory(
+    record: SpaceRecord, plane: DerivedMemoryPlane, store_key: str, citations: Iterable[str], /
+) -> list[Ref]:
+    """Return where the links of a memory stand."""
+    cited = [found[0] for found in map(cited_turn, citations) if found is not None]
+    return [Ref(DERIVED_REFS, derived_key(turn, record.derived_tag(plane, store_key))) for turn in dict.fromkeys(cited)]
+
+
+async def links_of_skills(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, skills: Iterable[procedural.Skill], /
+) -> dict[Ref, int]:
+    """Return the links of these skills that stand, with their revisions: they mean nothing without them."""
+    refs = [
+        ref
+        for skill in skills
+        for ref in links_of_memory(record, DerivedMemoryPlane.PROCEDURAL_SKILL, skill.name, skill.citations)
+    ]
+    return {ref: document.revision for ref, document in (await _read(ctx, space, refs)).items()}
+
+
+def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> Ref | None:
+    """Return where the memory of a link stands; None where its plane keeps no document by that key."""
+    match ref.plane:
+        case DerivedMemoryPlane.LONG_TERM | DerivedMemoryPlane.SHARED_FACT:
+            return Ref(long_term.FACTS, ref.store_key)
+        case DerivedMemoryPlane.PROCEDURAL_SKILL:
+            return Ref(procedural.SKILLS, record.skill_tag(ref.store_key))
+        case DerivedMemoryPlane.ARCHIVE_EVIDENCE:
+            return Ref(notes.NOTES, ref.store_key.removeprefix(f"{notes.ID_WORD}:"))
+        case DerivedMemoryPlane.CONTINUITY:
+            return Ref(continuity.CAPSULES, ref.store_key.removeprefix(f"{continuity.ID_WORD}:"))
+        case _:
+            return None

@@ -1,0 +1,161 @@
+"""Tombstones: keyed tags of what was forgotten, compared with what is proposed; no content is stored."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.planes import learning_rules, long_term, transcript
+from elytron_core.planes.derived_refs import cited_turn
+from elytron_core.planes.learning_rules import TOMBSTONES, Learning, Tombstone
+from elytron_core.planes.long_term import Kind
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.admission.learning_rules import plain_content, sentences, telling
+from elytron_core.ports.store import Document, Ref
+from elytron_core.scope import ConversationKey
+
+LEARNING = Ref(learning_rules.LEARNING, learning_rules.KEY)
+
+
+def topic_tag(record: SpaceRecord, topic: str, /) -> str:
+    """Return what stands for a topic in tombstones."""
+    return record.tag("tombstone topic", long_term.topic_key(topic))
+
+
+async def bury(
+    ctx: OperationContext,
+    space: SpaceId,
+    record: SpaceRecord,
+    changes: Changes,
+    facts: Iterable[long_term.Fact],
+    /,
+    *,
+    at: Instant,
+) -> None:
+    """Add tombstones of `facts` to a batch.
+
+    The rules get another revision: a write that was judged without these tombstones is judged anew.
+    """
+    wanted = await _tombs(ctx, space, record, facts)
+    known = await _read(ctx, space, wanted)
+    for ref, fact in wanted.items():
+        stone = Tombstone(fact=fact.id, topic=topic_tag(record, fact.topic), at=at)
+        revision = known[ref].revision if ref in known else 0
+        changes.put(ref, stone, expects=revision, action=None)
+    if wanted:
+        rules, revision = await read_learning(ctx, space)
+        changes.put(LEARNING, rules, expects=revision, action=None)
+
+
+async def exhume(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, facts: Iterable[long_term.Fact], /
+) -> None:
+    """Add to a batch that the tombstones of `facts` go."""
+    for ref, document in (await stones_of(ctx, space, record, facts)).items():
+        changes.delete(ref, expects=document.revision)
+
+
+async def stones_of(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[long_term.Fact], /
+) -> dict[Ref, Document]:
+    """Return the stored tombstones of `facts`."""
+    return await _read(ctx, space, await _tombs(ctx, space, record, facts))
+
+
+async def stones_of_topic(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, topic: str, /
+) -> dict[Ref, Document]:
+    """Return the stored tombstones of every fact of a topic."""
+    tag, found, after = topic_tag(record, topic), dict[Ref, Document](), ""
+    while page := await ctx.store.scan(space, TOMBSTONES, after=after, limit=limits.SCAN_MAX):
+        after = page[-1].ref.key
+        found |= {stone.ref: stone for stone in page if Tombstone.from_bytes(stone.body).topic == tag}
+    return found
+
+
+async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[Learning, int]:
+    """Return the rules of a space, and their revision."""
+    (document,) = await ctx.store.get(space, (LEARNING,))
+    return (Learning.from_bytes(document.body), document.revision) if document is not None else (Learning(), 0)
+
+
+class Buried:
+    """What of the drafts of one write was forgotten before; read once, asked for each draft."""
+
+    def __init__(self, record: SpaceRecord, there: frozenset[Ref], said: Mapping[str, tuple[str, ...]], /) -> None:
+        self._record = record
+        self._there = there
+        self._said = said
+
+    def has(self, kind: Kind, content: str, citations: Sequence[str], home: ConversationKey | None, /) -> bool:
+        """Tell whether this content, or a sentence that it cites, was forgotten."""
+        told = [sentence for name in citations for sentence in self._said.get(name, ())]
+        return not self._there.isdisjoint(_places(self._record, kind, content, told, home))
+
+
+Proposed = tuple[Kind, str, Sequence[str], ConversationKey | None]
+"""The kind, content and citations of a draft, and the only conversation that it counts in."""
+
+
+async def read_buried(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, proposed: Sequence[Proposed], /
+) -> Buried:
+    """Return what of `proposed` was forgotten before."""
+    if not await ctx.store.scan(space, TOMBSTONES, limit=1):
+        return Buried(record, frozenset(), {})
+    cited = await _said(ctx, space, {name for _, _, citations, _ in proposed for name in citations})
+    said = {name: sentences(text) for name, text in cited.items()}
+    places = {
+        ref
+        for kind, content, citations, home in proposed
+        for ref in _places(record, kind, content, [one for name in citations for one in said.get(name, ())], home)
+    }
+    return Buried(record, frozenset(await _read(ctx, space, places)), said)
+
+
+async def _tombs(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[long_term.Fact]
+) -> dict[Ref, long_term.Fact]:
+    """Return where the tombstones of `facts` stand, or would."""
+    asked = list(facts)
+    said = await _said(ctx, space, {name for fact in asked for name in fact.citations})
+    found: dict[Ref, long_term.Fact] = {}
+    for fact in asked:
+        told = telling([said[name] for name in fact.citations if name in said], fact.content)
+        found |= dict.fromkeys(_places(record, fact.kind, fact.content, told, fact.home), fact)
+    return found
+
+
+def _places(
+    record: SpaceRecord, kind: Kind, content: str, told: Iterable[str], home: ConversationKey | None
+) -> list[Ref]:
+    where = home or ()
+    tags = [record.tag("tombstone", plain_content(content), *where)]
+    tags += [record.tag("tombstone sentence", kind.value, sentence, *where) for sentence in told]
+    return [Ref(TOMBSTONES, tag) for tag in tags]
+
+
+async def _said(ctx: OperationContext, space: SpaceId, citations: Iterable[str]) -> dict[str, str]:
+    """Return the text of each cited message that may still be read; of a cited turn, all its messages."""
+    named = {name: place for name in citations if (place := cited_turn(name)) is not None}
+    known = await _read(ctx, space, {Ref(transcript.TURNS, turn) for turn, _ in named.values()})
+    texts: dict[str, str] = {}
+    for name, (turn_id, part) in named.items():
+        document = known.get(Ref(transcript.TURNS, TurnId(turn_id)))
+        if document is None:
+            continue
+        turn = transcript.Turn.from_bytes(document.body)
+        parts = [one for one in range(len(turn.messages)) if part in {None, one} and turn.is_readable(one)]
+        texts[name] = "\n".join(turn.messages[one].text for one in parts)
+    return texts
+
+
+async def _read(ctx: OperationContext, space: SpaceId, refs: Iterable[Ref]) -> dict[Ref, Document]:
+    asked = list(refs)
+    found: dict[Ref, Document] = {}
+    for start in range(0, len(asked), limits.SCAN_MAX):
+        page = await ctx.store.get(space, asked[start : start + limits.SCAN_MAX])
+        found |= {document.ref: document for document in page if document is not None}
+    return found

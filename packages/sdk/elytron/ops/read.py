@@ -1,0 +1,345 @@
+"""Reading memories by id, as a list, and through time."""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import assert_never
+
+from elytron.context import OperationContext
+from elytron.documents.hits import cited, fact_hit, skill_hit, turn_hit
+from elytron.documents.plane_documents import KeptMemory, at_of, forgotten_at, is_expired, kept, text_of
+from elytron.documents.planes import SHOWN
+from elytron.memories.audit_trail import trails, with_trail
+from elytron.memories.disclosure import may_disclose, require_disclosed
+from elytron.memories.latest import latest_memories
+from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find, hit_at, must_find, plane_of
+from elytron.memories.stored_order import Mark, documents_as_stored
+from elytron.recall.filters import (
+    fact_is_meant,
+    fact_passes,
+    kept_is_meant,
+    kept_passes,
+    message_is_meant,
+    message_passes,
+    skill_is_meant,
+    skill_passes,
+    wants,
+)
+from elytron.state.space_records import REF
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import (
+    Hidden,
+    HistoryEvent,
+    HistoryItem,
+    ListOrder,
+    MemoryGetRequest,
+    MemoryHistoryReport,
+    MemoryHistoryRequest,
+    MemoryListReport,
+    MemoryListRequest,
+)
+from elytron_core.contracts.recall import Plane, RecallFilters, RecallHit
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.planes import (
+    candidates,
+    long_term,
+    procedural,
+    transcript,
+)
+from elytron_core.planes.audit import WHOLE_SPACE, AuditTrail
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Document, Ref
+from elytron_core.scope import Scope
+
+_ORDER = (
+    (Plane.TRANSCRIPT, transcript.TURNS),
+    (Plane.LONG_TERM, long_term.FACTS),
+    (Plane.PROCEDURAL, procedural.SKILLS),
+    *((home.plane, collection) for collection, home in SHOWN.items()),
+)
+_NO_CURSOR = "is not one that a list report gave"
+_CURSOR_NUMBER = re.compile(r"[0-9]{1,16}")
+
+
+async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
+    """Return the memory with this id, whatever its state. Raises NotFound, InvalidInput for a private memory."""
+    memory = await must_find(ctx, ctx.scope_of(request), request.id)
+    require_disclosed(memory, plane_of(memory), include_private=request.include_private)
+    return cited(hit_at(memory, ctx.clock.now()), ctx.scope_of(request).space)
+
+
+async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
+    """Return the page of memories behind the cursor that pass the filters."""
+    scope = ctx.scope_of(request)
+    if request.order is ListOrder.LATEST:
+        return await _latest(ctx, scope.space, request)
+    items: list[RecallHit] = []
+    cursors: list[str] = []
+    lost = lost_before = 0
+    async for cursor, hit in _walk(ctx, scope.space, request):
+        if hit is None:
+            lost += 1
+            continue
+        if len(items) == request.limit:
+            told = MemoryListReport(space=scope.space, items=tuple(items), lost=lost_before)
+            return told.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
+        items.append(cited(hit, scope.space))
+        cursors.append(cursor)
+        lost_before = lost
+    return MemoryListReport(space=scope.space, items=tuple(items), lost=lost)
+
+
+async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
+    """Return what happened to a memory, oldest first. Raises NotFound, InvalidInput for a private memory.
+
+    A private document's text is never told, nor what was masked or deleted.
+    """
+    scope = ctx.scope_of(request)
+    if request.id == WHOLE_SPACE:
+        items = with_trail((), await _trail(ctx, scope, REF), memory=WHOLE_SPACE)
+        return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
+    gone = await _of_gone_skill(ctx, scope, request.id)
+    if gone:
+        return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(gone))
+    memory = await _must_find_trace(ctx, scope, request.id)
+    if plane_of(memory) is not Plane.PRIVATE_GARDEN:
+        require_disclosed(memory, plane_of(memory), include_private=request.include_private)
+    match memory:
+        case TurnMemory(turn=turn, part=part):
+            items = with_trail(
+                _of_message(request.id, turn, part), await _trail(ctx, scope, memory.ref), memory=request.id, part=part
+            )
+        case SkillMemory(skill=skill):
+            items = with_trail(_of_skill(request.id, skill), await _trail(ctx, scope, memory.ref), memory=request.id)
+        case FactMemory(fact=fact):
+            items = await _of_slot(ctx, scope, fact, include_private=request.include_private)
+        case KeptMemory():
+            items = with_trail(_of_kept(request.id, memory), await _trail(ctx, scope, memory.ref), memory=request.id)
+        case _:
+            assert_never(memory)
+    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
+
+
+async def _latest(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
+    if request.cursor is not None:
+        raise InvalidInput(field="cursor", problem="is nothing for the order 'latest', which has one page")
+    planes = {collection: plane for plane, collection in _ORDER if wants(request.filters, plane)}
+    hits = _hits(request, ctx.clock.now())
+
+    def listed(document: Document) -> list[RecallHit]:
+        return [hit for _, hit in hits(document, planes[document.ref.collection])]
+
+    found = await latest_memories(ctx, space, listed, collections=planes, limit=request.limit)
+    return MemoryListReport(space=space, items=tuple(cited(hit, space) for hit in found))
+
+
+def _hits(request: MemoryListRequest, now: Instant) -> Callable[[Document, Plane], list[tuple[int, RecallHit]]]:
+    """Return what gives the memories of a document that `request` asks for, each with its part."""
+    match request.hidden:
+        case Hidden.LEFT_OUT:
+            return lambda document, plane: _disclosed(_shown(document, plane, request.filters, now), request)
+        case Hidden.LISTED:
+            return lambda document, plane: _disclosed(_kept(document, plane, request.filters, now), request)
+        case _:
+            assert_never(request.hidden)
+
+
+def _disclosed(found: list[tuple[int, RecallHit]], request: MemoryListRequest) -> list[tuple[int, RecallHit]]:
+    if request.include_private:
+        return found
+    return [(part, hit) for part, hit in found if hit.privacy is not long_term.Privacy.PRIVATE]
+
+
+async def _walk(
+    ctx: OperationContext, space: SpaceId, request: MemoryListRequest
+) -> AsyncIterator[tuple[str, RecallHit | None]]:
+    """Yield each memory that passes, with the cursor that continues behind it; None stands for a lost one."""
+    filters = request.filters
+    started, after, part_after = _parse_cursor(request.cursor)
+    hits = _hits(request, ctx.clock.now())
+    for place, (plane, collection) in enumerate(_ORDER):
+        if place < started or not wants(filters, plane):
+            continue
+        mark, parts = (after, part_after) if place == started else (None, -1)
+        if mark is not None:
+            (document,) = await ctx.store.get(space, (Ref(collection, mark.key),))
+            for part, hit in hits(document, plane) if document is not None else ():
+                if part > parts:
+                    yield _cursor(place, part, mark), hit
+        async for found, document in documents_as_stored(
+            ctx, space, collection, after=mark, most_often=request.limit + 1
+        ):
+            if document is None:
+                yield _cursor(place, 0, found), None
+                continue
+            for part, hit in hits(document, plane):
+                yield _cursor(place, part, found), hit
+
+
+def _cursor(place: int, part: int, mark: Mark) -> str:
+    return f"{place}.{part}.{mark.number}.{mark.key}"
+
+
+def _parse_cursor(cursor: str | None) -> tuple[int, Mark | None, int]:
+    if cursor is None:
+        return 0, None, -1
+    *numbers, key = cursor.split(".", 3)
+    if len(numbers) != 3 or not key or not all(_CURSOR_NUMBER.fullmatch(number) for number in numbers):
+        raise InvalidInput(field="cursor", problem=_NO_CURSOR)
+    place, part, number = map(int, numbers)
+    if place >= len(_ORDER) or part >= limits.MESSAGES_PER_TURN or number > limits.LATEST_MS:
+        raise InvalidInput(field="cursor", problem=_NO_CURSOR)
+    return place, Mark(number, key), part
+
+
+def _shown(document: Document, plane: Plane, filters: RecallFilters, now: Instant) -> list[tuple[int, RecallHit]]:
+    match plane:
+        case Plane.TRANSCRIPT:
+            turn = transcript.Turn.from_bytes(document.body)
+            turn_id = TurnId(document.ref.key)
+            return [
+                (part, turn_hit(turn_id, turn, part))
+                for part in range(len(turn.messages))
+                if message_passes(turn, part, filters)
+            ]
+        case Plane.LONG_TERM:
+            fact = long_term.Fact.from_bytes(document.body)
+            return [(0, fact_hit(fact, now=now))] if fact_passes(fact, filters, now) else []
+        case Plane.PROCEDURAL:
+            skill = procedural.Skill.from_bytes(document.body)
+            return [(0, skill_hit(skill))] if skill_passes(skill, filters) else []
+        case _:
+            memory = kept(document)
+            return [(0, memory.found(now=now))] if kept_passes(memory, filters, now) else []
+
+
+def _kept(document: Document, plane: Plane, filters: RecallFilters, now: Instant) -> list[tuple[int, RecallHit]]:
+    match plane:
+        case Plane.TRANSCRIPT:
+            turn = transcript.Turn.from_bytes(document.body)
+            turn_id = TurnId(document.ref.key)
+            there = [part for part in range(len(turn.messages)) if part not in turn.erased]
+            hits = [(part, turn_hit(turn_id, turn, part)) for part in there if message_is_meant(turn, part, filters)]
+            return [
+                (part, hit if turn.is_readable(part) else hit.model_copy(update={"text": ""})) for part, hit in hits
+            ]
+        case Plane.LONG_TERM:
+            fact = long_term.Fact.from_bytes(document.body)
+            return [(0, fact_hit(fact, now=now))] if fact_is_meant(fact, filters) else []
+        case Plane.PROCEDURAL:
+            skill = procedural.Skill.from_bytes(document.body)
+            return [(0, skill_hit(skill))] if skill_is_meant(skill, filters) else []
+        case _:
+            memory = kept(document)
+            if is_expired(memory.value, now):
+                return []
+            return [(0, memory.found(now=now))] if kept_is_meant(memory, filters) else []
+
+
+async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:
+    """Return the memory with this id, also a message whose text was masked or deleted. Raises NotFound."""
+    memory = await find(ctx, scope, memory_id)
+    if isinstance(memory, TurnMemory) and memory.turn.redaction is not transcript.Redaction.RAW_AVAILABLE:
+        return memory
+    return await must_find(ctx, scope, memory_id)
+
+
+def _of_message(memory: str, turn: transcript.Turn, part: int) -> list[HistoryItem]:
+    text = turn.messages[part].text if turn.is_readable(part) else None
+    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, text=text)]
+    if part in turn.forgotten:
+        items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=turn.forgotten[part]))
+    return items
+
+
+def _of_skill(memory: str, skill: procedural.Skill) -> list[HistoryItem]:
+    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=skill.recorded_at)]
+    if skill.revision_count > 1:
+        items.append(HistoryItem(id=memory, event=HistoryEvent.SUPERSEDED, at=skill.updated_at, text=skill.summary))
+    if skill.forgotten_at is not None:
+        items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=skill.forgotten_at))
+    return items
+
+
+async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list[HistoryItem]:
+    """Return what was done to a runtime skill that was deleted; nothing of any other memory."""
+    record = await ctx.spaces.find(scope.space)
+    if record is None or not name.startswith(procedural.NAME_PREFIX):
+        return []
+    ref = Ref(procedural.SKILLS, record.skill_tag(name))
+    (document,) = await ctx.store.get(scope.space, (ref,))
+    return with_trail((), await _trail(ctx, scope, ref), memory=name) if document is None else []
+
+
+def _of_kept(memory_id: str, memory: KeptMemory) -> list[HistoryItem]:
+    """Return the last words of what is written over; a private document keeps its text to itself."""
+    is_private = memory.plane is Plane.PRIVATE_GARDEN
+    value = memory.value
+    event = HistoryEvent.ADDED if memory.revision == 1 else HistoryEvent.SUPERSEDED
+    text = None if is_private else text_of(value)
+    items = [HistoryItem(id=memory_id, event=event, at=at_of(value), text=text)]
+    if isinstance(value, candidates.Candidate) and value.resolved_at is not None:
+        resolved = HistoryEvent.CONFIRMED if value.became is not None else HistoryEvent.DELETED
+        items.append(HistoryItem(id=memory_id, event=resolved, at=value.resolved_at, reason=value.resolution))
+    elif (at := forgotten_at(value)) is not None:
+        items.append(HistoryItem(id=memory_id, event=HistoryEvent.FORGOTTEN, at=at))
+    return items
+
+
+async def _trail(ctx: OperationContext, scope: Scope, ref: Ref) -> AuditTrail | None:
+    record = await ctx.spaces.find(scope.space)
+    return (await trails(ctx, scope.space, record, (ref,))).get(ref)
+
+
+async def _of_slot(
+    ctx: OperationContext, scope: Scope, fact: long_term.Fact, *, include_private: bool
+) -> list[HistoryItem]:
+    """Return what happened to every version of the fact's slot, without the texts of those that may not be shown."""
+    versions = await _versions(ctx, scope, fact)
+    record = await ctx.spaces.find(scope.space)
+    refs = {version.id: Ref(long_term.FACTS, version.id) for version in versions}
+    known = await trails(ctx, scope.space, record, refs.values())
+    told = [
+        with_trail(
+            _of_fact(one, is_shown=may_disclose(one, include_private=include_private)),
+            known.get(refs[one.id]),
+            memory=one.id,
+        )
+        for one in versions
+    ]
+    return [item for items in told for item in items]
+
+
+async def _versions(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -> list[long_term.Fact]:
+    """Return every version of the fact's slot that is still kept, oldest first."""
+    record: SpaceRecord | None = await ctx.spaces.find(scope.space)
+    if record is None:
+        return [fact]  # the space was erased since
+    ref = Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic, fact.home))
+    (slot,) = await ctx.store.get(scope.space, (ref,))
+    if slot is None:
+        return [fact]
+    refs = [Ref(long_term.FACTS, key) for key in long_term.Slot.from_bytes(slot.body).facts]
+    documents = await ctx.store.get(scope.space, refs[-limits.SCAN_MAX :])
+    return [long_term.Fact.from_bytes(document.body) for document in documents if document is not None]
+
+
+_CLOSED = {
+    long_term.State.SUPERSEDED: HistoryEvent.SUPERSEDED,
+    long_term.State.INVALIDATED: HistoryEvent.INVALIDATED,
+    long_term.State.CORRECTED: HistoryEvent.CORRECTED,
+    long_term.State.FORGOTTEN: HistoryEvent.FORGOTTEN,
+    long_term.State.DELETED: HistoryEvent.DELETED,
+}
+
+
+def _of_fact(fact: long_term.Fact, *, is_shown: bool) -> list[HistoryItem]:
+    text = fact.content if is_shown else None
+    items = [HistoryItem(id=fact.id, event=HistoryEvent.ADDED, at=fact.recorded_at, text=text)]
+    if fact.evidence_count > 1:
+        items.append(HistoryItem(id=fact.id, event=HistoryEvent.CONFIRMED, at=max(fact.recorded_at, fact.confirmed_at)))
+    if fact.closed_at is not None and fact.state in _CLOSED:
+        because = fact.closed_because or ""
+        items.append(HistoryItem(id=fact.id, event=_CLOSED[fact.state], at=fact.closed_at, reason=because))
+    return items

@@ -1,0 +1,45 @@
+"""What finished or standing work leaves behind: a procedure to follow again, and a capsule to take it up by."""
+
+from elytron.ops.write import write
+from elytron.passes.pass_context import Work, ended, skipped
+from elytron_core import limits
+from elytron_core.contracts.candidates import CandidatesWrite
+from elytron_core.contracts.maintenance import PassOutcome
+from elytron_core.contracts.planes import CapsulesWrite
+from elytron_core.contracts.write import MemoryWriteRequest, Outcome
+from elytron_core.planes.jobs import Pass
+from elytron_core.policy.maintenance import due
+
+
+async def learn(work: Work, /) -> PassOutcome:
+    """Propose the steps of finished work as a procedure; admission judges whether it is one."""
+    state = await work.state()
+    if state is None:
+        return skipped(Pass.TASK_LEARNING, "no_execution_state")
+    draft = due.learned_of(state, _cited(work))
+    if draft is None:
+        return skipped(Pass.TASK_LEARNING, "not_due")
+    report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=CandidatesWrite(candidates=(draft,))))
+    work.decisions += report.decisions
+    return ended(
+        Pass.TASK_LEARNING,
+        {outcome.value: report.count(outcome) for outcome in Outcome},
+        changed=report.changed,
+    )
+
+
+async def encapsulate(work: Work, /) -> PassOutcome:
+    """Write the capsule of the conversation's work, over the one of the same matter."""
+    state = await work.state()
+    if state is None:
+        return skipped(Pass.CAPSULES, "no_execution_state")
+    draft = due.capsule_of(state, _cited(work))
+    if draft is None:
+        return skipped(Pass.CAPSULES, "too_little_to_tell")
+    report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=CapsulesWrite(capsules=(draft,))))
+    work.decisions += report.decisions
+    return ended(Pass.CAPSULES, {"written": int(report.changed)}, changed=report.changed)
+
+
+def _cited(work: Work) -> tuple[str, ...]:
+    return tuple(turn.id for turn in work.turns)[-limits.CANDIDATE_CITATIONS :]

@@ -1,0 +1,105 @@
+"""Governance without a model: what has outlived its time, how skills served, and the space's upkeep."""
+
+from elytron.ops.candidates import merge_facts
+from elytron.ops.control import retire
+from elytron.ops.skills import govern_runtime_skills
+from elytron.ops.write import write
+from elytron.passes.citation_limit import trim_evidence
+from elytron.passes.daily_notes import draw_notes
+from elytron.passes.expiry import remove_expired
+from elytron.passes.pass_context import Work, ended, skipped
+from elytron.writes.fact_uses import keep_uses
+from elytron.writes.skill_reuse import record_reuse
+from elytron_core import limits
+from elytron_core.clock import DAY_MS
+from elytron_core.contracts.candidates import MemoryMergeRequest
+from elytron_core.contracts.control import MemoryForgetRequest
+from elytron_core.contracts.maintenance import PassOutcome
+from elytron_core.contracts.planes import NoteDraft, NotesWrite
+from elytron_core.contracts.skills import RuntimeSkillGovernRequest
+from elytron_core.contracts.write import MemoryWriteRequest
+from elytron_core.planes import notes
+from elytron_core.planes.jobs import Pass
+from elytron_core.policy.maintenance import due
+
+OUTLIVED = "nobody has confirmed it for as long as such facts live"
+IN_THE_MONTH = "its month's note tells it"
+
+
+async def govern(work: Work, /) -> PassOutcome:
+    """Hide tasks and projects that have outlived their time (it can be undone), and count what is beyond budget."""
+    await keep_uses(work.ctx, work.space)
+    facts = await work.current_facts()
+    gone = due.outlived(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
+    if gone:
+        await retire(work.ctx, MemoryForgetRequest(scope=work.scope, ids=gone, reason=OUTLIVED))
+    counts = {"outlived": len(gone), **due.over_budget(fact for fact in facts if fact.id not in gone)}
+    return ended(Pass.GOVERNANCE, counts, changed=len(gone))
+
+
+async def note_reuse(work: Work, /) -> PassOutcome:
+    """Write down how it went with the skills that the reply used."""
+    if work.reuse is None:
+        return skipped(Pass.SKILL_REUSE, "nothing_reported")
+    reuse = work.reuse
+    report = await record_reuse(work.ctx, work.scope, reuse.names, reuse.outcome, note=reuse.note)
+    counts = {reuse.outcome.value: len(report.recorded), "unknown": len(report.unknown)}
+    return ended(Pass.SKILL_REUSE, counts, changed=report.changed)
+
+
+async def keep_house(work: Work, /) -> PassOutcome:
+    """Note old days, roll them into months, fold near duplicates, trim, remove what expired, govern skills, index."""
+    drawn = await draw_notes(work)
+    rolled = await _roll_up(work)
+    merged = await _reconcile(work)
+    trimmed = await trim_evidence(work)
+    expired = await remove_expired(work)
+    skills = await govern_runtime_skills(work.ctx, RuntimeSkillGovernRequest(scope=work.scope))
+    index = await work.ctx.folds.current(work.space)
+    counts = {
+        "notes_drawn": drawn,
+        "notes_rolled_up": rolled,
+        "facts_reconciled": merged,
+        "facts_trimmed": trimmed,
+        "records_expired": expired,
+        "skills_retired": len(skills.retired) + len(skills.merged),
+        "skills_pruned": len(skills.pruned),
+        "indexed": index.units,
+    }
+    return ended(Pass.HYGIENE, counts, changed=drawn + rolled + merged + trimmed + expired + skills.changed)
+
+
+async def _roll_up(work: Work) -> int:
+    """Bring daily notes older than a week into the notes of up to four months; the days are hidden, reversibly."""
+    documents = await work.ctx.store.scan(work.space, notes.NOTES, prefix=f"{work.tag}.", limit=limits.SCAN_MAX)
+    kept = [notes.DailyNote.from_bytes(document.body) for document in documents]
+    shown = [note for note in kept if note.forgotten_at is None]
+    months = {note.period: note for note in shown if note.grain is notes.NoteGrain.MONTH}
+    before = work.ctx.clock.now() - due.NOTES_AFTER_DAYS * DAY_MS
+    days: dict[str, list[notes.DailyNote]] = {}
+    for note in shown:
+        if note.grain is notes.NoteGrain.DAY and note.observed_at < before:
+            days.setdefault(due.month_of(note.period), []).append(note)
+    rolled = 0
+    fitting = {period: due.fitting(days[period], months.get(period)) for period in sorted(days)}
+    for period in [period for period, found in fitting.items() if found][: due.ROLLUPS]:
+        month = months.get(period)
+        told = [*((month,) if month is not None else ()), *fitting[period]]
+        cited = [citation for note in told for citation in note.citations]
+        draft = NoteDraft(
+            period=period,
+            text=due.rolled_up(fitting[period], month),
+            citations=tuple(dict.fromkeys(cited)),
+        )
+        report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=NotesWrite(notes=(draft,))))
+        work.decisions += report.decisions
+        ids = tuple(day.id for day in fitting[period])[: limits.WRITES_PER_REQUEST]
+        await retire(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
+        rolled += len(ids)
+    return rolled
+
+
+async def _reconcile(work: Work) -> int:
+    """Fold up to six pairs of facts that say nearly the same; folding can be undone."""
+    report = await merge_facts(work.ctx, MemoryMergeRequest(scope=work.scope, limit=due.RECONCILES))
+    return sum(pair.changed for pair in report.pairs)

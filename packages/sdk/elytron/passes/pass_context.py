@@ -1,0 +1,155 @@
+"""What a part of maintenance works with: the turns, the model where there is one, and what was kept before."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.jobs.model_calls import Asker
+from elytron.writes.settlement import Settled, settle
+from elytron_core import limits
+from elytron_core.contracts.maintenance import Extraction, PassOutcome, PassStatus, SkillReuse
+from elytron_core.contracts.modes import Pressure
+from elytron_core.contracts.write import WriteDecision
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.model import Value
+from elytron_core.planes import execution, jobs, long_term, summaries, transcript
+from elytron_core.planes.jobs import NOTHING, Maintained, Pass, Spent
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.models import Said, Speaker
+from elytron_core.ports.store import Action, Ref
+from elytron_core.scope import Scope
+
+ValueT = TypeVar("ValueT", bound=Value)
+NEEDS_MODEL = "no_language_model"
+MAINTENANCE = "maintenance"
+"""Who calls, in audit trails of what maintenance does."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTurn:
+    """A stored turn by its id."""
+
+    id: TurnId
+    turn: transcript.Turn
+
+
+async def _nothing() -> None:
+    return
+
+
+@dataclass(slots=True)
+class Work:
+    """One run of maintenance over some turns of a conversation; every decision on a candidate is kept."""
+
+    ctx: OperationContext
+    scope: Scope
+    record: SpaceRecord
+    turns: tuple[KnownTurn, ...]
+    extraction: Extraction
+    asker: Asker | None = None
+    reuse: SkillReuse | None = None
+    pressure: Pressure = Pressure.NORMAL
+    leaves_refused: bool = False
+    """Whether a turn that the model would not answer for counts as not looked at: its job can be tried again."""
+    beat: Callable[[], Awaitable[None]] = _nothing
+    """Called before whatever takes long, so that a lease is kept."""
+    decisions: list[WriteDecision] = field(default_factory=list[WriteDecision])
+
+    def __post_init__(self) -> None:
+        self.ctx = replace(self.ctx, caller=MAINTENANCE)
+
+    @property
+    def space(self) -> SpaceId:
+        return self.scope.space
+
+    @property
+    def tag(self) -> str:
+        return self.record.conversation_tag(self.scope.conversation_key)
+
+    @property
+    def chars(self) -> int:
+        """Return how many characters of what was said a model may be shown at once."""
+        return self.ctx.profile.budget.maintenance_chars
+
+    @property
+    def spent(self) -> Spent:
+        return self.asker.spent if self.asker is not None else NOTHING
+
+    async def ask(self, instruction: str, data: str, shape: type[ValueT], /) -> ValueT:
+        """Return what the model makes of `data`. Raises BudgetReached, ModelError."""
+        assert self.asker is not None
+        await self.beat()
+        prompt = (Said(Speaker.SYSTEM, instruction), Said(Speaker.USER, data))
+        return await self.asker.structured(prompt, shape, max_tokens=limits.MODEL_ANSWER_TOKENS)
+
+    async def kept(self, collection: str, kind: type[ValueT], /) -> ValueT | None:
+        """Return what the conversation keeps one of in `collection`."""
+        (document,) = await self.ctx.store.get(self.space, (Ref(collection, self.tag),))
+        return kind.from_bytes(document.body) if document is not None else None
+
+    async def summary(self) -> summaries.SessionSummary | None:
+        return await self.kept(summaries.SUMMARIES, summaries.SessionSummary)
+
+    async def state(self) -> execution.ExecutionState | None:
+        found = await self.kept(execution.EXECUTION, execution.ExecutionState)
+        return found if found is not None and found.forgotten_at is None else None
+
+    async def current_facts(self) -> list[long_term.Fact]:
+        """Return the space's current facts, newest first."""
+        documents = await self.ctx.store.scan(self.space, long_term.FACTS, limit=limits.SCAN_MAX, descending=True)
+        facts = [long_term.Fact.from_bytes(document.body) for document in documents]
+        return [fact for fact in facts if fact.is_current]
+
+
+async def read_turns(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: Sequence[int], /
+) -> tuple[KnownTurn, ...]:
+    """Return the turns of the scope's conversation with these numbers; what was erased is left out."""
+    tag = record.conversation_tag(scope.conversation_key)
+    ids = [transcript.turn_id(tag, number) for number in numbers]
+    documents = await ctx.store.get(scope.space, [Ref(transcript.TURNS, turn_id) for turn_id in ids]) if ids else ()
+    return tuple(
+        KnownTurn(turn_id, transcript.Turn.from_bytes(document.body))
+        for turn_id, document in zip(ids, documents, strict=True)
+        if document is not None
+    )
+
+
+async def read_maintained(ctx: OperationContext, scope: Scope, record: SpaceRecord, /) -> Maintained:
+    """Return which turns of the scope's conversation were looked at."""
+    tag = record.conversation_tag(scope.conversation_key)
+    (document,) = await ctx.store.get(scope.space, (Ref(jobs.MAINTAINED, tag),))
+    return Maintained.from_bytes(document.body) if document is not None else Maintained()
+
+
+async def mark_maintained(work: Work, numbers: Sequence[int], /, *, waits: bool = False) -> None:
+    """Write down that these turns were looked at, and with `waits` that they wait for a model."""
+
+    async def plan(record: SpaceRecord) -> Settled[None]:
+        ref = Ref(jobs.MAINTAINED, record.conversation_tag(work.scope.conversation_key))
+        (document,) = await work.ctx.store.get(work.space, (ref,))
+        before = Maintained.from_bytes(document.body) if document is not None else Maintained()
+        after = before
+        for number in numbers:
+            after = after.put_off(number) if waits else after.plus(number)
+        if after == before:
+            return Settled(None)
+        changes = Changes(record)
+        revision = document.revision if document is not None else 0
+        changes.put(ref, after, expects=revision, action=Action.MAINTENANCE)
+        return Settled(None, changes)
+
+    await settle(work.ctx, work.space, plan)
+
+
+def skipped(of: Pass, reason: str, /) -> PassOutcome:
+    """Return the outcome of a part that did not run."""
+    return PassOutcome(of=of, status=PassStatus.SKIPPED, reason=reason)
+
+
+def ended(of: Pass, counts: dict[str, int], /, *, changed: int) -> PassOutcome:
+    """Return the outcome of a part that ran; counts of nothing are left out."""
+    told = {name: count for name, count in counts.items() if count}
+    return PassOutcome(of=of, status=PassStatus.DONE if changed else PassStatus.UNCHANGED, counts=told)

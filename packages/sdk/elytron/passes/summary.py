@@ -1,0 +1,54 @@
+"""The summary of a conversation, renewed by the model when enough was said since."""
+
+from elytron.ops.write import write
+from elytron.passes.pass_context import NEEDS_MODEL, KnownTurn, Work, ended, skipped
+from elytron_core import limits
+from elytron_core.contracts.maintenance import PassOutcome
+from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
+from elytron_core.contracts.write import MemoryWriteRequest
+from elytron_core.ids import TurnId
+from elytron_core.model import Value
+from elytron_core.planes import transcript
+from elytron_core.planes.jobs import Pass
+from elytron_core.policy.extraction import prompts
+from elytron_core.policy.maintenance import due
+
+TURNS_READ = 400
+
+
+class SummaryAnswer(Value, extra="ignore"):
+    """What a model says a conversation has been about."""
+
+    summary: str
+
+
+async def sum_up(work: Work, /) -> PassOutcome:
+    """Renew the conversation's summary where it is due: from 40 messages on, then for every 20 new ones."""
+    if work.asker is None:
+        return skipped(Pass.SUMMARY, NEEDS_MODEL)
+    known = await work.summary()
+    covered = known.through_sequence if known is not None else 0
+    turns = await _turns_after(work, covered)
+    messages = (known.messages if known is not None else 0) + sum(len(turn.turn.messages) for turn in turns)
+    if not due.is_summary_due(messages, known):
+        return skipped(Pass.SUMMARY, "not_due")
+    earlier = known.text if known is not None and known.forgotten_at is None else ""
+    data = prompts.summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
+    answer = await work.ask(prompts.SUMMARY, data, SummaryAnswer)
+    text = answer.summary.strip()[: limits.SUMMARY_CHARS]
+    if not text:
+        return ended(Pass.SUMMARY, {"empty": 1}, changed=0)
+    draft = SummaryDraft(
+        text=text, messages=messages, through_sequence=turns[-1].turn.sequence, model=work.asker.model.name
+    )
+    report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=SummaryWrite(summary=draft)))
+    work.decisions += report.decisions
+    return ended(Pass.SUMMARY, {"messages": messages}, changed=report.changed)
+
+
+async def _turns_after(work: Work, sequence: int) -> list[KnownTurn]:
+    after = transcript.turn_id(work.record.conversation_tag(work.scope.conversation_key), sequence)
+    documents = await work.ctx.store.scan(
+        work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=TURNS_READ
+    )
+    return [KnownTurn(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents]

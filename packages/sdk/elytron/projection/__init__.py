@@ -1,0 +1,1 @@
+"""What stands in a block beside recalled memories."""

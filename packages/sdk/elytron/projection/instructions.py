@@ -1,0 +1,57 @@
+"""What people told is to hold, as a block shows it: read from the transcript alone."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from elytron.context import OperationContext
+from elytron.recall.filters import wants
+from elytron.recall.retrieval import index_filters
+from elytron_core import limits
+from elytron_core.contracts.projection import MemoryProjectionRequest
+from elytron_core.contracts.recall import Plane
+from elytron_core.ids import TurnId
+from elytron_core.planes.evidence import Trust
+from elytron_core.policy.extraction import instructions
+from elytron_core.policy.projection import builder
+from elytron_core.scope import ConversationKey, Scope
+from elytron_core.text.features import Trait
+from elytron_index import UnitView
+
+_LEAST: Final = Trust.VOUCHED.rank
+
+
+async def wishes_of(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None
+) -> tuple[builder.WishItem, ...]:
+    """Return what people said is to hold and have not taken back since, latest first.
+
+    What came from outside, from a tool or a page, wishes nothing and takes nothing back, whatever it says.
+    `key` is the conversation that it is for, None where it cannot be trusted: then nothing said is shown.
+    """
+    if key is None or not wants(request.filters, Plane.TRANSCRIPT) or await ctx.spaces.find(scope.space) is None:
+        return ()
+    index = await ctx.folds.current(scope.space)
+    filters = index_filters(request.filters, Plane.TRANSCRIPT, ctx.clock.now(), key)
+    standing = index.latest(filters, Trait.STANDING, limit=limits.WISHES_READ, least_trust=_LEAST)
+    if not standing:
+        return ()
+    since = standing[-1].at
+    changes = index.latest(filters, Trait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
+    views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.at >= since))}
+    latest = sorted(views.values(), key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)
+    told = instructions.standing_wishes(await _said(ctx, scope, latest))
+    return tuple(
+        builder.WishItem(id=wish.id, text=wish.text, is_whole=wish.is_whole, speaker=wish.speaker, at=wish.at)
+        for wish in told
+    )
+
+
+async def _said(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[instructions.Said]:
+    """Return the messages, those left out that may not be recalled any more."""
+    refs = list(dict.fromkeys(view.ref for view in views))
+    documents = await ctx.store.get(scope.space, refs)
+    turns = {each.ref: ctx.folds.readings.turn(scope.space, each) for each in documents if each is not None}
+    hits = [turns[view.ref].hit(TurnId(view.ref.key), view.part) for view in views if view.ref in turns]
+    return [
+        instructions.Said(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at) for hit in hits if hit is not None
+    ]

@@ -1,0 +1,217 @@
+"""What stands in a block whatever is asked: who speaks, what is private, beliefs, procedures, and where work stands."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elytron.context import OperationContext
+from elytron.documents.planes import OF_CONVERSATIONS
+from elytron.recall.filters import fact_passes, skill_passes, wants
+from elytron_core import limits
+from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
+from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.ids import FactId
+from elytron_core.planes import continuity, execution, garden, long_term, procedural, subjects, summaries
+from elytron_core.planes.evidence import Trust
+from elytron_core.planes.garden import GardenRole
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.continuity import capsules as capsule_policy
+from elytron_core.policy.maintenance.due import BUDGETS
+from elytron_core.policy.projection import builder
+from elytron_core.policy.temporal.freshness import freshness
+from elytron_core.ports.store import Ref
+from elytron_core.scope import ConversationKey, Scope
+
+SKILLS_STANDING = 16
+SCANNED = 1_000
+KIND_ORDER = (
+    long_term.Kind.CONSTRAINT,
+    long_term.Kind.PROFILE,
+    long_term.Kind.PREFERENCE,
+    long_term.Kind.RELATIONSHIP,
+    long_term.Kind.PROJECT,
+    long_term.Kind.TASK,
+    long_term.Kind.FACT,
+)
+"""Which kinds stand first when there are more facts than room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """What is private: the documents that may be shown, and the ids of what must not be."""
+
+    items: tuple[builder.PrivateItem, ...] = ()
+    withheld: tuple[str, ...] = ()
+    documents_withheld: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Where the conversation stands."""
+
+    items: tuple[builder.StandingItem, ...] = ()
+    has_work: bool = False
+
+
+async def standing_facts(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None
+) -> tuple[builder.StandingFact, ...]:
+    """Return the facts that stand in every block, of each kind so many as its budget, in an order of their own.
+
+    It changes only when they do. Private ones stand only where private context is allowed, a chat's own only there;
+    `key` is the conversation, None where it cannot be trusted.
+    """
+    if not wants(request.filters, Plane.LONG_TERM):
+        return ()
+    documents = await ctx.store.scan(scope.space, long_term.FACTS, limit=SCANNED, descending=True)
+    now = ctx.clock.now()
+    facts = [long_term.Fact.from_bytes(document.body) for document in documents]
+    here = [fact for fact in facts if fact.counts_in(key) and may_be_shown(fact, request)]
+    current = [fact for fact in here if fact_passes(fact, request.filters, now)]
+    # Of a kind beyond its budget, those stand that were confirmed last.
+    current.sort(key=lambda fact: (-fact.confirmed_at, fact.id))
+    held: Counter[long_term.Kind] = Counter()
+    chosen: list[long_term.Fact] = []
+    for fact in current:
+        held[fact.kind] += 1
+        if held[fact.kind] <= BUDGETS[fact.kind]:
+            chosen.append(fact)
+    chosen.sort(key=lambda fact: (KIND_ORDER.index(fact.kind), fact.topic, fact.id))
+    return tuple(
+        builder.StandingFact(
+            id=fact.id,
+            kind=fact.kind,
+            topic=fact.topic,
+            content=fact.content,
+            at=fact.observed_at,
+            is_outside=fact.trust is Trust.OUTSIDE,
+            hint=freshness(fact, now).hint,
+        )
+        for fact in chosen[: limits.FACTS_STANDING]
+    )
+
+
+async def standing_skills(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
+) -> tuple[builder.StandingSkill, ...]:
+    """Return the titles of the procedures there are, in an order that changes only when they do."""
+    if not wants(request.filters, Plane.PROCEDURAL):
+        return ()
+    documents = await ctx.store.scan(scope.space, procedural.SKILLS, limit=SCANNED)
+    skills = [procedural.Skill.from_bytes(document.body) for document in documents]
+    shown = sorted(
+        (skill for skill in skills if skill_passes(skill, request.filters)), key=lambda skill: (skill.topic, skill.name)
+    )
+    return tuple(
+        builder.StandingSkill(id=skill.name, title=skill.title, summary=skill.summary)
+        for skill in shown[:SKILLS_STANDING]
+    )
+
+
+async def mount_of(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
+) -> tuple[builder.MountLine, ...]:
+    """Return what is kept of the active subject that speaks; nothing where none is named or known."""
+    name = request.subject or (f"agent:{scope.agent}" if scope.agent is not None else None)
+    record = await ctx.spaces.find(scope.space)
+    if name is None or record is None:
+        return ()
+    (document,) = await ctx.store.get(scope.space, (Ref(subjects.SUBJECTS, record.tag("subject", name)),))
+    subject = subjects.Subject.from_bytes(document.body) if document is not None else None
+    if subject is None or subject.lifecycle is not subjects.SubjectLifecycle.ACTIVE:
+        return ()
+    mount = subject.mount
+    parts = (
+        ("identity", mount.identity),
+        ("relationship", mount.relationship),
+        ("situated now", mount.situated_now),
+        ("reasoning basis", mount.reasoning_basis),
+        ("reply stance", mount.reply_stance),
+        ("initiative", mount.initiative),
+        ("boundary", mount.boundary),
+    )
+    return tuple(builder.MountLine(id=subject.id, label=label, text=text) for label, text in parts if text)
+
+
+async def private_of(
+    ctx: OperationContext,
+    scope: Scope,
+    request: MemoryProjectionRequest,
+    hits: Sequence[RecallHit],
+    *,
+    is_trusted: bool,
+) -> Private:
+    """Return the private documents that may be shown, and which of `hits` may not be.
+
+    Where it is not trusted whose conversation the scope's is, its documents are left alone.
+    """
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return Private()
+    documents = await _garden(ctx, scope, record) if is_trusted else []
+    if request.private_context is PrivateContext.ALLOWED:
+        shown = [document for document in documents if document.role is not GardenRole.SEALED]
+        items = tuple(
+            builder.PrivateItem(id=document.id, role=document.role.value, text=f"{document.name}: {document.text}")
+            for document in shown
+        )
+        return Private(items, documents_withheld=len(documents) - len(shown))
+    refs = [Ref(long_term.FACTS, FactId(hit.id)) for hit in hits if hit.plane is Plane.LONG_TERM]
+    found = await ctx.store.get(scope.space, refs) if refs else ()
+    facts = [long_term.Fact.from_bytes(document.body) for document in found if document is not None]
+    withheld = tuple(fact.id for fact in facts if fact.privacy is long_term.Privacy.PRIVATE)
+    return Private((), withheld, documents_withheld=len(documents))
+
+
+async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> Work:
+    """Return where the scope's conversation stands: its work, its summary, and up to three of its capsules."""
+    record = await ctx.spaces.find(scope.space)
+    if record is None or not any(wants(request.filters, plane) for plane in OF_CONVERSATIONS):
+        return Work()
+    tag = record.conversation_tag(scope.conversation_key)
+    refs = (Ref(execution.EXECUTION, tag), Ref(summaries.SUMMARIES, tag))
+    kept, summed = await ctx.store.get(scope.space, refs)
+    items: list[builder.StandingItem] = []
+    state = execution.ExecutionState.from_bytes(kept.body) if kept is not None else None
+    if state is not None and state.forgotten_at is None and wants(request.filters, Plane.EXECUTION):
+        items.append(builder.StandingItem(id=state.id, label=f"work, {state.status.value}", text=state.text))
+    summary = summaries.SessionSummary.from_bytes(summed.body) if summed is not None else None
+    if summary is not None and summary.forgotten_at is None and wants(request.filters, Plane.SUMMARY):
+        items.append(builder.StandingItem(id=summary.id, label="so far", text=summary.text))
+    has_work = bool(items) and items[0].label != "so far"
+    if wants(request.filters, Plane.CONTINUITY):
+        capsules = await _capsules(ctx, scope, tag, request.query)
+        items += [
+            builder.StandingItem(
+                id=one.id, label=f"{one.kind.value}, {one.state.value}", text=f"{one.topic}: {one.text}"
+            )
+            for one in capsules
+        ]
+        has_work = has_work or bool(capsules)
+    return Work(tuple(items), has_work)
+
+
+def may_be_shown(fact: long_term.Fact, request: MemoryProjectionRequest, /) -> bool:
+    """Tell whether a fact's privacy lets it into a block."""
+    return fact.privacy is not long_term.Privacy.PRIVATE or request.private_context is PrivateContext.ALLOWED
+
+
+async def _garden(ctx: OperationContext, scope: Scope, record: SpaceRecord) -> list[garden.GardenDocument]:
+    prefix = f"{record.conversation_tag(scope.conversation_key)}."
+    kept = await ctx.store.scan(scope.space, garden.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
+    documents = [garden.GardenDocument.from_bytes(document.body) for document in kept]
+    return sorted((one for one in documents if one.forgotten_at is None), key=lambda one: one.name)
+
+
+async def _capsules(ctx: OperationContext, scope: Scope, tag: str, query: str) -> list[continuity.ContinuityCapsule]:
+    """Return the selected capsules that together have at most 900 characters."""
+    kept = await ctx.store.scan(scope.space, continuity.CAPSULES, prefix=f"{tag}.", limit=limits.CAPSULES_PER_SPACE)
+    held = [continuity.ContinuityCapsule.from_bytes(document.body) for document in kept]
+    left = limits.CAPSULE_BLOCK_CHARS
+    fitting: list[continuity.ContinuityCapsule] = []
+    for capsule in capsule_policy.selected(held, query, now=ctx.clock.now()):
+        size = len(capsule.topic) + len(capsule.text)
+        if size <= left:
+            fitting.append(capsule)
+            left -= size
+    return fitting

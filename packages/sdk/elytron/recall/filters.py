@@ -1,0 +1,145 @@
+"""Whether a stored memory passes recall filters, read from the document itself."""
+
+from elytron.documents.plane_documents import KeptMemory, is_expired, is_forgotten
+from elytron.documents.planes import ASKED, OF_CONVERSATIONS, KeptRecallable
+from elytron_core.clock import Instant
+from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.planes import continuity, long_term, procedural, records, transcript
+from elytron_core.planes.evidence import Trust
+from elytron_core.policy.query import metadata_conditions
+
+_UNASKED = tuple(plane for plane in Plane if plane not in ASKED)
+
+
+def wants(filters: RecallFilters, plane: Plane, /) -> bool:
+    """Tell whether `filters` leave anything of `plane`."""
+    if plane not in asked_planes(filters):
+        return False
+    of_turns = (
+        filters.agents,
+        filters.apps,
+        filters.projects,
+        filters.speakers,
+        filters.roles,
+        filters.tags_any,
+        filters.tags_all,
+    )
+    of_facts = (filters.kinds, filters.authorities, filters.confidences)
+    if any(of_facts) and plane is not Plane.LONG_TERM:
+        return False
+    of_conversations = (filters.channels, filters.conversations)
+    if plane in OF_CONVERSATIONS:
+        return not any(of_turns)
+    return plane is Plane.TRANSCRIPT or not any((*of_turns, *of_conversations))
+
+
+def asked_planes(filters: RecallFilters, /) -> tuple[Plane, ...]:
+    """Return the planes that `filters` name, else all but those that are read only if they are named."""
+    named = filters.planes or (tuple(ASKED) if filters.namespace else _UNASKED)
+    return tuple(plane for plane in named if plane is Plane.RECORDS or not filters.namespace)
+
+
+def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
+    """Tell whether a message may be shown under `filters`; forgotten, erased and archived ones never."""
+    return turn.is_recallable(part) and message_is_meant(turn, part, filters)
+
+
+def message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
+    """Tell whether `filters` mean a message, shown or hidden."""
+    if not filters.model_fields_set:
+        return True
+    message = turn.messages[part]
+    return (
+        _among(turn.agent, filters.agents)
+        and _among(turn.app, filters.apps)
+        and _among(turn.project, filters.projects)
+        and _among(turn.channel, filters.channels)
+        and _among(turn.conversation, filters.conversations)
+        and _among(message.speaker, filters.speakers)
+        and (not filters.roles or message.role in filters.roles)
+        and (not filters.tags_any or not set(filters.tags_any).isdisjoint(turn.tags))
+        and set(filters.tags_all) <= set(turn.tags)
+        and _within(transcript.said_at(turn, message), filters)
+        and (filters.known_at is None or turn.recorded_at <= filters.known_at)
+        and turn.trust_of(part).is_at_least(filters.trust)
+        and metadata_conditions.hold(filters.where, turn.metadata)
+    )
+
+
+def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -> bool:
+    """Tell whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
+    if fact.state is long_term.State.FORGOTTEN or not fact_is_meant(fact, filters):
+        return False
+    known_at = filters.known_at
+    if known_at is None:
+        believed = fact.state is long_term.State.ACTIVE or fact.state in long_term.HELD
+        valid_to = fact.valid_to
+    else:
+        closed = fact.closed_at is not None and fact.closed_at <= known_at
+        believed = fact.recorded_at <= known_at and (not closed or fact.state in long_term.HELD)
+        valid_to = fact.valid_to if closed or fact.state not in long_term.HELD else None
+    as_of = filters.as_of if filters.as_of is not None else now
+    return believed and (fact.valid_from or as_of) <= as_of and (valid_to is None or as_of < valid_to)
+
+
+def fact_is_meant(fact: long_term.Fact, filters: RecallFilters, /) -> bool:
+    """Tell whether `filters` mean a fact, whatever became of it."""
+    return (
+        _within(fact.observed_at, filters)
+        and _among(fact.kind, filters.kinds)
+        and _among(fact.authority, filters.authorities)
+        and _among(fact.confidence, filters.confidences)
+        and fact.trust.is_at_least(filters.trust)
+        and metadata_conditions.hold(filters.where, {})
+    )
+
+
+def skill_passes(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
+    """Tell whether a skill may be shown under `filters`."""
+    return skill.is_recallable and skill_is_meant(skill, filters)
+
+
+def skill_is_meant(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
+    """Tell whether `filters` mean a skill, shown or hidden."""
+    known = filters.known_at is None or skill.recorded_at <= filters.known_at
+    is_relied_on = skill.trust.is_at_least(filters.trust)
+    return known and is_relied_on and metadata_conditions.hold(filters.where, {}) and _within(skill.updated_at, filters)
+
+
+def kept_passes(memory: KeptMemory, filters: RecallFilters, now: Instant, /) -> bool:
+    """Tell whether what a conversation keeps may be shown under `filters`: nothing private, hidden or replaced."""
+    value = memory.value
+    if not isinstance(value, KeptRecallable) or is_forgotten(value) or is_expired(value, now):
+        return False
+    if isinstance(value, continuity.ContinuityCapsule) and not value.is_recallable:
+        return False
+    return kept_is_meant(memory, filters)
+
+
+def kept_is_meant(memory: KeptMemory, filters: RecallFilters, /) -> bool:
+    """Tell whether `filters` mean what a conversation keeps, shown or hidden; nothing private ever."""
+    value = memory.value
+    if not isinstance(value, KeptRecallable):
+        return False
+    known = filters.known_at is None or value.updated_at <= filters.known_at
+    if isinstance(value, records.Record):
+        is_there, fields = value.namespace[: len(filters.namespace)] == filters.namespace, value.fields
+    else:
+        is_there = _among(value.channel, filters.channels) and _among(value.conversation, filters.conversations)
+        fields = {}
+    is_relied_on = Trust.DRAWN.is_at_least(filters.trust)
+    return (
+        known
+        and is_there
+        and is_relied_on
+        and metadata_conditions.hold(filters.where, fields)
+        and _within(value.updated_at, filters)
+    )
+
+
+def _among(value: str | None, wanted: tuple[str, ...]) -> bool:
+    return not wanted or value in wanted
+
+
+def _within(at: Instant, filters: RecallFilters) -> bool:
+    return (filters.since is None or at >= filters.since) and (filters.until is None or at < filters.until)

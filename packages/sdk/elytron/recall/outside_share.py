@@ -1,0 +1,79 @@
+"""Share of text from outside in the order of hits.
+
+Whoever can have lines stored, by a tool or a page, could push out with many of them what the user said. Three of four
+places are the most that text from outside takes while there is other text, and text that repeats counts once.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.planes.evidence import Trust
+
+RUN = 4
+"""In each run of so many places, the last is for what does not come from outside."""
+
+
+def is_outside(hit: RecallHit, /) -> bool:
+    """Tell whether a hit comes from outside; summaries and notes, which say nothing of it, do not."""
+    return hit.trust is Trust.OUTSIDE
+
+
+def once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
+    """Return the hits without those from outside whose text one from outside before them has.
+
+    A fact that says what a message says is told beside it.
+    """
+    seen: set[tuple[Plane, str]] = set()
+    kept: list[RecallHit] = []
+    for hit in hits:
+        if is_outside(hit):
+            told = hit.plane, " ".join(hit.text.casefold().split())
+            if told in seen:
+                continue
+            seen.add(told)
+        kept.append(hit)
+    return tuple(kept)
+
+
+def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:
+    """Tell whether text from outside takes more than its share of `hits`, or places are left beside it."""
+    if len(hits) < limit and any(map(is_outside, hits)):
+        return True
+    outside = 0
+    for place, hit in enumerate(hits, 1):
+        outside += is_outside(hit)
+        if outside > _allowed(place):
+            return True
+    return False
+
+
+def shared(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
+    """Return the hits, text from outside within its share; scores stay with the places.
+
+    Where that leaves a place free, the first of `own` takes it that has no place yet; those that are left stand last.
+    """
+    left = {hit.id: hit for hit in own if not is_outside(hit)}
+    ordered: dict[str, RecallHit] = {}
+    outside = 0
+    for hit in hits:
+        if is_outside(hit):
+            if outside >= _allowed(len(ordered) + 1) and left:
+                first = next(iter(left))
+                ordered[first] = left.pop(first)
+            outside += 1
+        left.pop(hit.id, None)
+        ordered.setdefault(hit.id, hit)
+    ordered |= left
+    return tuple(_with_scores([*ordered.values()], [hit.score for hit in hits]))
+
+
+def _allowed(place: int) -> int:
+    return place - place // RUN
+
+
+def _with_scores(ordered: Sequence[RecallHit], scores: Sequence[float]) -> Iterator[RecallHit]:
+    """Yield the hits with the scores of their places; behind those, none above the one before it."""
+    least = 1.0
+    for place, hit in enumerate(ordered):
+        least = scores[place] if place < len(scores) else min(least, hit.score)
+        yield hit if hit.score == least else hit.model_copy(update={"score": least})

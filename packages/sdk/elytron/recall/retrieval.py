@@ -1,0 +1,399 @@
+"""Finding what answers a query: each plane's candidates, on one scale, with their texts."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from elytron.context import OperationContext
+from elytron.documents.hits import fact_hit, skill_hit, with_newer
+from elytron.documents.plane_documents import kept, text_of, title_of
+from elytron.embedding.embed_pass import nudge
+from elytron.indexing.search_result import Searched
+from elytron.indexing.units import home_of, namespace_tag
+from elytron.memories.chat_aliases import meant
+from elytron.memories.disclosure import SHOWN
+from elytron.recall.answer_scores import answer_scores
+from elytron.recall.filters import asked_planes
+from elytron.recall.order import Placed, Ranked, favoured, placed, ranked_facts, signals_of, turns_of
+from elytron.recall.sentence_scores import CLOSER, looked_closer
+from elytron.recall.shown_hits import shown_hits
+from elytron.transcript.recent_talk import recent_talk
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.recall import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
+from elytron_core.ids import SkillId, SpaceId
+from elytron_core.planes import procedural, transcript
+from elytron_core.planes.long_term import topic_key
+from elytron_core.policy.query import question as query_question
+from elytron_core.policy.ranking import intent as ranking_intent
+from elytron_core.policy.ranking import weights
+from elytron_core.policy.ranking.facts import FactQuery, diversify, is_weak, score_facts
+from elytron_core.policy.ranking.skills import score_skills
+from elytron_core.policy.temporal import event_anchors
+from elytron_core.ports.store import Document, Ref
+from elytron_core.rounding import six
+from elytron_core.scope import ConversationKey, Scope
+from elytron_core.text import similarity, stopwords
+from elytron_index import Candidates, Filters, IndexQuery
+from elytron_index.space_index import SpaceIndex
+
+FACTS_SCORED = 96
+SKILLS_SCORED = 48
+KEPT_SCORED = 16
+HELD_SCORE = 0.6
+"""The least score of a text with a title that together hold all words of the query; less in proportion."""
+EXTRA = 16
+"""Candidates beyond the limit, so that vanished ones leave no hole."""
+_WITH_PRIVACY = frozenset({Plane.LONG_TERM, Plane.RECORDS})
+
+
+class Gathered(NamedTuple):
+    """Hits, best first; `considered` passed the filters, `available` of these matched."""
+
+    outcome: RecallOutcome
+    hits: tuple[RecallHit, ...] = ()
+    order: tuple[Placed, ...] = ()
+    """The whole order with what spoke for each, where `depth` asked for it."""
+    scores: tuple[float, ...] = ()
+    """The scores of all that was put in order, hits and beyond."""
+    considered: int = 0
+    available: int = 0
+    sequence: int = 0
+    intent: ranking_intent.Intent = ranking_intent.Intent.MIXED
+    """What the query was taken to be after."""
+    vectors: VectorUse = VectorUse.NONE
+    unembedded: int = 0
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    """Whether the scope's chat may stand for a conversation; where not, nothing said is recalled."""
+    terms: tuple[str, ...] = ()
+    """What was looked for."""
+
+
+class _Asked(NamedTuple):
+    """What memories are compared with: the query, what it is after, where and when it was asked."""
+
+    text: str
+    chat: str
+    now: Instant
+    grounding: str
+    """The recent talk, if the query is too short to stand alone."""
+    facts: int
+    """How many facts are taken at the most, spread over kinds and topics if more match."""
+
+    def of_beliefs(self, found: Candidates, /) -> FactQuery:
+        """Return the query with the terms that the index made of it."""
+        terms = tuple(similarity.normalise(self.text).split()) if self.grounding else found.terms
+        return FactQuery(text=self.text, terms=terms, chat=self.chat, now=self.now, grounding=self.grounding)
+
+
+async def gather(
+    ctx: OperationContext,
+    scope: Scope,
+    query: str,
+    filters: RecallFilters,
+    /,
+    *,
+    limit: int,
+    diversity: Diversity = Diversity.AUTO,
+    depth: int = 0,
+    include_private: bool = False,
+) -> Gathered:
+    """Return the best `limit` hits for `query`, fewer where fewer answer; with `depth`, the order of so many too."""
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return Gathered(RecallOutcome.EMPTY_SPACE)
+    index = await ctx.folds.current(scope.space)
+    if similarity.is_blank(query):
+        return Gathered(RecallOutcome.EMPTY_QUERY, sequence=index.watermark)
+    now = ctx.clock.now()
+    conversation = await meant(ctx, scope)
+    key = conversation.key if conversation.is_trusted else None
+    question = _anchored(index, query_question.read(query, now), filters, now, key)
+    grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
+    use, vector = await ctx.encoders.asked(record, index, question.text)
+    unembedded = _unembedded(ctx, scope, index, use)
+    searches = {
+        plane: asked_of_index(
+            question if plane is Plane.TRANSCRIPT else _grounded(question, grounding),
+            vector,
+            limit=_wanted(plane, max(limit, depth)),
+            filters=index_filters(filters, plane, now, key, include_private=include_private),
+            diversity=diversity,
+        )
+        for plane in _planes(index, filters, key)
+    }
+    found = {plane: index.search(search) for plane, search in searches.items()}
+    reads = ctx.encoders.reads_passages(record, index)
+    found |= await _closer(ctx, scope.space, index, searches, found, reads_passages=reads)
+    route = ranking_intent.route(query)
+    spread = limit if diversity is Diversity.WIDE else FACTS_SCORED
+    asked = _Asked(query, (key or scope.conversation_key).conversation, now, grounding, spread)
+    ranked = await _ranked(ctx, scope, asked, found, route=route)
+    seen = await shown_hits(ctx, scope, ranked, index, searches.get(Plane.TRANSCRIPT), limit=limit, now=now)
+    hits = with_newer(question, query, seen)[:limit]
+    return Gathered(
+        RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_MATCHES_FILTERS,
+        hits,
+        order=tuple(map(placed, ranked)) if depth else (),
+        scores=tuple([item.score for item in ranked]),
+        alias=conversation.trust,
+        considered=sum(part.searched for part in found.values()),
+        available=sum(part.pool for part in found.values()),
+        sequence=index.watermark,
+        intent=route.intent,
+        vectors=use,
+        unembedded=unembedded,
+        terms=next((part.terms for part in found.values()), ()),
+    )
+
+
+async def _closer(
+    ctx: OperationContext,
+    space: SpaceId,
+    index: SpaceIndex,
+    searches: Mapping[Plane, IndexQuery],
+    found: Mapping[Plane, Candidates],
+    /,
+    *,
+    reads_passages: bool,
+) -> dict[Plane, Candidates]:
+    """Return the messages found in the order of a closer look, if one is worth it."""
+    heard = found.get(Plane.TRANSCRIPT)
+    if heard is None:
+        return {}
+    has_passages = searches[Plane.TRANSCRIPT].vector is not None and reads_passages
+    if not heard.long and not has_passages:
+        return {}
+    searched = Searched(space, index, searches[Plane.TRANSCRIPT], heard, has_passages)
+    return {Plane.TRANSCRIPT: await looked_closer(ctx, searched)}
+
+
+def _grounded(question: query_question.Question, grounding: str) -> query_question.Question:
+    """Return `question` with the recent talk behind it, if it says nothing by itself."""
+    if not grounding or not stopwords.ENGLISH.issuperset(similarity.normalise(question.text).split()):
+        return question
+    return question._replace(text=f"{question.text} {grounding}"[: limits.QUERY_CHARS])
+
+
+def _unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, use: VectorUse) -> int:
+    """Return how many units have no vector yet, and have those made."""
+    count = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
+    if count:
+        nudge(ctx, scope.space)
+    return count
+
+
+def _planes(index: SpaceIndex, filters: RecallFilters, key: ConversationKey | None) -> list[Plane]:
+    """Return the planes that are asked and hold something; without a trusted conversation nothing said is recalled."""
+    held, asked = index.planes(), asked_planes(filters)
+    return [plane for plane in asked if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)]
+
+
+def _anchored(
+    index: SpaceIndex,
+    question: query_question.Question,
+    filters: RecallFilters,
+    now: Instant,
+    key: ConversationKey | None,
+) -> query_question.Question:
+    """Return `question` with the time that its anchor tells; as it is where it has none, or nobody spoke of that."""
+    anchor = question.anchor
+    if anchor is None or key is None or Plane.TRANSCRIPT not in index.planes():
+        return question
+    told = index_filters(filters, Plane.TRANSCRIPT, now, key)
+    found = index.search(
+        IndexQuery(text=anchor.text, limit=1, weights=weights.WORDED, filters=told, owner=question.owner)
+    ).found
+    if not found or not found[0].unit.at or found[0].signals.coverage < event_anchors.LEAST_COVERED:
+        return question
+    return question._replace(spans=event_anchors.spans_of(anchor, Instant(found[0].unit.at)))
+
+
+def asked_of_index(
+    question: query_question.Question,
+    vector: tuple[str, bytes] | None,
+    /,
+    *,
+    limit: int,
+    filters: Filters,
+    diversity: Diversity,
+) -> IndexQuery:
+    """Return the search for what `question` is after, in the plane that `filters` name."""
+    return IndexQuery(
+        text=question.text,
+        limit=limit,
+        vector=vector,
+        filters=filters,
+        weights=weights.weights_for(question, diversity),
+        spans=question.spans,
+        fits=question.fits,
+        heeds=question.heeds,
+        owner=question.owner,
+    )
+
+
+async def _ranked(
+    ctx: OperationContext,
+    scope: Scope,
+    asked: _Asked,
+    found: Mapping[Plane, Candidates],
+    /,
+    *,
+    route: ranking_intent.Route,
+) -> list[Ranked]:
+    """Return all that was found in one order; equal scores stand in the order of the route's planes."""
+    ranked: list[Ranked] = []
+    for plane in sorted(found, key=route.place):
+        match plane:
+            case Plane.TRANSCRIPT:
+                ranked += turns_of(found[plane])
+            case Plane.LONG_TERM:
+                ranked += sorted(await _facts(ctx, scope, asked, found[plane]), key=_order)
+            case Plane.PROCEDURAL:
+                ranked += sorted(await _skills(ctx, scope, asked, found[plane]), key=_order)
+            case _:
+                ranked += sorted(await _kept(ctx, scope, found[plane], asked.now), key=_order)
+    if route.bonus:
+        ranked = [favoured(item, route) for item in ranked]
+    # A stable order: where scores are equal, each plane's own order stays.
+    ranked.sort(key=_score, reverse=True)
+    return ranked
+
+
+def _score(item: Ranked) -> float:
+    return item.score
+
+
+def _order(item: Ranked) -> tuple[float, int, str, int]:
+    score, at, key, part, _ = item
+    return -score, -at, key, part
+
+
+def index_filters(
+    filters: RecallFilters, plane: Plane, now: Instant, key: ConversationKey | None, /, *, include_private: bool = False
+) -> Filters:
+    """Return what the index is to let through: `filters` for one plane, else what holds and is believed now.
+
+    `key` is the conversation that it is for, None where it cannot be trusted.
+    """
+    if plane not in _WITH_PRIVACY and not filters.model_fields_set:
+        return Filters(planes=(plane,), as_of=now)
+    homes = (home_of(None), *((home_of(key),) if key is not None else ()))
+    parts = (
+        ("agent", filters.agents),
+        ("app", filters.apps),
+        ("project", filters.projects),
+        ("channel", filters.channels),
+        ("conversation", filters.conversations),
+        ("kind", filters.kinds),
+        ("authority", filters.authorities),
+        ("confidence", filters.confidences),
+        ("home", homes if plane is Plane.LONG_TERM else ()),
+        ("privacy", SHOWN if plane in _WITH_PRIVACY and not include_private else ()),
+    )
+    return Filters(
+        planes=(plane,),
+        scope=tuple((name, values) for name, values in parts if values),
+        speakers=filters.speakers,
+        roles=filters.roles,
+        since=filters.since,
+        until=filters.until,
+        tags_any=filters.tags_any,
+        tags_all=(*filters.tags_all, *((namespace_tag(filters.namespace),) if filters.namespace else ())),
+        where=filters.where,
+        as_of=filters.as_of if filters.as_of is not None else now,
+        known_at=filters.known_at,
+        min_trust=filters.trust.rank if filters.trust is not None else None,
+    )
+
+
+def _wanted(plane: Plane, limit: int) -> int:
+    match plane:
+        case Plane.TRANSCRIPT:
+            return min(max(limit + EXTRA, CLOSER), limits.RECALL_MAX)
+        case Plane.LONG_TERM:
+            return FACTS_SCORED
+        case Plane.PROCEDURAL:
+            return SKILLS_SCORED
+        case Plane.RECORDS:
+            return min(limit + EXTRA, limits.RECALL_MAX)
+        case _:
+            return KEPT_SCORED
+
+
+async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Candidates) -> list[Ranked]:
+    documents = await _read(ctx, scope, found)
+    if not documents:
+        return []
+    facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
+    estimates = _estimates(found)
+    matching = [item for item in score_facts(facts, asked.of_beliefs(found)) if item.match > 0]
+    ranked = ranked_facts(diversify(matching, asked.facts), estimates)
+    others = {item.fact.id for item in matching}
+    signals = {item.unit.ref.key: item for item in found.found}
+    hits = [
+        fact_hit(said.fact, now=asked.now, score=estimates[said.fact.id], signals=signals_of(signals[said.fact.id]))
+        for said in facts
+        if said.fact.id not in others
+    ]
+    return ranked + [Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+
+
+def _estimates(found: Candidates) -> dict[str, float]:
+    """Return the score of each document's best unit, by its key."""
+    scores: dict[str, float] = {}
+    for score, item in zip(answer_scores(found), found.found, strict=True):
+        scores.setdefault(item.unit.ref.key, score)
+    return scores
+
+
+async def _skills(ctx: OperationContext, scope: Scope, asked: _Asked, found: Candidates) -> list[Ranked]:
+    documents = await _read(ctx, scope, found)
+    if not documents:
+        return []
+    skills = [procedural.Skill.from_bytes(document.body) for document in documents.values()]
+    scored = score_skills(skills, asked.of_beliefs(found), ranks=_ranks(found))
+    estimates, signals = _estimates(found), {item.unit.ref.key: signals_of(item) for item in found.found}
+    hits = [
+        skill_hit(
+            item.skill, score=max(weights.common_scale(item.match), estimates[item.skill.id]), signals=item.signals
+        )
+        for item in scored
+    ]
+    topics = {topic_key(item.skill.topic) for item in scored}
+    hits += [
+        skill_hit(skill, score=estimates[skill.id], signals=signals[skill.id])
+        for skill in skills
+        if skill.is_recallable and topic_key(skill.topic) not in topics
+    ]
+    return [Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+
+
+def _ranks(found: Candidates) -> tuple[SkillId, ...]:
+    """Return the skills as full-text search ordered them."""
+    return tuple(SkillId(candidate.unit.ref.key) for candidate in found.found)
+
+
+async def _kept(ctx: OperationContext, scope: Scope, found: Candidates, now: Instant) -> list[Ranked]:
+    """Return what conversations keep, each with its score."""
+    documents = await _read(ctx, scope, found)
+    if not documents:
+        return []
+    terms = [similarity.signs_of(term) for given in found.terms if (term := similarity.normalise(given))]
+    ranked: list[Ranked] = []
+    for estimate, item in zip(answer_scores(found), found.found, strict=True):
+        document = documents.get(item.unit.ref)
+        if document is None:
+            continue
+        memory = kept(document)
+        told = similarity.padded(similarity.normalise(f"{title_of(memory.value)} {text_of(memory.value)}"))
+        share = sum(similarity.has_any(told, signs) for signs in terms) / max(len(terms), 1)
+        hit = memory.found(score=max(estimate, six(HELD_SCORE * share)), signals=signals_of(item), now=now)
+        ranked.append(Ranked(hit.score, hit.at or 0, hit.id, 0, hit))
+    return ranked
+
+
+async def _read(ctx: OperationContext, scope: Scope, found: Candidates) -> dict[Ref, Document]:
+    """Return the documents of candidates; those that vanished since they were indexed are left out."""
+    refs = list(dict.fromkeys(candidate.unit.ref for candidate in found.found))
+    documents = await ctx.store.get(scope.space, refs) if refs else ()
+    return {document.ref: document for document in documents if document is not None}

@@ -1,0 +1,93 @@
+"""What is said of an operation, once."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from elytron.context import OperationContext
+from elytron_core.contracts.inspection import MemoryCloseRequest
+from elytron_core.model import Request, Value
+
+RequestT = TypeVar("RequestT", bound=Request | MemoryCloseRequest)
+ReportT = TypeVar("ReportT", bound=Value)
+
+
+class Role(StrEnum):
+    """Whose business an operation is."""
+
+    MEMBER = "member"
+    """Whoever may use the space."""
+    OPERATOR = "operator"
+    """Who runs the machine: it reads or writes its files, or ends the runtime."""
+
+
+class Repeat(StrEnum):
+    """What keeps a repeated call, under one idempotency key, from acting twice."""
+
+    HARMLESS = "harmless"
+    """Nothing has to: it changes no memory."""
+    STORE = "store"
+    """The store: the key travels with the request into its commit."""
+    RECEIPT = "receipt"
+    """A receipt, written after the effect."""
+
+
+class Grave(StrEnum):
+    """Why a model is not to call an operation unasked."""
+
+    REMOVES = "removes for good"
+    TAKES_OUT = "takes the memory out"
+    AGREES = "agrees for whoever the memory belongs to"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[RequestT, ReportT]):
+    """One operation: what it takes, what it gives, the function that performs it, and what may be said of it.
+
+    `operator_fields` are fields of the request that only an operator may set, `operator_values` values of a field that
+    only he may ask for; `private_values` are those that ask for what is private. What is `grave` a model is not to do
+    unasked: each call, or where there are `grave_values` one whose field has such a value. One that `is_local` acts on
+    the runtime of its own process and is called there alone: no transport over a wire has it.
+    """
+
+    name: str
+    request: type[RequestT]
+    report: type[ReportT]
+    perform: Callable[[OperationContext, RequestT], Awaitable[ReportT]]
+    summary: str
+    mutates: bool = False
+    role: Role = Role.MEMBER
+    repeat: Repeat = Repeat.HARMLESS
+    is_local: bool = False
+    operator_fields: frozenset[str] = frozenset()
+    operator_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    private_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    grave: Grave | None = None
+    grave_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    def beyond_members(self, request: RequestT, /) -> tuple[str, ...]:
+        """Return what of `request` only an operator may ask for."""
+        fields = [name for name in self.operator_fields if getattr(request, name)]
+        values = [
+            f"{name} {getattr(request, name)}"
+            for name, his in self.operator_values.items()
+            if getattr(request, name) in his
+        ]
+        return tuple(sorted((*fields, *values)))
+
+    def asks_private(self, request: RequestT, /) -> bool:
+        """Return whether `request` asks for what a model is shown only if its host wants that."""
+        asked = {"private_context": frozenset({"allowed"}), **self.private_values}
+        by_value = any(getattr(request, name, None) in values for name, values in asked.items())
+        return by_value or getattr(request, "include_private", False) is True
+
+    def is_grave(self, asked: Mapping[str, object], /) -> bool:
+        """Return whether the request `asked`, in JSON, is not to be made unasked."""
+        if self.grave is None or asked.get("dry_run") is True:
+            return False
+        found = [(asked.get(name), grave) for name, grave in self.grave_values.items()]
+        return not found or any(isinstance(value, str) and value in grave for value, grave in found)
+
+
+AnyOperation = Operation[Any, Any]

@@ -1,0 +1,61 @@
+"""Connecting to a server."""
+
+from elytron.api import arguments
+from elytron.handle import Entering
+from elytron.remote.address import Address, address_of
+from elytron.remote.memory import RemoteMemory, SyncRemoteMemory
+from elytron.remote.wire import Transport
+from elytron_core import limits
+from elytron_core.scope import Scope
+
+
+class Connecting(Entering[RemoteMemory, SyncRemoteMemory]):
+    """A memory on a server, about to be used.
+
+    `async with` (or `await`) gives a RemoteMemory, `with` (or `.sync()`) a SyncRemoteMemory; leaving the block lets go
+    of the connection. Nothing is sent before the first call.
+    """
+
+    def __init__(self, address: Address, /, *, scope: Scope | None, timeout_s: float) -> None:
+        super().__init__()
+        self._address = address
+        self._scope = scope
+        self._timeout_s = timeout_s
+
+    async def _open(self) -> RemoteMemory:
+        return RemoteMemory(self._transport(), scope=self._scope)
+
+    def _transport(self) -> Transport:
+        if self._address.is_websocket:
+            from elytron.remote.websocket import WebSocketTransport
+
+            return WebSocketTransport(self._address, timeout_s=self._timeout_s)
+        from elytron.remote.http import HttpTransport
+
+        return HttpTransport(self._address, timeout_s=self._timeout_s)
+
+    def sync(self) -> SyncRemoteMemory:
+        """Make the client behind blocking calls; the caller closes it."""
+        return SyncRemoteMemory(self._open())
+
+
+def connect(
+    url: str,
+    /,
+    *,
+    api_key: str | None = None,
+    space: str | None = None,
+    scope: Scope | None = None,
+    timeout_s: float = limits.REMOTE_ANSWER_S,
+    proxy: str | None = None,
+) -> Connecting:
+    """Return a memory on the server at `url`: the calls of `elytron.open`, over HTTP or (ws://, wss://) one WebSocket.
+
+    Calls that name no scope use `scope`, else the space `space`, else the space that `api_key` opens. `timeout_s`
+    bounds the wait for an answer; `proxy` is the HTTP proxy to go by, and no other is. Raises InvalidInput for an
+    address that is none, MissingExtra without the extra "client"; calls raise what they raise in process, and
+    Unreachable where no server answers.
+    """
+    if scope is None and space is not None:
+        scope = arguments.scope_of(None, user_id=space)
+    return Connecting(address_of(url, api_key=api_key, proxy=proxy), scope=scope, timeout_s=timeout_s)

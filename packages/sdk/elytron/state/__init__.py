@@ -1,0 +1,1 @@
+"""What a runtime remembers between calls."""

@@ -1,0 +1,120 @@
+"""The embedders of a runtime, and what it remembers of them: queries asked lately, texts refused, passes under way."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection
+
+from elytron.state.embedder_calls import embed_query
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.contracts.recall import VectorUse
+from elytron_core.errors import ElytronError, ModelError
+from elytron_core.ids import SpaceId
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.query.embedding_text import encoder_query
+from elytron_core.ports.models import Embedder
+from elytron_core.ports.store import Ref
+from elytron_index.space_index import SpaceIndex
+
+Asked = tuple[VectorUse, tuple[str, bytes] | None]
+"""How the vectors of a search are used, and the query's own: its model's tag and its numbers."""
+
+
+class Encoders:
+    """At most two embedders: the one that is wanted, and the former one, which serves until it is replaced."""
+
+    def __init__(self, clock: Clock, /, *, wanted: Embedder | None, former: Embedder | None) -> None:
+        self._clock = clock
+        self._wanted = wanted
+        self._known = [embedder for embedder in (wanted, former) if embedder is not None]
+        self._queries: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._refused: OrderedDict[tuple[SpaceId, str, Ref], None] = OrderedDict()
+        self._passes: dict[SpaceId, asyncio.Task[None]] = {}
+        self._paused_until = 0
+
+    @property
+    def wanted(self) -> Embedder | None:
+        """Return the embedder whose vectors are to be compared."""
+        return self._wanted
+
+    def serving(self, record: SpaceRecord, index: SpaceIndex, /) -> Embedder | None:
+        """Return the embedder whose vectors recall compares in this space; the wanted one where none is chosen yet."""
+        if not index.compared:
+            return self._wanted
+        for each in self._known:
+            if record.model_tag(each.info.model) == index.compared:
+                return each
+        return None
+
+    def reads_passages(self, record: SpaceRecord, index: SpaceIndex, /) -> bool:
+        """Tell whether the embedder whose vectors recall compares reads messages in passages too."""
+        embedder = self.serving(record, index)
+        return embedder is not None and embedder.info.passages > 0
+
+    async def asked(self, record: SpaceRecord, index: SpaceIndex, query: str, /) -> Asked:
+        """Return the vector of `query` for a search of `index`; where there is none, why. Raises nothing."""
+        if self._wanted is None:
+            return VectorUse.NONE, None
+        embedder = self.serving(record, index)
+        if embedder is None:
+            return VectorUse.OTHER_MODEL, None
+        tag = record.model_tag(embedder.info.model)
+        dimensions = index.dimensions_of(tag)
+        if dimensions is None:
+            return VectorUse.NOT_YET, None
+        if dimensions != embedder.info.dimensions:
+            return VectorUse.OTHER_MODEL, None
+        text = encoder_query(query, index.speakers(query))
+        known = self._queries.get((tag, text))
+        if known is None:
+            try:
+                known = await embed_query(embedder, text, wait_s=limits.EMBED_QUERY_WAIT_S)
+            except ModelError:
+                return VectorUse.FAILED, None
+            if len(self._queries) >= limits.EMBED_QUERIES_KEPT:
+                self._queries.popitem(last=False)
+            self._queries[tag, text] = known
+        return VectorUse.COMPARED, (tag, known)
+
+    def refuse(self, space: SpaceId, tag: str, ref: Ref, /) -> None:
+        """Remember that a document's texts were refused, so that they hold up no other."""
+        self._refused[space, tag, ref] = None
+        if len(self._refused) > limits.EMBED_REFUSED_KEPT:
+            self._refused.popitem(last=False)
+
+    def refused(self, space: SpaceId, tag: str, /) -> Collection[Ref]:
+        """Return the documents whose texts were refused."""
+        return {ref for known, model, ref in self._refused if (known, model) == (space, tag)}
+
+    def nudge(self, space: SpaceId, work: Callable[[], Awaitable[None]], /) -> None:
+        """See to it that `work` is done soon, once at a time for each space, unless an embedder failed lately."""
+        running = self._passes.get(space)
+        if self._wanted is None or (running is not None and not running.done()):
+            return
+        if self._clock.now() >= self._paused_until:
+            self._passes[space] = asyncio.get_running_loop().create_task(self._guarded(space, work))
+
+    async def _guarded(self, space: SpaceId, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except ElytronError:
+            # What has no vector yet is known by its lack of one: nothing is lost, and the next pass finds it.
+            self._paused_until = self._clock.now() + limits.EMBED_PAUSE_MS
+        finally:
+            self._passes.pop(space, None)
+
+    async def settled(self, space: SpaceId, /) -> None:
+        """Wait for the pass over `space` that is under way, so that no text is embedded twice."""
+        running = self._passes.get(space)
+        if running is not None:
+            await asyncio.wait((running,))
+
+    async def close(self) -> None:
+        """Let passes under way finish for a moment, then stop them."""
+        passes = tuple(self._passes.values())
+        if not passes:
+            return
+        _, late = await asyncio.wait(passes, timeout=limits.EMBED_CLOSE_WAIT_S)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)

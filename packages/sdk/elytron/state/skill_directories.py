@@ -1,0 +1,216 @@
+"""Agent skill directories: SKILL.md files that a host keeps. They are read, and nothing else is ever done with them.
+
+A directory is walked to a bounded depth. Each SKILL.md is read up to a bound of bytes; of the files beside it only
+names and sizes are taken. Links are never followed, so nothing outside the directory is ever seen.
+"""
+
+import asyncio
+import hashlib
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.skills import AgentSkillDirectoryReport, AgentSkillSummary, SkippedPath, SkipReason
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.policy.skills import front_matter
+
+FILE = "SKILL.md"
+_READ_ONLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+class SkillDirs:
+    """The agent skill directories of a runtime, and what they were last seen to hold."""
+
+    def __init__(self, paths: Sequence[str | os.PathLike[str]] = (), /) -> None:
+        self._roots: tuple[Path, ...] = ()
+        for path in paths:
+            self._mount(os.fspath(path))
+        self._seen: AgentSkillDirectoryReport | None = None
+        self._lock = asyncio.Lock()
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there are directories at all."""
+        return bool(self._roots)
+
+    async def add(self, path: str, /, *, at: Instant) -> AgentSkillDirectoryReport:
+        """Mount one more directory and return what all hold. Raises InvalidInput, LimitExceeded."""
+        self._mount(path)
+        return await self.scan(at=at)
+
+    async def current(self, *, at: Instant) -> AgentSkillDirectoryReport:
+        """Return what the directories hold, as seen at most `limits.AGENT_SKILL_RESCAN_MS` ago."""
+        seen = self._seen
+        if seen is not None and 0 <= at - (seen.scanned_at or 0) < limits.AGENT_SKILL_RESCAN_MS:
+            return seen
+        return await self.scan(at=at)
+
+    async def scan(self, *, at: Instant) -> AgentSkillDirectoryReport:
+        """Read the directories now and return what they hold."""
+        if not self._roots:
+            return AgentSkillDirectoryReport(directories=0)
+        async with self._lock:
+            report = await asyncio.to_thread(scan, self._roots)
+            self._seen = report.model_copy(update={"scanned_at": at})
+            return self._seen
+
+    def _mount(self, path: str) -> None:
+        if "\0" in path or not path:
+            raise InvalidInput(field="agent_skill_dirs", problem="names no directory")
+        root = Path(path).expanduser().absolute()
+        if root in self._roots:
+            return
+        if len(self._roots) == limits.AGENT_SKILL_DIRS:
+            raise LimitExceeded(what="agent skill directories", limit=limits.AGENT_SKILL_DIRS)
+        self._roots = (*self._roots, root)
+
+
+def scan(roots: Sequence[Path], /) -> AgentSkillDirectoryReport:
+    """Return what is in `roots`, in the order of roots and names. Where two skills have one name, the first counts."""
+    found = _Found()
+    for root in roots:
+        found.read(root)
+    return AgentSkillDirectoryReport(
+        directories=len(roots),
+        skills=tuple(found.skills.values()),
+        resources=sum(sum(skill.resources.values()) for skill in found.skills.values()),
+        skipped=tuple(found.skipped[: limits.AGENT_SKILL_SKIPS]),
+        skipped_total=len(found.skipped),
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one scan has seen so far."""
+
+    skills: dict[str, AgentSkillSummary] = field(default_factory=dict[str, AgentSkillSummary])
+    skipped: list[SkippedPath] = field(default_factory=list[SkippedPath])
+    entries: int = 0
+
+    def read(self, root: Path, /) -> None:
+        if not os.path.isdir(root):  # noqa: PTH112  (which has a no also for what is no name of a folder)
+            self._skip(root.name, SkipReason.MISSING)
+            return
+        for folder, place in self._folders(root):
+            if len(self.skills) == limits.AGENT_SKILLS:
+                self._skip(place, SkipReason.TOO_MANY)
+                return
+            self._take(folder, place)
+
+    def _folders(self, root: Path) -> Iterator[tuple[Path, str]]:
+        """Yield each folder that has a SKILL.md, with its place; what lies below one belongs to that skill."""
+        waiting: list[tuple[Path, str, int]] = [(root, root.name, 0)]
+        while waiting:
+            folder, place, depth = waiting.pop()
+            names = self._names(folder, place)
+            if any(entry.name == FILE for entry in names):
+                yield folder, place
+                continue
+            for entry in reversed(names):
+                below = f"{place}/{entry.name}"
+                if entry.is_symlink():
+                    self._skip(below, SkipReason.SYMLINK)
+                elif entry.is_dir(follow_symlinks=False):
+                    if depth == limits.AGENT_SKILL_DEPTH:
+                        self._skip(below, SkipReason.TOO_DEEP)
+                    else:
+                        waiting.append((Path(entry.path), below, depth + 1))
+
+    def _names(self, folder: Path, place: str) -> list[os.DirEntry[str]]:
+        """Return the entries of a folder by name; none where it cannot be read or enough was seen."""
+        if self.entries >= limits.AGENT_SKILL_ENTRIES:
+            self._skip(place, SkipReason.TOO_MANY)
+            return []
+        names: list[os.DirEntry[str]] = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self.entries += 1
+                    if self.entries > limits.AGENT_SKILL_ENTRIES:
+                        self._skip(place, SkipReason.TOO_MANY)
+                        break
+                    names.append(entry)
+        except OSError:
+            self._skip(place, SkipReason.UNREADABLE)
+        return sorted(names, key=lambda entry: entry.name)
+
+    def _take(self, folder: Path, place: str) -> None:
+        text = _text(folder / FILE)
+        file = f"{place}/{FILE}"
+        if isinstance(text, SkipReason):
+            self._skip(file, text)
+            return
+        document = front_matter.read(text)
+        if document is None:
+            self._skip(file, SkipReason.NO_FRONT_MATTER)
+            return
+        name = " ".join(document.fields.get("name", "").split())[: limits.AGENT_SKILL_NAME_CHARS]
+        description = " ".join(document.fields.get("description", "").split())
+        if not name or not description:
+            self._skip(file, SkipReason.NO_DESCRIPTION if name else SkipReason.NO_NAME)
+        elif name in self.skills:
+            self._skip(file, SkipReason.DUPLICATE_NAME)
+        else:
+            resources, fingerprint = self._resources(folder, place, text)
+            self.skills[name] = AgentSkillSummary(
+                name=name,
+                description=description[: limits.AGENT_SKILL_DESCRIPTION_CHARS],
+                place=file,
+                resources=resources,
+                fingerprint=fingerprint,
+            )
+
+    def _resources(self, folder: Path, place: str, text: str) -> tuple[dict[str, int], str]:
+        """Return how many files each folder of a skill has, and the fingerprint of it all. Nothing is opened."""
+        counts: Counter[str] = Counter()
+        state = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+        waiting = [(folder, "", 0)]
+        while waiting:
+            current, below, depth = waiting.pop()
+            for entry in self._names(current, place):
+                path = f"{below}{entry.name}"
+                if entry.is_symlink():
+                    self._skip(f"{place}/{path}", SkipReason.SYMLINK)
+                elif entry.is_dir(follow_symlinks=False):
+                    if depth < limits.AGENT_SKILL_DEPTH:
+                        waiting.append((Path(entry.path), f"{path}/", depth + 1))
+                    else:
+                        self._skip(f"{place}/{path}", SkipReason.TOO_DEEP)
+                elif path != FILE:
+                    if counts.total() == limits.AGENT_SKILL_RESOURCES:
+                        self._skip(place, SkipReason.TOO_MANY)
+                        return dict(sorted(counts.items())), state.hexdigest()
+                    counts[path.partition("/")[0] if "/" in path else "."] += 1
+                    size = entry.stat(follow_symlinks=False).st_size
+                    state.update(f"\0{path}\0{size}".encode("utf-8", "surrogatepass"))
+        return dict(sorted(counts.items())), state.hexdigest()
+
+    def _skip(self, place: str, reason: SkipReason) -> None:
+        shown = place.encode("utf-8", "replace").decode("utf-8")
+        self.skipped.append(SkippedPath(place=shown, reason=reason))
+
+
+def _text(path: Path) -> str | SkipReason:
+    """Return the text of a regular file, or why it is not read."""
+    if path.is_symlink():
+        return SkipReason.SYMLINK
+    try:
+        handle = os.open(path, _READ_ONLY)
+    except OSError:
+        return SkipReason.UNREADABLE
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return SkipReason.NOT_A_FILE
+    with os.fdopen(handle, "rb") as file:
+        data = file.read(limits.AGENT_SKILL_FILE_BYTES + 1)
+    if len(data) > limits.AGENT_SKILL_FILE_BYTES:
+        return SkipReason.TOO_LARGE
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return SkipReason.NOT_TEXT

@@ -1,0 +1,217 @@
+"""The synchronous face of the runtime: the same operations, the same names, made from the same methods."""
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from functools import cache, wraps
+from importlib import import_module
+from threading import Thread
+from types import TracebackType
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar
+
+from elytron.api import MemoryFace
+from elytron.api.base import NOT_CARRIED, ReportT
+from elytron.runtime import MemoryRuntime
+from elytron_core.contracts.inspection import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
+from elytron_core.errors import StoreClosed, Unsupported
+from elytron_core.model import Value
+from elytron_core.scope import Scope
+
+P = ParamSpec("P")
+R = TypeVar("R")
+FaceT = TypeVar("FaceT", bound=MemoryFace)
+
+
+_open: "set[BlockingMemory[Any]]" = set()
+"""Blocking memories that nobody has closed yet."""
+
+
+@cache
+def _close_at_exit() -> None:
+    """Have what is still open closed when the interpreter ends, while threads can still be asked for something.
+
+    When the callbacks of `atexit` run, no executor takes anything any more, and closing needs some.
+    """
+    # What ends executors is told when they are loaded, and what is told last is done first.
+    import_module("concurrent.futures.thread")
+    getattr(threading, "_register_atexit", atexit.register)(_close_all)
+
+
+def _close_all() -> None:
+    with ExitStack() as closing:
+        for memory in _open:
+            closing.callback(memory.close)
+
+
+def blocking(
+    method: Callable[Concatenate[MemoryFace, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate["BlockingMemory[Any]", P], R]:
+    """Return `method` as a call that waits for its answer."""
+
+    @wraps(method)
+    def call(self: "BlockingMemory[Any]", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        # By its name: a face of its own kind may do it in its own way.
+        return self.run(getattr(self.runtime, method.__name__)(*args, **kwargs))
+
+    return call
+
+
+class BlockingMemory(Generic[FaceT]):
+    """A memory whose calls wait for their answer.
+
+    It lives in an event loop on a thread of its own, so the calls work anywhere: in a script, beneath a
+    running loop, in a notebook. `with elytron.open(...) as memory` opens and closes it; one that was never closed is
+    closed when the interpreter ends. A forked process has no such thread: there it is closed, and is opened anew.
+    """
+
+    def __init__(self, opening: Coroutine[Any, Any, FaceT], /) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="elytron", daemon=True)
+        self._thread.start()
+        self._open = True
+        self._process = os.getpid()
+        try:
+            self.runtime = self.run(opening)
+        except BaseException:
+            self._shut()
+            raise
+        _open.add(self)
+        _close_at_exit()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} over {self.runtime!r}>"
+
+    @property
+    def scope(self) -> Scope | None:
+        """Return the scope of calls that name none."""
+        return self.runtime.scope
+
+    def run(self, call: Coroutine[Any, Any, R], /) -> R:
+        """Run `call` where the runtime lives and return its result.
+
+        Raises StoreClosed after `close`, and in a fork; Unsupported in what runs there already, which it would hold up.
+        """
+        if not self._open or os.getpid() != self._process:
+            call.close()
+            raise StoreClosed
+        if threading.current_thread() is self._thread:
+            call.close()
+            raise Unsupported(
+                "a blocking call would wait for itself here: await the same call of its `runtime` instead"
+            )
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # An interrupt reaches the waiting thread alone: stop what it waited for.
+            future.cancel()
+            raise
+
+    write = blocking(MemoryFace.write)
+    add = blocking(MemoryFace.add)
+    add_fact = blocking(MemoryFace.add_fact)
+    recall = blocking(MemoryFace.recall)
+    search = blocking(MemoryFace.search)
+    project = blocking(MemoryFace.project)
+    get = blocking(MemoryFace.get)
+    list = blocking(MemoryFace.list)
+    get_all = blocking(MemoryFace.get_all)
+    history = blocking(MemoryFace.history)
+    forget = blocking(MemoryFace.forget)
+    correct = blocking(MemoryFace.correct)
+    erase = blocking(MemoryFace.erase)
+    delete = blocking(MemoryFace.delete)
+    delete_all = blocking(MemoryFace.delete_all)
+    inspect = blocking(MemoryFace.inspect)
+    replay = blocking(MemoryFace.replay)
+    export = blocking(MemoryFace.export)
+    spaces = blocking(MemoryFace.spaces)
+    import_archive = blocking(MemoryFace.import_archive)
+    keep_erasures = blocking(MemoryFace.keep_erasures)
+    apply_erasures = blocking(MemoryFace.apply_erasures)
+    embed = blocking(MemoryFace.embed)
+    switch_model = blocking(MemoryFace.switch_model)
+    recover = blocking(MemoryFace.recover)
+    capabilities = blocking(MemoryFace.capabilities)
+    commit_transcript = blocking(MemoryFace.commit_transcript)
+    replay_transcript = blocking(MemoryFace.replay_transcript)
+    export_transcript = blocking(MemoryFace.export_transcript)
+    request_transcript_lifecycle = blocking(MemoryFace.request_transcript_lifecycle)
+    repair_transcript = blocking(MemoryFace.repair_transcript)
+    list_runtime_skills = blocking(MemoryFace.list_runtime_skills)
+    get_runtime_skill = blocking(MemoryFace.get_runtime_skill)
+    edit_runtime_skill = blocking(MemoryFace.edit_runtime_skill)
+    set_runtime_skill_enabled = blocking(MemoryFace.set_runtime_skill_enabled)
+    delete_runtime_skill = blocking(MemoryFace.delete_runtime_skill)
+    record_skill_reuse = blocking(MemoryFace.record_skill_reuse)
+    govern_runtime_skills = blocking(MemoryFace.govern_runtime_skills)
+    add_agent_skill_dir = blocking(MemoryFace.add_agent_skill_dir)
+    upsert_agent_tool_registry = blocking(MemoryFace.upsert_agent_tool_registry)
+    list_agent_tool_registries = blocking(MemoryFace.list_agent_tool_registries)
+    get_agent_tool_registry = blocking(MemoryFace.get_agent_tool_registry)
+    delete_agent_tool_registry = blocking(MemoryFace.delete_agent_tool_registry)
+    put_record = blocking(MemoryFace.put_record)
+    get_record = blocking(MemoryFace.get_record)
+    delete_record = blocking(MemoryFace.delete_record)
+    search_records = blocking(MemoryFace.search_records)
+    list_record_namespaces = blocking(MemoryFace.list_record_namespaces)
+    record_history = blocking(MemoryFace.record_history)
+    finalize_turn_and_maintain = blocking(MemoryFace.finalize_turn_and_maintain)
+    maintain = blocking(MemoryFace.maintain)
+    list_jobs = blocking(MemoryFace.list_jobs)
+    run_jobs = blocking(MemoryFace.run_jobs)
+    retry_job = blocking(MemoryFace.retry_job)
+    cancel_job = blocking(MemoryFace.cancel_job)
+    list_candidates = blocking(MemoryFace.list_candidates)
+    resolve_candidate = blocking(MemoryFace.resolve_candidate)
+    list_facts = blocking(MemoryFace.list_facts)
+    get_fact = blocking(MemoryFace.get_fact)
+    change_fact = blocking(MemoryFace.change_fact)
+    forget_facts = blocking(MemoryFace.forget_facts)
+    set_learning = blocking(MemoryFace.set_learning)
+    merge_facts = blocking(MemoryFace.merge_facts)
+    read_continuity = blocking(MemoryFace.read_continuity)
+    export_continuity = blocking(MemoryFace.export_continuity)
+    import_continuity = blocking(MemoryFace.import_continuity)
+    read_subjects = blocking(MemoryFace.read_subjects)
+    read_garden = blocking(MemoryFace.read_garden)
+    _close = blocking(MemoryFace.close)
+
+    def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
+        """Perform the operation that takes `request` and return what it reports. Raises Unsupported."""
+        return self.run(self.runtime.operate(request, report))
+
+    def close(self, request: MemoryCloseRequest | None = None, /) -> MemoryLifecycleReport:
+        """Finish what was accepted and let go of the store and the thread; a second close does nothing."""
+        if not self._open or os.getpid() != self._process:
+            reason = request.reason if request is not None else ""
+            return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=reason)
+        try:
+            return self._close(request)
+        finally:
+            self._shut()
+
+    def _shut(self) -> None:
+        self._open = False
+        _open.discard(self)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(NOT_CARRIED)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SyncMemoryRuntime(BlockingMemory[MemoryRuntime]):
+    """A MemoryRuntime whose calls wait for their answer."""

@@ -1,0 +1,1 @@
+"""Lifecycle, pages, links and citations of stored turns."""

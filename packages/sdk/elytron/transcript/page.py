@@ -1,0 +1,104 @@
+"""Reading a page of a conversation through one view."""
+
+from dataclasses import dataclass
+
+from elytron.context import OperationContext
+from elytron.memories.chat_aliases import Meant, meant
+from elytron_core import limits
+from elytron_core.contracts.scope_fields import Clip, ClipReason
+from elytron_core.contracts.transcript import RedactedTranscriptSlice, TranscriptReplayView
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import ConversationTag, SpaceId, TurnId
+from elytron_core.planes import transcript
+from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
+from elytron_core.planes.transcript import AliasTrust
+from elytron_core.policy.transcript.view_cut import cut
+from elytron_core.ports.store import Ref
+from elytron_core.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a conversation as its view sees it."""
+
+    slice: RedactedTranscriptSlice
+    alias: AliasTrust = AliasTrust.TRUSTED
+    next_cursor: str | None = None
+    clipped: tuple[Clip, ...] = ()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the profile's budget cut something."""
+        return bool(self.clipped)
+
+
+async def read_page(
+    ctx: OperationContext, scope: Scope, view: TranscriptReplayView, /, *, limit: int, cursor: str | None
+) -> Page:
+    """Return the page behind `cursor`; nothing where the scope's chat cannot be trusted. Raises InvalidInput."""
+    found = await meant(ctx, scope)
+    record = await ctx.spaces.find(scope.space)
+    budget = ctx.profile.budget.transcript
+    if record is None or not found.is_trusted:
+        if cursor is not None:
+            raise unknown_cursor()
+        return Page(_empty(ctx, scope.space, found, view), found.trust)
+    tag = record.conversation_tag(found.key)
+    after = await _place(ctx, scope.space, tag, cursor)
+    size = min(limit, budget.page_turns)
+    documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=size + 1)
+    turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents[:size]]
+    attributes = await _attributes(ctx, scope.space, tag, turns)
+    made = cut(scope.space, found.key, turns, attributes, view=view, budget=budget)
+    has_more = len(documents) > size
+    clips = list(made.clipped)
+    if has_more and size < limit:
+        clips.append(Clip(what="turns", reason=ClipReason.PROFILE, limit=size, dropped=limit - size))
+    return Page(made.slice, found.trust, cursor_of(turns[-1][0]) if has_more else None, tuple(clips))
+
+
+def cursor_of(turn: TurnId, /) -> str:
+    """Return the cursor that continues behind a turn."""
+    return f"{transcript.sequence_of(turn)}:{turn}"
+
+
+def unknown_cursor() -> InvalidInput:
+    return InvalidInput(field="cursor", problem="is not one that a report of this conversation gave")
+
+
+async def _place(ctx: OperationContext, space: SpaceId, tag: ConversationTag, cursor: str | None) -> TurnId:
+    """Return the turn behind which a page begins. Raises InvalidInput where it is none of this conversation's."""
+    if cursor is None:
+        return TurnId("")
+    sequence, _, key = cursor.partition(":")
+    if not (sequence.isascii() and sequence.isdigit() and int(sequence) < 1 << 48):
+        raise unknown_cursor()
+    turn = transcript.turn_id(tag, int(sequence))
+    if turn != key or (await ctx.store.get(space, (Ref(transcript.TURNS, turn),)))[0] is None:
+        raise unknown_cursor()
+    return turn
+
+
+async def _attributes(
+    ctx: OperationContext, space: SpaceId, tag: ConversationTag, turns: list[tuple[TurnId, transcript.Turn]]
+) -> dict[TurnId, list[TurnAttribute]]:
+    """Return the attributes of a page's turns."""
+    found: dict[TurnId, list[TurnAttribute]] = {}
+    if not turns:
+        return found
+    # Behind the first turn's id come its attributes, then those of the turns after it.
+    after, last = str(turns[0][0]), turns[-1][0]
+    while documents := await ctx.store.scan(
+        space, TURN_ATTRIBUTES, prefix=f"{tag}.", after=after, limit=limits.SCAN_MAX
+    ):
+        for document in documents:
+            after = document.ref.key
+            turn = TurnId(after.rpartition(".")[0])
+            if turn > last:
+                return found
+            found.setdefault(turn, []).append(TurnAttribute.from_bytes(document.body))
+    return found
+
+
+def _empty(ctx: OperationContext, space: SpaceId, found: Meant, view: TranscriptReplayView) -> RedactedTranscriptSlice:
+    return cut(space, found.key, (), {}, view=view, budget=ctx.profile.budget.transcript).slice

@@ -1,0 +1,1 @@
+"""Spaces as files, and from store to store."""

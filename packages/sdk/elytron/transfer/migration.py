@@ -1,0 +1,227 @@
+"""From one store to another, whatever their engines and keys: every space exactly, proved by its fingerprints."""
+
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents, entries
+from elytron.state.space_records import FILLING, REF
+from elytron.transfer.staging import BATCH, fill, take_over
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, SpaceIncomplete, SpaceInUse
+from elytron_core.ids import Ids, RandomIds, SpaceId
+from elytron_core.model import Value
+from elytron_core.planes import gateway
+from elytron_core.planes.space import COLLECTIONS
+from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.store import Batch, Entry, Put, Store
+from elytron_store import WhenMissing, open_as_made, parse_url
+from elytron_store.staging import is_free, staged
+
+T = TypeVar("T")
+
+_ALONE = "let nobody write to either store meanwhile, and do it again"
+
+
+class CopiedSpace(Value):
+    """What was copied of one space, and what its content is there, as it is here."""
+
+    space: str
+    documents: int
+    entries: int
+    blobs: int
+    state_fingerprint: str
+    event_fingerprint: str
+
+
+async def migrate(
+    source: str,
+    target: str,
+    /,
+    *,
+    clock: Clock,
+    keys: KeyProvider | None = None,
+    target_keys: KeyProvider | None = None,
+) -> tuple[CopiedSpace, ...]:
+    """Copy every space of the store `source` to `target`, which comes to its place whole where nothing is there yet.
+
+    A store that is there must be as `copy_store` wants it. Raises what opening, `staged` and `copy_store` raise.
+    """
+    there = await open_as_made(source, clock=clock, keys=keys, when_missing=WhenMissing.REFUSE)
+    try:
+        address = parse_url(target)
+        if address.path is None or not is_free(address.path):
+            return await _copied_into(there, target, clock=clock, keys=target_keys)
+        async with staged(address.path) as stage:
+            copied = await _copied_into(there, address.url_at(stage.path), clock=clock, keys=target_keys)
+            await stage.place()
+            return copied
+    finally:
+        await there.close()
+
+
+async def _copied_into(
+    source: Store, target: str, /, *, clock: Clock, keys: KeyProvider | None
+) -> tuple[CopiedSpace, ...]:
+    into = await open_as_made(target, clock=clock, keys=keys)
+    try:
+        return await copy_store(source, into, ids=RandomIds(clock))
+    finally:
+        await into.close()
+
+
+async def copy_store(source: Store, target: Store, /, *, ids: Ids) -> tuple[CopiedSpace, ...]:
+    """Copy every space of `source` to `target`: documents, journal, and the bytes beside documents.
+
+    Indexes are built anew and receipts of repeated calls stay behind. Nobody may write to either meanwhile. A space
+    comes to light whole: what a copy left that was broken off is removed by the next one, which goes on behind what it
+    finds whole. Raises InvalidInput where the target holds anything else, SpaceInUse where somebody wrote meanwhile,
+    SpaceIncomplete where a space of the source is itself there in part only.
+    """
+    spaces = [space async for space in _spaces(source)]
+    found = await _whole(source, target, spaces)
+    copied = [found.get(space) or await _copy(source, target, space, own=ids.new()) for space in spaces]
+    for space in {space async for space in _spaces(target)}.difference(spaces):
+        raise SpaceInUse(space=space, problem=f"came to the target from elsewhere meanwhile: {_ALONE}")
+    return tuple(copied)
+
+
+async def _spaces(store: Store) -> AsyncIterator[SpaceId]:
+    after = ""
+    while page := await store.spaces(after=after, limit=limits.SCAN_MAX):
+        after = page[-1]
+        for space in page:
+            yield space
+
+
+async def _whole(source: Store, target: Store, spaces: list[SpaceId]) -> dict[SpaceId, CopiedSpace]:
+    """Return the spaces that an earlier copy brought whole. Raises InvalidInput where the target holds others."""
+    found: dict[SpaceId, CopiedSpace] = {}
+    expected = set(spaces)
+    async for space in _spaces(target):
+        (mark,) = await target.get(space, (FILLING,))
+        if space in expected and mark is not None:
+            continue  # begun, and not seen through
+        sent = await _told(source, space) if space in expected else None
+        here = await _told(target, space)
+        if here != sent:
+            raise InvalidInput(field="target", problem="holds something already: name an empty or a new store")
+        found[space] = here
+    return found
+
+
+async def _copy(source: Store, target: Store, space: SpaceId, *, own: str) -> CopiedSpace:
+    (mark,) = await source.get(space, (FILLING,))
+    if mark is not None:
+        raise SpaceIncomplete(space=space)
+    sent = await _told(source, space)
+    # Bytes beside documents are written behind the first batch and before the last.
+    fewest = 2 if sent.blobs and sent.entries > 1 else 1
+    count = max(-(-max(sent.documents, sent.entries) // BATCH), fewest)
+    if sent.entries < count:
+        raise LimitExceeded(what="documents for each entry of a journal", limit=BATCH, found=sent.documents)
+
+    async def files() -> None:
+        async for key, chunks in _files(source, space):
+            await target.write_blob(space, key, chunks)
+
+    (last,) = await source.journal(space, after=sent.entries - 1, limit=1)
+    try:
+        await take_over(target, space, at=last.at)
+        await fill(target, _batches(source, space, sent, count), count=count, own=own, files=files)
+    except SpaceInUse:
+        raise
+    except Conflict as conflict:
+        raise SpaceInUse(space=space, problem=f"was written to in the target meanwhile: {_ALONE}") from conflict
+    if await _told(target, space) != sent or await _has_grown(source, space, sent):
+        raise _changed(space)
+    return sent
+
+
+async def _batches(source: Store, space: SpaceId, sent: CopiedSpace, count: int) -> AsyncIterator[Batch]:
+    """Yield what was `sent` in `count` batches: documents and entries side by side, the space's record in the last.
+
+    Raises SpaceInUse in place of the last where the space is not what it was, so that nothing of it comes to light.
+    """
+    collections = await _collections(source, space)
+    ordered = (item async for item in documents(source, space, collections=collections) if item.ref != REF)
+    told = entries(source, space)
+    for number in range(count):
+        lines = await _some(told, _share(sent.entries, number, count))
+        kept = await _some(ordered, BATCH)
+        if number == count - 1:
+            kept += [record for record in await source.get(space, (REF,)) if record is not None]
+        if not lines or (number == count - 1 and await _has_grown(source, space, sent)):
+            raise _changed(space)
+        yield Batch(
+            space=space,
+            at=lines[-1].at,
+            entries=tuple(Entry(line.action, line.ref, line.digest, line.at) for line in lines),
+            puts=tuple(Put(document.ref, document.body, 0) for document in kept),
+        )
+
+
+async def _has_grown(source: Store, space: SpaceId, sent: CopiedSpace) -> bool:
+    return bool(await source.journal(space, after=sent.entries, limit=1))
+
+
+def _changed(space: SpaceId) -> SpaceInUse:
+    return SpaceInUse(space=space, problem=f"changed while it was copied: {_ALONE}")
+
+
+def _share(total: int, number: int, count: int) -> int:
+    return total * (number + 1) // count - total * number // count
+
+
+async def _some(items: AsyncIterator[T], most: int) -> list[T]:
+    """Return the next `most` of `items`, fewer at their end."""
+    found: list[T] = []
+    while len(found) < most and (item := await anext(items, None)) is not None:
+        found.append(item)
+    return found
+
+
+async def _collections(store: Store, space: SpaceId) -> tuple[str, ...]:
+    # Beside what every space may hold, what its journal names: the server's own space keeps keys and users.
+    return tuple(dict.fromkeys(COLLECTIONS) | {entry.ref.collection: None async for entry in entries(store, space)})
+
+
+async def _files(store: Store, space: SpaceId) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
+    """Yield the keys of the documents that have bytes beside them, with these, which are read before the next."""
+    async for document in documents(store, space, collections=sorted(gateway.WITH_BLOBS)):
+        chunks = store.read_blob(space, document.ref.key)
+        try:
+            first = await anext(chunks, b"")
+        except NotFound:
+            continue  # an address, or a file whose bytes never came
+        yield document.ref.key, _with(first, chunks)
+
+
+async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
+        yield chunk
+
+
+async def _told(store: Store, space: SpaceId) -> CopiedSpace:
+    """Return what the space is in `store`, every byte of it read."""
+    events, state = EventFingerprint(), StateFingerprint()
+    collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
+    async for entry in entries(store, space):
+        events.add(entry)
+        collections[entry.ref.collection] = None
+    async for document in documents(store, space, collections=collections):
+        state.add(document)
+    blobs = 0
+    async for _, chunks in _files(store, space):
+        async for _ in chunks:
+            pass
+        blobs += 1
+    return CopiedSpace(
+        space=space,
+        documents=state.count,
+        entries=events.count,
+        blobs=blobs,
+        state_fingerprint=state.hexdigest(),
+        event_fingerprint=events.hexdigest(),
+    )

@@ -1,0 +1,389 @@
+"""What an archive does to a space: all of it into an empty one, or what is new into a lived-in one."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from elytron.admission.scrubber import OwnOutput, scrub_request
+from elytron.context import OperationContext
+from elytron.journal.fingerprints import StateFingerprint
+from elytron.journal.notifier import inner
+from elytron.renamed_turns import RenamedTurns, TurnSource
+from elytron.state.conversation_heads import Heads
+from elytron.state.space_records import REF, Spaces
+from elytron.transcript.evidence import with_founded_citations
+from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
+from elytron.transfer.rehearsal import RehearsalStore
+from elytron.transfer.staging import BATCH, fill, take_over
+from elytron.writes.facts import draft_of, write_facts
+from elytron.writes.records import bring_records
+from elytron.writes.skills import write_skills
+from elytron.writes.transcripts import ChangedTurn, write_turns
+from elytron_core.contracts.archive import ArchiveWord, ImportMode, MemoryImportReport
+from elytron_core.contracts.write import (
+    FactDraft,
+    LongTermExtraction,
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    Outcome,
+    Procedural,
+    RuntimeSkillWrite,
+    TranscriptWrite,
+    TurnDraft,
+)
+from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFile
+from elytron_core.ids import RandomIds, SpaceId, TurnId
+from elytron_core.planes import long_term, procedural, records, transcript
+from elytron_core.planes.gateway import WITH_BLOBS
+from elytron_core.planes.space import COLLECTIONS, SpaceRecord
+from elytron_core.policy.admission.source_trust import as_claims
+from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Ref
+from elytron_core.scope import ConversationKey, Scope
+from elytron_store.quota import QuotaStore
+
+TURNS_PER_WRITE = 200
+_HOLDS = (
+    "holds memories, and a full restore fills an empty one only: name another space, erase this one, "
+    "or take the mode bootstrap, which adds what is new"
+)
+_TAKEN = (
+    "was written to or restored by somebody else meanwhile, and this restore left nothing there: "
+    "look at what it holds now"
+)
+_BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS, records.RECORDS})
+_KEPT = frozenset({Outcome.STORED, Outcome.UPDATED})
+
+
+async def full_restore(
+    ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, dry_run: bool
+) -> MemoryImportReport:
+    """Bring documents and journal back exactly as they were; the space must be empty.
+
+    The space's record comes last: until it stands the space reads as empty, nobody else can write there, and what a
+    killed restore left behind is removed by the next one. Of two at the same time one gets through whole. Raises
+    SpaceInUse where the space holds memories, and where another restore took the space over.
+    """
+    if await ctx.spaces.find(scope.space) is not None:
+        raise SpaceInUse(space=scope.space, problem=_HOLDS)
+    counts, record = _survey(reader)
+    if record is None:
+        raise InvalidInput(field="mode", problem="must be bootstrap: this archive holds the public part of a space")
+    report = MemoryImportReport(
+        space=scope.space,
+        mode=ImportMode.FULL_RESTORE,
+        imported=counts,
+        skipped={},
+        blobs=len(reader.manifest.blobs),
+        changed=not dry_run,
+        dry_run=dry_run,
+        state_fingerprint=reader.manifest.state_fingerprint,
+    )
+    if dry_run:
+        return report
+    try:
+        await take_over(ctx.store, scope.space, at=ctx.clock.now())
+        sequence = await _restore(ctx, scope.space, reader, record)
+    except Conflict as conflict:
+        raise SpaceInUse(space=scope.space, problem=_TAKEN) from conflict
+    return report.model_copy(update={"sequence": sequence})
+
+
+async def _restore(ctx: OperationContext, space: SpaceId, reader: ArchiveReader, record: Document) -> int:
+    """Commit the archive, and return the last sequence. Raises Conflict where the space was not left alone."""
+
+    async def files() -> None:
+        for blob in reader.manifest.blobs:
+            await ctx.store.write_blob(space, blob.key, _pieces(reader, blob.key))
+
+    batches = _batches(space, reader, record)
+    return await fill(ctx.store, batches, count=_batch_count(reader), own=ctx.ids.new(), files=files)
+
+
+async def _pieces(reader: ArchiveReader, key: str) -> AsyncIterator[bytes]:
+    for chunk in reader.blob(key):
+        yield chunk
+
+
+def _survey(reader: ArchiveReader) -> tuple[dict[str, int], Document | None]:
+    """Read every line once, so that nothing is written of an archive that does not hold; return its space record.
+
+    An archive without private material has none.
+    """
+    counts: Counter[str] = Counter()
+    state = StateFingerprint()
+    record: Document | None = None
+    unowned = {blob.key for blob in reader.manifest.blobs}
+    for document in reader.documents():
+        if document.ref.collection not in COLLECTIONS:
+            raise UnreadableFile(name="archive", problem="holds a collection that this version does not know")
+        if document.ref.collection in WITH_BLOBS:
+            unowned.discard(document.ref.key)
+        counts[document.ref.collection] += 1
+        state.add(document)
+        if document.ref == REF:
+            record = document
+    if unowned:
+        raise UnreadableFile(name="archive", problem="holds a file that none of its documents has")
+    is_whole = reader.manifest.include_private
+    if (record is not None) is not is_whole or state.hexdigest() != reader.manifest.state_fingerprint:
+        raise UnreadableFile(name="archive", problem="is damaged: its documents do not give its fingerprint")
+    if record is None:
+        return dict(sorted(counts.items())), None
+    SpaceRecord.from_bytes(record.body)
+    if sum(1 for _ in reader.entries()) < _batch_count(reader):
+        raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents need")
+    return dict(sorted(counts.items())), record
+
+
+def _batch_count(reader: ArchiveReader) -> int:
+    # Blobs are written behind the first batch and before the last.
+    fewest = 2 if reader.manifest.blobs else 1
+    return max(fewest, -(-max(reader.count(DOCUMENTS), reader.count(JOURNAL)) // BATCH))
+
+
+async def _batches(space: SpaceId, reader: ArchiveReader, record: Document) -> AsyncIterator[Batch]:
+    """Yield the batches of a restore: documents and entries side by side, the space's record in the last."""
+    count = _batch_count(reader)
+    documents = (document for document in reader.documents() if document.ref != REF)
+    entries = reader.entries()
+    total = reader.count(JOURNAL)
+    for number in range(count):
+        share = total * (number + 1) // count - total * number // count
+        lines = list(islice(entries, share))
+        puts = [Put(document.ref, document.body, 0) for document in islice(documents, BATCH)]
+        if number == count - 1:
+            puts.append(Put(REF, record.body, 0))
+        yield Batch(space=space, at=lines[-1].at, entries=tuple(_entry(line) for line in lines), puts=tuple(puts))
+
+
+def _entry(line: JournalEntry) -> Entry:
+    return Entry(line.action, line.ref, line.digest, line.at)
+
+
+async def bootstrap(
+    ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, word: ArchiveWord, dry_run: bool
+) -> MemoryImportReport:
+    """Add the archive's turns and records that are not here yet and its newest word on each fact and skill.
+
+    Turns keep their conversations, or all go to the scope's where it names one. Doing it twice changes nothing. What
+    was erased in this very space since the archive was taken stays erased. Messages that are not here are no longer
+    cited. Raises StoreBudgetExceeded, with nothing
+    stored, if a bounded store has no room for all of it.
+    """
+    _survey(reader)
+    known = await _known_turns(ctx, scope, reader) | await _erased_here(ctx, scope, reader)
+    bounded = inner(ctx.store)
+    if isinstance(bounded, QuotaStore) and not dry_run:
+        # Several batches are no one batch: whether all of them fit is known before the first.
+        rehearsal = RehearsalStore(bounded)
+        ids = RandomIds(ctx.clock)  # what is rehearsed takes none of the runtime's own
+        spaces = Spaces(rehearsal, ctx.clock, ids)
+        aside = replace(ctx, store=rehearsal, spaces=spaces, heads=Heads(rehearsal), ids=ids)
+        await _add(aside, scope, reader, known, word=word, dry_run=False)
+        bounded.require_room(rehearsal.batches)
+    return await _add(ctx, scope, reader, known, word=word, dry_run=dry_run)
+
+
+async def _add(
+    ctx: OperationContext, scope: Scope, reader: ArchiveReader, known: set[Ref], /, *, word: ArchiveWord, dry_run: bool
+) -> MemoryImportReport:
+    """Write what is new of the archive, plane by plane, and count what became of it."""
+    imported: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
+    deleted: Counter[str] = Counter()
+    sequence = 0
+    skipped.update(ref.collection for ref in known)
+    renamed = RenamedTurns()
+    for plane, told, target, sources in _writes(scope, reader, known):
+        claimed = as_claims(told) if word is ArchiveWord.CLAIMED else told
+        write = _cited_anew(claimed, renamed)
+        request = MemoryWriteRequest(scope=target, write=write, dry_run=dry_run)
+        report = await _commit(ctx, target, request, write)
+        renamed.note(sources, report.decisions if sources else ())
+        stored = sum(decision.outcome in _KEPT for decision in report.decisions)
+        ended = report.count(Outcome.DELETED)
+        imported[plane] += stored
+        deleted[plane] += ended
+        skipped[plane] += len(report.decisions) - stored - ended
+        sequence = max(sequence, report.sequence)
+    brought = await bring_records(ctx, scope, _records(reader, known), dry_run=dry_run)
+    imported[records.RECORDS] += brought.stored
+    skipped[records.RECORDS] += brought.skipped
+    sequence = max(sequence, brought.sequence)
+    return MemoryImportReport(
+        space=scope.space,
+        mode=ImportMode.BOOTSTRAP,
+        imported={name: count for name, count in imported.items() if count},
+        skipped={name: count for name, count in skipped.items() if count},
+        deleted={name: count for name, count in deleted.items() if count},
+        changed=bool(imported.total() + deleted.total()) and not dry_run,
+        dry_run=dry_run,
+        sequence=sequence,
+    )
+
+
+Write = TranscriptWrite | LongTermExtraction | Procedural
+
+
+class _Told(NamedTuple):
+    """A part of an archive as a write, and the turns that it brings."""
+
+    plane: str
+    write: Write
+    scope: Scope
+    sources: tuple[TurnSource, ...] = ()
+
+
+def _cited_anew(write: Write, renamed: RenamedTurns) -> Write:
+    """Return facts and skills that cite what was brought along with them by its ids here."""
+    match write:
+        case LongTermExtraction(facts=facts):
+            return write.model_copy(update={"facts": tuple(map(renamed.cited_anew, facts))})
+        case Procedural(writes=skills):
+            return write.model_copy(update={"writes": tuple(map(renamed.cited_anew, skills))})
+        case TranscriptWrite():
+            return write
+
+
+async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write) -> MemoryWriteReport:
+    # An archive may be older than a rule, or somebody else's.
+    clean, _ = await scrub_request(write, own=OwnOutput.STRIP)
+    match clean:
+        case TranscriptWrite() as turns:
+            return await write_turns(ctx, scope, request, turns, changed=ChangedTurn.KEEP_FIRST)
+        case LongTermExtraction() as facts:
+            return await write_facts(ctx, scope, request, await with_founded_citations(ctx, scope.space, facts))
+        case Procedural() as skills:
+            return await write_skills(ctx, scope, request, await with_founded_citations(ctx, scope.space, skills))
+        case _:
+            raise AssertionError(clean.kind)
+
+
+async def _known_turns(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:
+    """Return which of the archive's turns this very space holds: keyed tags never meet by chance."""
+    turns = [document.ref for document in reader.documents() if document.ref.collection == transcript.TURNS]
+    return await _present(ctx, scope, turns)
+
+
+async def _erased_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:
+    """Return what of the archive this very space once held and holds no more: its journal still names it."""
+    brought = {document.ref for document in reader.documents() if document.ref.collection in _BROUGHT}
+    named: set[Ref] = set()
+    after = 0
+    while page := await ctx.store.journal(scope.space, after=after, limit=BATCH):
+        named.update(entry.ref for entry in page if entry.ref in brought)
+        after = page[-1].sequence
+    return named - await _present(ctx, scope, sorted(named))
+
+
+async def _present(ctx: OperationContext, scope: Scope, refs: Sequence[Ref]) -> set[Ref]:
+    present: set[Ref] = set()
+    for start in range(0, len(refs), BATCH):
+        found = await ctx.store.get(scope.space, refs[start : start + BATCH])
+        present |= {document.ref for document in found if document is not None}
+    return present
+
+
+def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iterator[_Told]:
+    """Yield the archive as writes, without what is `known`: turns by conversation, then facts, then skills."""
+    pending: list[tuple[TurnDraft, TurnSource]] = []
+    key: ConversationKey | None = None
+    facts: dict[ConversationKey | None, list[FactDraft]] = {}
+    skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]] = {}
+    for document in reader.documents():
+        if document.ref in known:
+            continue
+        match document.ref.collection:
+            case transcript.TURNS:
+                turn = transcript.Turn.from_bytes(document.body)
+                draft = _draft(document, turn)
+                if draft is None:
+                    continue
+                own = ConversationKey(turn.channel, turn.conversation)
+                if pending and (own != key or len(pending) == TURNS_PER_WRITE):
+                    assert key is not None
+                    yield _turns(pending, _target(scope, key))
+                    pending = []
+                key = own
+                parts = tuple(filter(turn.is_kept, range(len(turn.messages))))
+                pending.append((draft, TurnSource(TurnId(document.ref.key), parts)))
+            case long_term.FACTS:
+                fact = long_term.Fact.from_bytes(document.body)
+                if fact.is_current:
+                    facts.setdefault(fact.home, []).append(draft_of(fact, citations=fact.citations))
+            case procedural.SKILLS:
+                skill = procedural.Skill.from_bytes(document.body)
+                if skill.is_recallable:
+                    skills.setdefault(skill.source, []).append(_skill(skill))
+            case _:
+                continue
+    if pending and key is not None:
+        yield _turns(pending, _target(scope, key))
+    yield from _beliefs(scope, facts, skills)
+
+
+def _records(reader: ArchiveReader, known: Collection[Ref]) -> Iterator[records.Record]:
+    for document in reader.documents():
+        if document.ref.collection == records.RECORDS and document.ref not in known:
+            yield records.Record.from_bytes(document.body)
+
+
+def _beliefs(
+    scope: Scope,
+    facts: dict[ConversationKey | None, list[FactDraft]],
+    skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]],
+) -> Iterator[_Told]:
+    for home, drafts in facts.items():
+        target = _target(scope, home) if home is not None else scope
+        for start in range(0, len(drafts), TURNS_PER_WRITE):
+            part = tuple(drafts[start : start + TURNS_PER_WRITE])
+            yield _Told(long_term.FACTS, LongTermExtraction(facts=part), target)
+    for source, written in skills.items():
+        for start in range(0, len(written), TURNS_PER_WRITE):
+            chosen = tuple(written[start : start + TURNS_PER_WRITE])
+            yield _Told(procedural.SKILLS, Procedural(writes=chosen, source=source), scope)
+
+
+def _turns(pending: Sequence[tuple[TurnDraft, TurnSource]], target: Scope) -> _Told:
+    write = TranscriptWrite(turns=tuple(draft for draft, _ in pending), origin=transcript.Origin.IMPORTED)
+    return _Told(transcript.TURNS, write, target, tuple(source for _, source in pending))
+
+
+def _target(scope: Scope, key: ConversationKey) -> Scope:
+    if scope.conversation is not None or scope.chat is not None:
+        return scope
+    return scope.model_copy(update={"channel": key.channel, "conversation": key.conversation})
+
+
+def _draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
+    """Return the turn as a host would send it, with its forgotten and erased messages left out."""
+    messages = tuple(
+        message.model_copy(update={"at": transcript.said_at(turn, message)})
+        for part, message in enumerate(turn.messages)
+        if turn.is_kept(part)
+    )
+    if not messages:
+        return None
+    return TurnDraft(
+        messages=messages,
+        host_id=turn.host_id or f"archive:{document.ref.key}",
+        delivery=turn.delivery,
+        tags=turn.tags,
+        metadata=turn.metadata,
+        external_content_used=turn.uses_external_content,
+    )
+
+
+def _skill(skill: procedural.Skill) -> RuntimeSkillWrite:
+    return RuntimeSkillWrite(
+        name=skill.name,
+        topic=skill.topic,
+        title=skill.title,
+        summary=skill.summary,
+        content=skill.procedure,
+        citations=skill.citations,
+        source_chat_id=skill.source_chat_id,
+        observed_at=skill.updated_at,
+    )

@@ -1,0 +1,148 @@
+"""Commit of a planned write: retried from fresh reads while others win the race, answered once per key."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.documents.stored_answers import opened_answer, sealed_answer
+from elytron.embedding.embed_pass import nudge
+from elytron.indexing.write_through import Fed
+from elytron.memories.provenance_links import link_written
+from elytron.state.conversation_heads import GrownHead
+from elytron.state.space_records import opening_changes
+from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, Outcome, WriteDecision
+from elytron_core.errors import Conflict, IdempotencyConflict
+from elytron_core.ids import SpaceId
+from elytron_core.model import Vouched
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, JournalEntry, Ref, Require
+
+_REPORTS = Vouched(MemoryWriteReport, "space", "decisions", "sequence", "changed")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A write ready to commit.
+
+    `about` is what its journal line names where nothing changes; `grown` is the head that other writes may build on.
+    """
+
+    changes: Changes
+    decisions: tuple[WriteDecision, ...]
+    about: Ref
+    requires: tuple[Require, ...] = ()
+    grown: GrownHead | None = None
+
+    def report(self, space: SpaceId, /, *, sequence: int = 0) -> MemoryWriteReport:
+        """Return the receipt of the write once it stands at `sequence`."""
+        return _REPORTS.make(space=space, decisions=self.decisions, sequence=sequence, changed=bool(self.changes))
+
+
+Plan = Callable[[SpaceRecord], Awaitable[Planned]]
+
+
+async def commit(
+    ctx: OperationContext, space: SpaceId, request: MemoryWriteRequest, plan: Plan, /
+) -> MemoryWriteReport:
+    """Plan and commit until nobody interferes; return the report with its sequence.
+
+    `plan` reads, judges and ends without waiting, so that what it took from the runtime's memory (see `Heads`) is
+    still true when the batch is handed to the store. Raises the last Conflict after `RACES` lost ones.
+    """
+    async with ctx.lines.race(space) as race:
+        while True:
+            record, is_new = await ctx.spaces.found_or_new(space)
+            planned = await plan(record)
+            await link_written(ctx, space, record, planned.changes)
+            if request.dry_run:
+                return _rehearsed(planned.report(space))
+            if not planned.changes and request.idempotency_key is None:
+                return planned.report(space)
+            # Who builds on a head goes with the others of its line, in one group.
+            if planned.grown is None and await race.waited(planned.about):
+                continue
+            batch = _batch(ctx, space, request, record, planned, is_new=is_new)
+            try:
+                committed = await _committed(ctx, batch, planned.grown)
+            except IdempotencyConflict:
+                ctx.spaces.forget(space)
+                if await ctx.spaces.find(space) == record:
+                    raise
+                # Told apart by the secret of a record that does not stand: a first write that was not the first.
+                continue
+            except Conflict as conflict:
+                ctx.spaces.forget(space)
+                await race.lost(conflict, planned.about if planned.grown is None else None)
+                continue
+            if committed.replayed:
+                return _first_report(request, record, committed)
+            _tell_fold(ctx, batch, planned, committed)
+            return planned.report(space, sequence=committed.last)
+
+
+def _tell_fold(ctx: OperationContext, batch: Batch, planned: Planned, committed: Committed) -> None:
+    """Let the index of the space take in what was committed, and have vectors made of it."""
+    last = batch.entries[-1]
+    mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
+    if not planned.changes.deletes:  # what goes is left to the journal
+        ctx.folds.feed(batch.space, Fed(committed.first, mark, planned.changes.folded))
+    nudge(ctx, batch.space)
+
+
+def _first_report(request: MemoryWriteRequest, record: SpaceRecord, committed: Committed) -> MemoryWriteReport:
+    """Return what was reported when the write of this key was committed first."""
+    assert request.idempotency_key is not None
+    kept = opened_answer(committed.answer, record, request.idempotency_key, request.write.to_bytes())
+    first = MemoryWriteReport.from_bytes(kept)
+    return first.model_copy(update={"sequence": committed.last, "duplicated": True})
+
+
+async def _committed(ctx: OperationContext, batch: Batch, grown: GrownHead | None) -> Committed:
+    """Commit `batch`; others build on the head that it is to leave behind, unless it does not."""
+    if grown is None:
+        return await ctx.store.commit(batch)
+    ctx.heads.expect(batch.space, grown)
+    try:
+        committed = await ctx.store.commit(batch)
+    except BaseException:
+        ctx.heads.drop(batch.space, grown)
+        raise
+    (ctx.heads.drop if committed.replayed else ctx.heads.confirm)(batch.space, grown)
+    return committed
+
+
+def _rehearsed(report: MemoryWriteReport) -> MemoryWriteReport:
+    """Return the report of a write that was only judged; what was not stored has no id yet."""
+    kept = {Outcome.CONFIRMED, Outcome.DUPLICATE, Outcome.SKIPPED}
+    decisions = tuple(
+        decision if decision.outcome in kept else decision.model_copy(update={"id": None})
+        for decision in report.decisions
+    )
+    return report.model_copy(update={"decisions": decisions, "changed": False, "dry_run": True})
+
+
+def _batch(
+    ctx: OperationContext,
+    space: SpaceId,
+    request: MemoryWriteRequest,
+    record: SpaceRecord,
+    planned: Planned,
+    *,
+    is_new: bool,
+) -> Batch:
+    puts, requires, entries = opening_changes(record, is_new=is_new)
+    idempotency = None
+    if request.idempotency_key is not None:
+        key, asked = request.idempotency_key, request.write.to_bytes()
+        answer = sealed_answer(planned.report(space).to_bytes(), record, key, asked)
+        idempotency = Idempotency(key, record.digest(asked), answer)
+    return Batch(
+        space=space,
+        at=ctx.clock.now(),
+        entries=(*entries, *(planned.changes.entries or (Entry(Action.WRITE, planned.about),))),
+        puts=(*puts, *planned.changes.puts),
+        deletes=planned.changes.deletes,
+        requires=(*requires, *planned.requires, *planned.changes.requires),
+        idempotency=idempotency,
+    )

@@ -1,0 +1,67 @@
+"""Commit of what an operation has decided: read and planned anew while others win the race."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.state.space_records import opening_changes
+from elytron_core.errors import Conflict
+from elytron_core.ids import SpaceId
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Action, Batch, Delete, Entry, Ref
+
+ReportT = TypeVar("ReportT")
+
+
+@dataclass(frozen=True, slots=True)
+class Settled(Generic[ReportT]):
+    """What is to be reported, and what is to be committed first: nothing, or puts, or deletes by revision."""
+
+    report: ReportT
+    changes: Changes | None = None
+    deletes: dict[Ref, int] | None = None
+
+
+async def settle(
+    ctx: OperationContext,
+    space: SpaceId,
+    plan: Callable[[SpaceRecord], Awaitable[Settled[ReportT]]],
+    /,
+    *,
+    takes_back: bool = False,
+) -> tuple[ReportT, int]:
+    """Plan and commit until nobody interferes; return the report and the journal sequence (0: nothing to commit).
+
+    With `takes_back`, a store that is full takes it too (see `Batch`).
+    Raises the last Conflict after `RACES` lost ones.
+    """
+    async with ctx.lines.race(space) as race:
+        while True:
+            record, is_new = await ctx.spaces.found_or_new(space)
+            settled = await plan(record)
+            made = settled.changes or Changes(record)
+            deletes = tuple(Delete(ref, revision) for ref, revision in (settled.deletes or {}).items())
+            changed = (*deletes, *made.deletes, *made.puts)
+            if not changed:
+                return settled.report, 0
+            # What a plan writes last is what others like it write too: the queue, a count, a candidate.
+            about = changed[-1].ref
+            if await race.waited(about):
+                continue
+            opening, requires, opened = opening_changes(record, is_new=is_new)
+            batch = Batch(
+                space=space,
+                at=ctx.clock.now(),
+                entries=(*opened, *made.entries, *(Entry(Action.DELETE, delete.ref) for delete in deletes)),
+                puts=(*opening, *made.puts),
+                deletes=(*made.deletes, *deletes),
+                requires=(*requires, *made.requires),
+                takes_back=takes_back,
+            )
+            try:
+                return settled.report, (await ctx.store.commit(batch)).last
+            except Conflict as conflict:
+                ctx.spaces.forget(space)
+                await race.lost(conflict, about)

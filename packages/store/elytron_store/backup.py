@@ -1,0 +1,92 @@
+"""A copy of a whole store while it is in use, read through before it is called a backup."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from elytron_core.clock import Clock
+from elytron_core.errors import InvalidInput, StoreCorrupt, StoreMissing, StoreUnavailable, Unsupported
+from elytron_core.ports.store import CheckReport, Store
+from elytron_store.engines import StoreAddress, parse_url
+from elytron_store.manifest import Manifest
+from elytron_store.path_probe import is_folder, is_there
+from elytron_store.staging import staged
+
+
+@dataclass(frozen=True, slots=True)
+class BackedUp:
+    """A backup: where it is, how large, and what reading all of it found."""
+
+    path: Path
+    engine: str
+    sealed: bool
+    size_bytes: int
+    check: CheckReport
+
+
+async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
+    """Leave a whole, durable and sound copy of the store `url` at `target`, where nothing may be, or leave nothing.
+
+    A sealed store stays sealed, and no key is needed. SQLite: one state of the whole file. File: of each space one
+    state. Raises InvalidInput where something is at `target`, Unsupported for a store that is no file or folder here,
+    StoreCorrupt for a store with damage in it, StoreMissing, StoreForeign, StoreUnavailable.
+    """
+    address = parse_url(url)
+    if address.path is None:
+        raise Unsupported("a store that is no file or folder here has no backup of its own: use export, or migrate")
+    await asyncio.to_thread(_require_free, address.path, target)
+    try:
+        async with staged(target) as stage:
+            made = await asyncio.to_thread(_copy, address, stage.path)
+            checked = await _checked(address, stage.path, made, clock=clock)
+            if not checked.ok:
+                raise StoreCorrupt(what="something in the store")
+            await stage.place()
+    except OSError as error:
+        raise StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}") from error
+    return BackedUp(target, made.engine, made.sealed, _size(target), checked)
+
+
+def _require_free(source: Path, target: Path) -> None:
+    try:
+        is_taken = is_there(target)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(field="target", problem="is no name for a file here: name another") from error
+    if is_taken:
+        raise InvalidInput(field="target", problem="is there already: name a new file")
+    if not is_there(source):
+        raise StoreMissing(place=str(source.absolute()))
+
+
+def _copy(address: StoreAddress, target: Path) -> Manifest:
+    assert address.path is not None
+    if address.engine == "sqlite":
+        from elytron_store.sqlite.copy import copy as copy_file
+
+        return copy_file(address.path, target)
+    from elytron_store.file.copy import copy as copy_folder
+
+    return copy_folder(address.path, target)
+
+
+async def _checked(address: StoreAddress, path: Path, made: Manifest, *, clock: Clock) -> CheckReport:
+    """Open the copy as its engine does, which needs no key, and read every byte of it."""
+    store: Store
+    if address.engine == "sqlite":
+        from elytron_store.sqlite.store import SqliteStore
+
+        store = await SqliteStore.open(path, clock=clock, sealed=made.sealed)
+    else:
+        from elytron_store.file.store import FileStore
+
+        store = await FileStore.open(path, clock=clock, sealed=made.sealed)
+    try:
+        found = await store.check()
+    finally:
+        await store.close()
+    return found
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if is_folder(path) else (path,)
+    return sum(found.stat().st_size for found in files if found.is_file())

@@ -1,0 +1,294 @@
+"""Where a store is, told by a URL or a path, and the one place that knows all engines."""
+
+import os
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, unquote_to_bytes, urlsplit
+
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.errors import SealBroken, StoreCorrupt, StoreForeign, StoreMissing, StoreUrlInvalid
+from elytron_core.ids import Ids, RandomIds
+from elytron_core.ports.keys import KeyProvider
+from elytron_core.ports.store import Store
+from elytron_store import path_probe
+from elytron_store.durability import Durability
+
+# One letter is a Windows drive, not a scheme.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
+_PROBE_BYTES = 32
+_DATABASE_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
+
+
+class WhenMissing(StrEnum):
+    """What opening a place does that holds no store yet.
+
+    MAKE: an empty one is made. REFUSE: that is an error. PRETEND: one in memory stands in for it. Only MAKE leaves
+    anything there.
+    """
+
+    MAKE = "make"
+    REFUSE = "refuse"
+    PRETEND = "pretend"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """Which engine, and the file or folder it keeps its bytes in, or the address of the server that does."""
+
+    engine: Literal["memory", "file", "sqlite", "embedded", "gateway"]
+    path: Path | None = None
+    url: str | None = None
+
+    def url_at(self, path: Path, /) -> str:
+        """Return the URL of a store of this engine at `path`."""
+        return f"{self.engine}:{quote(os.fspath(path.absolute()), safe='')}"
+
+
+def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = path_probe.is_folder) -> StoreAddress:
+    """Return what `url` names; nothing is opened, and a path alone is looked at to see whether it is a folder.
+
+    `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`; `embedded:` in memory or
+    `embedded:///folder`; `gateway+http://host:port`, a store that a server shares. Three slashes begin an absolute path
+    (a fourth changes nothing), none a relative one, and %-escapes are decoded. A path alone is a database when it ends
+    in .db, .sqlite or .sqlite3, a file store when it is a folder or ends in a slash; a ~ before it is your home, and
+    nothing in it is decoded.
+    Raises StoreUrlInvalid, which names no part of the URL but an unknown scheme.
+    """
+    found = _SCHEME.fullmatch(url)
+    if found is None:
+        return _parse_path(url, is_folder=is_folder)
+    scheme, rest = found[1].lower(), found[2]
+    match scheme:
+        case "memory":
+            # A name behind it is allowed and means nothing: each opening makes a store of its own.
+            return StoreAddress("memory")
+        case "embedded":
+            return StoreAddress("embedded", _path(rest) if rest.strip("/") else None)
+        case "file":
+            return StoreAddress("file", _path(rest))
+        case "sqlite":
+            return StoreAddress("sqlite", _path(rest))
+        case "gateway+http" | "gateway+https":
+            return StoreAddress("gateway", url=_server(f"{scheme.removeprefix('gateway+')}:{rest}"))
+        case _:
+            # Without slashes the first part may as well be a user name in front of a password.
+            name = f" {scheme!r}" if rest.startswith("//") else ""
+            raise StoreUrlInvalid(problem=f"has the unknown scheme{name}")
+
+
+async def open_store(
+    url: str,
+    /,
+    *,
+    clock: Clock,
+    keys: KeyProvider | None = None,
+    ids: Ids | None = None,
+    profile: str | None = None,
+    durability: Durability = Durability.FULL,
+    when_missing: WhenMissing = WhenMissing.MAKE,
+    api_key: str | None = None,
+) -> Store:
+    """Open the store that `url` names (see `parse_url`); with `keys`, sealed under them.
+
+    Where nothing is, `when_missing` says what happens: an empty file or folder is nothing yet.
+    `api_key` is shown to a server that shares its store. A sealed store opens with keys only, any other one without
+    them only. `profile` must be the one that the store was made for, the full one if it is None (see
+    `open_as_made`). A file store is always as durable as FULL. An embedded store is one in memory or in a folder; what
+    bounds it is laid over it by its opener (see `QuotaStore`). A refused opening changes nothing. Raises
+    StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable,
+    StoreBusy, and with `keys` SealError.
+    """
+    address = parse_url(url)
+    if address.path is not None and _is_nothing(address.path):
+        if when_missing is WhenMissing.REFUSE:
+            raise StoreMissing(place=str(address.path.absolute()))
+        if when_missing is WhenMissing.PRETEND:
+            address = StoreAddress("memory")
+        if keys is not None:  # what cannot be sealed is not made
+            await keys.wrap(bytes(_PROBE_BYTES), key_id=keys.current(), context=b"probe")
+    found = await _find(
+        address, clock=clock, profile=profile, sealed=keys is not None, durability=durability, api_key=api_key
+    )
+    try:
+        store = await _unsealed(found) if keys is None else await _sealed(found, keys, ids=ids, clock=clock)
+        await found.note()
+    except BaseException:
+        await found.store.close()
+        raise
+    return store
+
+
+async def open_as_made(
+    url: str,
+    /,
+    *,
+    clock: Clock,
+    keys: KeyProvider | None = None,
+    when_missing: WhenMissing = WhenMissing.MAKE,
+    api_key: str | None = None,
+) -> Store:
+    """Open the store that `url` names as `open_store` does, whatever profile it was made for."""
+
+    async def opened(profile: str | None) -> Store:
+        return await open_store(
+            url, clock=clock, keys=keys, when_missing=when_missing, api_key=api_key, profile=profile
+        )
+
+    try:
+        return await opened(None)
+    except StoreForeign as error:
+        if error.profile is None:
+            raise
+        return await opened(error.profile)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A store as it was found; `note` has it say that it was opened. Where others open it, it is `shared`."""
+
+    store: Store
+    note: Callable[[], Awaitable[None]]
+    shared: bool = False
+
+
+async def _find(
+    address: StoreAddress,
+    /,
+    *,
+    clock: Clock,
+    profile: str | None,
+    sealed: bool,
+    durability: Durability,
+    api_key: str | None,
+) -> _Found:
+    match address.engine, address.path:
+        case "file" | "embedded", Path() as folder:
+            from elytron_store.file.store import FileStore
+
+            at = clock.now()
+            files = await FileStore.found(folder, at=at, profile=profile, sealed=sealed)
+            return _Found(files, partial(files.note_opening, at))
+        case "sqlite", Path() as file:
+            from elytron_store.sqlite.setup import Wanted
+            from elytron_store.sqlite.store import SqliteStore
+
+            wanted = Wanted(file, clock.now(), profile, sealed, durability)
+            database = await SqliteStore.found(wanted, clock=clock)
+            return _Found(database, partial(database.note_opening, wanted.at))
+        case _ if address.url is not None:
+            from elytron_store.gateway.store import GatewayStore
+
+            return _Found(GatewayStore(address.url, api_key=api_key), _unnoted, shared=True)
+        case _:
+            from elytron_store.memory import MemoryStore
+
+            return _Found(MemoryStore(), _unnoted)
+
+
+async def _sealed(found: _Found, keys: KeyProvider, /, *, ids: Ids | None, clock: Clock) -> Store:
+    from elytron_store.sealed.records import Covers
+    from elytron_store.sealed.store import SealedStore
+
+    covers = Covers.SPACES if found.shared else Covers.STORE
+    return await SealedStore.open(found.store, keys=keys, ids=ids or RandomIds(clock), clock=clock, covers=covers)
+
+
+async def _unsealed(found: _Found, /) -> Store:
+    """Return the store, which was not sealed as a whole, whatever its manifest says. Raises StoreForeign.
+
+    Where the keyring was cut away, the guards that sealed spaces have still tell of it.
+    """
+    if not found.shared:
+        from elytron_store.sealed.records import GUARD, INNER, KEYRING, NAMES, Covers, NamesRecord, read
+
+        with suppress(SealBroken, StoreCorrupt):  # what is damaged there concerns those alone who have keys
+            (kept,) = await found.store.get(KEYRING, [NAMES])
+            if kept is not None and read(NamesRecord, kept.body, what="names").covers is Covers.STORE:
+                raise StoreForeign(
+                    "this store is sealed, and its manifest was altered to say that it is not: restore it from a backup"
+                )
+            for space in await found.store.spaces(limit=limits.SCAN_MAX) if kept is None else ():
+                if INNER.fullmatch(space) and await found.store.get(space, [GUARD]) != [None]:
+                    raise StoreForeign("this store is sealed, and its keyring was cut away: restore it from a backup")
+    return found.store
+
+
+async def _unnoted() -> None:
+    """Do nothing: what is in memory, or on a server, does not say when it was opened."""
+
+
+def _is_nothing(path: Path) -> bool:
+    """Tell whether opening would make a store at `path`; what cannot be looked at is left to the engine's own word."""
+    try:
+        if path_probe.is_folder(path):
+            return not any(path.iterdir())
+        return not path_probe.is_there(path) or (path.is_file() and path.stat().st_size == 0)
+    except OSError:
+        return False
+
+
+def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddress:
+    if not text or "\0" in text or not _is_utf8(text):
+        raise StoreUrlInvalid(problem="is empty, or no path that a system takes")
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError:
+        raise StoreUrlInvalid(problem="begins with ~ and names nobody's home") from None
+    try:
+        in_folder = text.endswith("/") or is_folder(path)
+    except OSError as error:
+        raise StoreUrlInvalid(problem=f"is no path that can be looked at: {error.strerror}") from error
+    if in_folder:
+        return StoreAddress("file", path)
+    if path.suffix.lower() in _DATABASE_SUFFIXES:
+        return StoreAddress("sqlite", path)
+    raise StoreUrlInvalid(problem="is neither a URL, nor a folder, nor a path that ends in .db, .sqlite, .sqlite3 or /")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
+
+
+def _path(rest: str) -> Path:
+    """Return the path behind a scheme."""
+    if "?" in rest or "#" in rest:
+        raise StoreUrlInvalid(problem="has a query or fragment: write ? as %3F and # as %23 where a name holds them")
+    if rest.startswith("//"):
+        host, slash, absolute = rest[2:].partition("/")
+        if host not in {"", "localhost"} or not slash:
+            # Not shown: what stands there may be a user and password meant for another kind of store.
+            raise StoreUrlInvalid(problem="names a host: a path begins with three slashes, or with none when relative")
+        rest = "/" + absolute.lstrip("/")
+    try:
+        text = unquote_to_bytes(rest).decode("utf-8")
+    except UnicodeError:
+        raise StoreUrlInvalid(problem="has %-escapes or characters that are not UTF-8") from None
+    if not text.strip("/") or "\0" in text:
+        raise StoreUrlInvalid(problem="names no file or folder")
+    if text == ":memory:":
+        raise StoreUrlInvalid(problem="asks for a database in memory")
+    return Path(text)
+
+
+def _server(url: str) -> str:
+    """Return the address of a server, which names no user: keys are given apart from it."""
+    try:
+        parts = urlsplit(url)
+        is_one = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_one = False
+        parts = urlsplit("")
+    if not is_one or parts.username is not None or parts.query or parts.fragment:
+        raise StoreUrlInvalid(problem="names no server: gateway+http:// or gateway+https://, a host and a port")
+    return url.rstrip("/")
