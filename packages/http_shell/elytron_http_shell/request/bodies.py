@@ -1,5 +1,6 @@
 """Reading what was sent, within its bounds of size and time."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from starlette.datastructures import Headers
@@ -7,7 +8,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elytron.waiting import within
 from elytron_core import limits, strict_json
 from elytron_core.errors import PayloadTooLarge
 from elytron_core.strict_json import Json
@@ -23,7 +23,8 @@ async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
     """
     require_length(scope, limit=limit)
     try:
-        return await within(limits.HTTP_BODY_WAIT_S, _whole(receive, limit=limit))
+        async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
+            return await _whole(receive, limit=limit)
     except TimeoutError:
         raise HTTPException(408) from None
 
@@ -45,7 +46,8 @@ async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncItera
     size, more = 0, True
     while more:
         try:
-            message = await within(limits.HTTP_BODY_WAIT_S, _next(receive))
+            async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
+                message = await _next(receive)
         except TimeoutError:
             raise HTTPException(408) from None
         piece: bytes = message.get("body", b"")

@@ -4,6 +4,7 @@ They stand in the headers, in the query, or among the first bytes of the body; t
 users alone.
 """
 
+import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -18,7 +19,6 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
-from elytron.waiting import within
 from elytron_core import limits
 from elytron_core.errors import Unauthorized
 from elytron_gateway.accounts.users import PREFIX
@@ -60,7 +60,8 @@ class Beginning:
         Raises HTTPException where they take too long, ClientDisconnect.
         """
         try:
-            return await within(limits.HTTP_BODY_WAIT_S, self._read())
+            async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
+                return await self._read()
         except TimeoutError:
             raise HTTPException(408) from None
 

@@ -3,10 +3,9 @@
 from types import TracebackType
 from typing import Self
 
-from elytron.api.candidates import GoverningFace
-from elytron.api.embedding import EmbeddingFace
+from elytron.api.candidates import CandidatesFace
 from elytron.api.everyday import EverydayFace
-from elytron.api.maintenance import MaintainingFace
+from elytron.api.maintenance import MaintenanceFace
 from elytron.api.mem0.calls import Mem0Face
 from elytron.api.platform import PlatformFace
 from elytron.api.records import RecordsFace
@@ -17,14 +16,13 @@ from elytron.api.transcript import TranscriptFace
 
 class MemoryFace(
     Mem0Face,
-    GoverningFace,
-    EmbeddingFace,
+    CandidatesFace,
     TranscriptFace,
     PlatformFace,
     SkillsFace,
     ToolsFace,
     RecordsFace,
-    MaintainingFace,
+    MaintenanceFace,
 ):
     """Every call of a memory, wherever it runs. Leaving the block closes it."""
 
@@ -38,10 +36,9 @@ class MemoryFace(
 
 
 __all__ = [
-    "EmbeddingFace",
+    "CandidatesFace",
     "EverydayFace",
-    "GoverningFace",
-    "MaintainingFace",
+    "MaintenanceFace",
     "Mem0Face",
     "MemoryFace",
     "PlatformFace",

@@ -10,7 +10,7 @@ from elytron_core.planes.learning_rules import LearningAction
 from elytron_core.planes.long_term import Authority, Kind
 
 
-class GoverningFace(Face):
+class CandidatesFace(Face):
     """Propose and decide on beliefs, fold near duplicates, see where a conversation stands and who takes part."""
 
     async def add_fact(

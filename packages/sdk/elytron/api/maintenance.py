@@ -1,11 +1,11 @@
-"""The calls after a reply: finalize, maintain, and the queue of what was put off."""
+"""The calls after a reply: finalize, maintain, the queue of what was put off, and the vectors of a space."""
 
 from elytron.api.base import Face
-from elytron_core.contracts import maintenance
+from elytron_core.contracts import embedding, maintenance
 
 
-class MaintainingFace(Face):
-    """Commit a finished turn, maintain memory, and look after the jobs."""
+class MaintenanceFace(Face):
+    """Commit a finished turn, maintain memory, look after the jobs, and keep vectors complete."""
 
     async def finalize_turn_and_maintain(
         self, request: maintenance.MemoryFinalizeTurnRequest, /
@@ -38,3 +38,11 @@ class MaintainingFace(Face):
         if isinstance(request, str):
             request = maintenance.JobCancelRequest(id=request)
         return await self.operate(request, maintenance.JobReport)
+
+    async def embed(self, request: embedding.MemoryEmbedRequest | None = None, /) -> embedding.MemoryEmbedReport:
+        """Make vectors of what has none; a runtime with an embedder does so by itself after writes."""
+        return await self.operate(request or embedding.MemoryEmbedRequest(), embedding.MemoryEmbedReport)
+
+    async def switch_model(self, request: embedding.ModelSwitchRequest | None = None, /) -> embedding.MemoryEmbedReport:
+        """Make vectors by the runtime's embedder; when none is missing, recall compares these. Call until complete."""
+        return await self.operate(request or embedding.ModelSwitchRequest(), embedding.MemoryEmbedReport)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from elytron.indexing.units import Folded
+from elytron.documents.planes import Folded
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Delete, Entry, Put, Ref, Require

@@ -30,6 +30,9 @@ KeptRecallable = (
     | records.Record
 )
 """What of these recall reads, and lists show."""
+Recallable = transcript.Turn | long_term.Fact | procedural.Skill | KeptRecallable
+Folded = Recallable | subjects.Subject
+"""What an index is told of: what can be recalled, and those who are called by several names."""
 Kept = KeptRecallable | garden.GardenDocument | subjects.Subject | candidates.Candidate | tools.ToolExperience
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import assert_never, cast
 
 from elytron.documents.plane_documents import is_forgotten, title_of
-from elytron.documents.planes import HOMES, SHOWN, KeptRecallable
+from elytron.documents.planes import HOMES, SHOWN, KeptRecallable, Recallable
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import Plane
@@ -32,11 +32,6 @@ from elytron_index import METADATA, Embedded, Unit
 
 PARTS = 1_024
 """Places in a thread's order that each turn takes; more than a turn has messages."""
-
-
-Recallable = transcript.Turn | long_term.Fact | procedural.Skill | KeptRecallable
-Folded = Recallable | Subject
-"""What an index is told of: what can be recalled, and those who are called by several names."""
 
 
 def units_of(document: Document, /) -> tuple[Unit, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from elytron.indexing.units import Folded, called, embedded_of_value, units_of_value
+from elytron.documents.planes import Folded
+from elytron.indexing.units import called, embedded_of_value, units_of_value
 from elytron.indexing.vector_places import source_of
 from elytron_core.planes.embedding import EmbeddingChoice, VectorSet
 from elytron_core.planes.subjects import Subject

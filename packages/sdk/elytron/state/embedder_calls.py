@@ -1,5 +1,6 @@
 """Asking an embedder, whoever wrote it: what goes wrong is one of two typed errors, and what it gives is checked."""
 
+import asyncio
 import struct
 from array import array
 from collections.abc import Awaitable, Sequence
@@ -7,7 +8,6 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from elytron.waiting import within
 from elytron_core.errors import ElytronError, ModelError, ModelRefused, ModelUnavailable
 from elytron_core.planes.embedding import VectorSet, vector_set
 from elytron_core.ports.models import Embedder
@@ -30,7 +30,8 @@ async def embed_texts(embedder: Embedder, texts: Sequence[str], /) -> list[Seque
 async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> bytes:
     """Return the vector of a query as little-endian float32. Raises ModelUnavailable, ModelRefused."""
     try:
-        numbers = await within(wait_s, _asked(embedder.embed_query(text), embedder))
+        async with asyncio.timeout(wait_s):
+            numbers = await _asked(embedder.embed_query(text), embedder)
     except TimeoutError:
         raise ModelUnavailable(f"{embedder.info.model!r} gave no vector within {wait_s:g} s") from None
     try:
