@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 from pydantic import JsonValue, ValidationError
 
 from elytron.registry import by_request
-from elytron.waiting import within
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport
 from elytron_core import limits as core_limits
@@ -112,7 +111,8 @@ class Memory:
             tool_registry_refs=(registry,) if registry is not None else (),
         )
         try:
-            report = await within(limits.RECALL_WAIT_S, self.call(caller, asked, MemoryProjectionReport))
+            async with asyncio.timeout(limits.RECALL_WAIT_S):
+                report = await self.call(caller, asked, MemoryProjectionReport)
         except TimeoutError:
             raise MemoryDown("timeout") from None
         if not report.selected_ids:

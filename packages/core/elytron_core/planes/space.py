@@ -86,7 +86,8 @@ OF_A_CONVERSATION = frozenset({transcript.CONVERSATIONS, transcript.TURNS, conti
 _PLANES = {
     "transcript": (transcript.CONVERSATIONS, transcript.TURNS, transcript.TURN_NAMES, transcript.CHAT_ALIASES,
                    attributes.TURN_ATTRIBUTES, derived_refs.DERIVED_REFS),
-    "long_term": (long_term.FACTS, long_term.SLOTS, long_term.FACT_USES, learning_rules.TOMBSTONES, learning_rules.LEARNING),
+    "long_term": (long_term.FACTS, long_term.SLOTS, long_term.FACT_USES, learning_rules.TOMBSTONES,
+                  learning_rules.LEARNING),
     "procedural": (procedural.SKILLS,),
     "tools": (tools.REGISTRIES, tools.EXPERIENCES),
     "embedding": (embedding.VECTORS, embedding.EMBEDDING),

@@ -1,0 +1,107 @@
+"""Modules and folders can be found by name: few in each folder, nouns, one name for one thing, no circles."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+from tests.gates.tree import ROOT, files, parse
+
+ROOM = 12
+LARGER = {
+    "cli/elytron_cli/commands": 42,
+    "core/elytron_core/planes": 28,
+    "core/elytron_core/contracts": 25,
+    "sdk/elytron/ops": 21,
+    "replay/elytron_replay": 16,
+    "sdk/elytron/writes": 15,
+    "store/elytron_store/sqlite": 15,
+    "store/elytron_store/file": 14,
+    "store/elytron_store": 14,
+    "adapter/elytron_adapter": 13,
+}
+"""Folders with more modules than `ROOM`. This list only shrinks."""
+NOUNS = frozenset({
+    "curated", "embedding", "fastembed", "keyring", "recorded", "rounding", "scoring", "scripted", "sealed",
+    "shared", "staging", "standing_statements", "string", "timing",
+})  # fmt: skip
+"""Words in -ing or -ed that name a thing of the field, and libraries."""
+FAMILIES = frozenset({
+    "archive", "blobs", "candidates", "capsules", "config", "continuity", "control", "copy", "embedding", "erasure",
+    "erasures", "events", "everyday", "fact_uses", "facts", "filters", "freshness", "hooks", "inspection", "jobs",
+    "learning_rules", "limits", "maintenance", "modes", "platform", "profiles", "reads", "recall", "records",
+    "reference", "rules", "settings", "skills", "store", "subjects", "tools", "transcript", "window",
+})  # fmt: skip
+"""Names that stand for one family in every folder where it has a part. This list only shrinks."""
+CIRCLES = frozenset({"elytron_agent", "elytron_cli", "elytron_mcp_shell"})
+"""Packages whose parts still import each other. This list only shrinks."""
+
+
+def modules() -> dict[str, Path]:
+    """Return every module of the product by its dotted name, without the packages' own."""
+    found: dict[str, Path] = {}
+    for path in files("packages", suffix=".py"):
+        inside = path.relative_to(ROOT / "packages").parts[1:]
+        if path.name != "__init__.py" and "conformance" not in inside:
+            found[".".join((*inside[:-1], path.stem))] = path
+    return found
+
+
+def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    """Yield the modules of the product that a module imports, at once or later; what only types need is left out."""
+    tree = parse(path)
+    for_types = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for part in node.body
+        for inner in ast.walk(part)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node not in for_types:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name if name in known else node.module
+
+
+def test_a_folder_holds_few_modules() -> None:
+    held: dict[str, int] = defaultdict(int)
+    for path in modules().values():
+        held[path.parent.relative_to(ROOT / "packages").as_posix()] += 1
+    assert {name: count for name, count in held.items() if count > LARGER.get(name, ROOM)} == {}
+
+
+def test_the_list_of_larger_folders_is_no_longer_than_it_must_be() -> None:
+    assert [name for name in LARGER if len(list((ROOT / "packages" / name).glob("*.py"))) - 1 <= ROOM] == []
+
+
+def test_a_module_is_named_by_a_noun() -> None:
+    last = {name: name.rpartition(".")[2] for name in modules()}
+    assert [name for name, word in last.items() if word.endswith(("ing", "ed")) and word not in NOUNS] == []
+
+
+def test_a_file_name_stands_once_in_a_package_or_for_a_family() -> None:
+    held: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name in modules():
+        held[name.partition(".")[0], name.rpartition(".")[2]].append(name)
+    assert [names for (_, word), names in held.items() if len(names) > 1 and word not in FAMILIES] == []
+
+
+def test_parts_of_a_package_import_each_other_without_circles() -> None:
+    known = modules()
+    graphs: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for name, path in known.items():
+        for other in imports(path, known):
+            if other in known and other.partition(".")[0] == name.partition(".")[0]:
+                here, there = name.split("."), other.split(".")
+                depth = next((at for at, pair in enumerate(zip(here, there, strict=False)) if pair[0] != pair[1]), 0)
+                if depth:
+                    graphs[".".join(here[:depth])][here[depth]].add(there[depth])
+    circles: dict[str, object] = {}
+    for package, graph in graphs.items():
+        try:
+            tuple(TopologicalSorter(graph).static_order())
+        except CycleError as error:
+            circles[package] = error.args[1]
+    assert {package: circle for package, circle in circles.items() if package not in CIRCLES} == {}
