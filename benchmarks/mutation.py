@@ -5,7 +5,9 @@
 Copies the checkout to a temporary folder and puts one fault after the other into modules there, drawn by the seed. For
 each only those tests run that reach its line, the quickest first: which these are is learned from a run with coverage
 of the tests that import the module or something that imports it. A fault is seen if a test fails or does not end.
-Some faults change nothing that can be seen, so the share is a lower bound. Each that no test saw is printed.
+It survives if the tests that reach it pass; one that no test reaches is counted apart, as more tests were perhaps
+wanted than the time allowed. Some faults change nothing that can be seen, so the share is a lower bound. Each that
+no test saw is printed. The run ends when its time does, and what it was at then does not count.
 """
 
 import argparse
@@ -18,7 +20,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from enum import StrEnum
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -62,11 +66,23 @@ _TOOK = re.compile(r"^\s*([\d.]+)s (?:call|setup|teardown)\s+(.+)$")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$")
 
 
-class Verdict(NamedTuple):
-    """What became of a fault."""
+class Fate(StrEnum):
+    """What becomes of a fault."""
 
-    is_seen: bool
+    SEEN = "seen"
+    SURVIVED = "survived"
+    UNREACHED = "reached by no test"
+
+
+class Verdict(NamedTuple):
+    """What became of a fault, and why."""
+
+    fate: Fate
     why: str
+
+
+class OutOfTime(Exception):
+    """The time of the whole run is over."""
 
 
 class Workshop:
@@ -75,7 +91,8 @@ class Workshop:
     def __init__(self, folder: Path, /, *, until: float, wide_s: float) -> None:
         self.folder = folder
         self._wide_s = wide_s
-        self._until = until
+        self.until = until
+        """When the run ends, by the monotonic clock."""
         self._known: set[str] = set()
         self._took: Counter[str] = Counter()
         self._reach: dict[Path, dict[int, set[str]]] = {}
@@ -87,7 +104,7 @@ class Workshop:
     @property
     def left(self) -> float:
         """Return how many seconds are left."""
-        return self._until - time.monotonic()
+        return self.until - time.monotonic()
 
     def learn(self, files: Iterable[str], /) -> bool:
         """Run files of tests that are not known, the first and more for `LEARN_S`; tell whether there was any."""
@@ -140,25 +157,30 @@ class Workshop:
         further = [file for file in files if file not in self._known]
         if self._wide_s and further and (seen := self._run(path, changed, further, wait_s=self._wide_s)) is not None:
             return seen, told
-        return Verdict(is_seen=False, why=f"{len(tried)} tests reach it"), told
+        fate = Fate.SURVIVED if tried else Fate.UNREACHED
+        return Verdict(fate, f"{fate}, {len(tried)} tests reach it" if tried else fate.value), told
 
     def _run(self, path: Path, changed: str, tests: Sequence[str], *, wait_s: float = RUN_S) -> Verdict | None:
-        """Run `tests` with `changed` at `path`; return None where they see nothing."""
+        """Run `tests` with `changed` at `path`; return None where they see nothing. Raises OutOfTime."""
+        if self.left < 0:
+            raise OutOfTime
         source, times = path.read_text(encoding="utf-8"), path.stat()
         self._changed += 1
         path.write_text(changed, encoding="utf-8")
         # Compiled code is known by its source's time in whole seconds, so each fault has one of its own.
         os.utime(path, (self._changed, self._changed))
         try:
-            ended = self._pytest(["-x", "-n0", *tests], wait_s=wait_s)
+            ended = self._pytest(["-x", "-n0", *tests], wait_s=min(wait_s, self.left))
         finally:
             path.write_text(source, encoding="utf-8")
             os.utime(path, (times.st_atime, times.st_mtime))
+        if ended is None and self.left < 0:
+            raise OutOfTime
         if ended is None:
-            return Verdict(is_seen=True, why="no end") if wait_s == RUN_S else None
+            return Verdict(Fate.SEEN, "no end") if wait_s == RUN_S else None
         if ended.returncode > 1 and not self._are_there(tests):
             return None
-        return Verdict(is_seen=True, why="a test failed") if ended.returncode else None
+        return Verdict(Fate.SEEN, "a test failed") if ended.returncode else None
 
     def _are_there(self, tests: Sequence[str]) -> bool:
         """Tell whether `tests` are found without a fault, so that a run which found them not says something of it."""
@@ -219,16 +241,21 @@ def drawn(
                 del left[module]
 
 
-def report(seen: Counter[Path], put: Counter[Path], /) -> None:
-    """Print the share of faults that were seen, by module and in all."""
-    for module in sorted(put):
-        print(f"{seen[module]:4} of {put[module]:4}  {module}")
-    total, good = put.total(), seen.total()
-    print(
-        f"{good:4} of {total:4}  seen: {100 * good / total:.0f} %"
-        if total
-        else "no fault was tried: give more --seconds"
-    )
+def report(found: Mapping[Path, Counter[Fate]], /) -> str:
+    """Return the share of faults that were seen among those that tests reach, by module and in all."""
+    lines = [_line(fates, str(module)) for module, fates in sorted(found.items())]
+    total = sum(found.values(), start=Counter[Fate]())
+    reached = total.total() - total[Fate.UNREACHED]
+    if not total:
+        return "no fault was tried: give more --seconds"
+    share = f"seen: {100 * total[Fate.SEEN] / reached:.0f} %" if reached else "no test reaches any of them"
+    return "\n".join([*lines, _line(total, share)])
+
+
+def _line(fates: Counter[Fate], told: str) -> str:
+    reached = fates.total() - fates[Fate.UNREACHED]
+    apart = f", and {fates[Fate.UNREACHED]} that no test reaches" if fates[Fate.UNREACHED] else ""
+    return f"{fates[Fate.SEEN]:4} of {reached:4}  {told}{apart}"
 
 
 def main() -> None:
@@ -241,26 +268,22 @@ def main() -> None:
     asked = parser.parse_args()
     until = time.monotonic() + asked.seconds
     modules = modules_below(ROOT, asked.modules)
-    seen, put = Counter[Path](), Counter[Path]()
+    found = dict[Path, Counter[Fate]]()
     with tempfile.TemporaryDirectory(prefix="elytron-mutation-") as name:
         folder = Path(name).resolve()
         copy_checkout(folder)
         workshop = Workshop(folder, until=until, wide_s=asked.wide)
         imports = Imports(folder)
-        for module, places in drawn(modules, random.Random(asked.seed), folder=folder, each=asked.each):
-            files = imports.tests_of(module)[:FILES]
-            workshop.learn(files)
-            for place in places:
-                if workshop.left < 0:
-                    break
-                verdict, told = workshop.judge(module, place, files)
-                put[module] += 1
-                seen[module] += verdict.is_seen
-                if not verdict.is_seen:
-                    print(f"{module}:{place.line}: {told}  ({verdict.why})", flush=True)
-            if workshop.left < 0:
-                break
-    report(seen, put)
+        with suppress(OutOfTime):
+            for module, places in drawn(modules, random.Random(asked.seed), folder=folder, each=asked.each):
+                files = imports.tests_of(module)[:FILES]
+                workshop.learn(files)
+                for place in places:
+                    verdict, told = workshop.judge(module, place, files)
+                    found.setdefault(module, Counter())[verdict.fate] += 1
+                    if verdict.fate is not Fate.SEEN:
+                        print(f"{module}:{place.line}: {told}  ({verdict.why})", flush=True)
+    print(report(found))
 
 
 if __name__ == "__main__":
