@@ -58,7 +58,7 @@ class ContextSource:
 
     async def turn(self, text: str, preferences: Preferences, /, *, strategy_reference: str | None) -> TurnContext:
         """Return what is true of this turn alone."""
-        blocks = await self.shown_blocks()
+        stable, blocks = await self.stable(), await self.shown_blocks()
         beside = {memory for turn in self.thread.past for memory in turn.memories}
         recalled, outcome = await self.recall.recall(text, beside=beside)
         head = self.thread.head
@@ -69,7 +69,7 @@ class ContextSource:
             counts={"earlier turns": head.runs - 1, "of them shown": len(self.thread.past)} if head.runs > 1 else {},
             compacted_at=head.compacted_at if head.summary else None,
             is_first_time=is_first_time(head.runs, blocks),
-            changed_blocks=reference.changed(blocks, self.thread.shown_blocks),
+            changed_blocks=reference.changed(blocks, stable.blocks),
             recalled=recalled,
             reference=strategy_reference,
         )

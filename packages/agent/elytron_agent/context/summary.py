@@ -76,11 +76,11 @@ def extract(turns: Sequence[WindowTurn], previous: str, /) -> str:
         room -= _count(kept[0])
     told: list[str] = []
     for turn in reversed(turns):
-        line = clipped(" ".join(turn.input.split()), limits.EXTRACT_LINE_CHARS)
-        if not line or _count(line) > room:
-            continue
+        line = f"The user said: {clipped(' '.join(turn.input.split()), limits.EXTRACT_LINE_CHARS)}"
+        if _count(line) > room:
+            break
         room -= _count(line)
-        told.append(f"The user said: {line}")
+        told.append(line)
     return " ".join((*kept, *reversed(told))) or "Nothing was said in words."
 
 

@@ -1,9 +1,8 @@
 """A thread of an agent: its head, its window and its stable part, as they are stored and as they change."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from elytron_agent.context.reference import ShownBlock, Stable
+from elytron_agent.context.reference import Stable
 from elytron_agent.context.window import Summary, ThreadHead, WindowTurn, compacted, uncompacted
 from elytron_agent.loop.journal import Journal, RunRecord
 from elytron_core.errors import NotFound, StillRunning
@@ -88,11 +87,6 @@ class Thread:
     def past(self) -> tuple[WindowTurn, ...]:
         """Return the turns of the window that are over, oldest first."""
         return tuple(self.turns[run] for run in self.head.window if run in self.turns and run != self.head.open)
-
-    @property
-    def shown_blocks(self) -> Sequence[ShownBlock]:
-        """Return the blocks as the stable part shows them."""
-        return self.stable.blocks if self.stable is not None else ()
 
     async def _record(self, run: str) -> RunRecord:
         record = await self.journal.load(run)

@@ -1,0 +1,193 @@
+"""What runs are given: the same bytes within an epoch, blocks that win over old words, recall, summaries."""
+
+import asyncio
+
+import pytest
+from tests.agent.places import Place
+from tests.agent.scripted import ScriptedChat, calls, failure, heard, replies, results, text, words
+
+from elytron.faces import MemoryFace
+from elytron_agent import Agent, AgentSettings, BlockShelf, Compacted, ContextGiven, RunEnded, StopReason
+from elytron_agent.blocks.conversation_search import search_conversations
+from elytron_agent.context.turn_recall import TurnRecall
+from elytron_core.clock import FrozenClock, instant
+from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.ports.chat import FailureReason, ModelRequest, Role, ToolResult
+
+pytestmark = pytest.mark.anyio
+
+LONG = "The harbour of Lisbon has seven piers, and the fifth of them is where our boat lies in the winter. " * 12
+
+
+def agent_of(memory: MemoryFace, model: ScriptedChat, **settings: object) -> Agent:
+    made = AgentSettings.model_validate({"enabled": True, "recall_deadline_s": 30.0, **settings})
+    return Agent(memory, model, settings=made, clock=FrozenClock(instant("2026-07-01T12:00:00Z"), step_ms=1))
+
+
+def head_of(request: ModelRequest) -> str:
+    """Return the first two messages as text: the policy, and the stable part."""
+    return "\0".join(message.model_dump_json() for message in request.messages[:2])
+
+
+def summary_of(request: ModelRequest) -> str:
+    return words(request, Role.USER).partition("Summary of what was said before")[2]
+
+
+async def given(agent: Agent, said: str) -> ContextGiven:
+    return next(event for event in await heard(agent.run(said)) if isinstance(event, ContextGiven))
+
+
+async def test_the_stable_part_keeps_its_bytes_until_a_compaction(memory: MemoryFace) -> None:
+    model = ScriptedChat(text("Yes."))
+    agent = agent_of(memory, model)
+    first = await given(agent, "I moved to Lisbon.")
+    await BlockShelf(memory).change("human", value="Called Ada.")
+    await memory.add("Something else.", conversation="elsewhere")
+    second = await given(agent, "Who am I?")
+    assert head_of(model.asked[0]) == head_of(model.asked[1])
+    assert first.stable_fingerprint == second.stable_fingerprint
+    assert "The block `human` was changed" in words(model.last, Role.USER)
+    again = await given(agent_of(memory, model), "And from another process?")
+    assert again.stable_fingerprint == first.stable_fingerprint
+    await agent.compact()
+    third = await given(agent, "And now?")
+    assert (third.epoch, third.has_summary) == (1, True)
+    assert third.stable_fingerprint != first.stable_fingerprint
+    assert "The block `human` was changed" not in words(model.last, Role.USER)
+    assert "Called Ada." in words(model.last, Role.USER)
+
+
+async def test_old_turns_become_a_chained_summary_and_are_recalled_as_before(memory: MemoryFace) -> None:
+    model = ScriptedChat(text("Noted."))
+    agent = agent_of(memory, model, max_context_tokens=3_000)
+    await agent.say("My cat is called Bento and sleeps in the boat.")
+    compactions: list[Compacted] = []
+    for number in range(12):
+        events = await heard(agent.run(f"{number}: {LONG}"))
+        compactions += [event for event in events if isinstance(event, Compacted)]
+    assert len(compactions) >= 2
+    assert all(event.tokens_after < event.tokens_before for event in compactions)
+    assert [event.summary for event in compactions] == list(range(1, len(compactions) + 1))
+    head = await agent.head()
+    assert head.runs == 13
+    assert head.window
+    found = await search_conversations(memory, "what is the cat called?")
+    assert found[0].text == "My cat is called Bento and sleeps in the boat."
+    told = await given(agent, "What is the cat called?")
+    assert "My cat is called Bento and sleeps in the boat." in [each.text for each in told.recalled]
+
+
+async def test_a_summary_of_the_model_is_taken_if_its_quotes_were_said(memory: MemoryFace) -> None:
+    good = '{"overview":"Ada has a boat.","state":"","next_step":"","quotes":["boat is called Marimba"]}'
+    bad = '{"overview":"Ada said \\"I have a car\\".","state":"","next_step":"","quotes":["a car"]}'
+    sums = ScriptedChat(text(bad), text(good))
+    agent = Agent(memory, ScriptedChat(text("Yes.")), summary_model=sums)
+    for said in ("My boat is called Marimba.", "It is blue.", "It is old."):
+        await agent.say(said)
+    planned = await agent.preview_compaction()
+    made = await agent.compact(planned)
+    assert made is not None
+    assert (made.text, made.is_extract, made.previous) == ("Ada has a boat.", False, 0)
+    assert "it quotes what was not said" in words(sums.last, Role.USER)
+    with pytest.raises(InvalidInput):
+        await agent.compact(planned)
+
+
+async def test_a_summary_is_an_extract_if_the_model_fails_and_is_undone(memory: MemoryFace) -> None:
+    model = ScriptedChat(text("Yes."))
+    agent = Agent(memory, model, summary_model=ScriptedChat(failure(FailureReason.REFUSED)))
+    assert await agent.compact() is None
+    with pytest.raises(NotFound):
+        await agent.undo_compaction()
+    for said in ("My boat is called Marimba.", "It is blue.", "It is old."):
+        await agent.say(said)
+    before = (await agent.head()).window
+    made = await agent.compact()
+    assert made is not None
+    assert made.is_extract
+    assert "My boat is called Marimba." in made.text
+    second = await agent.compact()
+    assert second is not None
+    assert second.previous == made.number
+    await agent.undo_compaction()
+    await agent.undo_compaction()
+    assert (await agent.head()).window == before
+    await agent.say("Still there?")
+    assert "My boat is called Marimba." in words(model.last, Role.USER)
+    assert not summary_of(model.last)
+
+
+async def test_a_request_that_is_too_long_is_made_shorter_and_asked_again(memory: MemoryFace) -> None:
+    model = ScriptedChat(text("Yes."), text("Yes."), failure(FailureReason.CONTEXT_TOO_LONG), text("Now it fits."))
+    sums = ScriptedChat(failure(FailureReason.REFUSED))
+    agent = Agent(memory, model, summary_model=sums)
+    await agent.say("One.")
+    await agent.say("Two.")
+    events = await heard(agent.run("Three."))
+    assert any(isinstance(event, Compacted) for event in events)
+    assert isinstance(events[-1], RunEnded)
+    assert events[-1].text == "Now it fits."
+    hopeless = Agent(memory, ScriptedChat(failure(FailureReason.CONTEXT_TOO_LONG)), summary_model=sums)
+    assert (await hopeless.say("Four.")).reason is StopReason.FAILED
+
+
+async def test_recall_that_is_late_or_fails_does_not_hold_a_run(memory: MemoryFace, place: Place) -> None:
+    await memory.add("Ada's boat is called Marimba.", conversation="elsewhere")
+    recall = TurnRecall(memory, memory.scope, 1e-9)
+    # A memory of this process answers at once.
+    assert (await recall.recall("What is the boat called?", beside=()))[1] == ("found" if place == "memory" else "late")
+    await recall.close()
+    assert await TurnRecall(memory, memory.scope, 0).recall("boat", beside=()) == ((), "off")
+    found, outcome = await TurnRecall(memory, memory.scope, 30).recall("What is the boat called?", beside=())
+    assert outcome == "found"
+    assert await TurnRecall(memory, memory.scope, 30).recall("boat called", beside=[found[0].id]) == ((), "nothing")
+    await memory.close()
+    assert (await TurnRecall(memory, memory.scope, 30).recall("boat", beside=()))[1] == "failed"
+
+
+async def test_first_words_are_given_once_and_guidance_until_the_person_is_known(memory: MemoryFace) -> None:
+    model = ScriptedChat(text("Hello."))
+    agent = agent_of(memory, model)
+    assert len(await agent.welcome()) == 3
+    assert await agent.welcome() == ()
+    await agent.say("Hi.")
+    assert "You do not know this person yet" in words(model.last, Role.USER)
+    await BlockShelf(memory).change("human", value="Called Ada.")
+    await agent.say("I am Ada.")
+    assert "You do not know this person yet" not in words(model.last, Role.USER)
+    assert await agent_of(memory, model).welcome() == ()
+
+
+async def test_times_are_told_in_the_zone_that_the_person_set(memory: MemoryFace) -> None:
+    wanted = calls(("set_preference", {"timezone": "Asia/Kathmandu", "locale": "ne-NP"}))
+    model = ScriptedChat(wanted, text("Done."), text("Good evening."))
+    agent = agent_of(memory, model)
+    await agent.say("I live in Kathmandu.")
+    assert "[Wed 2026-07-01 12:00]" in words(model.asked[0], Role.USER)
+    assert results(model.asked[1]) == ["Time zone Asia/Kathmandu, language ne-NP."]
+    await agent.say("What time is it?")
+    assert "Now: Wed 2026-07-01 17:45 (Asia/Kathmandu). Language of the user: ne-NP." in words(model.last, Role.USER)
+    with pytest.raises(InvalidInput):
+        await agent.set_preferences(timezone="Mars/Olympus")
+    assert (await agent.preferences()).timezone == "Asia/Kathmandu"
+
+
+async def test_results_of_earlier_runs_are_clipped_and_a_call_keeps_its_result(memory: MemoryFace) -> None:
+    model = ScriptedChat(calls(("conversation_search", {"query": "piers"})), text("Found."), text("Yes."))
+    await memory.add(LONG * 3, conversation="elsewhere")
+    agent = agent_of(memory, model)
+    await agent.say("Look for the piers.")
+    (whole,) = results(model.asked[1])
+    await agent.say("And now?")
+    (clipped,) = results(model.last)
+    assert len(clipped) <= len(whole)
+    assert len(clipped) <= 2_000
+    assert [type(message).__name__ for message in model.last.messages].count(ToolResult.__name__) == 1
+    assert replies(model.last)[-1] == "Found."
+
+
+async def test_two_runs_of_one_agent_wait_for_each_other(memory: MemoryFace) -> None:
+    agent = agent_of(memory, ScriptedChat(text("Yes.")))
+    ends = await asyncio.gather(agent.say("One."), agent.say("Two."))
+    assert [end.reason for end in ends] == [StopReason.ANSWERED] * 2
+    assert len((await agent.head()).window) == 2
