@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from tests.agent.scripted import ScriptedChat, calls, failure, results, text, words
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import (
     Agent,
     AgentSettings,

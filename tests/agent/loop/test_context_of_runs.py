@@ -6,7 +6,7 @@ import pytest
 from tests.agent.places import Place
 from tests.agent.scripted import ScriptedChat, calls, failure, heard, replies, results, text, words
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, BlockShelf, Compacted, ContextGiven, RunEnded, StopReason
 from elytron_agent.blocks.conversation_search import search_conversations
 from elytron_agent.context.turn_recall import TurnRecall

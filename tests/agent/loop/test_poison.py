@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from tests.agent.scripted import ScriptedChat, calls, text
 
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, BlockShelf, CallKey, Tool
 from elytron_core.ports.chat import (
     Finished,
