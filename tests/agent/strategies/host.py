@@ -22,6 +22,7 @@ class Road(httpx.AsyncBaseTransport):
     to: httpx.AsyncBaseTransport
     sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
     broken: dict[str, Wrong] = field(default_factory=dict[str, Wrong])
+    key: str = ""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.sent.append((request.url.path, json.loads(request.content or b"{}")))

@@ -107,7 +107,7 @@ class Run:
         usage = self.record.usage
         self.end = RunEnd(reason=reason, problem=problem, turn=turn, memories=memories, usage=usage)
         await self.journal.end(self.record.input.run, self.end)
-        if self.strategy is not None:
+        if self.strategy is not None and self.record.input.is_stored:
             await self.strategy.after_run(self.record.input.thread, self._exchange(reason))
         self.record = self.record.model_copy(update={"end": self.end})
         await self.thread.end(self.record.turn)
@@ -123,6 +123,8 @@ class Run:
             asked_at=asked_at,
             answered_at=max(self.clock.now(), asked_at),
             ending=Ending.COMPLETED if reason in ANSWERS else Ending.FAILED,
+            turn=self.record.input.run,
+            is_stored=True,
         )
 
     async def _ask(self) -> AsyncGenerator[AgentEvent]:
