@@ -10,7 +10,7 @@ from tests.agent.scripted import ScriptedChat, calls, failure, results, text, wo
 from tests.agent.strategies.host import Road
 
 import elytron
-from elytron.faces import MemoryFace
+from elytron.api import MemoryFace
 from elytron_adapter.principals import Development
 from elytron_agent import (
     Agent,
@@ -33,7 +33,7 @@ from elytron_core.ports.chat import FailureReason, ModelRequest, Role
 from elytron_gateway.service import Gateway
 from elytron_gateway.wire import UserRequest
 from elytron_http_shell import create_app
-from elytron_http_shell.gateway import gateway_surfaces
+from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 pytestmark = pytest.mark.anyio
 
