@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, IndexQuery, Unit, dot_product
@@ -129,3 +130,36 @@ def test_vectors_that_are_gone_are_taken_out() -> None:
     index.apply([Change(ref, (unit(ref, "tea", 7),))], embedded=[Embedded(ref, "m", {7: data})], watermark=1)
     index.apply([], embedded=[Embedded(ref, "m", {})], watermark=2)
     assert index.models() == {}
+
+
+def test_among_few_units_words_count_less_beside_an_encoder_than_without_one() -> None:
+    index, data = SpaceIndex(ANALYSER), rows(1)[0].astype("<f4").tobytes()
+    refs = [Ref("turns", f"{place:02x}") for place in range(4)]
+    index.apply(
+        [Change(ref, (unit(ref, text, 7),)) for ref, text in zip(refs, ("tea", "cup", "pot", "jar"), strict=True)],
+        embedded=[Embedded(ref, "m", {7: data}) for ref in refs],
+        watermark=1,
+    )
+    index.compare("m")
+    # As like as each other, by a table and an encoder that both count nothing: words alone tell the units apart.
+    weights = Weights(vector=0.0, text_vectors=0.0, told=0.0, informative=0.0, near=0.0, answer=0.0, session=0.0)
+    leads: list[float] = []
+    for vector in (("m", data), None, ("other", data)):
+        first, second = index.search(IndexQuery("tea", limit=2, vector=vector, weights=weights)).found
+        leads.append(first.score - second.score)
+    assert 0.0 < leads[0] < leads[1] == leads[2]
+
+
+def test_the_most_that_a_search_can_come_to_is_that_of_its_best_in_everything() -> None:
+    index, data = SpaceIndex(ANALYSER), rows(1)[0].astype("<f4").tobytes()
+    (tea, cup) = (Ref("turns", name) for name in ("00", "01"))
+    changes = [Change(tea, (unit(tea, "The tea is ready.", 7),)), Change(cup, (unit(cup, "A cup broke.", 8),))]
+    index.apply(changes, embedded=[Embedded(tea, "m", {7: data})], watermark=1)
+    index.compare("m")
+    plain, likened = (index.search(IndexQuery("tea", limit=2, vector=vector)) for vector in (None, ("m", data)))
+    assert all(0.0 < found.found[0].score <= found.most for found in (plain, likened))
+    index.apply(
+        [Change(ref, (Unit(ref, 0, "transcript", "The tea", at=at),)) for at, ref in ((1, tea), (2, cup))], watermark=2
+    )
+    one, other = (index.search(IndexQuery("tea", limit=2, weights=Weights(later=later))) for later in (0.0, 0.6))
+    assert other.most == pytest.approx(one.most + 0.6)

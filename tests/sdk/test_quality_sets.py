@@ -3,14 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
-from benchmarks.answer_score import hits_of
+from benchmarks.answer_score import Asked, Group, asked_of, chances, fitted, scores_of
 from benchmarks.quality import Measured, measure
 from benchmarks.quality_ordinary import Half, ordinary, small
 from benchmarks.quality_sets import ELSEWHERE, NOTHING, Question, Told, Turn
 from benchmarks.quality_sums import Likeness, Meaning, Share, Sum
 from benchmarks.quality_systems import Found, Plain
 
+from elytron_core.policy.ranking.answer_score import Signs
 from elytron_core.ports.models import EmbedderInfo
 
 pytestmark = pytest.mark.anyio
@@ -104,7 +106,20 @@ def test_the_chance_of_a_higher_score_counts_equal_ones_by_half() -> None:
 
 
 async def test_the_signs_of_scores_are_those_of_the_hits_of_each_question() -> None:
-    signs, gold = await hits_of([TOLD], None)
-    assert len(signs) == len(gold) == 2 * len(SAID)
-    assert gold.sum() == 1.0
-    assert (signs[0] != 0.0).any()
+    kettle, zebra = await asked_of([TOLD], None)
+    assert (kettle.is_answered, kettle.evidence.tolist()) == (True, [True, False, False])
+    assert (zebra.is_answered, zebra.evidence.any()) == (False, False)
+    assert kettle.signs.evidence > zebra.signs.evidence
+    assert [len(one.signs.behind) for one in (kettle, zebra)] == [len(SAID)] * 2
+
+
+def test_numbers_of_scores_are_those_that_tell_answers_from_others() -> None:
+    signs = [Signs(place / 10, 1.0, (0.0, 0.1, 0.3)) for place in range(10)]
+    asked = [Asked(one, np.array([one.strength > 0.5, False, False]), one.strength > 0.5) for one in signs]
+    group = Group.of(asked)
+    assert group.worth.sum() == pytest.approx(1.0)
+    estimate = fitted(Group.joined([group]))
+    assert (np.diff(chances(group, estimate)) > 0.0).all()
+    scores, gold, worth = scores_of(group, estimate)
+    assert scores[gold > 0.0].min() > scores[gold == 0.0].max()
+    assert len(worth) == len(scores) == 30

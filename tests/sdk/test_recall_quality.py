@@ -62,15 +62,15 @@ async def test_a_fact_in_a_small_space_is_found_in_other_words_than_its_own(
     assert statistics.fmean(measured.all("first")) >= first
     assert statistics.fmean(measured.all("three")) >= three
     assert statistics.fmean(measured.shown) == 1.0
-    assert (measured.auroc(NOTHING) or 0.0) >= 0.17
-    assert (measured.auroc(ELSEWHERE) or 0.0) >= 0.55
+    assert (measured.auroc(NOTHING) or 0.0) >= 0.2
+    assert (measured.auroc(ELSEWHERE) or 0.0) >= 0.62
 
 
-@pytest.mark.parametrize(("half", "recall", "near"), [("fit", 0.62, 0.34), ("held", 0.53, 0.24)])
-async def test_what_answers_is_found_in_ordinary_talk(half: Half, recall: float, near: float) -> None:
+@pytest.mark.parametrize(("half", "recall", "near", "far"), [("fit", 0.62, 0.34, 0.76), ("held", 0.53, 0.31, 0.64)])
+async def test_what_answers_is_found_in_ordinary_talk(half: Half, recall: float, near: float, far: float) -> None:
     measured = await measure(Shipped(), ordinary(half))
     assert statistics.fmean(measured.all("recall")) >= recall
     assert statistics.fmean(measured.kinds["paraphrase"].recall) >= 0.45
     assert statistics.fmean(measured.shown) == 1.0
     assert (measured.auroc(NOTHING) or 0.0) >= near
-    assert (measured.auroc(ELSEWHERE) or 0.0) >= 0.6
+    assert (measured.auroc(ELSEWHERE) or 0.0) >= far

@@ -201,7 +201,8 @@ class Candidates:
 
     `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
     that passed the filters. `name_terms` are the terms that are part of a speaker's name, `named` the speakers whose
-    whole name the query holds; `long` are the places in `found` of long texts.
+    whole name the query holds; `long` are the places in `found` of long texts. `most` is the sum of a unit that were
+    the best in all that was found, `alike` the share of the query that the text vectors know.
     """
 
     found: tuple[Candidate, ...]
@@ -210,6 +211,8 @@ class Candidates:
     named: tuple[str, ...]
     highs: Signals[float]
     lows: Signals[float]
+    most: float
+    alike: float
     pool: int
     searched: int
     long: tuple[int, ...]

@@ -120,7 +120,7 @@ class RecallOutcome(StrEnum):
 
 
 class RecallConfidence(StrEnum):
-    """How likely it is that one of the best hits answers: a word for their scores."""
+    """How likely it is that one of the best hits answers."""
 
     SURE = "sure"
     LIKELY = "likely"

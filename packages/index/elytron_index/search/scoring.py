@@ -65,21 +65,23 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     text = local.total(query.weights)
     _weigh(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
     signals.text_vectors[:] = like.at(pool)
-    trust = _Trust.of(query.weights, sight.count, signals.context, like.share)
+    trust = _Trust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
     # Rounded, so that what is equal but for the order of sums stands by its time.
     score = np.round(_score(state, query, pool, signals, text, trust=trust), 9)
+    highs, lows = map(_one, map(np.ndarray.tolist, _extremes(table)))
     chosen = best(state, pool, score, query.limit)
     rows = pool.take(chosen)
     places = state.places(rows)
     weighed = map(_one, table.take(chosen, axis=1).T.tolist())
-    highs, lows = _extremes(table)
     return Candidates(
         found=tuple(map(_candidate, zip(places, weighed, score.take(chosen).tolist(), strict=True))),
         terms=terms.every,
         name_terms=terms.names,
         named=named,
-        highs=_one(highs.tolist()),
-        lows=_one(lows.tolist()),
+        highs=highs,
+        lows=lows,
+        most=_most(query, highs, trust),
+        alike=trust.alike,
         pool=len(pool),
         searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
         long=tuple((state.columns.chars.take(rows) >= LONG_CHARS).nonzero()[0].tolist()),
@@ -202,6 +204,8 @@ def _weigh_neighbours(
 class _Trust(NamedTuple):
     """How far a query's words, and its likeness, are to be trusted; 1 in full."""
 
+    is_encoded: bool
+    """Whether an encoder tells what units are like."""
     known: float
     """Few units tell little of how rare a word is, but what text vectors do not know, words alone can tell."""
     worded: float
@@ -209,10 +213,12 @@ class _Trust(NamedTuple):
     alike: float
 
     @classmethod
-    def of(cls, weights: Weights, units: int, context: Floats, share: float, /) -> "_Trust":
-        known = (units + weights.few / 3.0) / (units + weights.few)
+    def of(cls, weights: Weights, units: int, context: Floats, share: float, /, *, is_encoded: bool) -> "_Trust":
+        units, few = max(units, 1), weights.few
+        known = units / (units + few / 2.0) if is_encoded else (units + few / 3.0) / (units + few)
         known += (1.0 - known) * (1.0 - share)
-        return cls(known, known * min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered), share)
+        covered = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
+        return cls(is_encoded, known, known * covered, share)
 
 
 def _score(
@@ -232,10 +238,10 @@ def _score(
     score = said + (trust.worded * weights.session / scale) * s.session
     score += (trust.worded * window / _scale(s.window)) * s.window
     alike = np.maximum(s.text_vectors, 0.0) * (trust.alike / max(_scale(s.text_vectors), weights.likeness))
-    beside = weights.text_vectors_beside if query.vector is not None else 1.0
+    beside = weights.text_vectors_beside if trust.is_encoded else 1.0
     score += weights.text_vectors * beside * alike
     matters = np.maximum(said, alike) if weights.text_vectors else said
-    if query.vector is not None:
+    if trust.is_encoded:
         above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
         span = _scale(above)
         meant = (above + near * s.vector_near) / span
@@ -254,6 +260,20 @@ def _score(
     if weights.later:
         score += weights.later * s.later
     return query_signals.spread_out(state.columns, pool, score, again) if again else score
+
+
+def _most(query: IndexQuery, highs: Signals[float], trust: _Trust) -> float:
+    """Return the sum of a unit that were the best by words, by likeness and by all else that the search found."""
+    weights = query.weights
+    is_assisted = highs.owner > 0.0
+    window = min(weights.window, weights.window_assisted) if is_assisted else weights.window
+    most = trust.worded * (1.0 + weights.session + window)
+    most += weights.text_vectors * trust.alike * (weights.text_vectors_beside if trust.is_encoded else 1.0)
+    if trust.is_encoded:
+        most += weights.vector * (weights.vector_assisted if is_assisted else 1.0) * (1.0 + weights.session)
+    most += trust.known * (weights.told + weights.informative / 2.0 + weights.owner * highs.owner)
+    most += weights.speaker * highs.speaker + weights.date * highs.date + weights.standing * highs.standing
+    return most + weights.later * highs.later if weights.later > 0.0 else most
 
 
 def _extremes(table: Floats) -> tuple[Floats, Floats]:

@@ -197,8 +197,8 @@ def _not_admitted(
 
 def _note(gathered: Gathered) -> str:
     """Return what is said of what was recalled."""
-    scores = [hit.score for hit in gathered.hits]
-    return "it is doubtful that these answer" if answer_score.confidence(scores) is RecallConfidence.DOUBTFUL else ""
+    is_doubtful = answer_score.confidence(gathered.answered) is RecallConfidence.DOUBTFUL
+    return "it is doubtful that these answer" if is_doubtful else ""
 
 
 def _gathered(wanted: int, standing: int) -> int:
@@ -214,7 +214,7 @@ def _fitting(max_len: int) -> int:
 async def _recalled(gathered: Gathered, *, room: int) -> tuple[builder.RecalledItem, ...]:
     """Return the hits that there may be room for, and a few more; of long messages the passage that answers best."""
     items: list[builder.RecalledItem] = []
-    if answer_score.of_any(hit.score for hit in gathered.hits) < limits.PROJECTED_SCORE:
+    if gathered.answered < limits.PROJECTED_SCORE:
         return ()
     budget = room
     for place, hit in enumerate(gathered.hits, 1):

@@ -55,7 +55,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         query=request.query,
         outcome=RecallOutcome.BELOW_MIN_SCORE if gathered.hits and not ordered else gathered.outcome,
         hits=await with_neighbours(ctx, scope, hits, count=request.neighbours) if request.neighbours else hits,
-        confidence=answer_score.confidence([hit.score for hit in ordered]) if ordered else None,
+        confidence=answer_score.confidence(gathered.answered) if ordered else None,
         considered=gathered.considered,
         intent=gathered.intent.value,
         sequence=gathered.sequence,

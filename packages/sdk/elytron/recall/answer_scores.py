@@ -1,34 +1,33 @@
 """Scores of what a search found."""
 
-from collections.abc import Iterator
-
-from elytron_core.policy.ranking.answer_score import Signs, descending, probability
+from elytron_core.policy.ranking import answer_score
+from elytron_core.policy.ranking.answer_score import Signs
 from elytron_core.rounding import six
 from elytron_index import Candidates
 
 
 def answer_scores(found: Candidates, /) -> list[float]:
     """Return the score of each candidate, in their order; none is above the one before it."""
-    is_encoded = found.highs.vector > 0.0
-    return list(descending(six(probability(signs, is_encoded=is_encoded)) for signs in signs_of(found)))
+    return [six(score) for score in answer_score.scores(signs_of(found), is_encoded=is_encoded(found))]
 
 
-def signs_of(found: Candidates, /) -> Iterator[Signs]:
-    """Yield what speaks for each candidate, in their order."""
-    if not found.found:
-        return
-    best = found.found[0].score
-    second = found.found[1].score if len(found.found) > 1 else best
-    worth, lowest = abs(best) or 1.0, found.lows.vector
-    lead = (best - second) / worth
-    for place, (_, signals, score) in enumerate(found.found):
-        closeness = (signals.vector - lowest) / (1.0 - lowest) if lowest < 1.0 else 1.0
-        strength = max(signals.text_vectors, signals.context, closeness, 0.0)
-        yield Signs(
-            likeness=signals.text_vectors,
-            coverage=signals.coverage,
-            context=signals.context,
-            lead=0.0 if place else lead * strength,
-            behind=(best - score) / worth,
-            closeness=closeness,
-        )
+def answered(found: Candidates, /) -> float:
+    """Return the estimate that one of the best candidates answers; 0 where nothing was found."""
+    return answer_score.answered(signs_of(found), is_encoded=is_encoded(found)) if found.found else 0.0
+
+
+def signs_of(found: Candidates, /) -> Signs:
+    """Return what the search tells of its answer."""
+    best = found.found[0].score if found.found else 0.0
+    worth, lowest, highs = abs(best) or 1.0, found.lows.vector, found.highs
+    closeness = (highs.vector - lowest) / (1.0 - lowest) if lowest < 1.0 else 1.0
+    return Signs(
+        strength=max(highs.text_vectors, (1.0 - found.alike) * highs.context, closeness, 0.0),
+        agreement=best / found.most if found.most else 0.0,
+        behind=tuple([(best - item.score) / worth for item in found.found]),
+    )
+
+
+def is_encoded(found: Candidates, /) -> bool:
+    """Return whether an encoder had a say in what was found."""
+    return found.highs.vector > 0.0

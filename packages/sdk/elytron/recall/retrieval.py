@@ -1,6 +1,7 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts."""
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from elytron.context import OperationContext
@@ -11,7 +12,7 @@ from elytron.indexing.search_result import Searched
 from elytron.indexing.units import home_of, namespace_tag
 from elytron.memories.chat_aliases import meant
 from elytron.memories.disclosure import SHOWN
-from elytron.recall.answer_scores import answer_scores
+from elytron.recall.answer_scores import answer_scores, answered
 from elytron.recall.filters import asked_planes
 from elytron.recall.order import Placed, Ranked, favoured, placed, ranked_facts, signals_of, turns_of
 from elytron.recall.sentence_scores import CLOSER, looked_closer
@@ -55,6 +56,8 @@ class Gathered(NamedTuple):
     """The whole order with what spoke for each, where `depth` asked for it."""
     scores: tuple[float, ...] = ()
     """The scores of all that was put in order, hits and beyond."""
+    answered: float = 0.0
+    """The estimate that one of the best hits answers."""
     considered: int = 0
     available: int = 0
     sequence: int = 0
@@ -135,6 +138,7 @@ async def gather(
         hits,
         order=tuple(map(placed, ranked)) if depth else (),
         scores=tuple([item.score for item in ranked]),
+        answered=max(hits[0].score, *map(answered, found.values())) if hits else 0.0,
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
@@ -255,12 +259,8 @@ async def _ranked(
     if route.bonus:
         ranked = [favoured(item, route) for item in ranked]
     # A stable order: where scores are equal, each plane's own order stays.
-    ranked.sort(key=_score, reverse=True)
+    ranked.sort(key=attrgetter("score"), reverse=True)
     return ranked
-
-
-def _score(item: Ranked) -> float:
-    return item.score
 
 
 def _order(item: Ranked) -> tuple[float, int, str, int]:

@@ -1,72 +1,84 @@
 """The score of a hit: an estimate, 0 to 1, that a memory answers a query.
 
-A logistic model of what the search found of one memory: how like it is, how much of the query it holds, and where it
-stands among the others. Its numbers are data, fitted by `benchmarks.answer_score` on the conversations that ship.
+It is the product of two. Whether the best hits answer at all follows from how like they are to the query, and from how
+far one of them is the best in everything. Which of them does follows from how far each is behind the best. The numbers
+are data, fitted by `benchmarks.answer_score` on the conversations that ship.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
-from operator import mul
 from typing import Final, NamedTuple
 
 from elytron_core import limits
 from elytron_core.contracts.recall import RecallConfidence
 
+COMPARED: Final = 10
+"""The answer is looked for among so many of the best hits."""
+
 
 class Signs(NamedTuple):
-    """What speaks for one memory."""
+    """What a search tells of its answer."""
 
-    likeness: float
-    """Cosine by the text vectors that ship."""
-    coverage: float
-    """The share of the query's terms, by rarity, that it holds."""
-    context: float
-    """The same with what stands beside it, names apart."""
-    lead: float
-    """How far the best is ahead of the second, as a share of its sum of signals, times the highest of likeness, context
-    and closeness: to lead among what hardly answers says little. 0 for all others."""
-    behind: float
-    """How far it is behind the best, as such a share."""
-    closeness: float = 0.0
-    """How far an encoder places it on the way from the least like memory (0) to the same text (1)."""
+    strength: float
+    """The highest likeness of all, by text vectors or an encoder, 0 to 1; where text vectors do not know the query, the
+    highest share of its words that stand together."""
+    agreement: float
+    """The sum of signals of the best hit, as a share of what a memory would have that were best in each of them."""
+    behind: tuple[float, ...]
+    """How far each hit is behind the best, as a share of the sum of the best; best first."""
+
+    @property
+    def evidence(self) -> float:
+        """What speaks for an answer: a strong search whose signals mean the same memory."""
+        return self.strength * self.agreement
 
 
 class Estimate(NamedTuple):
-    """An intercept, and what each sign counts."""
+    """The numbers of a score."""
 
     intercept: float
-    weights: Signs
+    evidence: float
+    """What evidence counts, in a logistic model of whether the best hits answer."""
+    sharpness: float
+    """How fast the chance of a hit falls with how far it is behind; as much faster as the search is strong."""
+    pieces: float
+    """The pieces that an answer consists of."""
 
 
-WORDED: Final = Estimate(-2.19, Signs(1.30, 0.30, 0.96, 4.70, -4.67))
+WORDED: Final = Estimate(-2.09, 5.54, 13.0, 1.5)
 """Without an encoder."""
-ENCODED: Final = Estimate(-2.61, Signs(0.64, -0.09, 1.11, 5.83, -7.12, 1.36))
+ENCODED: Final = Estimate(-1.59, 3.44, 15.0, 1.5)
 """With one."""
 
 
-def probability(signs: Signs, /, *, is_encoded: bool) -> float:
-    """Return the estimate for one memory."""
+def answered(signs: Signs, /, *, is_encoded: bool) -> float:
+    """Return the estimate that one of the best hits answers."""
     estimate = ENCODED if is_encoded else WORDED
-    return 1.0 / (1.0 + math.exp(-sum(map(mul, estimate.weights, signs), estimate.intercept)))
+    return 1.0 / (1.0 + math.exp(-(estimate.intercept + estimate.evidence * signs.evidence)))
 
 
-def descending(scores: Iterable[float], /) -> Iterator[float]:
-    """Yield scores given best first, none above the one before it."""
-    least = 1.0
-    for score in scores:
-        least = min(least, score)
-        yield least
+def scores(signs: Signs, /, *, is_encoded: bool) -> list[float]:
+    """Return the score of each hit, best first; none is above the one before it."""
+    chance = answered(signs, is_encoded=is_encoded)
+    return [chance * share for share in shares(signs, ENCODED if is_encoded else WORDED)]
 
 
-def of_any(scores: Iterable[float], /) -> float:
-    """Return the estimate that at least one of several memories answers."""
-    return 1.0 - math.prod(1.0 - score for score in islice(scores, limits.RECALL_DEFAULT))
+def shares(signs: Signs, estimate: Estimate, /) -> list[float]:
+    """Return for each hit the chance that it answers, where one of the best does."""
+    rate = estimate.sharpness * signs.strength
+    weights = [math.exp(-rate * behind) for behind in signs.behind]
+    total = sum(islice(weights, COMPARED))
+    return [1.0 - (1.0 - weight / total) ** estimate.pieces for weight in weights]
 
 
-def confidence(scores: Iterable[float], /) -> RecallConfidence:
-    """Return the word for the estimate that one of the best hits answers."""
-    score = of_any(scores)
+def of_any(found: Iterable[float], /) -> float:
+    """Return the estimate that one of several hits answers, by their scores alone."""
+    return 1.0 - math.prod(1.0 - score for score in islice(found, COMPARED))
+
+
+def confidence(score: float, /) -> RecallConfidence:
+    """Return the word for an estimate that one of the best hits answers."""
     if score >= limits.SURE_SCORE:
         return RecallConfidence.SURE
     return RecallConfidence.LIKELY if score >= limits.LIKELY_SCORE else RecallConfidence.DOUBTFUL

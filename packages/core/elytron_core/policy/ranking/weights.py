@@ -47,14 +47,15 @@ class Weights:
     sentence: float = 0.7
     """What it counts in a long message that its nearest sentence speaks for it, and not all of it by chance."""
     text_vectors: float = 0.8
-    text_vectors_beside: float = 0.25
+    text_vectors_beside: float = 0.1
     """The share of `text_vectors` that counts beside an encoder."""
     likeness: float = 0.4
     """The best likeness counts in full from here on."""
     covered: float = 0.4
     """Words count in full if a unit, with those beside it, holds such a share of the query; else in proportion."""
     few: float = 60.0
-    """Among a few units words, and what a text is like, count a third; among so many, two thirds."""
+    """Among a few units words, and what a text is like, count a third, and nothing beside an encoder; among so many,
+    two thirds."""
     speaker: float = 0.5
     present: float = 0.5
     """Of somebody it is told where he talks himself, rather than in talks of others."""
