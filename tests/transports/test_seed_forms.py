@@ -165,3 +165,14 @@ def test_typed_requests_take_the_first_names_everywhere(transport: str) -> None:
         call("write", {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Tea is green."}]}]}})
         assert call("recall", {"user_query": "tea"})["hits"]
         assert call("project", {"user_query": "tea", "system_max_len": 900})["budget"] == 900
+
+
+@pytest.mark.parametrize("transport", OPENERS)
+def test_a_turn_is_committed_under_the_first_names_of_its_place(transport: str) -> None:
+    place = {"memory_space_id": "ada", "channel_id": "phone", "conversation_id": "family"}
+    said = {"text": "The ferry leaves at six.", "speaker": "Ada"}
+    turn = {"turn_id": "t1", "input_messages": [said], "assistant_message": {"role": "assistant", "text": "Noted."}}
+    with Live(further=(mcp_surfaces(frozenset({ToolSet.ALL})),)) as live, OPENERS[transport](live) as call:
+        call("commit_transcript", {"scope": place, "delta": turn})
+        (first, _) = call("list", {"scope": {"space": "ada"}})["items"]
+    assert (first["channel"], first["conversation"]) == ("phone", "family")

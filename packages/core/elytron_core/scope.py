@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from elytron_core import limits
 from elytron_core.ids import SpaceId
@@ -30,16 +30,17 @@ class Scope(Value):
     """The space is the wall; the other parts say where in it a turn happens.
 
     `chat` is a host's older alias of a conversation. Reads see the whole space unless filters narrow them; writes go
-    to `conversation`, or to the one named "default".
+    to `conversation`, or to the one named "default". Hosts of the protocol's first form call the three parts of a
+    conversation's place `memory_space_id`, `channel_id` and `conversation_id`.
     """
 
-    space: Space
+    space: Annotated[Space, Field(validation_alias=AliasChoices("space", "memory_space_id"))]
     agent: Name | None = None
     app: Name | None = None
     project: Name | None = None
-    channel: Name = DEFAULT_CHANNEL
+    channel: Annotated[Name, Field(validation_alias=AliasChoices("channel", "channel_id"))] = DEFAULT_CHANNEL
     chat: Name | None = None
-    conversation: Name | None = None
+    conversation: Annotated[Name | None, Field(validation_alias=AliasChoices("conversation", "conversation_id"))] = None
 
     if TYPE_CHECKING:  # hosts know their users by texts, and need no type of ours for them
 
