@@ -5,10 +5,13 @@ import socket
 from collections.abc import AsyncIterator
 
 import anyio
+import httpx
 import pytest
 from tests.gateway.everos import EverOs
 
 import elytron
+from elytron_adapter.principals import Development
+from elytron_cli.server.extras import Wanted, beside
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported, UnsupportedMedia
 from elytron_core.ids import SpaceId
@@ -19,6 +22,7 @@ from elytron_gateway.messages import Upload
 from elytron_gateway.resources.documents import Given
 from elytron_gateway.service import Gateway, GatewayOptions
 from elytron_gateway.upstream.everos import EverOsUpstream, Patience
+from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
 
@@ -345,3 +349,14 @@ async def test_a_picture_is_no_resource_without_an_upstream_that_reads_it(
         alone = Gateway(memory, options=options)
         with pytest.raises(UnsupportedMedia):
             await alone.upload(wire.Placed(**ada), Given(MEDIA["boiler.png"][0], file_name="boiler.png"))
+
+
+async def test_a_server_takes_the_pictures_that_its_operator_names(
+    memory: elytron.MemoryRuntime, ada: dict[str, str], server: EverOs
+) -> None:
+    async with beside(memory, Wanted(upstream=server.url, types=("image/png",))) as told:
+        app = create_app(memory, authenticator=Development(), further=told.further)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            files = {"a.png": MEDIA["boiler.png"][0], "a.jpg": MEDIA["boiler.jpg"][0], "a.txt": b"words"}
+            sent = [await client.post("/resources", data=ada, files={"file": item}) for item in files.items()]
+    assert [answer.status_code for answer in sent] == [200, 415, 415]

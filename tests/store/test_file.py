@@ -313,6 +313,22 @@ class TestFailures:
             with pytest.raises(StoreFailed):
                 await store.erase(Erasure(space=ADA, at=AT, blobs=("aa",)))
 
+    async def test_a_space_whose_removal_is_not_durable_is_not_told_as_erased(
+        self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spaces = Places(tmp_path / "store").spaces
+        fsync = os.fsync
+
+        def fail(handle: int) -> None:
+            if os.path.samestat(os.fstat(handle), spaces.stat()):
+                raise OSError(errno.EIO, "Input/output error")
+            fsync(handle)
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", fail)
+            with pytest.raises(StoreFailed):
+                await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+
     async def test_what_a_dead_writer_left_is_acknowledged_only_once_it_is_durable(
         self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
