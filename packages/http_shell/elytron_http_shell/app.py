@@ -1,6 +1,6 @@
 """The ASGI application: the operations over HTTP, each a route of its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from elytron_core.errors import MissingExtra
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from elytron_adapter.entry import Entrance
     from elytron_adapter.principals import Authenticator
     from elytron_http_shell.routes import Family
+    from elytron_http_shell.telemetry.metrics import Figures
     from elytron_http_shell.telemetry.request_log import Spans
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -32,6 +33,7 @@ def create_app(
     further: "Iterable[Family]" = (),
     spans: "Spans | None" = None,
     is_described_to_all: bool = False,
+    figures: "Sequence[Figures]" = (),
 ) -> "Starlette":
     """Return the application that answers from `memory`, which its opener closes.
 
@@ -40,8 +42,8 @@ def create_app(
     as their host, and as their origin where a browser sends one, so that no web page reaches a memory on this machine
     ("*" takes any). Bodies are cut off at `body_bytes`, else at what the memory's profile takes, before they are read.
     `bounds` say how much is taken on at once. `further` families of routes stand beside the operations; `spans` are
-    opened around requests. The OpenAPI document and the list of operations are for callers who are let in, unless
-    `is_described_to_all`.
+    opened around requests, and `figures` are shown at `/metrics` beside the server's own. The OpenAPI document and the
+    list of operations are for callers who are let in, unless `is_described_to_all`.
     Raises MissingExtra without the extra "server".
     """
     try:
@@ -73,4 +75,5 @@ def create_app(
         further=further,
         spans=spans,
         is_described_to_all=is_described_to_all,
+        figures=figures,
     )

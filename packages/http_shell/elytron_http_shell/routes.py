@@ -1,6 +1,6 @@
 """The application, put together from surfaces. Loaded by `create_app` alone: here starlette is imported."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -37,7 +37,7 @@ from elytron_http_shell.surfaces.keys import access_routes
 from elytron_http_shell.surfaces.operations import operations
 from elytron_http_shell.surfaces.shutdown import shutdown_route
 from elytron_http_shell.surfaces.webhooks import webhooks
-from elytron_http_shell.telemetry.metrics import Metrics
+from elytron_http_shell.telemetry.metrics import Figures, Metrics
 from elytron_http_shell.telemetry.request_log import Spans, Watch
 
 Family = Callable[[Entrance], Iterable[Surface]]
@@ -72,9 +72,10 @@ def application(
     further: Iterable[Family] = (),
     spans: Spans | None = None,
     is_described_to_all: bool = False,
+    figures: Sequence[Figures] = (),
 ) -> Starlette:
     """Return the application with a route for each operation, those that describe and watch it, and `further` ones."""
-    metrics = Metrics(entrance)
+    metrics = Metrics(entrance, figures=figures)
     told_to = Access.PUBLIC if is_described_to_all else Access.MEMBER
     surfaces = [
         *operations(entrance, body_bytes=body_bytes),

@@ -7,17 +7,20 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.agent.hooks.turns import asked, said, told, values
 from tests.agent.places import AT
 
 import elytron
 from elytron.api import MemoryFace
+from elytron_adapter.principals import Development
 from elytron_agent import HookMetrics, HookSettings, HookState, TurnCode, TurnHooks, TurnInvalid
 from elytron_agent.hooks.session import SessionHash, session_of, space_of
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput, PayloadTooLarge, StoreClosed
 from elytron_core.ports.store import Batch, Committed
+from elytron_http_shell import create_app
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -226,6 +229,29 @@ async def test_g29_seven_figures_have_the_names_of_the_seed(hooks: TurnHooks) ->
     assert (shown["memory_before_turn_total"], shown["memory_after_turn_total"]) == (2, 1)
     assert shown["memory_recall_fact_count"] == 1
     assert list(shown["memory_after_latency_ms"]["buckets"]) == ["0-9", "10-49", "50-99", "100-299", "300-999", "1000+"]
+
+
+async def test_g29_a_server_shows_the_figures() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        hooks = TurnHooks(memory, clock=Steps(0, 0, 12))
+        await told(hooks, "My name is Ada.")
+        app = create_app(memory, authenticator=Development(), figures=(hooks.figures,))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            shown = (await client.get("/metrics")).text.splitlines()
+    assert "memory_before_turn_total 1.0" in shown
+    assert "memory_after_turn_fail_total 0.0" in shown
+    assert "memory_recall_fact_count 0.0" in shown
+    latencies = [line for line in shown if line.startswith("memory_before_latency_ms_")]
+    assert latencies == [
+        'memory_before_latency_ms_bucket{le="9"} 0.0',
+        'memory_before_latency_ms_bucket{le="49"} 1.0',
+        'memory_before_latency_ms_bucket{le="99"} 1.0',
+        'memory_before_latency_ms_bucket{le="299"} 1.0',
+        'memory_before_latency_ms_bucket{le="999"} 1.0',
+        'memory_before_latency_ms_bucket{le="+Inf"} 1.0',
+        "memory_before_latency_ms_count 1.0",
+        "memory_before_latency_ms_sum 12.0",
+    ]
 
 
 async def test_g32_who_is_not_admitted_gets_no_memory(memory: MemoryFace, clock: FrozenClock) -> None:

@@ -40,14 +40,6 @@ class HookMetrics(Value):
     """Those that were too large after it too."""
 
 
-class Figure(NamedTuple):
-    """One figure as a collector of metrics takes it; a histogram has its buckets as upper bounds with counts."""
-
-    name: str
-    value: float
-    buckets: tuple[tuple[str, float], ...] = ()
-
-
 class Counting:
     """The figures of one set of hooks as they grow."""
 
@@ -68,14 +60,37 @@ class Counting:
         self._metrics = self._metrics.model_copy(update={name: latency.observed(max(ms, 0))})
 
 
+class Figure(NamedTuple):
+    """One figure as a server shows it. A histogram has cumulative `buckets` by upper bound, and its sum as `value`."""
+
+    name: str
+    text: str
+    value: float
+    buckets: tuple[tuple[str, float], ...] = ()
+
+
+TEXTS: Final = {
+    "memory_before_turn_total": "Turns that memory was asked for.",
+    "memory_before_turn_fail_total": "Turns that went on without memory because it failed.",
+    "memory_after_turn_total": "Turns that were told to memory.",
+    "memory_after_turn_fail_total": "Turns that were not kept because memory failed.",
+    "memory_recall_fact_count": "Facts that turns were reminded of.",
+    "memory_before_latency_ms": "Milliseconds before a turn.",
+    "memory_after_latency_ms": "Milliseconds after a turn.",
+    "memory_maintenance_recovery_total": "Turns that were too large and kept after maintenance.",
+    "memory_maintenance_recovery_fail_total": "Turns that were too large after maintenance too.",
+}
+
+
 def figures_of(metrics: HookMetrics, /) -> Iterator[Figure]:
     """Yield the figures one by one; buckets are cumulative, as Prometheus reads them."""
     for name, value in metrics:
         if not isinstance(value, Latency):
-            yield Figure(name, value)
+            yield Figure(name, TEXTS[name], value)
             continue
         total, buckets = 0, list[tuple[str, float]]()
         for bucket, end in BUCKETS:
             total += value.buckets[bucket]
-            buckets.append((f"{end}" if end is not None else "+Inf", total))
-        yield Figure(name, value.sum_ms, tuple(buckets))
+            # A bound of Prometheus is in its bucket, and these are whole milliseconds.
+            buckets.append((f"{end - 1}" if end is not None else "+Inf", total))
+        yield Figure(name, TEXTS[name], value.sum_ms, tuple(buckets))

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -22,7 +22,7 @@ from elytron_agent.hooks.contract import (
 from elytron_agent.hooks.facts.insights import Insight, insights_of
 from elytron_agent.hooks.facts.recollection import fact_entries
 from elytron_agent.hooks.items import HostMessages, Json
-from elytron_agent.hooks.metrics import Counting, HookMetrics
+from elytron_agent.hooks.metrics import Counting, Figure, HookMetrics, figures_of
 from elytron_agent.hooks.session import TurnCode, TurnInvalid
 from elytron_agent.hooks.settings import FailurePolicy, HookSettings, is_wanted
 from elytron_core.clock import Clock, SystemClock
@@ -114,6 +114,10 @@ class TurnHooks:
     def metrics(self) -> HookMetrics:
         """Return what the hooks have done since they were made."""
         return self._counting.metrics
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield the same as a server shows it: `create_app(memory, figures=(hooks.figures,))`."""
+        return figures_of(self.metrics())
 
     def session_of(self, credential: str, /) -> str:
         """Return the session's id of a credential. Raises InvalidInput."""

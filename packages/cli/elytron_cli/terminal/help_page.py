@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "verify": ("verify:verify", "Say whether the store still holds what it held: heads kept elsewhere."),
         "transcript": ("transcript:transcript", "Show a conversation through a view; put its text away or delete it."),
         "replay": ("replay:replay", "Show a conversation's turns, or tell fixtures to stores."),
+        "evaluate": ("evaluate:evaluate", "Measure how well memory does its work: rates beside their bars."),
     },
     "Take along": {
         "export": ("archive:export", "Write the space to an archive file."),

@@ -1,7 +1,17 @@
 """Figures in the format of Prometheus: requests by route and status, their times, and what the server holds."""
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from elytron_adapter.entry import Entrance
@@ -11,10 +21,29 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 _SPACES_COUNTED = 2_000
 
 
+class Figure(Protocol):
+    """One figure that another package brings. A histogram has cumulative `buckets`, and its sum as `value`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def buckets(self) -> tuple[tuple[str, float], ...]:
+        """Return the upper bound of each bucket as text, with the count up to it; nothing if it is no histogram."""
+        ...
+
+
+Figures = Callable[[], Iterable[Figure]]
+"""Gives the figures as they are now."""
+
+
 class Metrics:
     """The figures of one application, in a registry of their own."""
 
-    def __init__(self, entrance: Entrance, /) -> None:
+    def __init__(self, entrance: Entrance, /, *, figures: Sequence[Figures] = ()) -> None:
         self._entrance = entrance
         self._registry = CollectorRegistry()
         self._requests = Counter(
@@ -37,6 +66,8 @@ class Metrics:
             }.items()
         }
         ProcessCollector(registry=self._registry)
+        for brought in figures:
+            self._registry.register(_Brought(brought))
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._times: dict[str, Histogram] = {}
         self._running = 0
@@ -76,3 +107,21 @@ class Metrics:
         for name, figure in figures.items():
             self._gauges[name].set(figure)
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+class _Brought(Collector):
+    """The figures of another package, as the registry takes them."""
+
+    def __init__(self, figures: Figures, /) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the figures as they are now."""
+        return map(_family, self._figures())
+
+
+def _family(figure: Figure) -> Metric:
+    if figure.buckets:
+        return HistogramMetricFamily(figure.name, figure.text, buckets=figure.buckets, sum_value=figure.value)
+    kind = CounterMetricFamily if figure.name.endswith("_total") else GaugeMetricFamily
+    return kind(figure.name, figure.text, value=figure.value)

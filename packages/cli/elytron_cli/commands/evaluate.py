@@ -1,0 +1,44 @@
+"""Evaluation: rates that say how well memory does its work, measured on what ships."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from elytron_cli.exit_codes import FAILURE
+from elytron_cli.input.options import Command, Group, common
+from elytron_cli.runner import output
+from elytron_cli.tables import common as tables_common
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from elytron_agent.hooks.evaluation import HookRates
+
+
+@click.group("evaluate", cls=Group)
+@common
+def evaluate() -> None:
+    """Measure how well memory does its work: rates beside their bars."""
+
+
+@evaluate.command("hooks", cls=Command)
+@common
+def hooks() -> int | None:
+    """Tell scripted turns to turn hooks, in a memory of their own, and print the rates.
+
+    Exits with 1 if a rate misses its bar.
+    """
+    from elytron_agent.hooks.evaluation import evaluate as rated
+
+    rates = asyncio.run(rated())
+    output().report(rates, lambda console: _shown(console, rates))
+    return None if rates.hold else FAILURE
+
+
+def _shown(console: "Console", found: "HookRates") -> None:
+    table = tables_common.new_table("rate", "value", "bar", "", numbers=("value", "bar"))
+    for rate in found.rates:
+        bar = f"{'at most' if rate.is_ceiling else 'at least'} {rate.bar:.2f}"
+        table.add_row(rate.name.replace("_", " "), f"{rate.value:.2f}", bar, "" if rate.holds else "missed")
+    console.print(table)

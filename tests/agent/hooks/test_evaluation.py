@@ -1,0 +1,38 @@
+"""The ten rates (row G31): each holds its bar on every store, and a rate that does not is told."""
+
+from pathlib import Path
+
+import pytest
+
+from elytron_agent.hooks.evaluation import HookRates, Rate, evaluate
+
+pytestmark = pytest.mark.anyio
+
+NAMES = [
+    "prompt_duplicate_rate",
+    "persisted_history_echo_rate",
+    "history_equivalence",
+    "fact_recall_precision",
+    "fact_recall_recall",
+    "durable_fact_survival",
+    "expired_fact_suppression",
+    "idempotency",
+    "duplicate_growth",
+    "session_isolation_leak",
+    "compaction_triggers",
+]
+
+
+@pytest.mark.parametrize("store", ["memory:", "memory.db"])
+async def test_g31_the_ten_rates_hold_their_bars(store: str, tmp_path: Path) -> None:
+    found = await evaluate(store if store.endswith(":") else str(tmp_path / store))
+    assert [rate.name for rate in found.rates] == NAMES
+    assert [rate for rate in found.rates if not rate.holds] == []
+    assert (found.hold, found.of("history_equivalence"), found.of("session_isolation_leak")) == (True, 1.0, 0.0)
+
+
+def test_g31_a_rate_beyond_its_bar_does_not_hold() -> None:
+    low, high = Rate(name="a", value=0.9, bar=1), Rate(name="b", value=0.1, bar=0, is_ceiling=True)
+    assert not low.holds
+    assert not high.holds
+    assert not HookRates(rates=(low,)).hold
