@@ -43,3 +43,12 @@ def test_a_wrong_scope_is_refused_by_the_name_of_its_field(given: dict[str, str]
     with pytest.raises(InvalidInput) as raised:
         Asking(scope=given)  # pyright: ignore[reportArgumentType]
     assert raised.value.message == message
+
+
+def test_the_names_of_the_protocols_first_form_are_taken_too() -> None:
+    first = {"memory_space_id": "ada", "agent_id": "a", "channel_id": "web", "chat_id": "c", "conversation_id": "t"}
+    asked = Asking.model_validate({"scope": first})
+    assert asked.scope == Scope(space=ADA, agent="a", channel="web", chat="c", conversation="t")
+    assert set(asked.model_dump()["scope"]) == set(Scope.model_fields)
+    with pytest.raises(InvalidInput, match=r"scope\.memory_space_id is not a field"):
+        Asking.model_validate({"scope": {"space": "ada", "memory_space_id": "bob"}})

@@ -224,3 +224,25 @@ async def test_what_rules_alone_were_asked_to_read_waits_for_no_model(path: str)
         await finish(memory, "t1", "My sister Mei bakes bread.", extraction=Extraction.RULES)
     async with elytron.open(path, space="ada", language_model=answering()) as memory:
         assert (await memory.maintain()).turns == 0
+
+
+async def test_calls_that_name_no_conversation_mean_the_one_that_was_committed_last(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    async def shown(**where: str) -> str:
+        scope = elytron.Scope(space="ada", **where) if where else None
+        return (await memory.replay(elytron.MemoryReplayRequest(scope=scope))).conversation
+
+    await memory.add("Hello from the default talk.")
+    assert await shown() == "default"
+    await finish(memory, "t1", "The glaze is celadon.", scope=elytron.Scope(space="ada", conversation="kiln"))
+    assert await shown() == "kiln"
+    assert "celadon" in (await memory.project("what now?")).system_memory_block
+    assert (await memory.maintain()).conversation == "kiln"
+    assert [await shown(conversation="default"), await shown(agent="painter"), await shown(channel="web")] == [
+        "default"
+    ] * 3
+    await memory.erase([turn.id for turn in (await memory.replay()).turns])
+    (turn,) = (await memory.replay()).turns
+    await memory.erase([f"{turn.id}#1"])
+    assert await shown() == "default"

@@ -34,6 +34,8 @@ TAGS = 32
 KEYWORDS = 16
 CITATIONS = 32
 AUDIT_EVENTS = 64
+LAST_CONVERSATIONS = 10_000
+"""So many subjects of a runtime have a last conversation that it remembers."""
 FACT_USES_KEPT = 10_000
 FACT_USES_CLOSE_WAIT_S = 2.0
 """After so long a runtime that closes stores the last use of facts in no further space."""

@@ -1,6 +1,6 @@
 """Where something happens: whose memory, and which part of the host's world."""
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import AliasChoices, Field
 
@@ -19,6 +19,11 @@ Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, pattern=
 Space = Annotated[SpaceId, Field(min_length=1, max_length=limits.SPACE_CHARS, pattern=NAME_PATTERN)]
 
 
+def _or(*names: str) -> Any:
+    """Return a field that is also taken under other names."""
+    return Field(validation_alias=AliasChoices(*names))
+
+
 class ConversationKey(NamedTuple):
     """What a conversation is known by inside its space."""
 
@@ -30,17 +35,17 @@ class Scope(Value):
     """The space is the wall; the other parts say where in it a turn happens.
 
     `chat` is a host's older alias of a conversation. Reads see the whole space unless filters narrow them; writes go
-    to `conversation`, or to the one named "default". Hosts of the protocol's first form call the three parts of a
-    conversation's place `memory_space_id`, `channel_id` and `conversation_id`.
+    to `conversation`, or to the one named "default". `memory_space_id`, `agent_id`, `channel_id`, `chat_id` and
+    `conversation_id`, the names of the protocol's first form, are taken too.
     """
 
-    space: Annotated[Space, Field(validation_alias=AliasChoices("space", "memory_space_id"))]
-    agent: Name | None = None
+    space: Annotated[Space, _or("space", "memory_space_id")]
+    agent: Annotated[Name | None, _or("agent", "agent_id")] = None
     app: Name | None = None
     project: Name | None = None
-    channel: Annotated[Name, Field(validation_alias=AliasChoices("channel", "channel_id"))] = DEFAULT_CHANNEL
-    chat: Name | None = None
-    conversation: Annotated[Name | None, Field(validation_alias=AliasChoices("conversation", "conversation_id"))] = None
+    channel: Annotated[Name, _or("channel", "channel_id")] = DEFAULT_CHANNEL
+    chat: Annotated[Name | None, _or("chat", "chat_id")] = None
+    conversation: Annotated[Name | None, _or("conversation", "conversation_id")] = None
 
     if TYPE_CHECKING:  # hosts know their users by texts, and need no type of ours for them
 

@@ -10,6 +10,7 @@ from elytron.state.conflict_retry import Lines
 from elytron.state.conversation_heads import Heads
 from elytron.state.encoders import Encoders
 from elytron.state.fact_uses import FactUses
+from elytron.state.last_conversations import LastConversations
 from elytron.state.skill_directories import SkillDirs
 from elytron.state.space_records import Spaces
 from elytron.state.tools import ToolShelves
@@ -68,6 +69,8 @@ class OperationContext:
     tool_shelves: ToolShelves = field(default_factory=ToolShelves)
     last_blocks: LastBlocks = field(default_factory=LastBlocks)
     """Tells how much of a block is the same as in the turn before."""
+    last_conversations: LastConversations = field(default_factory=LastConversations)
+    """Remembers where turns were committed last."""
     fact_uses: FactUses = field(default_factory=FactUses)
     """Remembers when facts were shown, until that is stored."""
     default_scope: Scope | None = None

@@ -7,7 +7,7 @@ from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.jobs.model_calls import Asker, BudgetReached
 from elytron.jobs.queue import enqueue, move
-from elytron.memories.chat_aliases import home
+from elytron.memories.chat_aliases import home, with_last
 from elytron.passes.pass_context import Work, mark_maintained, read_maintained, read_turns, skipped
 from elytron.passes.runner import PASSES
 from elytron.state.conversation_heads import read_head
@@ -37,7 +37,7 @@ async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> 
     """
     if request.extraction is Extraction.MODEL and ctx.models.language is None:
         raise Unsupported(NO_MODEL)
-    scope = await home(ctx, ctx.scope_of(request))
+    scope = await home(ctx, await with_last(ctx, ctx.scope_of(request)))
     channel, conversation = scope.conversation_key
     report = MemoryMaintenanceReport(space=scope.space, channel=channel, conversation=conversation)
     refused = due.refusal(request.mode_input)

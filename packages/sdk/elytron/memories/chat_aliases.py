@@ -64,6 +64,19 @@ async def meant(ctx: OperationContext, scope: Scope, /) -> Meant:
     return Meant(key)
 
 
+async def with_last(ctx: OperationContext, scope: Scope, /) -> Scope:
+    """Return `scope` with the conversation that a turn was committed to last, if it names neither one nor a chat."""
+    if scope.conversation is not None or scope.chat is not None:
+        return scope
+    last = ctx.last_conversations.of(scope)
+    record = await ctx.spaces.find(scope.space) if last is not None else None
+    if record is None:
+        return scope
+    named = scope.model_copy(update={"conversation": last})
+    head = await read_head(ctx.store, scope.space, record.conversation_tag(named.conversation_key))
+    return named if head is not None and head[0].turns else scope
+
+
 async def home(ctx: OperationContext, scope: Scope, /) -> Scope:
     """Return `scope` with the conversation that its writes go to. Raises InvalidInput for another subject's chat."""
     if scope.conversation is not None or scope.chat is None:

@@ -11,7 +11,7 @@ from elytron.documents.plane_documents import by_plane
 from elytron.jobs.queue import work_of
 from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents, entries
 from elytron.journal.verification import Account, HeadChain
-from elytron.memories.chat_aliases import meant
+from elytron.memories.chat_aliases import meant, with_last
 from elytron.state.conversation_heads import read_head
 from elytron.store_check import check
 from elytron_core.clock import Instant
@@ -180,7 +180,7 @@ async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> Memo
     Of a chat that cannot be trusted nothing is returned, of a message that may not be read no text.
     """
     scope = ctx.scope_of(request)
-    found = await meant(ctx, _asked(scope, request))
+    found = await meant(ctx, await with_last(ctx, _asked(scope, request)))
     key = found.key
     record = await ctx.spaces.find(scope.space) if found.is_trusted else None
     if record is None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import chain
 
 from elytron.context import OperationContext
-from elytron.memories.chat_aliases import meant
+from elytron.memories.chat_aliases import meant, with_last
 from elytron.profile_limits import rendered_chars
 from elytron.projection.hints import hint_of_skill, hint_of_tool, hints_beside
 from elytron.projection.instructions import wishes_of
@@ -53,7 +53,7 @@ SHORT_CHARS = 80
 
 async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) -> MemoryProjectionReport:
     """Build the block for the query: standing facts, skills, what was said last, and what was recalled."""
-    scope = ctx.scope_of(request)
+    scope = await with_last(ctx, ctx.scope_of(request))
     mode = request.mode_input
     if mode is not None and not modes.is_admitted(ModeAction.PROJECT, mode):
         return _not_admitted(ctx, scope, request, mode)

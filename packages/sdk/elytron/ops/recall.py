@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from elytron.aliases import with_last
 from elytron.context import OperationContext
 from elytron.documents.cursor import cursor_of, place_in, require_same
 from elytron.documents.hits import cited
@@ -24,7 +25,7 @@ _REPORTS = Vouched(MemoryRecallReport, *MemoryRecallReport.model_fields)
 
 async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> MemoryRecallReport:
     """Find what answers the query; say what a bound cut off."""
-    scope = ctx.scope_of(request)
+    scope = await with_last(ctx, ctx.scope_of(request))
     offset = place_in(request.cursor)
     end = min(offset + request.limit, limits.RECALL_MAX)
     gathered = await gather(

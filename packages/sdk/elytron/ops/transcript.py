@@ -40,6 +40,8 @@ async def commit_transcript(
         sequence=request.delta.sequence,
     )
     (decision,) = written.decisions
+    if decision.id is not None and not request.dry_run:
+        ctx.last_conversations.note(scope)
     turn = TurnId(decision.id) if decision.id is not None else None
     channel, conversation = scope.conversation_key
     kept = transcript.evidence_of(request.delta.messages, request.delta.delivery)
