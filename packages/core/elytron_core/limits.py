@@ -34,6 +34,8 @@ TAGS = 32
 KEYWORDS = 16
 CITATIONS = 32
 AUDIT_EVENTS = 64
+PINNED_STORES = 1_024
+"""Places of sealed stores that a key file remembers; the one that was noted first goes."""
 LAST_CONVERSATIONS = 10_000
 """So many subjects of a runtime have a last conversation that it remembers."""
 FACT_USES_KEPT = 10_000

@@ -106,7 +106,8 @@ async def open_store(
     StoreBusy, and with `keys` SealError.
     """
     address = parse_url(url)
-    if address.path is not None and _is_nothing(address.path):
+    is_new = address.path is not None and _is_nothing(address.path)
+    if address.path is not None and is_new:
         if when_missing is WhenMissing.REFUSE:
             raise StoreMissing(place=str(address.path.absolute()))
         if when_missing is WhenMissing.PRETEND:
@@ -118,6 +119,8 @@ async def open_store(
     )
     try:
         store = await _unsealed(found) if keys is None else await _sealed(found, keys, ids=ids, clock=clock)
+        if address.path is not None and keys is not None:
+            _require_pinned(store, keys, address.path, is_new=is_new)
         await found.note()
     except BaseException:
         await found.store.close()
@@ -198,6 +201,15 @@ async def _sealed(found: _Found, keys: KeyProvider, /, *, ids: Ids | None, clock
 
     covers = Covers.SPACES if found.shared else Covers.STORE
     return await SealedStore.open(found.store, keys=keys, ids=ids or RandomIds(clock), clock=clock, covers=covers)
+
+
+def _require_pinned(store: Store, keys: KeyProvider, place: Path, /, *, is_new: bool) -> None:
+    """Raise StoreForeign if the file of `keys` remembers another store at `place`."""
+    from elytron_store.sealed.providers import FileKeys
+    from elytron_store.sealed.store import SealedStore
+
+    if isinstance(keys, FileKeys) and isinstance(store, SealedStore):
+        keys.pins.require(place, store.identity, is_new=is_new)
 
 
 async def _unsealed(found: _Found, /) -> Store:

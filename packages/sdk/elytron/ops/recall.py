@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from elytron.aliases import with_last
+from elytron.memories.chat_aliases import with_last
 from elytron.context import OperationContext
 from elytron.documents.cursor import cursor_of, place_in, require_same
 from elytron.documents.hits import cited

@@ -19,6 +19,7 @@ from elytron_core.canonical import canonical_bytes
 from elytron_core.errors import InvalidInput, KeyMissing, PermissionRefused, SealBroken
 from elytron_core.model import Value
 from elytron_store.sealed.cipher import KEY_BYTES, NONCE_BYTES, place, random_nonce
+from elytron_store.sealed.pins import StorePins
 
 _KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LIST_MAX = 64
@@ -111,7 +112,8 @@ class FileKeys(LocalKeys):
     """Keys from a JSON file that its owner alone may read. Keep it apart from the store and from its backups.
 
     A running process notices keys that another added: it looks at the file again when it is asked for a key that it
-    does not have, and before it names the current one.
+    does not have, and before it names the current one. Beside it stands which store was opened at which place: another
+    one that is put there is refused (see `StorePins`).
     """
 
     def __init__(self, path: str | os.PathLike[str], /) -> None:
@@ -121,6 +123,7 @@ class FileKeys(LocalKeys):
         not a key file.
         """
         self._path = Path(path)
+        self.pins = StorePins(self._path)
         keys, current, self._seen = _read(self._path)
         super().__init__(keys, current=current)
 

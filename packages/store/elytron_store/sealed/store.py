@@ -60,6 +60,11 @@ class SealedStore:
         """
         return cls(inner, await Keyring.open(inner, keys=keys, ids=ids, clock=clock, covers=covers), clock=clock)
 
+    @property
+    def identity(self) -> str:
+        """Return the random identity of the store, which is bound into each of its wrapped keys."""
+        return self._keyring.wrapping.identity
+
     async def commit(self, batch: Batch, /) -> Committed:
         """Apply `batch` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too.
 

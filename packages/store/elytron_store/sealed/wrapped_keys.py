@@ -12,7 +12,7 @@ class Wrapping:
 
     def __init__(self, keys: KeyProvider, /, *, identity: str, ids: Ids, clock: Clock) -> None:
         self._keys = keys
-        self._identity = identity
+        self.identity = identity
         self._ids = ids
         self._clock = clock
 
@@ -40,4 +40,4 @@ class Wrapping:
         return await self._keys.unwrap(key.wrapped, key_id=key.key_id, context=self._context(owner, key.number))
 
     def _context(self, owner: str, number: int) -> bytes:
-        return place("data key", self._identity, owner, str(number))
+        return place("data key", self.identity, owner, str(number))
