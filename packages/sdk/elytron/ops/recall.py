@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from elytron.memories.chat_aliases import with_last
 from elytron.context import OperationContext
 from elytron.documents.cursor import cursor_of, place_in, require_same
 from elytron.documents.hits import cited
+from elytron.memories.chat_aliases import with_last
 from elytron.projection.hints import hints_beside
 from elytron.recall.neighbours import with_neighbours
 from elytron.recall.reranker import reranked

@@ -10,12 +10,12 @@ from elytron.admission.scrubber import OwnOutput, scrub_request
 from elytron.context import OperationContext
 from elytron.journal.fingerprints import StateFingerprint
 from elytron.journal.notifier import inner
-from elytron.renamed_turns import RenamedTurns, TurnSource
 from elytron.state.conversation_heads import Heads
 from elytron.state.space_records import REF, Spaces
 from elytron.transcript.evidence import with_founded_citations
 from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.transfer.rehearsal import RehearsalStore
+from elytron.transfer.renamed_turns import RenamedTurns, TurnSource
 from elytron.transfer.staging import BATCH, fill, take_over
 from elytron.writes.facts import draft_of, write_facts
 from elytron.writes.records import bring_records
