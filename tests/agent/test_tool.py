@@ -73,4 +73,6 @@ def test_a_reference_stands_where_its_strategy_places_it_and_the_current_input_l
     late = RunMemory(reference="Recalled", placement=Placement.TAIL).arranged(head, history, current)
     assert early == (*head, found, *history, current)
     assert late == (*head, *history, found, current)
+    standing = RunMemory(standing="Blocks", reference="Recalled").arranged(head, history, current)
+    assert standing == (*head, said("Blocks"), found, *history, current)
     assert RunMemory().arranged(head, history, current) == (*head, *history, current)

@@ -181,5 +181,6 @@ async def test_a_runtimes_turn_is_stored_once_and_recalled_at_the_tail(memory: M
         await agent.say("What is the boiler code?")
     said = words(model.last, Role.USER)
     assert said.index("The boiler code is 4417.") < said.index("What is the boiler code?")
-    assert "<memory_blocks>" in words(model.last, Role.SYSTEM)
-    assert "4417" not in words(model.last, Role.SYSTEM)
+    assert said.index("<memory_blocks>") < said.index("The boiler code is 4417.")
+    for recalled in ("4417", "<memory_blocks>\n", "I am a helpful AI assistant."):
+        assert recalled not in words(model.last, Role.SYSTEM)

@@ -1,4 +1,4 @@
-"""The strategy `runtime`: an Elytron store, with blocks in the system prompt and recall behind the history."""
+"""The strategy `runtime`: an Elytron store, with blocks before the history and recall behind it."""
 
 from pathlib import Path
 
@@ -26,9 +26,9 @@ def tool_of(tools: tuple[Tool, ...], name: str) -> Tool:
 async def test_a_run_begins_with_blocks_and_what_earlier_runs_said(memory: MemoryFace) -> None:
     strategy = RuntimeStrategy(memory)
     first = await strategy.before_run("monday", "The boiler code is 4417.")
-    assert first.system.startswith(RULE)
-    assert '<block label="human"' in first.system
-    assert "I am a helpful AI assistant." in first.system
+    assert first.system == RULE
+    assert '<block label="human"' in first.standing
+    assert "I am a helpful AI assistant." in first.standing
     assert first.reference is None
     await strategy.after_run("monday", exchange("The boiler code is 4417.", "I keep it in mind."))
     second = await strategy.before_run("tuesday", "What is the boiler code?")
@@ -36,7 +36,7 @@ async def test_a_run_begins_with_blocks_and_what_earlier_runs_said(memory: Memor
     assert second.reference is not None
     assert second.reference.startswith(POLICY)
     assert "The boiler code is 4417." in second.reference
-    assert second.system == first.system
+    assert (second.system, second.standing) == (first.system, first.standing)
 
 
 async def test_an_edit_of_a_block_shows_in_the_next_run(memory: MemoryFace) -> None:
@@ -47,8 +47,8 @@ async def test_an_edit_of_a_block_shows_in_the_next_run(memory: MemoryFace) -> N
         {"block": "human", "content": "Name: Ada"}, CallKey("r", 1, "c")
     )
     assert not answer.is_error
-    assert "Name: Ada" not in run.system
-    assert "Name: Ada" in (await strategy.before_run("c", "Hello.")).system
+    assert "Name: Ada" not in run.standing
+    assert "Name: Ada" in (await strategy.before_run("c", "Hello.")).standing
     assert (await BlockShelf(memory).read("human")).value == "Name: Ada"
 
 
@@ -83,10 +83,10 @@ async def test_a_memory_that_fails_or_is_slow_leaves_the_run_alone(tmp_path: Pat
     async with elytron.open(str(tmp_path / "m.db"), space="ada") as memory:
         slow = RuntimeStrategy(memory, settings=RuntimeSettings(timeout_seconds=1e-9))
         run = await slow.before_run("c", "Hello.")
-        assert (run.system, run.reference) == (RULE, None)
+        assert (run.system, run.standing, run.reference) == (RULE, "", None)
         strategy = RuntimeStrategy(memory)
     run = await strategy.before_run("c", "Hello.")
-    assert (run.system, run.reference) == (RULE, None)
+    assert (run.system, run.standing, run.reference) == (RULE, "", None)
     await strategy.after_run("c", exchange("Hello.", "Hi."))
     answer = await tool_of(run.tools, "session_search").call({"query": "hello"}, CallKey("r", 1, "c"))
     assert answer.is_error

@@ -245,7 +245,7 @@ class Run:
             context,
             self.record.turn,
             zone=self.preferences.timezone,
-            before_history=self._reference(Placement.BEFORE_HISTORY) or "",
+            before_history="\n\n".join(filter(None, (self.before.standing, self._reference(Placement.BEFORE_HISTORY)))),
         )
 
     def _reference(self, placement: Placement) -> str | None:

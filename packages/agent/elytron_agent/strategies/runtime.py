@@ -1,4 +1,4 @@
-"""The strategy `runtime`: a memory of Elytron's own, with blocks in the system prompt and recall behind the history."""
+"""The strategy `runtime`: a memory of Elytron's own, with blocks before the history and recall behind it."""
 
 import asyncio
 import logging
@@ -66,7 +66,8 @@ class RuntimeStrategy:
             logger.warning("memory cannot be read: the run goes on without (%s)", type(error).__name__)
             blocks, reference = (), None
         return RunMemory(
-            system="\n".join(filter(None, (RULE, text_of(blocks)))),
+            system=RULE,
+            standing=text_of(blocks),
             reference=reference,
             placement=Placement.TAIL,
             tools=(

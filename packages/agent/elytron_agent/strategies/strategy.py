@@ -49,11 +49,13 @@ class Placement(StrEnum):
 class RunMemory:
     """What a run begins with.
 
-    `system` stands in the system prompt and stays the same for the whole run. `reference` is what was recalled for this
-    run: a message of its own, shown and never stored. `tools` are for this run alone.
+    `system` stands in the system prompt, and `standing` behind it, in a message without a privileged role; both stay
+    the same for the whole run. `reference` is what was recalled for this run: a message, shown and never stored.
+    `tools` are for this run alone.
     """
 
     system: str = ""
+    standing: str = ""
     reference: str | None = None
     placement: Placement = Placement.BEFORE_HISTORY
     tools: tuple[Tool, ...] = ()
@@ -62,6 +64,7 @@ class RunMemory:
         self, head: Sequence[chat.Message], history: Sequence[chat.Message], current: chat.Message, /
     ) -> tuple[chat.Message, ...]:
         """Return the messages for the model: `head` is the system prompt and the activated skills."""
+        head = (*head, said(self.standing)) if self.standing else head
         found = () if self.reference is None else (said(self.reference),)
         match self.placement:
             case Placement.BEFORE_HISTORY:
