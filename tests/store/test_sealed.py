@@ -2,7 +2,7 @@
 
 import base64
 import dataclasses
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -299,6 +299,31 @@ class TestMeddlingWithBlobs:
         assert await anext(chunks) == self.WHOLE[:CHUNK_BYTES]
         assert await write_blob(store, "aa", b"new") == 3
         assert await blob(store, "aa") == b"new"
+
+    async def test_a_reader_that_goes_away_lets_go_of_what_lies_below_at_once(self) -> None:
+        class Watched(MemoryStore):
+            opened: list[AsyncIterator[bytes]] = []
+            ended = 0
+
+            def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+                self.opened.append(self._watched(super().read_blob(space, key)))
+                return self.opened[-1]
+
+            async def _watched(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+                try:
+                    async for chunk in chunks:
+                        yield chunk
+                finally:
+                    self.ended += 1
+
+        inner = Watched()
+        store = await seal(inner)
+        await write_blob(store, "aa", self.WHOLE)
+        chunks = store.read_blob(ADA, "aa")
+        await anext(chunks)
+        assert isinstance(chunks, AsyncGenerator)
+        await chunks.aclose()
+        assert inner.ended == len(inner.opened) == 1
 
 
 class TestAnswers:
