@@ -1,5 +1,6 @@
 """Requests of every operation with a text in each of their fields, made from the types of the fields."""
 
+import json
 import typing
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -56,7 +57,7 @@ def _values(of: Any, text: str, given: Given) -> Iterator[object]:
     elif isinstance(inner, type) and issubclass(inner, Enum):
         yield next(iter(inner))
     elif inner is str:
-        yield _fitting(of, text, WORDS)
+        yield _fitting(of, text, json.dumps(text), WORDS)
     else:
         yield from [value for value in (False, AT, 1, 1.0) if _fits(of, value)][:1]
 

@@ -48,6 +48,10 @@ TIER_L1_DAYS, TIER_L2_DAYS = 1, 7
 """For how many days a fact holds that is meant for the day, and for the week."""
 TOOL_OBSERVATIONS = 64
 HOST_REFS = 32
+OPAQUE_ITEMS = 64
+"""Items of its own that a host may keep beside the words of one turn."""
+OPAQUE_ITEM_BYTES = 64 * 1024
+OPAQUE_ITEMS_BYTES = 256 * 1024
 ATTRIBUTES = 64
 REDACTION_ITEMS = 5_000
 """Redactions that one report names; its audit counts all."""

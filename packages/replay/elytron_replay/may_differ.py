@@ -12,6 +12,8 @@ MAY_DIFFER: Mapping[str, str] = {
     "size_bytes": "an archive's size on disk (export)",
     "index_bytes": "what the index happens to hold in memory (inspect)",
     "checkpoints_written": "a store that was opened again writes them anew (recover, close)",
+    "capabilities.capacity": "what the store may hold at most (inspect)",
+    "capacity": "the same (capabilities)",
     "store_check.blobs": "index checkpoints, which a store may or may not have at that moment (inspect, recover)",
 }
 """Path in a report, and why. Such a field must be there; its value is not compared."""

@@ -230,7 +230,7 @@ if TYPE_CHECKING:
     )
     from elytron_core.planes.derived_refs import DerivedMemoryRef, TranscriptEvidenceRef
     from elytron_core.planes.evidence import EvidenceAuthority, Trust
-    from elytron_core.planes.host_refs import HostOpaqueRef, HostRefRelation, HostRefVisibility
+    from elytron_core.planes.host_refs import HostOpaqueRef, HostRefRelation, HostRefVisibility, OpaqueItem
     from elytron_core.planes.learning_rules import LearningAction
     from elytron_core.planes.long_term import Authority, Kind, Privacy, Reach
     from elytron_core.planes.procedural import ReuseOutcome
@@ -276,8 +276,8 @@ __all__ = [
     "MemoryTranscriptExportRequest", "MemoryTranscriptLifecycleReport", "MemoryTranscriptLifecycleRequest",
     "MemoryTranscriptRepairReport", "MemoryTranscriptRepairRequest", "MemoryTranscriptReplayReport",
     "MemoryTranscriptReplayRequest", "MemoryWriteReport", "MemoryWriteRequest", "Message", "ModelSwitchRequest",
-    "NoteDraft", "NotesWrite", "Opening", "Origin", "OriginKind", "OriginTag", "Plane", "Pressure", "Privacy",
-    "Procedural", "ProfileName", "Reach", "RecallConfidence", "RecallFilters", "RecallHit", "RecallOutcome",
+    "NoteDraft", "NotesWrite", "OpaqueItem", "Opening", "Origin", "OriginKind", "OriginTag", "Plane", "Pressure",
+    "Privacy", "Procedural", "ProfileName", "Reach", "RecallConfidence", "RecallFilters", "RecallHit", "RecallOutcome",
     "RecordDeleteReport", "RecordDeleteRequest", "RecordGetReport", "RecordGetRequest", "RecordHistoryReport",
     "RecordHistoryRequest", "RecordItem", "RecordNamespace", "RecordNamespaceListReport", "RecordNamespaceListRequest",
     "RecordPutReport", "RecordPutRequest", "RecordSearchReport", "RecordSearchRequest", "RecordVersion",

@@ -104,7 +104,7 @@ HOMES: Final = MappingProxyType(
         "elytron_core.contracts.spaces": "MemorySpacesReport MemorySpacesRequest SpaceSummary",
         "elytron_core.contracts.platform": "CapabilityPolicy MemoryCapabilitiesRequest MemoryCapabilityCatalog",
         "elytron_core.planes.actors": "ActorAttribution",
-        "elytron_core.planes.host_refs": "HostOpaqueRef HostRefRelation HostRefVisibility",
+        "elytron_core.planes.host_refs": "HostOpaqueRef HostRefRelation HostRefVisibility OpaqueItem",
         "elytron_core.planes.attributes": "Attribute",
         "elytron_core.planes.derived_refs": "DerivedMemoryRef TranscriptEvidenceRef",
         "elytron_core.planes.evidence": "EvidenceAuthority Trust",

@@ -16,7 +16,7 @@ from elytron_core.planes.actors import ActorAttribution
 from elytron_core.planes.attributes import Attribute
 from elytron_core.planes.derived_refs import DerivedMemoryRef
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.host_refs import HostOpaqueRef
+from elytron_core.planes.host_refs import HostOpaqueRef, OpaqueItem, OpaqueItems
 from elytron_core.scope import Name
 
 TurnCursor = Annotated[str, Field(max_length=limits.KEY_CHARS)]
@@ -42,6 +42,7 @@ class CanonicalTurnDelta(Value):
         tuple[transcript.ToolObservation, ...], Field(max_length=limits.TOOL_OBSERVATIONS)
     ] = ()
     host_refs: Annotated[tuple[HostOpaqueRef, ...], Field(max_length=limits.HOST_REFS)] = ()
+    items: OpaqueItems = ()
     external_content_used: bool = False
     candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     attributes: Annotated[tuple[Attribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
@@ -74,6 +75,7 @@ class CanonicalTurnDelta(Value):
             actor=self.actor,
             tool_observations=self.tool_observations,
             host_refs=self.host_refs,
+            items=self.items,
             external_content_used=self.external_content_used,
             candidate_ids=self.candidate_ids,
             attributes=self.attributes,
@@ -184,6 +186,8 @@ class RedactedTranscriptTurn(Value):
     messages: tuple[RedactedTranscriptMessage, ...] = ()
     tool_observations: tuple[transcript.ToolObservation, ...] = ()
     host_refs: tuple[HostOpaqueRef, ...] = ()
+    items: tuple[OpaqueItem, ...] = ()
+    """The host's own items: in the view of the owner alone, while the raw text is there."""
     attributes: tuple[Attribute, ...] = ()
     candidate_ids: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from elytron_core.planes import long_term, procedural, transcript
 from elytron_core.planes.actors import ActorAttribution
 from elytron_core.planes.attributes import Attribute
 from elytron_core.planes.candidates import Verdict
-from elytron_core.planes.host_refs import HostOpaqueRef
+from elytron_core.planes.host_refs import HostOpaqueRef, OpaqueItems
 from elytron_core.planes.long_term import FactOperation
 from elytron_core.scope import Name
 
@@ -42,6 +42,8 @@ class TurnDraft(Value):
         tuple[transcript.ToolObservation, ...], Field(max_length=limits.TOOL_OBSERVATIONS)
     ] = ()
     host_refs: Annotated[tuple[HostOpaqueRef, ...], Field(max_length=limits.HOST_REFS)] = ()
+    items: OpaqueItems = ()
+    """The host's own items beside the words, as JSON texts; they come back as they are."""
     external_content_used: bool = False
     candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     attributes: Annotated[tuple[Attribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()

@@ -12,7 +12,7 @@ from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.model import Value
 from elytron_core.planes.actors import ActorAttribution
 from elytron_core.planes.evidence import RESTRICTED, EvidenceAuthority, Trust, authority_of_role, trust_of_authority
-from elytron_core.planes.host_refs import HostOpaqueRef
+from elytron_core.planes.host_refs import HostOpaqueRef, OpaqueItem
 from elytron_core.planes.roles import Role
 from elytron_core.scope import ConversationKey, Name
 
@@ -144,6 +144,8 @@ class Turn(Value):
     actor: ActorAttribution | None = None
     tool_observations: tuple[ToolObservation, ...] = ()
     host_refs: tuple[HostOpaqueRef, ...] = ()
+    items: tuple[OpaqueItem, ...] = ()
+    """What the host keeps beside the words, as it gave it."""
     external_content_used: bool = False
     candidate_ids: tuple[Name, ...] = ()
     redaction: Redaction = Redaction.RAW_AVAILABLE
@@ -163,6 +165,13 @@ class Turn(Value):
             and part not in self.erased
             and self.messages[part].authority not in RESTRICTED
         )
+
+    def without(self, part: int, /) -> "Turn":
+        """Return the turn with a message erased; what the host keeps beside the words may repeat it, and goes too."""
+        messages = list(self.messages)
+        messages[part] = Message(role=messages[part].role, text="")
+        erased = tuple(sorted((*self.erased, part)))
+        return self.model_copy(update={"messages": tuple(messages), "items": (), "erased": erased})
 
     def is_readable(self, part: int, /) -> bool:
         """Tell whether a message may be read by its id: its text is there, not masked, and not restricted."""

@@ -209,7 +209,7 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
             if part in turn.erased:
                 plan.has_remains = True
             else:
-                pending = _without(pending, part)
+                pending = pending.without(part)
                 plan.changes[memory.ref] = (pending, memory.revision)
             if pending.is_emptied:
                 plan.refs[memory.ref] = memory.revision
@@ -268,12 +268,6 @@ async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[M
             trail = trail.without(part)
         if trail != before:
             plan.changes[document.ref] = (trail, document.revision)
-
-
-def _without(turn: transcript.Turn, part: int) -> transcript.Turn:
-    messages = list(turn.messages)
-    messages[part] = transcript.Message(role=messages[part].role, text="")
-    return turn.model_copy(update={"messages": tuple(messages), "erased": tuple(sorted((*turn.erased, part)))})
 
 
 async def _leave_slot(ctx: OperationContext, scope: Scope, ref: Ref, fact: long_term.Fact, plan: _Plan) -> None:

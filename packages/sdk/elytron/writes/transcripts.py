@@ -37,7 +37,7 @@ from elytron_core.text import similarity
 _TURNS = Vouched(
     transcript.Turn, "sequence", "channel", "conversation", "messages", "recorded_at", "host_id", "delivery", "origin",
     "agent", "app", "project", "tags", "metadata", "forgotten", "source", "actor", "tool_observations", "host_refs",
-    "external_content_used", "candidate_ids", "chat", "title",
+    "items", "external_content_used", "candidate_ids", "chat", "title",
 )  # fmt: skip
 NO_WORDS = "a turn without words leaves no evidence"
 _TOLD = (
@@ -47,6 +47,7 @@ _TOLD = (
     "actor",
     "tool_observations",
     "host_refs",
+    "items",
     "external_content_used",
     "candidate_ids",
 )
@@ -207,7 +208,7 @@ def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> 
     if not all(similarity.is_blank(message.text) for message in messages):
         return ""
     # A host may tell of a turn without words what was done in it.
-    told = draft.tool_observations or draft.host_refs or draft.candidate_ids or draft.attributes
+    told = draft.tool_observations or draft.host_refs or draft.items or draft.candidate_ids or draft.attributes
     return "" if told else NO_WORDS
 
 
@@ -327,6 +328,7 @@ def _turn(
         actor=draft.actor,
         tool_observations=draft.tool_observations,
         host_refs=draft.host_refs,
+        items=draft.items,
         external_content_used=draft.external_content_used,
         candidate_ids=draft.candidate_ids,
         chat=chat,

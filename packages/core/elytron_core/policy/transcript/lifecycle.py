@@ -36,6 +36,7 @@ def _emptied(turn: Turn) -> Turn:
             "messages": tuple(message.model_copy(update={"text": ""}) for message in turn.messages),
             "tool_observations": tuple(item.model_copy(update={"summary": ""}) for item in turn.tool_observations),
             "host_refs": tuple(ref.model_copy(update={"label": None}) for ref in turn.host_refs),
+            "items": (),
             "metadata": {},
         }
     )

@@ -100,6 +100,7 @@ class _Cutter:
         is_inward = self.view in INWARD
         actor = turn.actor or ActorAttribution()
         kept = self._attributes(turn_id, turn, attributes)
+        is_cut = turn.redaction is not Redaction.RAW_AVAILABLE
         return RedactedTranscriptTurn(
             id=turn_id,
             sequence=turn.sequence,
@@ -114,6 +115,7 @@ class _Cutter:
             messages=tuple(self._message(turn_id, turn, part, actor, kept) for part in range(len(turn.messages))),
             tool_observations=self._observations(turn_id, turn),
             host_refs=self.refs(turn_id, turn),
+            items=turn.items if self.view is TranscriptReplayView.RAW_OWNER_ONLY and not is_cut else (),
             attributes=tuple(_plain(item) for item in kept if item.part is None),
             candidate_ids=turn.candidate_ids if is_inward else (),
             tags=turn.tags if is_inward else (),
