@@ -49,11 +49,28 @@ def test_a_fingerprint_changes_with_text_and_with_what_stands_beside_it(tmp_path
     assert scan((tmp_path,)).skills[0].fingerprint == prints[0]
     (folder / "scripts" / "fill").write_text("longer")
     prints.append(scan((tmp_path,)).skills[0].fingerprint)
+    (folder / "scripts" / "fill").write_text("langer")
+    prints.append(scan((tmp_path,)).skills[0].fingerprint)
     (folder / "scripts" / "new").write_text("x")
     prints.append(scan((tmp_path,)).skills[0].fingerprint)
     (folder / "SKILL.md").write_text("---\nname: pdf\ndescription: other\n---\n")
     prints.append(scan((tmp_path,)).skills[0].fingerprint)
-    assert len(set(prints)) == 4
+    assert len(set(prints)) == 5
+
+
+def test_a_file_is_read_for_its_fingerprint_once_and_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = put(tmp_path, "pdf", scripts__fill="abc")
+    seen: dict[tuple[int, int, int, int], str] = {}
+    first = scan((tmp_path,), seen).skills[0].fingerprint
+    (kept,) = seen
+    seen[kept] = "as it was seen"
+    assert scan((tmp_path,), seen).skills[0].fingerprint != first
+    monkeypatch.setattr(limits, "AGENT_SKILL_SCAN_BYTES", 2)
+    by_size = scan((tmp_path,)).skills[0].fingerprint
+    (folder / "scripts" / "fill").write_text("abd")
+    assert scan((tmp_path,)).skills[0].fingerprint == by_size
 
 
 def test_nothing_is_executed_written_or_left_open(tmp_path: Path) -> None:

@@ -293,6 +293,8 @@ AGENT_SKILL_DIRS = 16
 AGENT_SKILLS = 500
 """SKILL.md files that all directories together may give."""
 AGENT_SKILL_FILE_BYTES = 256 * 1024
+AGENT_SKILL_SCAN_BYTES = 32 * 1024 * 1024
+"""So much of the files beside SKILL.md is read in one scan, for their fingerprints."""
 AGENT_SKILL_NAME_CHARS = 200
 AGENT_SKILL_DESCRIPTION_CHARS = 2_000
 AGENT_SKILL_RESOURCES = 1_000

@@ -1,7 +1,9 @@
 """Agent skill directories: SKILL.md files that a host keeps. They are read, and nothing else is ever done with them.
 
-A directory is walked to a bounded depth. Each SKILL.md is read up to a bound of bytes; of the files beside it only
-names and sizes are taken. Links are never followed, so nothing outside the directory is ever seen.
+A directory is walked to a bounded depth. Each SKILL.md is read up to a bound of bytes; of the files beside it names,
+sizes and digests are taken. A file is read for its digest once, until its size or time changes, and not at all beyond a
+bound of bytes: then its name and size stand for it. Links are never followed, so nothing outside the directory is ever
+seen.
 """
 
 import asyncio
@@ -23,6 +25,11 @@ FILE = "SKILL.md"
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
+_State = tuple[int, int, int, int]
+"""A file as it was seen: device, number, size and time of its last change."""
+_Digests = dict[_State, str]
+
+
 class SkillDirs:
     """The agent skill directories of a runtime, and what they were last seen to hold."""
 
@@ -31,6 +38,7 @@ class SkillDirs:
         for path in paths:
             self._mount(os.fspath(path))
         self._seen: AgentSkillDirectoryReport | None = None
+        self._digests: _Digests = {}
         self._lock = asyncio.Lock()
 
     @property
@@ -55,7 +63,7 @@ class SkillDirs:
         if not self._roots:
             return AgentSkillDirectoryReport(directories=0)
         async with self._lock:
-            report = await asyncio.to_thread(scan, self._roots)
+            report = await asyncio.to_thread(scan, self._roots, self._digests)
             self._seen = report.model_copy(update={"scanned_at": at})
             return self._seen
 
@@ -70,11 +78,17 @@ class SkillDirs:
         self._roots = (*self._roots, root)
 
 
-def scan(roots: Sequence[Path], /) -> AgentSkillDirectoryReport:
-    """Return what is in `roots`, in the order of roots and names. Where two skills have one name, the first counts."""
-    found = _Found()
+def scan(roots: Sequence[Path], digests: _Digests | None = None, /) -> AgentSkillDirectoryReport:
+    """Return what is in `roots`, in the order of roots and names. Where two skills have one name, the first counts.
+
+    `digests` are those of an earlier scan, by file, size and time; they are brought up to date.
+    """
+    found = _Found(known=dict(digests or {}))
     for root in roots:
         found.read(root)
+    if digests is not None:
+        digests.clear()
+        digests.update(found.digests)
     return AgentSkillDirectoryReport(
         directories=len(roots),
         skills=tuple(found.skills.values()),
@@ -91,6 +105,9 @@ class _Found:
     skills: dict[str, AgentSkillSummary] = field(default_factory=dict[str, AgentSkillSummary])
     skipped: list[SkippedPath] = field(default_factory=list[SkippedPath])
     entries: int = 0
+    known: _Digests = field(default_factory=dict[_State, str])
+    digests: _Digests = field(default_factory=dict[_State, str])
+    unread_bytes: int = field(default_factory=lambda: limits.AGENT_SKILL_SCAN_BYTES)
 
     def read(self, root: Path, /) -> None:
         if not os.path.isdir(root):  # noqa: PTH112  (which has a no also for what is no name of a folder)
@@ -166,7 +183,7 @@ class _Found:
             )
 
     def _resources(self, folder: Path, place: str, text: str) -> tuple[dict[str, int], str]:
-        """Return how many files each folder of a skill has, and the fingerprint of it all. Nothing is opened."""
+        """Return how many files each folder of a skill has, and the fingerprint of it all."""
         counts: Counter[str] = Counter()
         state = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
         waiting = [(folder, "", 0)]
@@ -186,13 +203,36 @@ class _Found:
                         self._skip(place, SkipReason.TOO_MANY)
                         return dict(sorted(counts.items())), state.hexdigest()
                     counts[path.partition("/")[0] if "/" in path else "."] += 1
-                    size = entry.stat(follow_symlinks=False).st_size
-                    state.update(f"\0{path}\0{size}".encode("utf-8", "surrogatepass"))
+                    told = self._digest(entry)
+                    state.update(f"\0{path}\0{told}".encode("utf-8", "surrogatepass"))
         return dict(sorted(counts.items())), state.hexdigest()
+
+    def _digest(self, entry: os.DirEntry[str]) -> str:
+        """Return the size of a file with the digest of its bytes, if it may be read."""
+        found = entry.stat(follow_symlinks=False)
+        if not stat.S_ISREG(found.st_mode):
+            return str(found.st_size)
+        seen = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        digest = self.known.get(seen, "")
+        if not digest and found.st_size <= self.unread_bytes:
+            self.unread_bytes -= found.st_size
+            digest = _digest_of(Path(entry.path), found.st_size)
+        if digest:
+            self.digests[seen] = digest
+        return f"{found.st_size}\0{digest}"
 
     def _skip(self, place: str, reason: SkipReason) -> None:
         shown = place.encode("utf-8", "replace").decode("utf-8")
         self.skipped.append(SkippedPath(place=shown, reason=reason))
+
+
+def _digest_of(path: Path, size: int) -> str:
+    """Return the digest of a file's first `size` bytes; an empty text where it cannot be read."""
+    try:
+        with os.fdopen(os.open(path, _READ_ONLY), "rb") as file:
+            return hashlib.sha256(file.read(size)).hexdigest()
+    except OSError:
+        return ""
 
 
 def _text(path: Path) -> str | SkipReason:
