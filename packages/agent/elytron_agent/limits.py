@@ -16,7 +16,7 @@ FILE_LINES = 999_999
 
 # Strategies
 RUN_TIMEOUT_S = 10.0
-"""So long a run waits for a gateway at most, if its configuration says nothing else."""
+"""So long a run waits for a gateway at most, if its configuration says nothing else, and for curated entries."""
 REFERENCE_CHARS = 4_000
 """Of each memory that a gateway found, shown before a run."""
 SESSION_HITS, SESSION_HITS_MAX = 5, 20

@@ -355,3 +355,15 @@ async def test_the_tools_schema_is_that_of_one_change_or_a_list_of_them(memory: 
     told = json.dumps(schema)
     for word in ("add", "replace", "remove", "memory", "user"):
         assert f'"{word}"' in told
+
+
+async def test_a_record_that_is_behind_its_file_catches_up(memory: MemoryFace, folder: Path) -> None:
+    filed = CuratedStrategy(memory, folder=folder)
+    _, call = await run_of(filed)
+    await call(action="add", content="One.")
+    # As after a crash between the two writes: the file has more than the record.
+    (folder / "MEMORY.md").write_text("One.\n§\nTwo.", "utf-8")
+    await call(action="add", content="Three.")
+    value = (await memory.get_record(("curated",), "MEMORY.md")).record.value
+    assert isinstance(value, dict)
+    assert value["entries"] == ["One.", "Two.", "Three."]

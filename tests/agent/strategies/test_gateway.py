@@ -245,6 +245,20 @@ async def test_a_result_is_read_as_far_as_it_can_be(kept: Kept, road: Road) -> N
     assert [event.failure for event in kept.events] == [None, *["invalid_shape"] * 3]
 
 
+async def test_results_below_a_set_score_are_not_shown(road: Road) -> None:
+    items = [{"text": "Tea.", "score": 0.31}, {"text": "Rye.", "score": 0.29}, {"text": "Oats."}]
+    road.broken = {"/memories/search": answers(200, json.dumps({"results": items}))}
+    place = GatewayPlace(base_url="http://localhost:8010", user_id="ada", user_key="uk_x", min_score=0.3)
+
+    async def tell(_conversation: str, _event: RunEvent, /) -> None:
+        return None
+
+    strategy = GatewayStrategy(place, tell=tell)
+    reference = (await strategy.before_run("c", "Hello.")).reference
+    await strategy.close()
+    assert reference == 'Recalled memory:\n{"text": "Tea.", "score": 0.31}\n{"text": "Oats."}'
+
+
 @pytest.mark.parametrize(
     "address",
     ["http://127.0.0.1:99999", "http://127.0.0.1:abc", "http://[::1", "http://", "ftp://x", "http://a b"],

@@ -1,5 +1,6 @@
 """The strategy `curated`: MEMORY.md and USER.md, frozen in the system prompt of a run, changed by the tool `memory`."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Sequence
@@ -74,9 +75,9 @@ class CuratedStrategy:
     async def before_run(self, _conversation: str, _prompt: str, /) -> RunMemory:
         """Return the snapshot of this run, and its tools. What they change shows in the next run."""
         try:
-            shown = [
-                snapshot_of(target, await self._store.read(target), self._store.limit_of(target)) for target in Target
-            ]
+            async with asyncio.timeout(limits.RUN_TIMEOUT_S):
+                found = {target: await self._store.read(target) for target in Target}
+            shown = [snapshot_of(target, found[target], self._store.limit_of(target)) for target in Target]
         except (ElytronError, OSError) as error:
             logger.warning("curated memory cannot be read: the run goes on without (%s)", type(error).__name__)
             shown = []

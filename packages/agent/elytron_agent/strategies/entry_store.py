@@ -1,6 +1,7 @@
 """The store of curated entries: records of the space, and files too if they are asked for."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Annotated, Any, Final
@@ -11,10 +12,12 @@ from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.strategies.entries import Action, Entries, Operation, Refusal, Target, applied
 from elytron_agent.strategies.entry_files import EntryFiles, FileText, entries_of, is_edited_by_hand
-from elytron_core.errors import NotFound, PreconditionFailed, StoreBusy
+from elytron_core.errors import ElytronError, NotFound, PreconditionFailed, StoreBusy
 from elytron_core.model import Value
 from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.privacy.secrets import scrub
+
+logger = logging.getLogger(__name__)
 
 _NAMESPACE: Final = ("curated",)
 _ENGINE: Final = "curated"
@@ -105,7 +108,12 @@ class EntryStore:
                 await asyncio.to_thread(files.append, target, found.text, made[-1])
         elif made != entries or found is None:
             await asyncio.to_thread(files.write, target, made)
-        return await self._put(target, known, made, call)
+        try:
+            return await self._put(target, known, made, call)
+        except ElytronError as error:
+            # The file is written, and counts: the next change takes it over.
+            logger.warning("the record of %s is behind its file (%s)", target.file_name, type(error).__name__)
+            return made
 
     async def _version(self, target: Target) -> _Version:
         try:

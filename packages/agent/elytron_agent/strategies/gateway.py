@@ -56,6 +56,8 @@ class GatewayPlace(Request):
     """Who answers, as `sender_id` tells it."""
     scope: Annotated[tuple[Scope, ...], Field(min_length=1, max_length=3)] = ("current_chat", "resources")
     top_k: Annotated[int, Field(ge=1, le=gateway_limits.TOP_K)] = gateway_limits.TOP_K_DEFAULT
+    min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Results of a lower score are not shown; those without a score are."""
     timeout_seconds: Annotated[float, Field(gt=0, le=gateway_limits.TIMEOUT_MAX_S)] = agent_limits.RUN_TIMEOUT_S
 
     @classmethod
@@ -134,7 +136,8 @@ class GatewayStrategy:
         found = await self._once(_as(call, RunResults), RunEventKind.RECALL_FAILED, conversation)
         reference = None
         if found is not None:
-            reference = reference_of(found.results)
+            shown = [result for result in found.results if result.score is None or result.score >= place.min_score]
+            reference = reference_of(shown)
             kind, count = RunEventKind.RECALL_SUCCEEDED, len(found.results)
             session = names.chat(conversation)
             await self._tell(conversation, RunEvent(kind=kind, session_id=session, scope=place.scope, results=count))
