@@ -23,6 +23,8 @@ HostMessages = str | Mapping[str, Any] | BaseModel | Sequence[Mapping[str, Any] 
 MESSAGE: Final = "message"
 CALL: Final = "function_call"
 RESULT: Final = "function_call_output"
+OTHER: Final = "other"
+"""What a host sends that has neither a type nor a role."""
 TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 IMAGES: Final = frozenset({"input_image", "image_url"})
 SYSTEM: Final = frozenset({"system", "developer"})
@@ -110,9 +112,7 @@ def read(messages: HostMessages, /) -> tuple[HostMessage, ...]:
     each = [messages] if isinstance(messages, Mapping | BaseModel) else list(messages)
     if len(each) > limits.HOST_MESSAGES:
         raise LimitExceeded(what="messages of one turn", limit=limits.HOST_MESSAGES, found=len(each))
-    return tuple(
-        HostMessage(raw=raw, items=tuple(_items(_mapping(raw, number), number))) for number, raw in enumerate(each)
-    )
+    return tuple(HostMessage(raw=raw, items=tuple(_items(_mapping(raw, number)))) for number, raw in enumerate(each))
 
 
 def items_of(messages: HostMessages, /) -> tuple[TurnItem, ...]:
@@ -124,8 +124,7 @@ def form_of(messages: Iterable[HostMessage], /) -> Form:
     """Return how the host writes: as the Responses API does where anything shows that, else as chat completions do."""
     for message in messages:
         raw = _mapping(message.raw, 0)
-        parts = raw.get("content")
-        kinds = {part.get("type") for part in cast("list[Json]", parts)} if isinstance(parts, list) else set[Any]()
+        kinds = {_text(part, "type") for part in _mappings(raw.get("content"))}
         if raw.get("type") is not None or kinds & {"input_text", "output_text", "input_image", "input_file"}:
             return Form.RESPONSES
     return Form.CHAT
@@ -182,24 +181,23 @@ def reply_of(reply: HostMessages, /) -> tuple[TurnItem, ...]:
         return (TurnItem(role="assistant", content=(part,)),)
     if isinstance(reply, Mapping | BaseModel):
         whole = _mapping(reply, 0)
-        choices: Any = whole.get("choices")
-        if choices:
-            return items_of(choices[0]["message"])
+        for choice in _mappings(whole.get("choices")):
+            return items_of(_mappings([choice.get("message")]))
         if isinstance(whole.get("output"), list) and "type" not in whole:
-            return items_of(cast("list[Json]", whole["output"]))
+            return items_of(_mappings(whole["output"]))
         return items_of(whole)
     return items_of(reply)
 
 
 def _mapping(raw: object, number: int) -> Json:
     if isinstance(raw, BaseModel):
-        return raw.model_dump(mode="json", exclude_none=True)
+        return raw.model_dump(exclude_none=True)
     if not isinstance(raw, Mapping):
         raise InvalidInput(field=f"messages.{number}", problem="is neither a mapping nor a message of a known library")
     return dict(cast("Mapping[str, Any]", raw))
 
 
-def _items(raw: Json, number: int) -> Iterable[TurnItem]:
+def _items(raw: Json) -> Iterable[TurnItem]:
     kind, role = raw.get("type", MESSAGE), raw.get("role")
     if kind == CALL:
         yield TurnItem(
@@ -209,44 +207,59 @@ def _items(raw: Json, number: int) -> Iterable[TurnItem]:
         yield TurnItem(type=RESULT, call_id=_text(raw, "call_id"), output=_output(raw.get("output")))
     elif role == "tool":
         yield TurnItem(type=RESULT, call_id=_text(raw, "tool_call_id"), output=_output(raw.get("content")))
-    elif kind != MESSAGE:
-        yield TurnItem(type=str(kind), body=_json(raw))
-    elif isinstance(role, str):
-        calls = cast("list[Json]", raw.get("tool_calls") or [])
+    elif kind != MESSAGE or not isinstance(role, str):
+        yield TurnItem(type=OTHER if kind == MESSAGE else _sound(str(kind)), body=_json(raw))
+    else:
+        calls = _mappings(raw.get("tool_calls"))
         content = tuple(_parts(raw.get("content"), role))
         if content or not calls:
-            yield TurnItem(role=role, content=content)
+            yield TurnItem(role=_sound(role), content=content)
         for call in calls:
-            function: Json = call.get("function") or {}
+            function = next(iter(_mappings([call.get("function")])), call)
             arguments, name = _text(function, "arguments"), _text(function, "name")
             yield TurnItem(type=CALL, name=name, call_id=_text(call, "id"), arguments=arguments)
-    else:
-        raise InvalidInput(field=f"messages.{number}.role", problem="is missing")
+
+
+def _mappings(value: object) -> list[Json]:
+    """Return the mappings of a list; what is none of them holds nothing that is read here."""
+    each = cast("list[Any]", value) if isinstance(value, list) else []
+    return [dict(cast("Mapping[str, Any]", one)) for one in each if isinstance(one, Mapping)]
+
+
+def _sound(text: str) -> str:
+    """Return `text` as UTF-8 can carry it: half a character of a host's cut stands as a question mark."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _text(raw: Json, name: str) -> str:
-    value = raw.get(name)
-    return value if isinstance(value, str) else "" if value is None else _json(value)
+    return _word(raw.get(name))
+
+
+def _word(value: object) -> str:
+    return _sound(value) if isinstance(value, str) else "" if value is None else _json(value)
 
 
 def _output(content: object) -> str:
     if isinstance(content, list):
         return "\n".join(part.text or part.body for part in _parts(cast("object", content), "tool"))
-    return content if isinstance(content, str) else "" if content is None else _json(content)
+    return _word(content)
 
 
 def _parts(content: object, role: str) -> Iterable[ItemPart]:
     said = "output_text" if role == "assistant" else "input_text"
     if isinstance(content, str):
-        yield ItemPart(type=said, text=content)
+        yield ItemPart(type=said, text=_sound(content))
     for part in cast("list[Any]", content) if isinstance(content, list) else ():
-        yield ItemPart(type=said, text=part) if isinstance(part, str) else _part(cast("Json", part), said)
+        if isinstance(part, str):
+            yield ItemPart(type=said, text=_sound(part))
+        elif isinstance(part, Mapping):
+            yield _part(dict(cast("Mapping[str, Any]", part)), said)
 
 
 def _part(part: Json, said: str) -> ItemPart:
-    kind = str(part.get("type", ""))
+    kind = _text(part, "type")
     if kind in TEXTS and isinstance(part.get("text"), str):
-        return ItemPart(type=said, text=part["text"])
+        return ItemPart(type=said, text=_text(part, "text"))
     if kind in IMAGES:
         url: Any = part.get("image_url")
         inner: Json = cast("Json", url) if isinstance(url, dict) else {"url": url, "detail": part.get("detail")}
@@ -256,7 +269,7 @@ def _part(part: Json, said: str) -> ItemPart:
             detail=_text(inner, "detail"),
             file_id=_text(part, "file_id"),
         )
-    file: Json = part.get("file") or part
+    file = next(iter(_mappings([part.get("file")])), part)
     if kind in {"input_file", "file"} and not file.get("file_data"):
         return ItemPart(type="input_file", file_id=_text(file, "file_id"), filename=_text(file, "filename"))
     return ItemPart(type=kind, body=_json(part))
@@ -299,4 +312,4 @@ def _chat_part(part: ItemPart) -> Json:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from pydantic import ValidationError
+
 from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.hooks.items import CALL, MESSAGE, RESULT, SYSTEM, HostMessage, TurnItem, paired
@@ -24,8 +26,8 @@ from elytron_core.contracts.transcript import (
     TranscriptReplayView,
 )
 from elytron_core.contracts.write import MemoryWriteRequest
-from elytron_core.limits import ATTRIBUTE_CHARS, SUMMARY_CHARS, TOOL_OBSERVATIONS
-from elytron_core.model import Value
+from elytron_core.limits import ATTRIBUTE_CHARS, NAME_CHARS, SUMMARY_CHARS, TOOL_OBSERVATIONS
+from elytron_core.model import Value, invalid
 from elytron_core.names import is_role_name
 from elytron_core.planes.attributes import Attribute
 from elytron_core.planes.host_refs import HostRefVisibility
@@ -191,13 +193,23 @@ async def keep_summary(
 
 
 def delta_of(items: Iterable[TurnItem], /, *, turn_id: str, speaker: str | None) -> CanonicalTurnDelta | None:
-    """Return the items of a turn as evidence; None if they hold nothing that may be kept."""
+    """Return the items of a turn as evidence; None if they hold nothing that may be kept.
+
+    Raises InvalidInput for more or longer messages than a turn may have.
+    """
     kept = [
         item for item in without_reference(items) if item.role not in SYSTEM and item.type in {MESSAGE, CALL, RESULT}
     ]
     if not any(item.words.strip() or item.type != MESSAGE or item.content for item in kept):
         return None
-    name = speaker if speaker and not is_role_name(speaker) else None
+    name = speaker if speaker and _is_name(speaker) and not is_role_name(speaker) else None
+    try:
+        return _delta(kept, turn_id, name)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _delta(kept: Sequence[TurnItem], turn_id: str, name: str | None) -> CanonicalTurnDelta:
     messages = [_message(item, name) for item in kept]
     is_answered = messages[-1].role is Role.ASSISTANT and kept[-1].type == MESSAGE
     return CanonicalTurnDelta(
@@ -221,13 +233,17 @@ def _message(item: TurnItem, name: str | None) -> Message:
             return Message(role=role, text=item.words, speaker=name if role is Role.USER else None)
 
 
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= NAME_CHARS and text.isprintable() and text == text.strip()
+
+
 def _observations(items: Sequence[TurnItem]) -> list[ToolObservation]:
     results = {item.call_id for item in items if item.type == RESULT}
     named = {item.call_id: item.name for item in items if item.type == CALL and item.call_id in results}
     found = [
         ToolObservation(observation_id=call, tool_name=name)
         for call, name in named.items()
-        if all(text.isprintable() and text == text.strip() and 0 < len(text) <= 200 for text in (call, name))
+        if _is_name(call) and _is_name(name)
     ]
     return found[:TOOL_OBSERVATIONS]
 
