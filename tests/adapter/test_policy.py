@@ -9,7 +9,7 @@ from elytron import MemoryRuntime
 from elytron_adapter.admission_control import Bounds, FairPlaces
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.envelope import Accepted, Rejected, Response, Transport
+from elytron_adapter.envelope import Accepted, Auth, Envelope, Rejected, Response, Transport
 from elytron_adapter.principals import DEVELOPER, Development, Principal, PrincipalKind
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 
@@ -155,3 +155,9 @@ async def test_a_call_beyond_the_rate_is_an_answer(runtime: MemoryRuntime) -> No
 async def test_in_development_everybody_is_the_developer(entrance: Entrance) -> None:
     assert await entrance.authenticate(None) == DEVELOPER
     assert await entrance.authenticate("Bearer whatever") == DEVELOPER
+
+
+@pytest.mark.parametrize("role", PrincipalKind)
+async def test_a_role_that_no_credential_proved_opens_nothing(runtime: MemoryRuntime, role: PrincipalKind) -> None:
+    claimed = Envelope(request_id="r", transport=Transport.HTTP, operation="list", auth=Auth(principal="x", role=role))
+    assert key_of(await Dispatcher(runtime).dispatch(claimed)) == "unauthorized"

@@ -26,9 +26,10 @@ _FOREIGN = "this credential is for one space: leave the scope out, or name that 
 def by_role(envelope: Envelope, operation: AnyOperation, request: Value, /) -> str | None:
     """Refuse what the caller's kind may not do. Raises Unauthorized for a call from elsewhere without a principal.
 
-    A call from this machine's own user, in process or by the command, may do everything.
+    A call from this machine's own user, in process or by the command, may do everything. A role that no credential
+    proved is none.
     """
-    match envelope.auth.role:
+    match envelope.auth.role if envelope.auth.authenticated else None:
         case None:
             if envelope.transport in LOCAL:
                 return None
