@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from anyio.from_thread import start_blocking_portal
 
@@ -73,7 +73,15 @@ async def _read(reader: asyncio.StreamReader) -> Asked | None:
     first, *rest = head.strip().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in rest)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(first.split(" ")[1], headers, json.loads(body or b"{}"), body)
+    return Asked(first.split(" ")[1], headers, _object(body), body)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 async def _write(writer: asyncio.StreamWriter, answer: Sent) -> bool:

@@ -20,6 +20,7 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.principals import Authenticator, Development, PrincipalKind
 from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.planes.transcript import Role
 from elytron_core.scope import Scope
 from elytron_proxy import ProxyApp, ProxySettings, Upstream
 
@@ -46,6 +47,13 @@ class Proxied:
         """Return the answer to a request; underscores in headers' names stand for hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return await self.client.post(f"{self.url}{path}", json=body, headers=named)
+
+    async def questions(self) -> dict[str, str | None]:
+        """Return what users asked, with the conversation of each."""
+        await self.app.idle()
+        request = MemoryListRequest(scope=Scope(space="default"))
+        hits = (await self.memory.list(request)).items
+        return {hit.text: hit.conversation for hit in hits if hit.role is Role.USER}
 
     async def kept(self, space: str = "default") -> list[str]:
         """Return the texts of all messages that are kept, in their order."""

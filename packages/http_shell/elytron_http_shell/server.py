@@ -83,11 +83,10 @@ async def serve(
     _require_safe(serving, has_keys=bool(kinds))
     is_first = serving.operator_key and not serving.development and PrincipalKind.OPERATOR not in kinds
     made = await _first_key(keys) if is_first else None
-    places = FairPlaces(serving.bounds)
     entrance = Entrance(
         Dispatcher(memory),
         authenticator=Development() if serving.development else AnyOf(keys, *known),
-        shedding=places,
+        shedding=FairPlaces(serving.bounds),
         attempts=Attempts(memory.context.clock, most=serving.bounds.wrong_credentials_per_minute),
     )
     spans = _spans() if serving.spans else None
@@ -100,24 +99,46 @@ async def serve(
         spans=spans,
         is_described_to_all=serving.is_described_to_all,
     )
+    mode = "development: everybody on this machine is its operator" if serving.development else "access keys"
+    try:
+        await serve_app(app, entrance, serving, started=started, mode=mode, operator_key=made, signals=signals)
+    finally:
+        if spans is not None:
+            await asyncio.to_thread(spans.close)
+
+
+async def serve_app(
+    app: Any,
+    entrance: Entrance,
+    serving: Serving,
+    /,
+    *,
+    started: Callable[[Started], None],
+    mode: str,
+    operator_key: str | None = None,
+    signals: Iterable[signal.Signals] = _SIGNALS,
+) -> None:
+    """Answer by `app` until one of `signals` or `Started.end`, then finish what was accepted and return.
+
+    `mode` says who may call. Raises InvalidInput for an address that cannot be had, MissingExtra.
+    """
     with _bound(serving) as listening:
         address = _address(listening)
-        mode = "development: everybody on this machine is its operator" if serving.development else "access keys"
 
         def told(end: Callable[[], None]) -> None:
-            started(Started(address=address, mode=mode, end=end, operator_key=made))
+            started(Started(address=address, mode=mode, end=end, operator_key=operator_key))
 
         server = server_of(app, entrance, told, signals=signals, trusted=_networks(serving.trusted_proxies))
         # Who was interrupted until here ends here: within its start, a server tells of that as its own failure.
         await asyncio.sleep(0)
-        taking_up = asyncio.create_task(take_up(listening, places))
+        places = entrance.shedding
+        taking_up = asyncio.create_task(take_up(listening, places)) if isinstance(places, FairPlaces) else None
         try:
             await server.serve(sockets=[listening])
         finally:
-            taking_up.cancel()
-            await asyncio.gather(taking_up, return_exceptions=True)
-            if spans is not None:
-                await asyncio.to_thread(spans.close)
+            if taking_up is not None:
+                taking_up.cancel()
+                await asyncio.gather(taking_up, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import ValidationError
+
 from elytron_core import limits as core_limits
 from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError
@@ -13,6 +15,7 @@ from elytron_proxy import limits
 from elytron_proxy.caller import CHANNEL, Caller, is_name
 from elytron_proxy.conversation import Conversations, Thread, continued_by, end_of
 from elytron_proxy.dialects import Prompt, spoken
+from elytron_proxy.dialects.content import shelved
 from elytron_proxy.figures import Figure, Figures
 from elytron_proxy.memory import CONVERSATION, Block, Memory, MemoryDown
 from elytron_proxy.response_store import Continuation, ResponseStore
@@ -55,7 +58,7 @@ class Commit:
         with self.parts.memory.committing(self.caller):
             try:
                 await self._kept(answer)
-            except (MemoryDown, ElytronError):
+            except (MemoryDown, ElytronError, ValidationError):
                 self.parts.figures.count(Figure.LOST)
 
     async def _kept(self, answer: AnswerCopy) -> None:
@@ -78,7 +81,7 @@ class Commit:
     async def _audit(self, thread: Thread) -> None:
         if not self.parts.settings.audit or not self.block.text:
             return
-        value = {"block": self.block.text, "conversation": thread.conversation}
+        value = {"block": shelved(self.block.text), "conversation": thread.conversation}
         await self.parts.memory.put(self.caller, _SHOWN, thread.turn, value, ttl_s=None)
         await self.parts.memory.trim(self.caller, _SHOWN, most=limits.AUDITS)
 

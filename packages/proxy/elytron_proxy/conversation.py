@@ -11,6 +11,7 @@ from elytron_models.fields import Fields, fields, text
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller
 from elytron_proxy.dialects import Prompt, spoken
+from elytron_proxy.dialects.content import shelved, unshelved
 from elytron_proxy.memory import Block, Memory, MemoryDown
 
 _NODES: Final = "conversations"
@@ -123,7 +124,7 @@ class Conversations:
             return None
         kept: Fields = fields(item.value)
         recalled = kept.get("recalled")
-        return Block(text(kept, "text"), recalled if isinstance(recalled, int) else 0)
+        return Block(unshelved(text(kept, "text")), recalled if isinstance(recalled, int) else 0)
 
     def remember(self, caller: Caller, thread: Thread, block: Block, /) -> None:
         """Hold the block of a turn for its further calls."""
@@ -142,7 +143,7 @@ class Conversations:
         secret = await self._memory.secret_of(caller)
         if block is None or secret is None:
             return
-        value: dict[str, JsonValue] = {"text": block.text, "recalled": block.recalled}
+        value: dict[str, JsonValue] = {"text": shelved(block.text), "recalled": block.recalled}
         key = secret.tag(_TAG, thread.asked.hex())
         await self._memory.put(caller, _BLOCKS, key, value, ttl_s=limits.BLOCK_TTL_S)
 

@@ -21,7 +21,7 @@ from elytron_proxy.memory import Block, MemoryDown
 from elytron_proxy.response_store import Continuation, NotContinued
 from elytron_proxy.settings import MemoryUse
 from elytron_proxy.wire.passage import Asked, Passage, Refused, Send, Told
-from elytron_proxy.wire.relay import AnswerCopy, EventGate, KeyMask, StreamCopy, WholeCopy
+from elytron_proxy.wire.relay import AnswerCopy, KeyMask, StreamRelay, WholeCopy
 from elytron_proxy.wire.upstream import chunks_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class Exchange:
         body = await self._continued(dict(body))
         self._prompt = self._dialect.read(body)
         if self._prompt is None:
-            await self._pass(await self._written(body))
+            is_continuing = self._continuation is not None and self._continuation.is_continuing
+            await self._pass(await self._written(body) if is_continuing else self._asked)
             return
         await self._parts.memory.settle(self._caller)
         await self._remembered(self._prompt)
@@ -156,34 +157,23 @@ class Exchange:
         """Send a stream event by event; one that breaks off ends with the dialect's own error."""
         import httpx
 
-        mask = KeyMask(self._parts.upstreams.keys)
-        gate = EventGate(has_lines=self._dialect.has_lines)
-        copy = StreamCopy(self._dialect)
+        relay = StreamRelay(self._dialect, self._parts.upstreams.keys)
         is_broken = False
         try:
             await self._passage.begin(response, self._told)
             async for chunk in chunks_of(response):
-                clean = mask.feed(chunk)
-                copy.feed(clean)
-                self._look(copy.answer)
-                await self._passage.give(gate.feed(clean))
+                passed = relay.feed(chunk)
+                self._look(relay.answer)
+                await self._passage.give(passed)
         except httpx.HTTPError:
             is_broken = True
         finally:
             await response.aclose()
-        tail = mask.end()
-        copy.feed(tail)
-        passed = gate.feed(tail)
-        copy.end()
-        self._look(copy.answer)
-        if copy.answer.failed is FailureReason.CUT:
-            self._parts.figures.count(Figure.CUT)
-            if gate.is_between:
-                await self._passage.give(passed + self._dialect.cut(_CUT, copy.answer.witness), is_last=True)
-            return
-        self._judge(copy.answer)
-        if copy.answer.is_whole or not is_broken:
-            await self._passage.give(passed + gate.rest(), is_last=True)
+        last = relay.end(_CUT, is_broken=is_broken)
+        self._look(relay.answer)
+        self._judge(relay.answer)
+        if last is not None:  # without its end, the server closes the connection
+            await self._passage.give(last, is_last=True)
 
     async def _whole(self, response: "httpx.Response") -> None:
         """Send an answer that comes at once. Its last piece goes when the copy was read."""

@@ -37,6 +37,7 @@ from elytron_core.planes.tools import (
     AgentToolRegistrySnapshot,
     RegistryOwner,
 )
+from elytron_core.policy.tools.fingerprints import with_fingerprints
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller, is_name
 from elytron_proxy.dialects import Prompt
@@ -101,20 +102,22 @@ class Memory:
         """
         query = prompt.said[: core_limits.QUERY_CHARS].strip()
         registry = self._registry(caller, prompt)
-        asked = MemoryProjectionRequest(
-            scope=caller.scope(),
-            query=query,
-            max_chars=max_chars,
-            # What was said last stands in the request already.
-            recent_messages_limit=0,
-            filters=_without(shown) if shown is not None else RecallFilters(),
-            tool_registry_refs=(registry,) if registry is not None else (),
-        )
         try:
+            asked = MemoryProjectionRequest(
+                scope=caller.scope(),
+                query=query,
+                max_chars=max_chars,
+                # What was said last stands in the request already.
+                recent_messages_limit=0,
+                filters=_without(shown) if shown is not None else RecallFilters(),
+                tool_registry_refs=(registry,) if registry is not None else (),
+            )
             async with asyncio.timeout(limits.RECALL_WAIT_S):
                 report = await self.call(caller, asked, MemoryProjectionReport)
         except TimeoutError:
             raise MemoryDown("timeout") from None
+        except ValidationError:
+            raise MemoryDown("invalid_input") from None
         if not report.selected_ids:
             return Block()
         return Block(fenced(report.system_memory_block), len(report.selected_ids))
@@ -178,7 +181,7 @@ class Memory:
         if self._registry(caller, prompt) is not None or not 0 < len(prompt.tools) <= limits.TOOLS:
             return
         tools = {tool.name: tool for tool in prompt.tools if is_name(tool.name)}
-        snapshot = AgentToolRegistrySnapshot(
+        registry = AgentToolRegistrySnapshot(
             registry_id=_registry_id(prompt),
             namespace=NAMESPACE,
             owner=RegistryOwner.REQUEST_SCOPED_GATEWAY,
@@ -187,10 +190,11 @@ class Memory:
                 for name, tool in tools.items()
             ),
         )
+        snapshot = with_fingerprints(registry)
         asked = AgentToolRegistryUpsertRequest(scope=caller.scope(), snapshot=snapshot)
-        report = await self.call(caller, asked, AgentToolRegistryUpsertReport)
-        ref = AgentToolRegistryRef(registry_id=snapshot.registry_id, fingerprint=report.fingerprint)
-        self._registries[caller.space, snapshot.registry_id] = ref
+        if not (await self.call(caller, asked, AgentToolRegistryUpsertReport)).accepted:
+            return
+        self._registries[caller.space, snapshot.registry_id] = snapshot.ref
         if len(self._registries) > limits.REGISTRIES:
             self._registries.popitem(last=False)
 

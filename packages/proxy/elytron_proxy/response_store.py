@@ -45,6 +45,11 @@ class Continuation:
     is_changed: bool = False
     """Whether the request differs from the one that came."""
 
+    @property
+    def is_continuing(self) -> bool:
+        """Tell whether the request means more than what stands in it."""
+        return bool(self.previous or self.conversation)
+
 
 class ResponseStore:
     """Keeps responses as records of the caller's space."""
@@ -60,6 +65,8 @@ class ResponseStore:
         """
         conversation = text(body, "conversation") or text(inner(body, "conversation"), "id")
         previous = text(body, "previous_response_id")
+        if body.get("background"):
+            return Continuation(body)
         if not self._is_open:
             if conversation or previous:
                 raise NotContinued(_STATELESS)

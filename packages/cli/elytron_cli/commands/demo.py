@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
-from pydantic import TypeAdapter, ValidationError
+from pydantic import SerializeAsAny, TypeAdapter, ValidationError
 
 from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
 from elytron_cli.config import Setting, Settings, called_as
-from elytron_cli.input.options import as_json, command, common, told
+from elytron_cli.input.options import Command, Group, as_json, common, told
 from elytron_cli.runner import settings
 from elytron_cli.session import Session, opened
 from elytron_cli.tables import common as tables_common
@@ -24,7 +24,7 @@ from elytron_cli.terminal.output import Output, console, line
 from elytron_cli.terminal.progress import Bar
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, RecallHit
-from elytron_core.errors import UnreadableFile
+from elytron_core.errors import MissingExtra, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.policy.ranking.excerpts import BETWEEN, passages_of
 from elytron_store import WhenMissing
@@ -71,7 +71,7 @@ class DemoReport(Value):
     projection: MemoryProjectionReport
 
 
-@command("demo")
+@click.group("demo", cls=Group, invoke_without_command=True)
 @common
 def demo() -> None:
     """Try it on a year of invented conversation: no key, no service, no model.
@@ -80,6 +80,8 @@ def demo() -> None:
     run again.
     """
     context = click.get_current_context()
+    if context.invoked_subcommand is not None:
+        return
     found = settings()
     if "store" not in told(context):
         found = replace(found, store=Setting(STORE, "demo"))
@@ -174,3 +176,43 @@ def _telling(text: str, question: str) -> str:
     """Return the whole sentences of `text` that say most of what `question` asks for."""
     terms = [word.casefold() for word in _WORD.findall(question)]
     return BETWEEN.join(text[start:end].strip() for start, end in passages_of(text, terms, SHOWN_CHARS))
+
+
+class ProxyDemoReport(Value):
+    """The calls of the demonstration, in their order."""
+
+    calls: tuple[SerializeAsAny[Value], ...]
+
+
+@demo.command("proxy", cls=Command)
+@common
+def demo_proxy() -> None:
+    """Hold two conversations through the proxy, with a scripted model and no key.
+
+    The model knows what stands in its request and nothing else. Nothing is written to a disk.
+    """
+    out = Output(as_json(click.get_current_context()) or False)
+    try:
+        report = asyncio.run(_proxied())
+    except ImportError as error:
+        raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
+    out.report(report, lambda console: _show_calls(console, report))
+
+
+async def _proxied() -> ProxyDemoReport:
+    import elytron
+    from elytron_proxy.demonstration import demonstrate
+
+    async with elytron.open("memory:", space="default") as memory:
+        return ProxyDemoReport(calls=await demonstrate(memory, "default"))
+
+
+def _show_calls(console: "Console", report: ProxyDemoReport) -> None:
+    for call in report.calls:
+        told = call.model_dump()
+        console.print(f"conversation {told['conversation']}", style="bold")
+        console.print(f"  you:    {told['said']}", markup=False, soft_wrap=True)
+        for shown in str(told["placed"]).splitlines():
+            console.print(f"  memory: {shown}", markup=False, style="dim", soft_wrap=True)
+        console.print(f"  model:  {told['answered']}", markup=False, soft_wrap=True)
+    console.print("\nYour own clients and models: elytron proxy --upstream http://127.0.0.1:11434", soft_wrap=True)

@@ -26,6 +26,7 @@ from elytron_store import WhenMissing
 if TYPE_CHECKING:
     from elytron_adapter.admission_control import Bounds
     from elytron_http_shell.server import Started
+    from elytron_proxy import ProxySettings
 
 
 class ServeReport(Value):
@@ -49,6 +50,20 @@ _BESIDE = (
     ),
     click.option(
         "--upstream", metavar="URL", help="An EverOS server for the gateway's memories, in place of the store."
+    ),
+    click.option(
+        "--llm-upstream",
+        "llm_upstreams",
+        multiple=True,
+        metavar="[PREFIX=]URL",
+        help="A model server, shown with memory below /llm (`elytron proxy`).",
+    ),
+    click.option(
+        "--llm-trusted-peer",
+        "llm_peers",
+        multiple=True,
+        metavar="ADDRESS",
+        help="A program, or network, whose headers below /llm say for which user it asks.",
     ),
     click.option("--resource-host", "hosts", multiple=True, metavar="NAME", help="A host to read resources from."),
     click.option(
@@ -96,6 +111,8 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
         projection_events: bool,
         share_store: bool,
         upstream: str | None,
+        llm_upstreams: tuple[str, ...],
+        llm_peers: tuple[str, ...],
         hosts: tuple[str, ...],
         folders: tuple[Path, ...],
         types: tuple[str, ...],
@@ -111,6 +128,7 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
         wanted = Wanted(
             share_store=share_store,
             upstream=upstream,
+            llm=_llm(llm_upstreams, llm_peers),
             hosts=frozenset(hosts),
             folders=folders,
             types=types,
@@ -129,6 +147,19 @@ def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
     for option in reversed(_BESIDE):
         told = option(told)
     return told
+
+
+def _llm(upstreams: tuple[str, ...], peers: tuple[str, ...]) -> "ProxySettings | None":
+    """Return how model APIs are shown below /llm; None if they are not."""
+    if not upstreams:
+        return None
+    from elytron_proxy.settings import ProxySettings, networks_of, upstreams_of
+
+    return ProxySettings(
+        upstreams=upstreams_of(upstreams, environment=os.environ),
+        space=settings().space.value,
+        trusted_peers=networks_of(peers),
+    )
 
 
 _BOUNDS = (
@@ -238,7 +269,7 @@ def serve(
     from elytron_http_shell.server import Serving, Started
     from elytron_http_shell.server import serve as served
 
-    _log(style, log_level)
+    log_to_stderr(style, log_level)
     without_core_dumps()
     found, out = settings(), output()
     serving = Serving(
@@ -267,7 +298,7 @@ def serve(
                 known=more.known,
             )
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(work())
     return None
 
@@ -283,7 +314,8 @@ def _report(told: "Started", store: str, protocols: tuple[str, ...]) -> ServeRep
     )
 
 
-def _log(style: str | None, level: str) -> None:
+def log_to_stderr(style: str | None, level: str, /) -> None:
+    """Log what this process does, as JSON or for people. Raises MissingExtra."""
     try:
         from elytron_http_shell.telemetry.logs import LogStyle, configure
     except ImportError as error:
@@ -319,7 +351,7 @@ def _shown(store: str) -> str:
     return store if ":" in store else str(Path(store).absolute())
 
 
-def _loop_factory():
+def loop_factory():
     try:
         import uvloop
     except ImportError:

@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING
 from elytron.flows.worker import Worker
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.principals import Authenticator
-from elytron_cli.server.protocols import a2a_surfaces, allows, mcp_surfaces, require_entry, speaks_a2a, speaks_mcp
+from elytron_cli.server.protocols import (
+    a2a_surfaces,
+    allows,
+    llm_surfaces,
+    mcp_surfaces,
+    require_entry,
+    speaks_a2a,
+    speaks_mcp,
+)
 from elytron_core.errors import InvalidInput
 from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 
 if TYPE_CHECKING:
     from elytron_http_shell.routes import Family
+    from elytron_proxy import ProxySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,7 @@ class Wanted:
 
     share_store: bool = False
     upstream: str | None = None
+    llm: "ProxySettings | None" = None
     hosts: frozenset[str] = frozenset()
     folders: tuple[Path, ...] = ()
     secret: str | None = field(default=None, repr=False)
@@ -87,11 +97,12 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
             stack.push_async_callback(worker.stop)
         shared = (store_surfaces,) if wanted.share_store else ()
         spoken = [found for found in _spoken(wanted) if allows(runtime.context, found.entry)]
+        models = (llm_surfaces(wanted.llm),) if wanted.llm is not None else ()
         entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
         runtime.context.entries.update(entries)
         stack.callback(runtime.context.entries.difference_update, entries)
         yield Beside(
-            further=(gateway_surfaces(gateway), *(found.family for found in spoken), *shared),
+            further=(gateway_surfaces(gateway), *(found.family for found in spoken), *models, *shared),
             known=(UserKeys(gateway.users),),
             protocols=("http", "websocket", "sse", *(found.name for found in spoken)),
         )

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from elytron_adapter.entry import Entrance
     from elytron_http_shell.doors import Surface
     from elytron_http_shell.routes import Family
+    from elytron_proxy import ProxySettings
 
 MCP_PATH = "/mcp"
+LLM_PATH = "/llm"
 _GROUP = "protocols"
 _JSON = "application/json"
 
@@ -85,5 +87,17 @@ def a2a_surfaces(address: str | None, /) -> "Family":
             Surface(RPC_PATH, served.rpc, Access.MEMBER, ("POST",), told=rpc),
             Surface(MESSAGE_PATH, served.message, Access.MEMBER, ("POST",), told=message),
         )
+
+    return family
+
+
+def llm_surfaces(settings: "ProxySettings", /) -> "Family":
+    """Return the family that shows model APIs with memory; the proxy itself asks who calls, in each API's own shape."""
+    from elytron_http_shell.doors import Access, Kind, Surface
+    from elytron_proxy import ProxyApp
+
+    def family(entrance: "Entrance") -> "Iterable[Surface]":
+        app = ProxyApp(entrance, settings)
+        return (Surface(LLM_PATH, app, Access.CREDENTIALS, kind=Kind.MOUNT, running=app.running, is_repeatable=True),)
 
     return family

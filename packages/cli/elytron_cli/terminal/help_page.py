@@ -55,6 +55,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Serve and connect": {
         "serve": ("serve:serve", "Serve the store over HTTP."),
+        "proxy": ("server:proxy", "Stand before a model server, and remember what is said."),
         "server": ("server:server", "End a server that runs on this machine."),
         "mcp": ("mcp:mcp", "Serve the space to an MCP host; print what to paste into it."),
         "hooks": ("hooks:hooks", "Recall and keep without being asked, as hooks of a coding agent."),
@@ -65,7 +66,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "platform": ("platform:platform", "Say what a memory can do, in a profile or here."),
     },
     "Begin and set up": {
-        "demo": ("demo:demo", "Try it: a year of conversation, ten questions, no key and no model."),
+        "demo": ("demo:demo", "Try it: a year of conversation, ten questions, no key and no model; demo proxy."),
         "config": ("config:config", "Show each setting and where it came from."),
         "keys": ("keys:keys", "Make and rotate the keys of sealed stores."),
         "completion": ("completion:completion", "Print what lets a shell complete commands and options."),

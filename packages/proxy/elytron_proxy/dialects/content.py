@@ -1,5 +1,6 @@
 """Content of messages: a text or a list of parts, read as text and given one part more."""
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
@@ -18,10 +19,23 @@ def fenced(block: str, /) -> str:
     return f'<{TAG} version="1">\n{block.strip()}\n</{TAG}>'
 
 
+def shelved(block: str, /) -> str:
+    """Return a block in base64, so that it is stored: as it is, it would be taken for an echo and left out."""
+    return b64encode(block.encode("utf-8", "replace")).decode()
+
+
+def unshelved(kept: str, /) -> str:
+    """Return the block that was stored as `kept`; empty if it is damaged."""
+    try:
+        return b64decode(kept, validate=True).decode("utf-8", "replace")
+    except ValueError:
+        return ""
+
+
 def said_in(content: object, /) -> str:
     """Return the text of a message's content; images and files have none."""
     if isinstance(content, str):
-        return content
+        return text({"content": content}, "content")
     if not isinstance(content, list):
         return ""
     parts = [fields(part) for part in cast("list[object]", content)]

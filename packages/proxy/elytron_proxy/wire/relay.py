@@ -8,7 +8,7 @@ from elytron_core.ports.chat import Failed, FailureReason, Finished, FinishReaso
 from elytron_models.fields import fields_of
 from elytron_models.stream_parser import parse
 from elytron_proxy import limits
-from elytron_proxy.dialects import PromptDialect, Witness
+from elytron_proxy.dialects import PromptDialect, Refusal, Witness
 
 _EVENT_ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
 _LINE_ENDS: Final = (b"\n",)
@@ -148,9 +148,53 @@ class StreamCopy:
         if not self._parser.is_over:
             self.answer.take(self._parser.feed(chunk))
 
-    def end(self) -> None:
-        """Read the end of the bytes: an answer without its end marker is cut."""
-        self.answer.take(self._parser.end())
+    def end(self) -> bool:
+        """Read the end of the bytes: an answer without its end marker is cut. Tell whether the last event was whole."""
+        events = self._parser.end()
+        self.answer.take(events)
+        return len(events) > 1
+
+
+class StreamRelay:
+    """A stream on its way: what may go on is given back, and a copy is read beside. It does no input or output."""
+
+    def __init__(self, dialect: PromptDialect, keys: Iterable[str], /) -> None:
+        self._dialect = dialect
+        self._mask = KeyMask(keys)
+        self._gate = EventGate(has_lines=dialect.has_lines)
+        self._copy = StreamCopy(dialect)
+
+    @property
+    def answer(self) -> AnswerCopy:
+        """Return what the copy told so far."""
+        return self._copy.answer
+
+    def feed(self, chunk: bytes, /) -> bytes:
+        """Return what may go on."""
+        clean = self._mask.feed(chunk)
+        self._copy.feed(clean)
+        return self._gate.feed(clean)
+
+    def end(self, refusal: Refusal, /, *, is_broken: bool) -> bytes | None:
+        """Return the last bytes; of a stream that was cut, the dialect's own error. None: no error can be told.
+
+        Half an event does not go on, for what follows it would be read as its other half.
+        """
+        tail = self._mask.end()
+        self._copy.feed(tail)
+        passed = self._gate.feed(tail)
+        has_whole_rest = self._copy.end()
+        if self.answer.failed is not FailureReason.CUT:
+            return passed + self._gate.rest() if self.answer.is_whole or not is_broken else None
+        if not self._gate.is_between:
+            return None
+        rest = self._gate.rest()
+        ending = b"\n" if self._dialect.has_lines else b"\n\n"
+        return (
+            passed
+            + (rest + ending if has_whole_rest and rest else b"")
+            + self._dialect.cut(refusal, self.answer.witness)
+        )
 
 
 class WholeCopy:

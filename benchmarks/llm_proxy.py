@@ -1,0 +1,318 @@
+"""What the memory proxy adds: time to the first byte beside a bare relay, and how much of a chat stays cached.
+
+    python -m benchmarks.llm_proxy [--short] [--litellm COMMAND]
+
+A model server of ours, a bare relay, the proxy and, where its command is named, LiteLLM's proxy are processes of their
+own and take turns; a ratio is of medians. The cached share is counted on the requests that arrive at the model server:
+how much of each is the beginning of the one before, as a provider's prompt cache has it.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+CLI = (sys.executable, "-c", "from elytron_cli.main import run; run()")
+CHUNKS = 40
+STREAMS = 1_000
+STREAMS_MIB = 300
+CHAT_TURNS = 50
+CACHED_GOAL = 0.95
+ADDED_GOAL_MS = 1.0
+LITELLM_GOAL = 0.3
+
+_UPSTREAM = """
+import asyncio, json, sys
+chunks = int(sys.argv[1])
+def event(delta, finish=None):
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    body = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(body).encode() + b"\\n\\n"
+BODY = [event({"role": "assistant", "content": f"word {n} "}) for n in range(chunks)]
+BODY += [event({}, "stop"), b"data: [DONE]\\n\\n"]
+HEAD = b"HTTP/1.1 200 OK\\r\\nContent-Type: text/event-stream\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n"
+async def serve(reader, writer):
+    try:
+        while True:
+            head = await reader.readuntil(b"\\r\\n\\r\\n")
+            rows = head.lower().split(b"\\r\\n")
+            length = [int(row.split(b":")[1]) for row in rows if row.startswith(b"content-length")]
+            body = json.loads(await reader.readexactly(length[0])) if length else {}
+            writer.write(HEAD)
+            for piece in BODY:
+                writer.write(b"%x\\r\\n%s\\r\\n" % (len(piece), piece))
+                await asyncio.sleep(body.get("user") == "slow" and 0.05 or 0)
+                await writer.drain()
+            writer.write(b"0\\r\\n\\r\\n")
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=2048)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+_RELAY = """
+import asyncio, socket, sys, httpx, uvicorn, uvloop
+from starlette.applications import Starlette
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+client = httpx.AsyncClient(timeout=600)
+async def relay(request):
+    sent = client.build_request("POST", sys.argv[1] + request.url.path, content=await request.body(),
+                                headers={"content-type": "application/json", "accept-encoding": "identity"})
+    answer = await client.send(sent, stream=True)
+    return StreamingResponse(answer.aiter_raw(), media_type=answer.headers["content-type"])
+app = Starlette(routes=[Route("/v1/chat/completions", relay, methods=["POST"])])
+with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as port:
+    port.bind(("127.0.0.1", 0))
+    print(f"http://127.0.0.1:{port.getsockname()[1]}", flush=True)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(server.serve(sockets=[port]))
+"""
+
+
+@asynccontextmanager
+async def process(
+    *command: str, folder: str, pattern: str = r"http://\S+", **environment: str
+) -> AsyncGenerator[tuple[str, int]]:
+    """Give the address that a server prints, and its process id."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ELYTRON_")}
+    server = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, env=kept | environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    assert server.stdout is not None
+    try:
+        found = None
+        while found is None:
+            line = (await server.stdout.readline()).decode()
+            assert line, "a server ended before it listened"
+            found = re.search(pattern, line)
+        yield found[0], server.pid
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            server.terminate()
+        await server.wait()
+
+
+def body(said: str, **more: Any) -> dict[str, Any]:
+    return {"model": "m", "stream": True, "messages": [{"role": "user", "content": said}], **more}
+
+
+async def first_byte(client: httpx.AsyncClient, url: str, said: str, **headers: str) -> tuple[float, float]:
+    """Return the milliseconds to the first byte of an answer, and those that recall says it took."""
+    began = time.perf_counter()
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with client.stream("POST", f"{url}/v1/chat/completions", json=body(said), headers=named) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        took = None
+        async for _ in answer.aiter_raw():
+            took = took or (time.perf_counter() - began) * 1000
+    recall = re.search(r"recall;dur=([\d.]+)", answer.headers.get("server-timing", ""))
+    return took or 0.0, float(recall[1]) if recall is not None else 0.0
+
+
+async def added(found: dict[str, str], *, rounds: int) -> dict[str, tuple[float, float]]:
+    """Return the medians for each server, which take turns."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in found}
+    async with httpx.AsyncClient(timeout=60) as client:
+        for number in range(rounds + 5):
+            for name, url in found.items():
+                headers = {"X_Elytron_Memory": "off"} if name == "proxy, off" else {"Authorization": "Bearer sk-x"}
+                if name == "proxy":
+                    headers = {"X_Elytron_Memory": "read"}
+                told = await first_byte(client, url, f"What did I say about subject {number % 97}?", **headers)
+                if number >= 5:
+                    times[name].append(told)
+    return {
+        name: (statistics.median(time for time, _ in measured), statistics.median(recall for _, recall in measured))
+        for name, measured in times.items()
+    }
+
+
+async def at_once(url: str, pid: int, *, streams: int) -> tuple[float, float]:
+    """Return the seconds that so many streams at once take, and the most memory of the process in MiB."""
+
+    async def one(client: httpx.AsyncClient, number: int) -> None:
+        said = body(f"Stream {number}", user="slow")
+        answer = await client.post(f"{url}/v1/chat/completions", json=said)
+        assert answer.content.endswith(b"[DONE]\n\n"), answer.status_code
+
+    limits = httpx.Limits(max_connections=None)
+    began = time.perf_counter()
+    async with httpx.AsyncClient(timeout=300, limits=limits) as client:
+        await asyncio.gather(*(one(client, number) for number in range(streams)))
+    took = time.perf_counter() - began
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return took, int(peak[1]) / 1024 if peak is not None else 0.0
+
+
+def cached_share(requests: Sequence[str]) -> float:
+    """Return which share of all requests is the beginning of the one before."""
+    shared = sum(_common(before, after) for before, after in pairwise(requests))
+    return shared / sum(map(len, requests[1:]))
+
+
+def _common(before: str, after: str) -> int:
+    """Return how many characters both begin with."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(before), len(after)))
+
+
+def talk(turns: int) -> tuple[list[str], list[str], list[str]]:
+    """Return what is known before a chat, what is said in it, and answers of some sentences."""
+    file = Path(__file__).parents[1] / "fixtures" / "conversations" / "harbour.jsonl"
+    texts = [json.loads(line)["content"] for line in file.read_bytes().splitlines()]
+    known, rest = texts[: -2 * turns], texts[-2 * turns :]
+    answers = [" ".join(known[place * 7 : place * 7 + 12]) for place in range(turns)]
+    return known, rest[::2][:turns], answers
+
+
+async def chat_requests(placement: str | None, *, turns: int) -> list[str]:
+    """Return what reaches the model in a chat of so many turns; None: without memory."""
+    import elytron
+    from elytron_adapter.dispatch import Dispatcher
+    from elytron_adapter.entry import Entrance
+    from elytron_adapter.principals import Development
+    from elytron_proxy import MemoryUse, Placement, ProxyApp, ProxySettings, Upstream
+
+    seen: list[str] = []
+
+    async def model(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        rows = head.lower().split(b"\r\n")
+        length = next(int(row.split(b":")[1]) for row in rows if row.startswith(b"content-length"))
+        asked = json.loads(await reader.readexactly(length))
+        seen.append("".join(f"\n{message['role']}\n{message['content']}" for message in asked["messages"]))
+        told = {
+            "message": {"role": "assistant", "content": answers[len(seen) - 1]},
+            "done": True,
+            "done_reason": "stop",
+        }
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + json.dumps(told).encode() + b"\n")
+        await writer.drain()
+        writer.close()
+
+    known, said, answers = talk(turns)
+    server = await asyncio.start_server(model, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with elytron.open("memory:", space="default") as memory:
+        for text in known:
+            await memory.add(text)
+        settings = ProxySettings(
+            upstreams=(Upstream(url),),
+            memory=MemoryUse.OFF if placement is None else MemoryUse.ON,
+            placement=Placement(placement or "tail"),
+        )
+        app = ProxyApp(Entrance(Dispatcher(memory), authenticator=Development()), settings)
+        transport = httpx.ASGITransport(app=app)
+        async with app.running(), httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
+            messages = [{"role": "system", "content": "You are an assistant of few words. " * 40}]
+            for question, answer in zip(said, answers, strict=True):
+                messages.append({"role": "user", "content": question})
+                await client.post("/api/chat", json={"model": "m", "messages": messages})
+                await app.idle()
+                messages.append({"role": "assistant", "content": answer})
+    server.close()
+    return seen
+
+
+async def main(*, short: bool, litellm: str | None) -> None:
+    turns, rounds, streams = (200, 40, 100) if short else (10_000, 200, STREAMS)
+    with tempfile.TemporaryDirectory() as folder:
+        lines = "".join(
+            json.dumps({"role": "user", "content": f"About subject {n % 97} I said that number {n} is mine."}) + "\n"
+            for n in range(turns)
+        )
+        Path(folder, "talk.jsonl").write_text(lines, encoding="utf-8")
+        filling = await asyncio.create_subprocess_exec(
+            *CLI, "import", "talk.jsonl", "--store", "m.db", cwd=folder, stdout=asyncio.subprocess.DEVNULL
+        )
+        assert await filling.wait() == 0
+        async with contextlib.AsyncExitStack() as stack:
+            upstream, _ = await stack.enter_async_context(
+                process(sys.executable, "-c", _UPSTREAM, str(CHUNKS), folder=folder)
+            )
+            relay, _ = await stack.enter_async_context(process(sys.executable, "-c", _RELAY, upstream, folder=folder))
+            command = (*CLI, "proxy", "--upstream", upstream, "--port", "0", "--store", "m.db", "--no-json")
+            proxy, pid = await stack.enter_async_context(process(*command, folder=folder))
+            found = {"direct": upstream, "relay": relay, "proxy, off": proxy, "proxy": proxy}
+            if litellm is not None:
+                found["litellm"] = await stack.enter_async_context(_litellm(litellm, upstream, folder))
+            times = await added(found, rounds=rounds)
+            took, mib = await at_once(proxy, pid, streams=streams)
+    direct, recall = times["direct"][0], times["proxy"][1]
+    for name, (time_ms, _) in times.items():
+        print(f"{name:12} first byte {time_ms:6.2f} ms, added {time_ms - direct:6.2f} ms")
+    print(f"recall over {turns} turns {recall:.2f} ms; beyond recall and the relay: ", end="")
+    print(f"{times['proxy'][0] - times['relay'][0] - recall:.2f} ms (goal at most {ADDED_GOAL_MS})")
+    if "litellm" in times:
+        ratio = (times["proxy"][0] - direct) / (times["litellm"][0] - direct)
+        print(f"added, beside LiteLLM's: {ratio:.2f} (goal at most {LITELLM_GOAL})")
+    print(f"{streams} streams at once: {took:.1f} s, peak {mib:.0f} MiB (goal at most {STREAMS_MIB})")
+    plain = cached_share(await chat_requests(None, turns=CHAT_TURNS))
+    for placement in ("tail", "system", "before"):
+        share = cached_share(await chat_requests(placement, turns=CHAT_TURNS))
+        goal = f" (goal at least {CACHED_GOAL})" if placement == "tail" else ""
+        print(f"cached share, {placement:7}: {share:.3f}, of that without memory {share / plain:.3f}{goal}")
+
+
+@asynccontextmanager
+async def _litellm(command: str, upstream: str, folder: str) -> AsyncGenerator[str]:
+    """Give the address of LiteLLM's proxy before the same model server."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = {
+        "model_name": "m",
+        "litellm_params": {"model": "openai/m", "api_base": f"{upstream}/v1", "api_key": "none"},
+    }
+    environment = {
+        **os.environ,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    }
+    Path(folder, "litellm.yaml").write_text(json.dumps({"model_list": [config]}), encoding="utf-8")
+    server = await asyncio.create_subprocess_exec(
+        *command.split(), "--config", "litellm.yaml", "--port", str(port), cwd=folder,
+        env=environment, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    try:
+        async with httpx.AsyncClient() as client:
+            for _ in range(600):
+                with contextlib.suppress(httpx.TransportError):
+                    if (await client.get(f"{url}/health/liveliness")).status_code == 200:
+                        break
+                await asyncio.sleep(0.2)
+        yield url
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            server.terminate()
+        await server.wait()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--litellm", metavar="COMMAND")
+    given = parser.parse_args()
+    asyncio.run(main(short=given.short, litellm=given.litellm))

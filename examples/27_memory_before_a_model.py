@@ -1,0 +1,21 @@
+"""A proxy before a model server: the client changes its base URL, and remembers.
+
+A scripted model that knows nothing but its request stands for a real one. On the command line this is
+`elytron proxy --upstream http://127.0.0.1:11434 --store memory.db`.
+"""
+
+import asyncio
+
+import elytron
+from elytron_proxy.demonstration import demonstrate
+
+
+async def main() -> None:
+    async with elytron.open("memory:", space="default") as memory:
+        for call in await demonstrate(memory, "default"):
+            print(f"conversation {call.conversation}")
+            print(f"  you:   {call.said}")
+            print(f"  model: {call.answered} ({call.recalled} memories in its request)")
+
+
+asyncio.run(main())

@@ -1,0 +1,99 @@
+"""A demonstration of the proxy: a scripted model that knows what it is told in a request, and nothing else."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.principals import Development
+from elytron_core.model import Value
+from elytron_models.fields import fields_of, inner, objects, text
+from elytron_proxy.app import ProxyApp
+from elytron_proxy.settings import ProxySettings, Upstream
+
+if TYPE_CHECKING:
+    from elytron.runtime import MemoryRuntime
+
+TOLD: Final = "My boat is called Petrel, and she is moored in Porto."
+ASKED: Final = "What is my boat called?"
+_NAME: Final = re.compile(r"boat is called (\w+)")
+_HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n\r\n"
+
+
+class DemonstratedCall(Value):
+    """One call of the demonstration. `placed` is what memory put into the request; `recalled` is how many memories."""
+
+    conversation: int
+    said: str
+    answered: str
+    recalled: int
+    placed: str = ""
+
+
+@asynccontextmanager
+async def scripted_model() -> AsyncGenerator[str]:
+    """Give the URL of a model that answers in Ollama's dialect from what stands in the last message."""
+    seen: set[asyncio.Task[None]] = set()
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(_answer(reader, writer))
+        seen.add(task)
+        task.add_done_callback(seen.discard)
+
+    server = await asyncio.start_server(begin, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        await asyncio.gather(*seen, return_exceptions=True)
+
+
+async def demonstrate(memory: "MemoryRuntime", space: str, /) -> tuple[DemonstratedCall, ...]:
+    """Hold two conversations with the scripted model through a proxy, and return what was said in both."""
+    import httpx
+
+    entrance = Entrance(Dispatcher(memory), authenticator=Development())
+    async with scripted_model() as url:
+        app = ProxyApp(entrance, ProxySettings(upstreams=(Upstream(url),), space=space))
+        transport = httpx.ASGITransport(app=app)
+        async with app.running(), httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
+            calls: list[DemonstratedCall] = []
+            for conversation, said in enumerate((TOLD, ASKED), 1):
+                body = {"model": "scripted", "messages": [{"role": "user", "content": said}]}
+                answer = await client.post("/api/chat", json=body)
+                told = [fields_of(line) or {} for line in answer.content.splitlines()]
+                placed = "".join(text(line, "prompt") for line in told).removeprefix(said).strip()
+                calls.append(
+                    DemonstratedCall(
+                        conversation=conversation,
+                        said=said,
+                        answered="".join(text(inner(line, "message"), "content") for line in told),
+                        recalled=int(answer.headers.get("x-elytron-recalled", "0")),
+                        placed=placed,
+                    )
+                )
+                await app.idle()
+    return tuple(calls)
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(int(row.split(b":")[1]) for row in head.lower().split(b"\r\n") if row.startswith(b"content-length"))
+    asked = fields_of(await reader.readexactly(length)) or {}
+    said = text(objects(asked, "messages")[-1], "content")
+    known = _NAME.search(said)
+    if said.startswith(ASKED):
+        words = f"Your boat is called {known[1]}." if known is not None else "You have not told me."
+    else:
+        words = "I will keep that in mind."
+    lines = (
+        {"message": {"role": "assistant", "content": words}, "done": False, "prompt": said},
+        {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"},
+    )
+    writer.write(_HEAD + b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    await writer.drain()
+    writer.close()

@@ -1,0 +1,94 @@
+"""The proxy as users start it: a command of its own, a part of `serve`, a demonstration."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.cli.conftest import CommandLine
+from tests.models.fake_server import serving, serving_apart
+from tests.models.streams import TEXTS
+from tests.proxy.proxied import PATHS, asked, recorded
+from tests.transports.serving import served
+
+from elytron_adapter.principals import PrincipalKind
+from elytron_cli.server.extras import Wanted
+from elytron_proxy import ProxySettings, Upstream
+
+RUN = "from elytron_cli.main import run; run()"
+TEXT = "".join(TEXTS)
+
+
+@contextmanager
+def started(folder: Path, *arguments: str) -> Generator[str]:
+    """Give the address of a server that a command started."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ELYTRON_")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, *arguments, "--port", "0", "--no-json", "--store", "m.db"],
+        cwd=folder,
+        env=kept,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://[^ ]+", process.stdout.readline())
+        assert found is not None
+        yield found[0].strip()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+
+
+def test_the_command_stands_before_a_model_server(tmp_path: Path) -> None:
+    with serving_apart(recorded("chat")) as upstream, started(tmp_path, "proxy", "--upstream", upstream.url) as url:
+        for said in ("My boat is called Petrel.", "What is my boat called?"):
+            answer = httpx.post(f"{url}{PATHS['chat']}", json=asked("chat", said), timeout=20)
+            assert answer.status_code == 200
+        assert "called Petrel" in str(upstream.asked[1].body)
+        told = httpx.get(f"{url}/v1/bm/provider-capabilities").json()
+        assert (told["placement"], told["counted"]["committed"]) == ("tail", 2)
+        elsewhere = httpx.get(f"{url}/v1/models", headers={"Origin": "https://evil.example"})
+        assert elsewhere.status_code == 403
+
+
+def test_beyond_this_machine_it_wants_keys(elytron: CommandLine) -> None:
+    error = elytron.error("proxy", "--host", "0.0.0.0", "--port", "0", expect=5)
+    assert "elytron access add" in error["reason"]
+
+
+@pytest.mark.parametrize("url", ["ftp://host", "http://user:secret@host", "nothing", "http://host?key=1"])
+def test_an_upstream_that_is_no_server_is_refused_without_repeating_it(elytron: CommandLine, url: str) -> None:
+    error = elytron.error("proxy", "--upstream", url, expect=2)
+    assert "secret" not in str(error)
+
+
+def test_the_demonstration_shows_what_the_second_conversation_knows(elytron: CommandLine) -> None:
+    calls = elytron.json("demo", "proxy", "--json")["calls"]
+    assert calls[0]["recalled"] == 0
+    assert calls[1]["answered"] == "Your boat is called Petrel."
+    assert "<elytron-memory" in calls[1]["placed"]
+    assert "Your boat is called Petrel." in elytron("demo", "proxy").stdout
+
+
+@pytest.mark.anyio
+async def test_serve_shows_the_same_below_llm() -> None:
+    async with serving(recorded("messages")) as upstream:
+        llm = ProxySettings(upstreams=(Upstream(upstream.url),))
+        async with served(Wanted(llm=llm)) as server, httpx.AsyncClient(timeout=20) as client:
+            key = await server.key(PrincipalKind.USER, "ada")
+            url = f"{server.url}/llm{PATHS['messages']}"
+            refused = await client.post(url, json=asked("messages", "Hello"))
+            assert (refused.status_code, refused.json()["type"]) == (401, "error")
+            for said in ("My boat is called Petrel.", "What is my boat called?"):
+                answer = await client.post(url, json=asked("messages", said), headers={"x-api-key": key})
+                assert answer.status_code == 200
+            assert "called Petrel" in str(upstream.asked[1].body)
+            assert upstream.asked[0].path == PATHS["messages"]

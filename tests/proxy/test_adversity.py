@@ -1,0 +1,248 @@
+"""Hostile and broken model servers: no key in any answer or log, bounded buffers, nothing false kept."""
+
+import asyncio
+import json
+import logging
+import tracemalloc
+from collections.abc import Callable
+
+import httpx
+import pytest
+from tests.models.fake_server import LINES, Sent
+from tests.models.streams import TEXTS, chat, data
+from tests.proxy.proxied import KEY, PATHS, asked, proxying, recorded
+
+from elytron_proxy import limits
+from elytron_proxy.dialects import CHAT, OLLAMA, Refusal
+from elytron_proxy.figures import Figure
+from elytron_proxy.wire.headers import client_headers
+from elytron_proxy.wire.relay import EventGate, KeyMask, StreamRelay, WholeCopy
+
+pytestmark = pytest.mark.anyio
+TEXT = "".join(TEXTS)
+REFUSAL = Refusal(502, "upstream_cut", "cut")
+
+
+def test_a_key_is_blacked_out_wherever_a_chunk_ends() -> None:
+    told = f"before {KEY} between {KEY}{KEY} after s".encode()
+    for size in range(1, len(told)):
+        mask = KeyMask((KEY, ""))
+        chunks = [told[at : at + size] for at in range(0, len(told), size)]
+        got = b"".join([*map(mask.feed, chunks), mask.end()])
+        assert got == told.replace(KEY.encode(), b"*" * len(KEY))
+
+
+def test_headers_that_hold_a_key_or_speak_for_us_end_here() -> None:
+    given = [
+        ("Content-Type", "text/plain"),
+        ("Connection", "X-Private, close"),
+        ("X-Private", "1"),
+        ("Set-Cookie", "a=b"),
+        ("X-Elytron-Turn", "forged"),
+        ("X-Echo", f"Bearer {KEY}"),
+        ("Transfer-Encoding", "chunked"),
+        ("X-Request-Id", "r"),
+    ]
+    assert client_headers(given, keys=(KEY,)) == [("Content-Type", "text/plain"), ("X-Request-Id", "r")]
+
+
+@pytest.mark.parametrize("status", [200, 401, 500])
+@pytest.mark.parametrize("path", [*PATHS.values(), "/v1/embeddings"])
+async def test_a_server_that_repeats_the_key_tells_no_client(
+    path: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    told = json.dumps({"error": f"your key is {KEY}", "authorization": f"Bearer {KEY}"}).encode()
+    middle = told.index(KEY.encode()) + 4
+    sent = Sent((told[:middle], told[middle:]), status, "application/json", {"x-echo": KEY})
+    async with proxying(sent) as proxied:
+        answer = await proxied.post(path, {"model": "m", "messages": [{"role": "user", "content": "Hello"}]})
+        assert answer.status_code == status
+        assert KEY not in answer.text + str(answer.headers)
+        assert len(answer.content) == len(told)
+        assert KEY not in caplog.text
+        assert KEY not in str(await proxied.kept())
+
+
+async def test_a_stream_that_says_the_key_leaves_it_in_no_memory() -> None:
+    async with proxying(Sent((chat((f"It is {KEY}.",)),))) as proxied:
+        answer = await proxied.post(PATHS["chat"], asked("chat", "Which key?"))
+        assert KEY not in answer.text
+        assert KEY not in str(await proxied.kept())
+
+
+def test_an_event_is_held_to_its_end_and_one_beyond_the_bound_is_not() -> None:
+    gate = EventGate(has_lines=False, limit=64)
+    assert gate.feed(b"data: 1\n") == b""
+    assert gate.feed(b"\ndata: 2\r\n\r") == b"data: 1\n\n"
+    assert gate.feed(b"\ndata: 3\r\r") == b"data: 2\r\n\r\ndata: 3\r\r"
+    assert gate.feed(b"x" * 64) == b""
+    assert gate.is_between
+    assert gate.feed(b"x") == b"x" * 65
+    assert not gate.is_between
+    assert gate.feed(b"y\n\n") == b"y\n\n"
+    assert gate.is_between
+
+
+@pytest.mark.parametrize(("dialect", "start"), [(CHAT, b"data: "), (OLLAMA, b'{"message":{"content":"')])
+def test_a_line_of_64_mib_takes_no_more_than_its_bounds(dialect: object, start: bytes) -> None:
+    relay = StreamRelay(dialect, (KEY,))  # pyright: ignore[reportArgumentType] - one of two dialects
+    chunk = b"x" * 65_536
+    passed = 0
+    tracemalloc.start()
+    try:
+        passed += len(relay.feed(start))
+        for _ in range(1_024):
+            passed += len(relay.feed(chunk))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert relay.answer.failed == "too_large"
+    assert relay.answer.text == ""
+    # What waits goes on: beyond the bound of the relay nothing is held.
+    assert passed >= 1_024 * 65_536 + len(start) - limits.RELAY_BYTES
+    # The copy has an event's bound of its own, and a growing buffer is held twice while it moves.
+    assert peak < 2 * 8 * 1024 * 1024 + 4 * limits.RELAY_BYTES
+    assert relay.end(REFUSAL, is_broken=True) is None
+
+
+async def test_a_stream_without_end_passes_until_its_client_leaves() -> None:
+    event = data({"choices": [{"index": 0, "delta": {"content": "x" * 40_000}}]})
+    async with proxying(Sent((event,) * 60, hangs=True)) as proxied:
+        url = f"{proxied.url}{PATHS['chat']}"
+        got = 0
+        async with proxied.client.stream("POST", url, json=asked("chat", "Hello")) as answer:
+            async for chunk in answer.aiter_bytes():
+                got += len(chunk)
+                if got >= 60 * len(event):
+                    break
+        while not proxied.app.figures[Figure.GONE]:
+            await asyncio.sleep(0)
+        assert await proxied.kept() == []
+
+
+async def test_more_text_than_memory_takes_passes_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron_proxy.limits.ANSWER_CHARS", 10)
+    async with proxying(Sent((chat(("many ",) * 9),))) as proxied:
+        answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
+        assert answer.content == chat(("many ",) * 9)
+        assert await proxied.kept() == []
+        assert proxied.app.figures[Figure.TOO_LARGE] == 1
+
+
+def test_an_answer_at_once_beyond_its_bound_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron_proxy.limits.WHOLE_BYTES", 10)
+    copy = WholeCopy(CHAT)
+    copy.feed(b"{" * 11)
+    copy.feed(b"}")
+    copy.end()
+    assert (copy.answer.failed, copy.answer.is_whole) == ("too_large", False)
+
+
+BROKEN: dict[str, Callable[[], Sent]] = {
+    "a page": lambda: Sent((b"<html>busy</html>",), media_type="text/html"),
+    "no JSON": lambda: Sent((b"{nothing",), media_type="application/json"),
+    "no events": lambda: Sent((b"data: nothing\n\n",)),
+    "an error": lambda: Sent((data({"error": {"message": "busy"}}),)),
+    "a marker too early": lambda: Sent((data({"choices": [{"index": 0, "delta": {"content": "x"}}]}, "[DONE]"),)),
+    "nothing": lambda: Sent(()),
+    "an empty list": lambda: Sent((b"[]",), media_type="application/json"),
+    "zeros": lambda: Sent((b"\0" * 99,)),
+    "a redirect": lambda: Sent((b"",), 307, headers={"location": "http://169.254.169.254/"}),
+    "another dialect": lambda: recorded("messages"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_an_answer_that_is_none_leaves_nothing(name: str) -> None:
+    async with proxying(BROKEN[name]()) as proxied:
+        answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
+        assert answer.status_code in {200, 307}
+        assert await proxied.kept() == []
+        assert len(proxied.upstream.asked) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"messages": 7}', b'{"messages": [7]}', b"\xff"])
+@pytest.mark.parametrize("path", [*PATHS.values(), "/api/generate"])
+async def test_a_request_that_cannot_be_read_passes_as_it_is(path: str, body: bytes) -> None:
+    async with proxying(Sent((b"{}",), 400, media_type="application/json")) as proxied:
+        answer = await proxied.client.post(f"{proxied.url}{path}", content=body)
+        assert (answer.status_code, answer.headers["x-elytron-memory"]) == (400, "off")
+        assert proxied.upstream.asked[0].raw == body
+
+
+async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:
+    sent = Sent((b"\x1f\x8b",), headers={"content-encoding": "gzip"})
+    async with proxying(sent) as proxied:
+        answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_encoded")
+        assert proxied.upstream.asked[0].headers["accept-encoding"] == "identity"
+
+
+async def test_a_request_beyond_its_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron_proxy.limits.REQUEST_BYTES", 100)
+    async with proxying(recorded("chat")) as proxied:
+        long = asked("chat", "x" * 200)
+        assert (await proxied.post(PATHS["chat"], long)).status_code == 413
+
+        async def pieces():
+            yield json.dumps(long).encode()
+
+        answer = await proxied.client.post(f"{proxied.url}{PATHS['chat']}", content=pieces())
+        assert (answer.status_code, proxied.upstream.asked) == (413, [])
+
+
+async def test_a_long_request_is_read_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron_proxy.limits.READ_AT_ONCE_BYTES", 10)
+    async with proxying(recorded("ollama")) as proxied:
+        await proxied.memory.add("My boat is called Petrel.", user_id="default")
+        body = json.dumps(asked("ollama", "What is my boat called? \ud83d"))
+        await proxied.client.post(f"{proxied.url}{PATHS['ollama']}", content=body)
+        assert "Petrel" in str(proxied.upstream.asked[0].body)
+
+
+async def test_a_silence_ends_the_call_in_its_dialect() -> None:
+    async with proxying(Sent((), hangs=True), silence_s=0.2) as proxied:
+        body = asked("messages", "Hello")
+        answer = await proxied.post(PATHS["messages"], body)
+        assert answer.content == b"" or b"error" in answer.content
+        assert await proxied.kept() == []
+
+
+async def test_a_host_of_another_name_is_not_served() -> None:
+    async with proxying(recorded("chat"), hosts=frozenset({"127.0.0.1"})) as proxied:
+        url = f"{proxied.url}{PATHS['chat']}"
+        body = asked("chat", "Hello")
+        for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Host": "[::2]:80"}):
+            assert (await proxied.client.post(url, json=body, headers=headers)).status_code == 403
+        assert (await proxied.client.post(url, json=body, headers={"Origin": proxied.url})).status_code == 200
+
+
+async def test_wrong_keys_are_counted() -> None:
+    async with proxying(recorded("chat"), has_keys=True, hosts=frozenset({"127.0.0.1"})) as proxied:
+        statuses: list[int] = []
+        for _ in range(62):
+            answer = await proxied.post(PATHS["chat"], {}, Authorization="Bearer wrong")
+            statuses.append(answer.status_code)
+        assert (statuses[0], statuses[-1]) == (401, 429)
+
+
+async def test_a_socket_is_not_spoken_here() -> None:
+    told: list[dict[str, object]] = []
+
+    async def send(message: dict[str, object]) -> None:
+        told.append(message)
+
+    async def receive() -> dict[str, object]:
+        return {"type": "websocket.connect"}
+
+    async with proxying(recorded("chat")) as proxied:
+        await proxied.app({"type": "websocket", "path": "/v1"}, receive, send)  # pyright: ignore[reportArgumentType]
+    assert told[0]["type"] == "websocket.close"
+
+
+async def test_a_stream_dies_for_the_client_too_with_memory_off() -> None:
+    async with proxying(Sent((chat()[:200],), dies=True)) as proxied:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await proxied.post(PATHS["chat"], asked("chat", "Hello"), X_Elytron_Memory="off")
+        assert LINES

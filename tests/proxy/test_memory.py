@@ -1,0 +1,265 @@
+"""Memory in a request and behind an answer: placement, tool loops, conversations, what is never evidence."""
+
+import base64
+from typing import Any
+
+import pytest
+from tests.models.fake_server import Sent
+from tests.models.streams import RECORDED, TEXTS, chat
+from tests.proxy.proxied import PATHS, Proxied, asked, proxying, recorded
+
+from elytron_core.contracts.tools import AgentToolRegistryListRequest
+from elytron_core.scope import Scope
+from elytron_proxy import MemoryUse, Placement
+from elytron_proxy.figures import Figure
+
+pytestmark = pytest.mark.anyio
+TEXT = "".join(TEXTS)
+EACH = pytest.mark.parametrize("dialect", PATHS)
+BOAT = "What is my boat called?"
+
+
+def block_in(value: Any) -> str:
+    return base64.b64decode(value["block"]).decode()
+
+
+async def knowing(proxied: Proxied) -> None:
+    await proxied.memory.add("My boat is called Petrel.", user_id="default")
+
+
+def messages_of(dialect: str, body: dict[str, Any]) -> list[Any]:
+    return body["input" if dialect == "responses" else "messages"]
+
+
+@EACH
+@pytest.mark.parametrize("placement", Placement)
+async def test_the_block_stands_where_it_was_asked_for(dialect: str, placement: Placement) -> None:
+    async with proxying(recorded(dialect), placement=placement) as proxied:
+        await knowing(proxied)
+        body = asked(dialect, "Hello", "Hi", BOAT)
+        if dialect in {"chat", "ollama"}:
+            body["messages"].insert(0, {"role": "system", "content": "Be brief."})
+        elif dialect == "messages":
+            body["system"] = "Be brief."
+        else:
+            body["instructions"] = "Be brief."
+        await proxied.post(PATHS[dialect], body)
+        sent = proxied.upstream.asked[0].body
+        turns = [one["content"] for one in messages_of(dialect, sent) if one["role"] != "system"]
+        policy = sent.get("system") or sent.get("instructions") or messages_of(dialect, sent)[0]["content"]
+        match placement:
+            case Placement.TAIL:
+                assert (turns[:2], policy) == (["Hello", "Hi"], "Be brief.")
+                assert turns[2].startswith(f"{BOAT}\n\n<elytron-memory")
+            case Placement.SYSTEM:
+                assert turns == ["Hello", "Hi", BOAT]
+                assert policy.startswith("Be brief.\n\n<elytron-memory")
+            case Placement.BEFORE:
+                assert (turns[1:], policy) == (["Hi", BOAT], "Be brief.")
+                assert turns[0].startswith("<elytron-memory")
+                assert turns[0].endswith("Hello")
+        assert "Petrel" in str(sent)
+
+
+@EACH
+async def test_parts_of_a_message_get_one_part_more(dialect: str) -> None:
+    kind = "input_text" if dialect == "responses" else "text"
+    part = {"type": kind, "text": BOAT, "cache_control": {"type": "ephemeral"}}
+    async with proxying(recorded(dialect)) as proxied:
+        await knowing(proxied)
+        body = asked(dialect)
+        messages_of(dialect, body).append({"role": "user", "content": [part]})
+        await proxied.post(PATHS[dialect], body)
+        first, last = messages_of(dialect, proxied.upstream.asked[0].body)[-1]["content"]
+        assert first == part
+        assert (last["type"], "Petrel" in last["text"]) == (kind, True)
+
+
+async def test_instructions_that_are_no_text_have_no_place_for_it() -> None:
+    async with proxying(recorded("responses"), placement=Placement.SYSTEM) as proxied:
+        await knowing(proxied)
+        answer = await proxied.post(PATHS["responses"], asked("responses", BOAT, instructions=["Be brief."]))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_input")
+        assert proxied.upstream.asked == []
+
+
+def tool_loop(dialect: str) -> list[dict[str, Any]]:
+    """Return what a client adds to its messages when a tool has answered."""
+    match dialect:
+        case "responses":
+            call = {"type": "function_call", "call_id": "t1", "name": "weather", "arguments": "{}"}
+            return [call, {"type": "function_call_output", "call_id": "t1", "output": "TOOL SAYS rain"}]
+        case "messages":
+            call: dict[str, Any] = {"type": "tool_use", "id": "t1", "name": "weather", "input": {}}
+            result = {"type": "tool_result", "tool_use_id": "t1", "content": "TOOL SAYS rain"}
+            return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+        case _:
+            call = {"id": "t1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+            result = {"role": "tool", "tool_call_id": "t1", "content": "TOOL SAYS rain"}
+            return [{"role": "assistant", "content": "", "tool_calls": [call]}, result]
+
+
+def weather(dialect: str) -> dict[str, Any]:
+    """Return the tool as a dialect offers it."""
+    shape: dict[str, Any] = {"type": "object", "properties": {}}
+    match dialect:
+        case "responses":
+            return {"type": "function", "name": "weather", "parameters": shape}
+        case "messages":
+            return {"name": "weather", "input_schema": shape}
+        case _:
+            return {"type": "function", "function": {"name": "weather", "parameters": shape}}
+
+
+@EACH
+async def test_the_calls_of_a_tool_loop_have_one_block_and_become_one_turn(dialect: str) -> None:
+    async with proxying(recorded(f"{dialect}-tools"), recorded(dialect)) as proxied:
+        await knowing(proxied)
+        first = asked(dialect, BOAT, tools=[weather(dialect)])
+        await proxied.post(PATHS[dialect], first)
+        await proxied.app.idle()
+        # What is learned meanwhile does not change the block of a turn under way.
+        await proxied.memory.add("My boat is called Kestrel now.", user_id="default")
+        second = asked(dialect, BOAT, tools=[weather(dialect)])
+        messages_of(dialect, second).extend(tool_loop(dialect))
+        await proxied.post(PATHS[dialect], second)
+        one, two = (messages_of(dialect, sent.body)[0]["content"] for sent in proxied.upstream.asked)
+        assert one == two
+        kept = await proxied.kept()
+        assert kept[-2:] == [BOAT, TEXT]
+        assert len(kept) == 4
+        assert "TOOL SAYS" not in str(kept)
+        everything = AgentToolRegistryListRequest(scope=Scope(space="default"))
+        registries = await proxied.memory.list_agent_tool_registries(everything)
+        assert [tool.tool_id for tool in registries.registries[0].tools] == ["weather"]
+
+
+async def test_the_block_of_a_turn_is_known_to_a_proxy_that_was_started_anew(tmp_path: Any) -> None:
+    store = f"sqlite:///{tmp_path}/m.db"
+    body = asked("chat", BOAT)
+    async with proxying(recorded("chat-tools"), store=store) as proxied:
+        await knowing(proxied)
+        await proxied.post(PATHS["chat"], body)
+        await proxied.app.idle()
+        before = proxied.upstream.asked[0].body["messages"][0]
+    async with proxying(recorded("chat"), store=store) as proxied:
+        await proxied.memory.add("My boat is called Kestrel now.", user_id="default")
+        body["messages"].extend(tool_loop("chat"))
+        await proxied.post(PATHS["chat"], body)
+        assert proxied.upstream.asked[0].body["messages"][0] == before
+
+
+@EACH
+async def test_messages_continue_branch_and_begin(dialect: str) -> None:
+    async with proxying(recorded(dialect)) as proxied:
+
+        async def conversation_of(*said: str) -> str | None:
+            await proxied.post(PATHS[dialect], asked(dialect, *said))
+            return (await proxied.questions())[said[-1].strip()]
+
+        began = await conversation_of("One")
+        assert await conversation_of("One", TEXT, "Two") == began
+        # A client may write white space in another way.
+        assert await conversation_of("One ", f"{TEXT}\n", "Two", TEXT, "Three") == began
+        branch = await conversation_of("One", TEXT, "Another two")
+        assert branch != began
+        assert await conversation_of("One", TEXT, "Another two", TEXT, "Its three") == branch
+        assert await conversation_of("Something else") not in {began, branch}
+        assert await conversation_of("Never", "heard", "of") not in {began, branch}
+        assert len(await proxied.questions()) == 7
+
+
+@EACH
+async def test_the_same_again_is_stored_once(dialect: str) -> None:
+    async with proxying(recorded(dialect)) as proxied:
+        await proxied.post(PATHS[dialect], asked(dialect, "One"))
+        for _ in range(2):
+            await proxied.post(PATHS[dialect], asked(dialect, "One", TEXT, "Two"))
+        assert await proxied.kept() == ["One", TEXT, "Two", TEXT]
+        assert proxied.app.figures[Figure.DUPLICATE] == 1
+
+
+async def test_what_stands_in_the_request_is_not_recalled_beside_it() -> None:
+    async with proxying(recorded("chat")) as proxied:
+        await proxied.post(PATHS["chat"], asked("chat", "My boat is called Petrel."))
+        answer = await proxied.post(PATHS["chat"], asked("chat", "My boat is called Petrel.", TEXT, BOAT))
+        assert answer.headers["x-elytron-recalled"] == "0"
+        assert proxied.upstream.asked[1].raw == answer.request.content
+
+
+async def test_a_conversation_that_the_header_names_is_that() -> None:
+    async with proxying(recorded("chat")) as proxied:
+        for said in ("One", "Two"):
+            await proxied.post(PATHS["chat"], asked("chat", said), X_Elytron_Conversation="mine")
+        assert await proxied.questions() == {"One": "mine", "Two": "mine"}
+
+
+async def test_thoughts_and_system_texts_are_no_evidence() -> None:
+    data = chat(("<think>A secret thought.</think>", "Hello."))
+    async with proxying(Sent((data,))) as proxied:
+        body = asked("chat", "Good morning")
+        body["messages"].insert(0, {"role": "system", "content": "SYSTEM WORDS"})
+        await proxied.post(PATHS["chat"], body)
+        assert await proxied.kept() == ["Good morning", "Hello."]
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+@pytest.mark.parametrize("partial", [False, True])
+async def test_a_part_of_an_answer_is_kept_only_if_that_is_wanted(finish: str, partial: bool) -> None:
+    async with proxying(Sent((chat(("Half of",), finish=finish),)), partial=partial) as proxied:
+        await proxied.post(PATHS["chat"], asked("chat", "Tell me"))
+        assert await proxied.kept() == (["Tell me", "Half of"] if partial else [])
+
+
+@pytest.mark.parametrize(("use", "recalled", "kept"), [("read", True, False), ("write", False, True)])
+async def test_a_call_says_how_memory_takes_part(use: str, recalled: bool, kept: bool) -> None:
+    async with proxying(recorded("chat")) as proxied:
+        await knowing(proxied)
+        answer = await proxied.post(PATHS["chat"], asked("chat", BOAT), X_Elytron_Memory=use)
+        assert answer.headers["x-elytron-memory"] == use
+        assert ("Petrel" in str(proxied.upstream.asked[0].body)) == recalled
+        assert (BOAT in await proxied.kept()) == kept
+
+
+async def test_a_word_that_says_nothing_of_memory_is_refused() -> None:
+    async with proxying(recorded("chat")) as proxied:
+        answer = await proxied.post(PATHS["chat"], asked("chat", BOAT), X_Elytron_Memory="perhaps")
+        assert (answer.status_code, proxied.upstream.asked) == (400, [])
+
+
+@EACH
+async def test_memory_that_is_down_fails_no_call_that_does_not_require_it(dialect: str) -> None:
+    async with proxying(recorded(dialect)) as proxied:
+        await knowing(proxied)
+        await proxied.memory.close()
+        body = asked(dialect, BOAT)
+        answer = await proxied.post(PATHS[dialect], body)
+        assert (answer.status_code, answer.content) == (200, RECORDED[dialect].data)
+        assert answer.headers["x-elytron-memory"] == "degraded"
+        if dialect != "responses":
+            assert proxied.upstream.asked[0].raw == answer.request.content
+        refused = await proxied.post(PATHS[dialect], body, X_Elytron_Memory="required")
+        assert (refused.status_code, len(proxied.upstream.asked)) == (503, 1)
+        assert "error" in refused.json()
+
+
+async def test_several_answers_at_once_are_not_kept() -> None:
+    async with proxying(recorded("chat")) as proxied:
+        await proxied.post(PATHS["chat"], asked("chat", "Hello", n=2))
+        assert await proxied.kept() == []
+
+
+async def test_the_audit_keeps_the_last_blocks_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron_proxy.limits.AUDITS", 2)
+    async with proxying(recorded("chat"), audit=True) as proxied:
+        await knowing(proxied)
+        for said in (BOAT, f"{BOAT} Really?", f"{BOAT} Say it."):
+            await proxied.post(PATHS["chat"], asked("chat", said))
+        await proxied.app.idle()
+        found = await proxied.memory.search_records(("llm-proxy", "blocks-shown"), user_id="default")
+        assert len(found.items) == 2
+        assert all("Petrel" in block_in(item.value) for item in found.items)
+
+
+def test_uses_are_what_they_say() -> None:
+    assert [use for use in MemoryUse if use.reads] == [MemoryUse.ON, MemoryUse.READ, MemoryUse.REQUIRED]
