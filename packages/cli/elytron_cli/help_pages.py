@@ -1,53 +1,16 @@
-"""Pages of help, one for each command: made of its options, and kept in `help/`, to be shown without loading a library.
+"""The kept pages of help, one file for each command, so that a page is shown without loading a library.
 
 `python -m elytron_cli.help_pages` makes the kept pages anew after a command or an option has changed.
 """
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from elytron_cli.terminal.help_page import ALIASES, COMMANDS, OPTIONS, rows, wrapped
+from elytron_cli.terminal.command_page import FOLDER, PARTING, Page, page_of
+from elytron_cli.terminal.help_page import COMMANDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import click
-
-Page = tuple[str, str]
-"""A command's words, joined by spaces, and its page."""
-
-_PARTING = "\f"
-_FOLDER = os.path.join(os.path.dirname(__file__), "help")  # noqa: PTH118, PTH120 - pathlib takes long to load
-_COMMON = frozenset(name for name, _, _ in OPTIONS) | {"--json", "--help"}
-_SPELT = ", ".join("/".join((name, *ALIASES.get(name, ()))) for name, _, _ in OPTIONS)
-_EVERYWHERE = f"Options of every command, see `elytron --help`: {_SPELT}, --json."
-_LEFT = 26
-
-
-def kept(words: Sequence[str], /) -> str | None:
-    """Return the kept page of the command that `words` name, None if there is none."""
-    if not words or words[0] not in COMMANDS:
-        return None
-    try:
-        with open(os.path.join(_FOLDER, f"{words[0]}.txt"), encoding="utf-8") as file:  # noqa: PTH118, PTH123 - quicker
-            return dict(_parted(file.read())).get(" ".join(words))
-    except FileNotFoundError:
-        return None
-
-
-def page_of(context: "click.Context", /) -> str:
-    """Return the page of the command of `context`."""
-    command = context.command
-    lines = [" ".join(["Usage:", context.command_path, *command.collect_usage_pieces(context)]), ""]
-    for paragraph in (command.help or "").partition("\f")[0].strip().split("\n\n"):
-        lines += [*wrapped(" ".join(paragraph.split()), 2), ""]
-    own = [record for one in command.get_params(context) if (record := _told(one, context)) is not None]
-    parts = {"Commands": list(_subcommands(command, context)), "Options": own}
-    for title, found in parts.items():
-        if found:
-            lines += [f"{title}:", *(line for name, told in found for line in rows(name, told, _LEFT)), ""]
-    if any("--store" in one.opts for one in command.get_params(context)):
-        lines += wrapped(_EVERYWHERE, 0)
-    return "\n".join(lines).rstrip()
 
 
 def pages_of(name: str, command: "click.Command", parent: "click.Context", /) -> Iterator[Page]:
@@ -65,7 +28,7 @@ def pages_of(name: str, command: "click.Command", parent: "click.Context", /) ->
 
 def text_of(pages: Iterator[Page], /) -> str:
     """Return `pages` as the text of one kept file."""
-    return f"\n{_PARTING}".join(f"{words}\n{page}" for words, page in pages) + "\n"
+    return f"\n{PARTING}".join(f"{words}\n{page}" for words, page in pages) + "\n"
 
 
 def every_text() -> dict[str, str]:
@@ -79,33 +42,10 @@ def every_text() -> dict[str, str]:
         return {f"{name}.txt": text_of(pages_of(name, command, root)) for name, command in loaded.items() if command}
 
 
-def _told(parameter: "click.Parameter", context: "click.Context") -> tuple[str, str] | None:
-    if not _COMMON.isdisjoint(parameter.opts):
-        return None
-    record = parameter.get_help_record(context)
-    return record if record is not None and record[1] else None
-
-
-def _subcommands(command: "click.Command", context: "click.Context") -> Iterator[tuple[str, str]]:
-    import click
-
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            found = command.get_command(context, name)
-            if found is not None and not found.hidden:
-                yield name, found.get_short_help_str(limit=200)
-
-
-def _parted(text: str) -> Iterator[Page]:
-    for page in text.split(_PARTING):
-        words, _, told = page.partition("\n")
-        yield words, told.rstrip("\n")
-
-
 def _keep() -> None:
     from pathlib import Path
 
-    folder = Path(_FOLDER)
+    folder = Path(FOLDER)
     folder.mkdir(exist_ok=True)
     texts = every_text()
     for old in folder.glob("*.txt"):

@@ -31,6 +31,6 @@ def _page(arguments: Sequence[str]) -> str | None:
         from elytron_cli.terminal.help_page import page
 
         return page()
-    from elytron_cli.help_pages import kept
+    from elytron_cli.terminal.command_page import kept
 
     return kept(arguments[:-1])

@@ -5,15 +5,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import AuthKind
 from elytron_adapter.principals import Development, Principal, PrincipalKind
-from elytron_core.errors import InvalidInput, MissingExtra
-from elytron_core.strict_json import Json
+from elytron_core.errors import MissingExtra
 from elytron_mcp_shell.toolsets import DEFAULT_SETS, ToolSet
 
 if TYPE_CHECKING:
@@ -90,16 +87,6 @@ def mcp_app(entrance: Entrance, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, i
             yield
 
     return McpApp(StreamableHTTPASGIApp(manager), running)
-
-
-def require_message(sent: Json, /) -> None:
-    """Raise InvalidInput for what is no JSON-RPC message: the SDK would answer it with what it read."""
-    from mcp_types import jsonrpc_message_adapter
-
-    try:
-        jsonrpc_message_adapter.validate_python(sent, by_name=False)
-    except ValidationError:
-        raise InvalidInput(field="body", problem="is no JSON-RPC message") from None
 
 
 def _shell(entrance: Entrance, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind, is_private: bool) -> Any:

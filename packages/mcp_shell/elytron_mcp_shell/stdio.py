@@ -16,7 +16,7 @@ import mcp_types as types
 
 from elytron_core import strict_json
 from elytron_core.errors import ElytronError, InvalidJson
-from elytron_mcp_shell.app import require_message
+from elytron_mcp_shell.messages import require_message
 
 Refuse = Callable[[types.JSONRPCError], Awaitable[None]]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from elytron_cli.config import OPTIONS as SETTINGS
-from elytron_cli.help_pages import page_of
+from elytron_cli.terminal.command_page import page_of
 from elytron_cli.terminal.help_page import ALIASES, FLAGS, OPTIONS
 from elytron_core import limits
 
