@@ -16,6 +16,7 @@ from elytron_core import limits
 from elytron_core.errors import GatewayRefused
 from elytron_core.model import Request, Value
 from elytron_core.policy.admission.own_output import REFERENCE_HEADING
+from elytron_core.policy.projection.sections import escape
 from elytron_core.scope import Name
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
@@ -205,9 +206,15 @@ def _as(call: Call[Any], answer: type[AnswerT]) -> Call[AnswerT]:
 
 
 def _line(result: "RunResult | SearchResult") -> str:
-    shown = {name: value for name in SHOWN if (value := getattr(result, name)) is not None}
-    if result.text is not None and len(result.text) > agent_limits.REFERENCE_CHARS:
-        shown["text"] = result.text[: agent_limits.REFERENCE_CHARS] + "…"
+    """Return a result as one line of JSON, without marks that a host's template may take for its own."""
+    most = agent_limits.REFERENCE_CHARS
+    shown: dict[str, str | float] = {}
+    for name in SHOWN:
+        value = getattr(result, name)
+        if isinstance(value, str):
+            shown[name] = escape(value if len(value) <= most else f"{value[:most]}…")
+        elif value is not None:
+            shown[name] = value
     return json.dumps(shown, ensure_ascii=False)
 
 
