@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from elytron_agent.strategies.session_search import session_search
     from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
     from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
+    from elytron_agent.tree.folder import TreeEntry, TreeListing
+    from elytron_agent.tree.memory_tree import MemoryTree
 
 _HOMES = {
     "elytron_agent.blocks.archive": "Archive",
@@ -80,6 +82,8 @@ _HOMES = {
     "elytron_agent.strategies.session_search": "session_search",
     "elytron_agent.strategies.strategy": "Ending Exchange MemoryStrategy Placement RunMemory",
     "elytron_agent.tool": "CallKey Tool ToolAnswer ToolArguments typed_tool",
+    "elytron_agent.tree.folder": "TreeEntry TreeListing",
+    "elytron_agent.tree.memory_tree": "MemoryTree",
 }
 
 __all__ = [
@@ -117,6 +121,7 @@ __all__ = [
     "MemoryMode",
     "MemorySection",
     "MemoryStrategy",
+    "MemoryTree",
     "Mode",
     "Naming",
     "Placement",
@@ -140,6 +145,8 @@ __all__ = [
     "ToolAnswered",
     "ToolArguments",
     "ToolCalled",
+    "TreeEntry",
+    "TreeListing",
     "TurnCode",
     "TurnHooks",
     "TurnInvalid",

@@ -66,3 +66,11 @@ ITEM_DETAILS = 48
 """Pieces of up to `core.limits.ATTRIBUTE_CHARS` characters in which a turn's items are kept beside their words."""
 ITEM_DETAIL_PIECES = 4
 """Pieces of one item; a larger one, such as an image in the request itself, is kept by its words alone."""
+
+# The readable tree
+TREE_DEPTH, TREE_LIMIT = 8, 200
+TREE_PATH_CHARS = 512
+TREE_ABSTRACT_WORDS = 200
+TREE_SAMPLES = 20
+TREE_TURNS = 1_000
+"""Of a conversation, the last turns that stand in it."""

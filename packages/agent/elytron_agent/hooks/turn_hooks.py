@@ -25,6 +25,7 @@ from elytron_agent.hooks.items import HostMessages, Json
 from elytron_agent.hooks.metrics import Counting, Figure, HookMetrics, figures_of
 from elytron_agent.hooks.session import TurnCode, TurnInvalid
 from elytron_agent.hooks.settings import FailurePolicy, HookSettings, is_wanted
+from elytron_agent.tree.memory_tree import MemoryTree
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import ElytronError, NotFound
@@ -208,6 +209,12 @@ class TurnHooks:
         """Return what the history of the session's facts shows."""
         scope = self._scope_of(self._settings.memory_project, session_id, None)
         return insights_of(await fact_entries(self._memory, scope), at=self._clock.now())
+
+    def tree(self, *, session_id: str | None = None, conversation: str | None = None) -> MemoryTree:
+        """Return the session as folders and files to read."""
+        return MemoryTree(
+            self._memory, self._scope_of(self._settings.memory_project, session_id, conversation), self._clock
+        )
 
     async def delete_fact(self, fact_id: str, /, *, session_id: str | None = None) -> int:
         """Delete every standing fact of an id, such as `user_name`; return how many there were."""

@@ -1,0 +1,152 @@
+"""Folders of the tree: files by path, and of each folder an abstract and an overview, both bounded in words."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from elytron_agent import limits
+from elytron_core.clock import Instant, iso
+from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.model import Value
+
+ROOT: Final = "/"
+ABSTRACT: Final = ".abstract"
+OVERVIEW: Final = ".overview"
+_PATH: Final = re.compile(r"(?:/[^/\s\x00-\x1f\x7f\\]+)+")
+
+
+class EntryKind(StrEnum):
+    """What stands at a path."""
+
+    FOLDER = "folder"
+    FILE = "file"
+
+
+class TreeFile(Value):
+    """A file of the tree: one memory as text."""
+
+    path: str
+    text: str
+    at: Instant
+
+
+class TreeEntry(Value):
+    """One line of a listing; a folder has its abstract."""
+
+    path: str
+    kind: EntryKind
+    chars: int = 0
+    files: int = 0
+    abstract: str = ""
+
+
+class TreeListing(Value):
+    """The entries below a folder, folders before files, by path. `has_more` says that the limit cut some."""
+
+    path: str
+    entries: tuple[TreeEntry, ...]
+    has_more: bool = False
+
+
+def checked_path(path: str, /) -> str:
+    """Return a path. Raises InvalidInput for one that is not absolute, is too long, or leads anywhere else."""
+    parts = path.split("/")
+    is_plain = path == ROOT or (_PATH.fullmatch(path) is not None and not {".", ".."} & set(parts))
+    if not is_plain or len(path) > limits.TREE_PATH_CHARS:
+        problem = "is no path of the tree: absolute, without spaces, dot segments, double or trailing slashes"
+        raise InvalidInput(field="path", problem=problem)
+    return path
+
+
+class Folders:
+    """Files in folders."""
+
+    def __init__(self, files: Iterable[TreeFile], /, *, folders: Sequence[str] = ()) -> None:
+        self._files = {file.path: file for file in sorted(files, key=lambda file: file.path)}
+        self._folders: dict[str, list[TreeFile]] = {name: [] for name in (ROOT, *folders)}
+        for file in self._files.values():
+            for name in _above(file.path):
+                self._folders.setdefault(name, []).append(file)
+        for name in folders:
+            for above in _above(name):
+                self._folders.setdefault(above, [])
+
+    def listed(self, path: str, /, *, depth: int, limit: int) -> TreeListing:
+        """Return what stands up to `depth` levels below a folder. Raises NotFound."""
+        if path not in self._folders:
+            raise NotFound(what="folder", name=path)
+        found = [*map(self._folder, self._folders), *map(_file, self._files.values())]
+        below = [entry for entry in found if entry.path != path and 0 < _depth(path, entry.path) <= depth]
+        below.sort(key=lambda entry: (entry.kind is EntryKind.FILE, entry.path))
+        return TreeListing(path=path, entries=tuple(below[:limit]), has_more=len(below) > limit)
+
+    def text(self, path: str, /) -> str:
+        """Return the text of a file, or the abstract or overview of a folder by its own name. Raises NotFound."""
+        if path in self._files:
+            return self._files[path].text
+        folder, _, name = path.rpartition("/")
+        if (folder or ROOT) not in self._folders or name not in {ABSTRACT, OVERVIEW}:
+            raise NotFound(what="file", name=path)
+        return self.abstract(folder or ROOT) if name == ABSTRACT else self.overview(folder or ROOT)
+
+    def abstract(self, path: str, /) -> str:
+        """Return what a folder holds, in words: how much of what time, and how its newest files begin."""
+        files = self._newest(path)
+        if not files:
+            return f"{path} is empty."
+        span = f"{iso(files[-1].at)} to {iso(files[0].at)}"
+        told = [f"{path} holds {len(files)} {'file' if len(files) == 1 else 'files'} of {span}."]
+        told += (f"{file.path.rpartition('/')[2]}: {' '.join(file.text.split())}" for file in files)
+        return _words(told, limits.TREE_ABSTRACT_WORDS)
+
+    def overview(self, path: str, /) -> str:
+        """Return figures of a folder and the paths of some of its files, as JSON."""
+        files = self._newest(path)
+        told: dict[str, object] = {
+            "path": path,
+            "folders": sum(1 for name in self._folders if name != path and _depth(path, name) > 0),
+            "files": len(files),
+            "chars": sum(len(file.text) for file in files),
+            "samples": [file.path for file in files[: limits.TREE_SAMPLES]],
+        }
+        if files:
+            told |= {"first_at": iso(files[-1].at), "last_at": iso(files[0].at)}
+        return json.dumps(told, indent=1)
+
+    def _newest(self, path: str) -> list[TreeFile]:
+        return sorted(self._folders[path], key=lambda file: (-file.at, file.path))
+
+    def _folder(self, path: str) -> TreeEntry:
+        files = self._folders[path]
+        chars = sum(len(file.text) for file in files)
+        return TreeEntry(path=path, kind=EntryKind.FOLDER, chars=chars, files=len(files), abstract=self.abstract(path))
+
+
+def _file(file: TreeFile) -> TreeEntry:
+    return TreeEntry(path=file.path, kind=EntryKind.FILE, chars=len(file.text))
+
+
+def _above(path: str) -> list[str]:
+    """Return the folders that a path stands in."""
+    parts = path.split("/")[1:-1]
+    return [ROOT, *("/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1))]
+
+
+def _depth(folder: str, path: str) -> int:
+    """Return how many levels below a folder a path stands; 0 if it stands elsewhere."""
+    start = folder if folder == ROOT else f"{folder}/"
+    return path[len(start) :].count("/") + 1 if path.startswith(start) and path != folder else 0
+
+
+def _words(lines: Iterable[str], most: int) -> str:
+    """Return the lines up to `most` words."""
+    kept: list[str] = []
+    for line in lines:
+        words = line.split()
+        kept.append(" ".join(words[:most]))
+        most -= len(words)
+        if most <= 0:
+            break
+    return "\n".join(kept)
