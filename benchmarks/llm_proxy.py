@@ -30,6 +30,7 @@ CHUNKS = 40
 STREAMS = 1_000
 STREAMS_MIB = 300
 CHAT_TURNS = 50
+CHARS = 1_500
 CACHED_GOAL = 0.95
 ADDED_GOAL_MS = 1.0
 LITELLM_GOAL = 0.3
@@ -165,8 +166,12 @@ async def at_once(url: str, pid: int, *, streams: int) -> tuple[float, float]:
 
 def cached_share(requests: Sequence[str]) -> float:
     """Return which share of all requests is the beginning of the one before."""
-    shared = sum(_common(before, after) for before, after in pairwise(requests))
-    return shared / sum(map(len, requests[1:]))
+    return cached(requests) / sum(map(len, requests[1:]))
+
+
+def cached(requests: Sequence[str]) -> int:
+    """Return how many characters of all requests are the beginning of the one before."""
+    return sum(_common(before, after) for before, after in pairwise(requests))
 
 
 def _common(before: str, after: str) -> int:
@@ -184,7 +189,7 @@ def talk(turns: int) -> tuple[list[str], list[str], list[str]]:
     return known, rest[::2][:turns], answers
 
 
-async def chat_requests(placement: str | None, *, turns: int) -> list[str]:
+async def chat_requests(placement: str | None, *, turns: int, max_chars: int = CHARS) -> list[str]:
     """Return what reaches the model in a chat of so many turns; None: without memory."""
     import elytron
     from elytron_adapter.dispatch import Dispatcher
@@ -219,6 +224,7 @@ async def chat_requests(placement: str | None, *, turns: int) -> list[str]:
             upstreams=(Upstream(url),),
             memory=MemoryUse.OFF if placement is None else MemoryUse.ON,
             placement=Placement(placement or "tail"),
+            max_chars=max_chars,
         )
         app = ProxyApp(Entrance(Dispatcher(memory), authenticator=Development()), settings)
         transport = httpx.ASGITransport(app=app)
@@ -266,11 +272,14 @@ async def main(*, short: bool, litellm: str | None) -> None:
         ratio = (times["proxy"][0] - direct) / (times["litellm"][0] - direct)
         print(f"added, beside LiteLLM's: {ratio:.2f} (goal at most {LITELLM_GOAL})")
     print(f"{streams} streams at once: {took:.1f} s, peak {mib:.0f} MiB (goal at most {STREAMS_MIB})")
-    plain = cached_share(await chat_requests(None, turns=CHAT_TURNS))
-    for placement in ("tail", "system", "before"):
-        share = cached_share(await chat_requests(placement, turns=CHAT_TURNS))
-        goal = f" (goal at least {CACHED_GOAL})" if placement == "tail" else ""
-        print(f"cached share, {placement:7}: {share:.3f}, of that without memory {share / plain:.3f}{goal}")
+    plain = await chat_requests(None, turns=CHAT_TURNS)
+    for placement, chars in (("tail", CHARS), ("tail", 4_096), ("system", CHARS), ("before", CHARS)):
+        found = await chat_requests(placement, turns=CHAT_TURNS, max_chars=chars)
+        print(
+            f"{placement:7} {chars} characters: of what is cached without memory {cached(found) / cached(plain):.3f},",
+            end="",
+        )
+        print(f" of its share {cached_share(found) / cached_share(plain):.3f} (goal at least {CACHED_GOAL})")
 
 
 @asynccontextmanager

@@ -106,7 +106,7 @@ class Commit:
         thread = await conversations.claim(caller, self.thread)
         turns = (self._turn(thread, said, uses_tools=answer.has_tools_used),)
         request = MemoryWriteRequest(scope=caller.scope(thread.conversation), write=TranscriptWrite(turns=turns))
-        report = await self.parts.memory.call(caller, request, MemoryWriteReport)
+        report = await self.parts.memory.keep(caller, request, MemoryWriteReport)
         if not thread.is_told:
             await conversations.note(caller, thread, end)
         return thread, Figure.COMMITTED if report.changed else Figure.DUPLICATE

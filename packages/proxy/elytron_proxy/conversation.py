@@ -84,7 +84,7 @@ class Conversations:
         secret = await self._memory.secret_of(caller)
         if secret is None:
             return False
-        return await self._memory.get(caller, _NODES, secret.tag(_TAG, end.hex())) is not None
+        return await self._memory.has(caller, _NODES, secret.tag(_TAG, end.hex()))
 
     async def claim(self, caller: Caller, thread: Thread, /) -> Thread:
         """Return `thread` as the one that continues its parent; if another was quicker, as a branch of its own."""

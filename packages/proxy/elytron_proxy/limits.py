@@ -14,6 +14,8 @@ WHOLE_BYTES: Final = 8 * 1024 * 1024
 """An answer that comes at once is read for memory up to this size."""
 ANSWER_CHARS: Final = 1_000_000
 """Text of an answer that is kept as evidence; of a longer one nothing is."""
+BLOCK_CHARS: Final = 1_500
+"""What memory adds to a request, unless told: little beside a chat, so that what is cached stays most of it."""
 BLOCKS: Final = 4_096
 """Blocks of user turns that are held in memory."""
 BLOCK_TTL_S: Final = 24 * 3600
@@ -39,6 +41,9 @@ ATTEMPTS: Final = 2
 RETRY_PAUSE_S: Final = 0.1
 RECALL_WAIT_S: Final = 2.0
 """How long memory may take before a request goes on without it."""
+COMMIT_ATTEMPTS: Final = 8
+COMMIT_PAUSE_S, COMMIT_PAUSE_MAX_S = 0.25, 8.0
+"""How often memory is asked to take what an answer leaves, where it is only busy, and the pauses between."""
 SETTLE_WAIT_S: Final = 2.0
 """How long a request waits for what its space is just committing."""
 UPSTREAMS: Final = 16

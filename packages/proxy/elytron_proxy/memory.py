@@ -2,13 +2,14 @@
 
 import asyncio
 import hashlib
+import random
 from collections import OrderedDict
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from elytron.registry import by_request
 from elytron_adapter.entry import Entrance
@@ -28,7 +29,7 @@ from elytron_core.contracts.records import (
     RecordSearchRequest,
 )
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport, AgentToolRegistryUpsertRequest
-from elytron_core.errors import ElytronError
+from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.model import Request, Value
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import (
@@ -44,6 +45,7 @@ from elytron_proxy.dialects import Prompt
 from elytron_proxy.dialects.content import fenced
 
 ReportT = TypeVar("ReportT", bound=Value)
+Pause = Callable[[float], Awaitable[None]]
 NAMESPACE: Final = "llm-proxy"
 """Under which a proxy keeps what it knows of conversations, as records."""
 CONVERSATION: Final = "llm_conversation"
@@ -52,11 +54,12 @@ _NOT_FOUND: Final = "not_found"
 
 
 class MemoryDown(Exception):
-    """Memory did not do what was asked. `key` is the error's own."""
+    """Memory did not do what was asked. `key` is the error's own; `is_busy` if it may do so a little later."""
 
-    def __init__(self, key: str, /) -> None:
+    def __init__(self, key: str, /, *, is_busy: bool = False) -> None:
         super().__init__(f"memory refused: {key}")
         self.key = key
+        self.is_busy = is_busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,9 @@ class Block:
 class Memory:
     """Calls operations as the caller may, and remembers which spaces commit just now."""
 
-    def __init__(self, entrance: Entrance, /) -> None:
+    def __init__(self, entrance: Entrance, /, *, pause: Pause = asyncio.sleep) -> None:
         self._entrance = entrance
+        self._pause = pause
         self._pending: dict[str, set[asyncio.Future[None]]] = {}
         self._registries: OrderedDict[tuple[str, str], AgentToolRegistryRef] = OrderedDict()
 
@@ -93,7 +97,22 @@ class Memory:
                 assert isinstance(found, report)
                 return found
             case Rejected():
-                raise MemoryDown(answer.error_key)
+                raise MemoryDown(answer.error_key, is_busy=answer.retryable)
+
+    async def keep(self, caller: Caller, request: Request, report: type[ReportT], /) -> ReportT:
+        """Do as `call` does, again and again while memory is only busy: what an answer leaves can wait.
+
+        Raises MemoryDown.
+        """
+        for attempt in range(limits.COMMIT_ATTEMPTS - 1):
+            try:
+                return await self.call(caller, request, report)
+            except MemoryDown as error:
+                if not error.is_busy:
+                    raise
+            wait_s = min(limits.COMMIT_PAUSE_S * 2**attempt, limits.COMMIT_PAUSE_MAX_S)
+            await self._pause(wait_s * (0.5 + random.random() / 2))  # noqa: S311
+        return await self.call(caller, request, report)
 
     async def block(self, caller: Caller, prompt: Prompt, /, *, max_chars: int, shown: str | None) -> Block:
         """Return the block for what was said last. `shown` is the conversation that the request holds in full.
@@ -116,8 +135,8 @@ class Memory:
                 report = await self.call(caller, asked, MemoryProjectionReport)
         except TimeoutError:
             raise MemoryDown("timeout") from None
-        except ValidationError:
-            raise MemoryDown("invalid_input") from None
+        except InvalidInput as error:
+            raise MemoryDown(error.key) from None
         if not report.selected_ids:
             return Block()
         return Block(fenced(report.system_memory_block), len(report.selected_ids))
@@ -135,12 +154,12 @@ class Memory:
     async def get(self, caller: Caller, shelf: str, key: str, /) -> RecordItem | None:
         """Return a record of ours. Raises MemoryDown."""
         asked = RecordGetRequest(scope=caller.scope(), namespace=(NAMESPACE, shelf), key=key)
-        try:
-            return (await self.call(caller, asked, RecordGetReport)).record
-        except MemoryDown as error:
-            if error.key == _NOT_FOUND:
-                return None
-            raise
+        return await _found(self.call(caller, asked, RecordGetReport))
+
+    async def has(self, caller: Caller, shelf: str, key: str, /) -> bool:
+        """Tell whether there is a record of ours, also while memory is busy. Raises MemoryDown."""
+        asked = RecordGetRequest(scope=caller.scope(), namespace=(NAMESPACE, shelf), key=key)
+        return await _found(self.keep(caller, asked, RecordGetReport)) is not None
 
     async def put(
         self,
@@ -163,9 +182,9 @@ class Memory:
                 ttl_s=ttl_s,
                 expected_version=expected_version,
             )
-        except ValidationError:
-            raise MemoryDown("limit_exceeded") from None
-        await self.call(caller, asked, RecordPutReport)
+        except InvalidInput as error:
+            raise MemoryDown(error.key) from None
+        await self.keep(caller, asked, RecordPutReport)
 
     async def trim(self, caller: Caller, shelf: str, /, *, most: int) -> None:
         """Erase the oldest records of a shelf, so that `most` stay. Raises MemoryDown."""
@@ -174,7 +193,7 @@ class Memory:
         old = sorted(found, key=lambda item: (item.created_at, item.key))[: max(0, len(found) - most)]
         if old:
             gone = MemoryEraseRequest(scope=caller.scope(), ids=tuple(item.id for item in old), reason="retention")
-            await self.call(caller, gone, MemoryControlReport)
+            await self.keep(caller, gone, MemoryControlReport)
 
     async def register(self, caller: Caller, prompt: Prompt, /) -> None:
         """Register the tools of a request as a host's, once. Raises MemoryDown."""
@@ -192,7 +211,7 @@ class Memory:
         )
         snapshot = with_fingerprints(registry)
         asked = AgentToolRegistryUpsertRequest(scope=caller.scope(), snapshot=snapshot)
-        if not (await self.call(caller, asked, AgentToolRegistryUpsertReport)).accepted:
+        if not (await self.keep(caller, asked, AgentToolRegistryUpsertReport)).accepted:
             return
         self._registries[caller.space, snapshot.registry_id] = snapshot.ref
         if len(self._registries) > limits.REGISTRIES:
@@ -224,6 +243,15 @@ class Memory:
 
     def _registry(self, caller: Caller, prompt: Prompt) -> AgentToolRegistryRef | None:
         return self._registries.get((caller.space, _registry_id(prompt))) if prompt.tools else None
+
+
+async def _found(asked: Awaitable[RecordGetReport]) -> RecordItem | None:
+    try:
+        return (await asked).record
+    except MemoryDown as error:
+        if error.key == _NOT_FOUND:
+            return None
+        raise
 
 
 def _without(conversation: str) -> RecallFilters:

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Final
 from urllib.parse import urlsplit
 
-from elytron_core import limits as core_limits
 from elytron_core.errors import InvalidInput
 from elytron_proxy import limits
 
@@ -68,7 +67,7 @@ class ProxySettings:
     placement: Placement = Placement.TAIL
     memory: MemoryUse = MemoryUse.ON
     space: str = "default"
-    max_chars: int = core_limits.PROJECTION_CHARS_DEFAULT
+    max_chars: int = limits.BLOCK_CHARS
     partial: bool = False
     """Whether an answer that its length or a filter ended is kept too."""
     stateful: bool = True

@@ -19,6 +19,7 @@ from elytron_core import limits
 from elytron_core.errors import MissingExtra, PermissionRefused
 from elytron_core.model import Value
 from elytron_proxy import MemoryUse, Placement, upstreams_of
+from elytron_proxy import limits as proxy_limits
 from elytron_proxy.settings import DEFAULT_UPSTREAM, PORT, networks_of
 from elytron_store import WhenMissing
 
@@ -65,7 +66,7 @@ class ProxyReport(Value):
 @click.option(
     "--max-chars",
     type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
-    default=limits.PROJECTION_CHARS_DEFAULT,
+    default=proxy_limits.BLOCK_CHARS,
     show_default=True,
     help="Size of what memory adds.",
 )

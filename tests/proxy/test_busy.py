@@ -1,0 +1,74 @@
+"""A memory that is busy: what an answer leaves waits for it, and is not waited for without end."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+
+import elytron
+from elytron_adapter.admission_control import Unshed
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.principals import DEVELOPER, Development, Principal
+from elytron_core.errors import Overloaded
+from elytron_core.ids import SpaceId
+from elytron_proxy import MemoryUse, limits
+from elytron_proxy.caller import Caller
+from elytron_proxy.memory import Memory, MemoryDown
+
+pytestmark = pytest.mark.anyio
+ADA = Caller(principal=DEVELOPER, space=SpaceId("ada"), request_id="r", use=MemoryUse.ON)
+
+
+class Busy(Unshed):
+    """Has no place for so many calls."""
+
+    def __init__(self, calls: int, /) -> None:
+        self.calls = calls
+
+    def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:
+        self.calls -= 1
+        return _none() if self.calls >= 0 else super().place(principal)
+
+
+@asynccontextmanager
+async def _none() -> AsyncGenerator[None]:
+    raise Overloaded
+    yield
+
+
+class Pauses(list[float]):
+    """Waits that take no time."""
+
+    async def __call__(self, seconds: float, /) -> None:
+        self.append(seconds)
+
+
+async def put(busy: Busy) -> tuple[bool, Pauses]:
+    pauses = Pauses()
+    async with elytron.open("memory:", space=None) as runtime:
+        memory = Memory(Entrance(Dispatcher(runtime), authenticator=Development(), shedding=busy), pause=pauses)
+        await memory.put(ADA, "shelf", "key", {"a": 1}, ttl_s=60)
+        return await memory.has(ADA, "shelf", "key"), pauses
+
+
+async def test_what_an_answer_leaves_waits_for_a_busy_memory() -> None:
+    is_there, pauses = await put(Busy(3))
+    assert is_there
+    assert len(pauses) == 3
+    assert pauses[0] < pauses[1] < pauses[2]
+
+
+async def test_it_is_not_waited_for_without_end() -> None:
+    with pytest.raises(MemoryDown, match="overloaded"):
+        await put(Busy(limits.COMMIT_ATTEMPTS))
+
+
+async def test_what_will_not_pass_is_not_waited_for() -> None:
+    async with elytron.open("memory:", space=None) as runtime:
+        pauses = Pauses()
+        memory = Memory(Entrance(Dispatcher(runtime), authenticator=Development()), pause=pauses)
+        with pytest.raises(MemoryDown, match="invalid_input"):
+            await memory.put(ADA, "shelf", "key", {"a": "x" * 300_000}, ttl_s=None)
+        assert not await memory.has(ADA, "shelf", "key")
+        assert pauses == []
