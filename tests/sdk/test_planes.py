@@ -289,8 +289,9 @@ async def test_a_bootstrap_takes_sixteen_facts_and_nothing_else(memory: elytron.
     assert (len(first.snapshot.layers.facts), first.facts_left, first.snapshot.layers.state) == (16, 4, None)
     target = elytron.Scope(space=SpaceId("ben"))
     report = await memory.import_continuity(elytron.ContinuityImportRequest(scope=target, snapshot=whole.snapshot))
-    (facts,) = report.layers
+    facts, *others = report.layers
     assert (facts.taken, facts.left, facts.outcome) == (16, 4, LayerOutcome.PARTLY)
+    assert [one.outcome for one in others] == [LayerOutcome.NOT_INCLUDED] * 3
 
 
 async def test_a_snapshot_that_was_changed_is_refused(memory: elytron.MemoryRuntime) -> None:

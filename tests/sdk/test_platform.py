@@ -202,3 +202,10 @@ async def test_maintenance_shows_a_model_no_more_than_the_profile_lets_it() -> N
 async def test_inspection_says_what_can_be_done() -> None:
     async with await opened("memory:") as memory:
         assert (await memory.inspect()).capabilities == await memory.capabilities()
+
+
+def test_what_a_host_says_of_its_modes_is_a_public_name() -> None:
+    asked = elytron.MemoryRecoverRequest(mode_input=elytron.ModeInput(safe_mode=True))
+    assert asked.mode_input == elytron.ModeInput(safe_mode=True)
+    room = elytron.HostRoom(free_bytes=2_000, floor_bytes=1_000)
+    assert elytron.MemoryProjectionRequest(query="tea", host_room=room).host_room == room

@@ -57,6 +57,7 @@ HOMES: Final = MappingProxyType(
         "elytron_core.contracts.archive": (
             "ImportMode MemoryImportReport MemoryImportRequest MemorySpaceExportReport MemorySpaceExportRequest"
         ),
+        "elytron_core.contracts.modes": "HostRoom ModeInput",
         "elytron_core.contracts.projection": "MemoryProjectionReport MemoryProjectionRequest Pressure",
         "elytron_core.contracts.recall": (
             "Diversity MemoryRecallReport MemoryRecallRequest Plane RecallConfidence RecallFilters RecallHit "

@@ -242,7 +242,8 @@ async def _taken(
     else:
         decisions.append(_one(Layer.FACTS, None, changes, is_there=bool(layers.facts), left=left))
     if mode is SnapshotMode.BOOTSTRAP:
-        return decisions
+        left_out = (Layer.EXECUTION, Layer.SUMMARY, Layer.CAPSULES)
+        return [*decisions, *(LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED) for layer in left_out)]
     state_is_newer = own.state is None or (layers.state_at or 0) > own.state.updated_at
     planned = None
     if layers.state is not None and state_is_newer:
