@@ -18,7 +18,7 @@ from elytron_adapter.principals import Development
 from elytron_agent import HookMetrics, HookSettings, HookState, TurnCode, TurnHooks, TurnInvalid
 from elytron_agent.hooks.session import SessionHash, session_of, space_of
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.errors import InvalidInput, PayloadTooLarge, StoreClosed
+from elytron_core.errors import InvalidInput, PayloadTooLarge, StoreClosed, Unsupported
 from elytron_core.ports.store import Batch, Committed
 from elytron_http_shell import create_app
 from elytron_store.memory import MemoryStore
@@ -134,6 +134,17 @@ def test_g25_settings_have_the_names_and_defaults_of_the_seed() -> None:
     assert (settings.recent_items, settings.recall_facts, settings.search_hits) == (30, 20, 5)
     assert (settings.compact_threshold, settings.l1_days, settings.l2_days) == (0.8, 1, 7)
     assert HookSettings(enable_memory=False, memory_storage="mcp").memory_storage == "mcp"  # pyright: ignore[reportArgumentType]
+
+
+async def test_g25_storage_that_is_not_there_is_refused() -> None:
+    section: dict[str, dict[str, Any]] = {
+        "openai": {"memory_storage": "mcp", "memory_storage_mcp_url": "https://files.example/mcp"}
+    }
+    async with elytron.open("memory:", space="ada") as memory:
+        with pytest.raises(Unsupported):
+            TurnHooks(memory, settings=section)
+        section["openai"]["enable_memory"] = False
+        assert (await told(TurnHooks(memory, settings=section), "hello")).state is HookState.OFF
 
 
 async def test_g26_a_session_that_has_nothing_yet_is_no_failure(hooks: TurnHooks) -> None:

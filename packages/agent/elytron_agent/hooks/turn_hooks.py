@@ -24,11 +24,11 @@ from elytron_agent.hooks.facts.recollection import fact_entries
 from elytron_agent.hooks.items import HostMessages, Json
 from elytron_agent.hooks.metrics import Counting, Figure, HookMetrics, figures_of
 from elytron_agent.hooks.session import TurnCode, TurnInvalid
-from elytron_agent.hooks.settings import FailurePolicy, HookSettings, is_wanted
+from elytron_agent.hooks.settings import FailurePolicy, HookSettings, StorageKind, is_wanted
 from elytron_agent.tree.memory_tree import MemoryTree
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.maintenance import MemoryMaintenanceReport
-from elytron_core.errors import ElytronError, NotFound
+from elytron_core.errors import ElytronError, NotFound, Unsupported
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
@@ -70,6 +70,7 @@ class TurnHooks:
 
     `memory` is opened and closed by the caller. `model` draws facts, else that of `settings.memory_model`, which the
     hooks open and close. `session_secret` makes sessions of credentials. `admits` says by user id who gets memory.
+    Raises InvalidInput for wrong settings, Unsupported for storage that is not there.
     """
 
     def __init__(
@@ -87,6 +88,8 @@ class TurnHooks:
         own = memory.context if isinstance(memory, MemoryRuntime) else None
         self._memory = memory
         self._settings = settings if isinstance(settings, HookSettings) else HookSettings.read(settings or {})
+        if self._settings.enable_memory and self._settings.memory_storage is StorageKind.MCP:
+            raise Unsupported("memory_storage mcp is not there: leave it out, and give TurnHooks an opened memory")
         self._secret = session_secret
         self._admits = admits
         self._clock = clock or (own.clock if own is not None else SystemClock())
