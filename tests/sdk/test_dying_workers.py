@@ -111,7 +111,7 @@ CHILD = """
 import asyncio, sys
 import elytron
 from elytron.models import ScriptedModel
-from elytron_core.contracts.maintaining import MemoryFinalizeTurnRequest
+from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.planes.transcript import Message, Role
 
