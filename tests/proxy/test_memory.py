@@ -1,5 +1,6 @@
 """Memory in a request and behind an answer: placement, tool loops, conversations, what is never evidence."""
 
+import asyncio
 import base64
 from typing import Any
 
@@ -263,3 +264,36 @@ async def test_the_audit_keeps_the_last_blocks_and_no_more(monkeypatch: pytest.M
 
 def test_uses_are_what_they_say() -> None:
     assert [use for use in MemoryUse if use.reads] == [MemoryUse.ON, MemoryUse.READ, MemoryUse.REQUIRED]
+
+
+async def test_of_two_that_continue_at_once_one_becomes_a_branch() -> None:
+    async with proxying(recorded("chat")) as proxied:
+        await proxied.post(PATHS["chat"], asked("chat", "One"))
+        await proxied.app.idle()
+        both = [asked("chat", "One", TEXT, said) for said in ("Two", "Another two")]
+        await asyncio.gather(*(proxied.post(PATHS["chat"], body) for body in both))
+        found = await proxied.questions()
+        assert len(set(found.values())) == 2
+        assert found["One"] in {found["Two"], found["Another two"]}
+
+
+async def test_a_system_prompt_of_blocks_gets_one_block_more() -> None:
+    async with proxying(recorded("messages"), placement=Placement.SYSTEM) as proxied:
+        await knowing(proxied)
+        policy = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
+        await proxied.post(PATHS["messages"], asked("messages", BOAT, system=[policy]))
+        first, last = proxied.upstream.asked[0].body["system"]
+        assert (first, "Petrel" in last["text"]) == (policy, True)
+        await proxied.post(PATHS["messages"], asked("messages", f"{BOAT} Now."))
+        assert "Petrel" in proxied.upstream.asked[1].body["system"]
+        refused = await proxied.post(PATHS["messages"], asked("messages", f"{BOAT} Well?", system=7))
+        assert (refused.status_code, refused.json()["type"]) == (400, "error")
+
+
+async def test_an_error_that_comes_at_once_is_no_evidence() -> None:
+    told = b'{"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}'
+    async with proxying(Sent((told,), media_type="application/json")) as proxied:
+        answer = await proxied.post(PATHS["messages"], asked("messages", "Hello") | {"stream": False})
+        assert answer.content == told
+        assert await proxied.kept() == []
+        assert proxied.app.figures[Figure.FAILED] == 1
