@@ -18,7 +18,7 @@ from elytron_store import Durability
         ({"when_missing": "nope"}, "when_missing is none of make, refuse"),
         ({"capability_policy": "nope"}, "capability_policy is none of open, strict"),
         ({"keys": "keys.json"}, "FileKeys"),
-        ({"language_model": "a-model"}, "open_model"),
+        ({"language_model": "a-model"}, "names no dialect"),
         ({"index_bytes": -1}, "index_bytes is negative"),
     ],
 )

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from elytron_agent.hooks.settings import HookSettings
     from elytron_agent.hooks.turn_hooks import HookedTurn, TurnHooks
     from elytron_agent.loop.agent import Agent
-    from elytron_agent.loop.events import (
+    from elytron_agent.loop.tools.subagents import Creator, MemoryMode, Subagent
+    from elytron_agent.loop.tools.web_search import WebResult, WebSearch
+    from elytron_agent.runs.events import (
         AgentEvent,
         AnswerDropped,
         Compacted,
@@ -37,9 +39,7 @@ if TYPE_CHECKING:
         ToolAnswered,
         ToolCalled,
     )
-    from elytron_agent.loop.settings import AgentSettings, Preferences, RunBudget
-    from elytron_agent.loop.tools.subagents import Creator, MemoryMode, Subagent
-    from elytron_agent.loop.tools.web_search import WebResult, WebSearch
+    from elytron_agent.runs.settings import AgentSettings, Preferences, RunBudget
     from elytron_agent.strategies.curated import CuratedSettings, CuratedStrategy
     from elytron_agent.strategies.events import RunEvent, RunEventKind, stored_events
     from elytron_agent.strategies.gateway import GatewayPlace, GatewayStrategy
@@ -67,11 +67,11 @@ _HOMES = {
     "elytron_agent.hooks.settings": "HookSettings",
     "elytron_agent.hooks.turn_hooks": "HookedTurn TurnHooks",
     "elytron_agent.loop.agent": "Agent",
-    "elytron_agent.loop.events": (
+    "elytron_agent.runs.events": (
         "AgentEvent AnswerDropped Compacted ContextGiven ReasoningSaid RunEnded RunStarted StepTaken StopReason "
         "TextSaid ToolAnswered ToolCalled"
     ),
-    "elytron_agent.loop.settings": "AgentSettings Preferences RunBudget",
+    "elytron_agent.runs.settings": "AgentSettings Preferences RunBudget",
     "elytron_agent.loop.tools.subagents": "Creator MemoryMode Subagent",
     "elytron_agent.loop.tools.web_search": "WebResult WebSearch",
     "elytron_agent.strategies.curated": "CuratedSettings CuratedStrategy",

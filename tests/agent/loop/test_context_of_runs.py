@@ -9,7 +9,7 @@ from tests.agent.scripted import ScriptedChat, calls, failure, heard, replies, r
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, BlockShelf, Compacted, ContextGiven, RunEnded, StopReason
 from elytron_agent.blocks.conversation_search import search_conversations
-from elytron_agent.context.turn_recall import TurnRecall
+from elytron_agent.runs.turn_recall import TurnRecall
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ports.chat import FailureReason, ModelRequest, Role, ToolResult

@@ -10,21 +10,21 @@ from elytron.api import MemoryFace
 from elytron_agent.blocks.archive import Archive
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
-from elytron_agent.context.source import is_first_time
-from elytron_agent.context.turn_recall import TurnRecall
 from elytron_agent.context.window import Summary, ThreadHead
-from elytron_agent.loop import limits
 from elytron_agent.loop.assembly import Assembly, by_name
-from elytron_agent.loop.events import AgentEvent, RunEnded, RunStarted, StopReason
-from elytron_agent.loop.journal import Journal, RunInput, RunRecord
 from elytron_agent.loop.model_step import AgentModels
 from elytron_agent.loop.run import Run
-from elytron_agent.loop.settings import AgentSettings, Preferences
-from elytron_agent.loop.thread import Thread
 from elytron_agent.loop.tools.run_tools import done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.subagents import MemoryMode, SubagentShelf
 from elytron_agent.loop.tools.vision import described
 from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
+from elytron_agent.runs import limits
+from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason
+from elytron_agent.runs.journal import Journal, RunInput, RunRecord
+from elytron_agent.runs.settings import AgentSettings, Preferences
+from elytron_agent.runs.source import is_first_time
+from elytron_agent.runs.thread import Thread
+from elytron_agent.runs.turn_recall import TurnRecall
 from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool
 from elytron_core.clock import Clock, SystemClock

@@ -9,14 +9,14 @@ from elytron_agent.blocks.archive import Archive
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.blocks.toolset import BlockTools
 from elytron_agent.context import limits as context_limits
-from elytron_agent.context.compactor import Compactor
-from elytron_agent.context.source import ContextSource
-from elytron_agent.context.turn_recall import TurnRecall
-from elytron_agent.loop.journal import Journal, RunRecord
 from elytron_agent.loop.model_step import AgentModels, ModelStep
 from elytron_agent.loop.run import Run
-from elytron_agent.loop.settings import AgentSettings, Preferences
-from elytron_agent.loop.thread import Thread
+from elytron_agent.runs.compactor import Compactor
+from elytron_agent.runs.journal import Journal, RunRecord
+from elytron_agent.runs.settings import AgentSettings, Preferences
+from elytron_agent.runs.source import ContextSource
+from elytron_agent.runs.thread import Thread
+from elytron_agent.runs.turn_recall import TurnRecall
 from elytron_agent.strategies.strategy import MemoryStrategy, RunMemory
 from elytron_agent.tool import Tool
 from elytron_core.clock import Clock, Instant

@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from elytron_agent.loop.events import AgentEvent, ReasoningSaid, StopReason, TextSaid
-from elytron_agent.loop.settings import AgentSettings
+from elytron_agent.runs.events import AgentEvent, ReasoningSaid, StopReason, TextSaid
+from elytron_agent.runs.settings import AgentSettings
 from elytron_core.errors import InvalidInput, ModelError
 from elytron_core.ports.chat import (
     ChatModel,

@@ -3,11 +3,11 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from elytron_agent.loop import limits
-from elytron_agent.loop.events import StopReason
-from elytron_agent.loop.journal import RunRecord
-from elytron_agent.loop.settings import RunBudget
 from elytron_agent.loop.tool_call import DONE
+from elytron_agent.runs import limits
+from elytron_agent.runs.events import StopReason
+from elytron_agent.runs.journal import RunRecord
+from elytron_agent.runs.settings import RunBudget
 from elytron_core.ports.chat import FinishReason, ToolCall
 
 

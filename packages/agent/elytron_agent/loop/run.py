@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 from elytron.api import MemoryFace
 from elytron_agent.context.compaction import CompactionPlan
-from elytron_agent.context.compactor import Compactor
 from elytron_agent.context.request import ContextParts, messages_of
-from elytron_agent.context.source import ContextSource, TurnContext, fingerprint
 from elytron_agent.context.tokens import bytes_of, factor_of, tokens_of
-from elytron_agent.loop import limits, tool_call
-from elytron_agent.loop.events import (
+from elytron_agent.loop import tool_call
+from elytron_agent.loop.model_step import ModelStep, stop_of
+from elytron_agent.loop.next_action import Action, Doing, next_action
+from elytron_agent.runs import limits
+from elytron_agent.runs.compactor import Compactor
+from elytron_agent.runs.events import (
     ANSWERS,
     AgentEvent,
     AnswerDropped,
@@ -23,12 +25,11 @@ from elytron_agent.loop.events import (
     ToolAnswered,
     ToolCalled,
 )
-from elytron_agent.loop.evidence import turn_of
-from elytron_agent.loop.journal import CallResult, Journal, RunEnd, RunRecord, StepReply
-from elytron_agent.loop.model_step import ModelStep, stop_of
-from elytron_agent.loop.next_action import Action, Doing, next_action
-from elytron_agent.loop.settings import Preferences, RunBudget
-from elytron_agent.loop.thread import Thread
+from elytron_agent.runs.evidence import turn_of
+from elytron_agent.runs.journal import CallResult, Journal, RunEnd, RunRecord, StepReply
+from elytron_agent.runs.settings import Preferences, RunBudget
+from elytron_agent.runs.source import ContextSource, TurnContext, fingerprint
+from elytron_agent.runs.thread import Thread
 from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
 from elytron_agent.tool import CallKey, Tool
 from elytron_core.clock import Clock, Instant

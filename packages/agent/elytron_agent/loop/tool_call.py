@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from elytron_agent.context.guard import clipped
-from elytron_agent.loop import limits
-from elytron_agent.loop.journal import CallResult
+from elytron_agent.runs import limits
+from elytron_agent.runs.journal import CallResult
 from elytron_agent.tool import CallKey, Tool
 from elytron_core import strict_json
 from elytron_core.errors import ElytronError

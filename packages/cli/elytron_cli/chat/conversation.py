@@ -12,7 +12,7 @@ from typing import Final
 from elytron_agent.blocks.block import BlockDraft
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.loop.agent import Agent
-from elytron_agent.loop.events import AgentEvent, RunEnded, StopReason
+from elytron_agent.runs.events import AgentEvent, RunEnded, StopReason
 from elytron_cli.chat.screen import Screen
 from elytron_cli.exit_codes import FAILURE
 from elytron_core.errors import ElytronError, NotFound

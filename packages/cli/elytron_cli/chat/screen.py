@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from elytron_agent.blocks.block import Block
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.reference import ShownBlock
-from elytron_agent.loop.events import (
+from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,
     Compacted,

@@ -24,7 +24,7 @@ def chat(*, model: str | None, context_tokens: int | None, system: str | None, n
     from elytron_agent.blocks.shelf import BlockShelf
     from elytron_agent.context.limits import MAX_CONTEXT_TOKENS
     from elytron_agent.loop.agent import MAIN, Agent
-    from elytron_agent.loop.settings import AgentSettings
+    from elytron_agent.runs.settings import AgentSettings
     from elytron_cli.chat.conversation import Conversation
     from elytron_cli.chat.screen import Screen
 

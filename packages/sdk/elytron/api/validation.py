@@ -7,7 +7,6 @@ from typing import TypeVar, cast
 
 from elytron_core.errors import InvalidInput, StoreUrlInvalid
 from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.models import LanguageModel
 from elytron_core.ports.store import Store
 
 WordT = TypeVar("WordT", bound=StrEnum)
@@ -26,7 +25,6 @@ def require(
     /,
     *,
     keys: KeyProvider | None,
-    language_model: LanguageModel | None,
     index_bytes: int,
 ) -> None:
     """Raise StoreUrlInvalid for what is no store, and InvalidInput for names in the place of things."""
@@ -34,11 +32,6 @@ def require(
         raise StoreUrlInvalid(problem="is neither a text, nor a path, nor a Store")
     if isinstance(keys, str | PathLike):
         raise InvalidInput(field="keys", problem="is a name: give elytron_store.sealed.providers.FileKeys of it")
-    if isinstance(language_model, str):
-        raise InvalidInput(
-            field="language_model",
-            problem="is a name: give TextModel(open_model(...)) of elytron_models",
-        )
     if index_bytes < 0:
         raise InvalidInput(field="index_bytes", problem="is negative")
 

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from elytron_agent.loop import limits
-from elytron_agent.loop.settings import Preferences
 from elytron_agent.loop.tool_call import DONE
 from elytron_agent.loop.tools.subagents import Creator, Subagent, SubagentShelf
+from elytron_agent.runs import limits
+from elytron_agent.runs.settings import Preferences
 from elytron_agent.tool import CallKey, Tool, ToolArguments, typed_tool
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron.api import MemoryFace
-from elytron_agent.loop import limits
-from elytron_agent.loop.journal import AGENTS
+from elytron_agent.runs import limits
+from elytron_agent.runs.journal import AGENTS
 from elytron_core.contracts.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest
 from elytron_core.errors import LimitExceeded, NotFound, PreconditionFailed
 from elytron_core.model import Request

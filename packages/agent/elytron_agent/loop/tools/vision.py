@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from elytron_agent.context.guard import clipped
-from elytron_agent.loop import limits
+from elytron_agent.runs import limits
 from elytron_core.errors import ModelError
 from elytron_core.ports.chat import (
     ChatModel,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Protocol
 from pydantic import Field
 
 from elytron_agent.context.guard import clipped
-from elytron_agent.loop import limits
+from elytron_agent.runs import limits
 from elytron_agent.tool import CallKey, Tool, ToolArguments, typed_tool
 from elytron_core.model import Value
 

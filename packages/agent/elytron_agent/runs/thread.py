@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from elytron_agent.context.reference import Stable
 from elytron_agent.context.window import Summary, ThreadHead, WindowTurn, compacted, uncompacted
-from elytron_agent.loop.journal import Journal, RunRecord
+from elytron_agent.runs.journal import Journal, RunRecord
 from elytron_core.errors import NotFound, StillRunning
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from elytron_agent.context.reference import Recalled, ShownBlock
-from elytron_agent.loop.settings import Usage
+from elytron_agent.runs.settings import Usage
 from elytron_core.model import Value
 
 

@@ -11,11 +11,11 @@ from elytron_agent.context import limits as context_limits
 from elytron_agent.context import reference
 from elytron_agent.context.reference import Recalled, ShownBlock, Stable, TailParts
 from elytron_agent.context.request import ContextParts
-from elytron_agent.context.turn_recall import Outcome, TurnRecall
 from elytron_agent.context.window import WindowTurn
-from elytron_agent.loop import limits
-from elytron_agent.loop.settings import Preferences
-from elytron_agent.loop.thread import Thread
+from elytron_agent.runs import limits
+from elytron_agent.runs.settings import Preferences
+from elytron_agent.runs.thread import Thread
+from elytron_agent.runs.turn_recall import Outcome, TurnRecall
 from elytron_core.clock import Clock
 from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.errors import ElytronError

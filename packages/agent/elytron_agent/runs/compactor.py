@@ -9,7 +9,7 @@ from elytron_agent.context.compaction import CompactionPlan, TurnSize, plan
 from elytron_agent.context.request import turn_messages
 from elytron_agent.context.tokens import bytes_of, tokens_of
 from elytron_agent.context.window import Summary, WindowTurn
-from elytron_agent.loop.thread import Thread
+from elytron_agent.runs.thread import Thread
 from elytron_core.clock import Clock
 from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
 from elytron_core.contracts.write import MemoryWriteRequest

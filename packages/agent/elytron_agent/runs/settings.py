@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from elytron_agent.context import limits as context_limits
 from elytron_agent.context.local_time import zone_of
-from elytron_agent.loop import limits
+from elytron_agent.runs import limits
 from elytron_core.model import Request, Value
 
 _LOCALE = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"

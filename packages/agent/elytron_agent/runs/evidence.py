@@ -3,9 +3,9 @@
 from typing import Final
 
 from elytron_agent.context.guard import clipped
-from elytron_agent.loop import limits
-from elytron_agent.loop.events import ANSWERS, StopReason
-from elytron_agent.loop.journal import CallResult, RunRecord
+from elytron_agent.runs import limits
+from elytron_agent.runs.events import ANSWERS, StopReason
+from elytron_agent.runs.journal import CallResult, RunRecord
 from elytron_core import limits as core_limits
 from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import CanonicalTurnDelta

@@ -11,9 +11,9 @@ from elytron_agent.context.guard import fenced_outside, guarded
 from elytron_agent.context.reference import Stable
 from elytron_agent.context.request import said
 from elytron_agent.context.window import Summary, ThreadHead, WindowTurn
-from elytron_agent.loop import limits
-from elytron_agent.loop.events import StopReason
-from elytron_agent.loop.settings import Preferences, Usage
+from elytron_agent.runs import limits
+from elytron_agent.runs.events import StopReason
+from elytron_agent.runs.settings import Preferences, Usage
 from elytron_core import canonical
 from elytron_core.clock import Instant
 from elytron_core.contracts.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest

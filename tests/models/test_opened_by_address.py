@@ -1,0 +1,27 @@
+"""A memory opens the language model that an address names, and closes it with itself."""
+
+import pytest
+from tests.models.fake_server import LINES, Sent, serving
+from tests.models.streams import ollama
+
+import elytron
+from elytron_core.errors import InvalidInput
+from elytron_core.ports.models import Said, Speaker
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_language_model_is_named_by_its_address() -> None:
+    async with serving(Sent((ollama(("Porto.",)),), media_type=LINES)) as server:
+        async with elytron.open("memory:", space="ada", language_model=f"ollama:m@{server.url}") as memory:
+            model = memory.context.models.language
+            assert model is not None
+            assert model.name == f"ollama:m@{server.url}"
+            said = await model.complete((Said(speaker=Speaker.USER, text="Where?"),), max_tokens=9)
+            assert said.text == "Porto."
+        assert [asked.path for asked in server.asked] == ["/api/chat"]
+
+
+async def test_a_text_that_is_no_address_says_how_one_is_written() -> None:
+    with pytest.raises(InvalidInput, match=r"dialect:name\[@url\]"):
+        elytron.open("memory:", language_model="a-model")
