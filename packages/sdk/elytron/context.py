@@ -36,6 +36,8 @@ class Models:
     former_embedder: Embedder | None = None
     """Made the vectors that recall compares until those of `embedder` are complete."""
     reranker: Reranker | None = None
+    closers: tuple[Callable[[], Awaitable[None]], ...] = ()
+    """What lets go of models that were opened for this runtime."""
 
 
 @dataclass(frozen=True, slots=True)

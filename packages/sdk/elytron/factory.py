@@ -1,6 +1,6 @@
 """Opening a runtime on a store."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from os import PathLike, fspath
 
 from elytron.api import arguments, validation
@@ -66,10 +66,8 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         api_key: str | None = None,
         progress: Progress | None = None,
         projection_events: bool = False,
-        closers: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         super().__init__()
-        self._closers = closers
         self._store = store
         self._scope = scope
         self._keys = keys
@@ -132,7 +130,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             worker = Worker(context)
             worker.start()
             context.closers.append(worker.stop)
-        context.closers.extend(self._closers)
+        context.closers.extend(self._models.closers)
         return MemoryRuntime(context)
 
     def _context(self, store: Store, engine: str, storing: Storing, capacity: StoreCapacity | None) -> OperationContext:
@@ -209,15 +207,13 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a power cut may
     cost a SQLite store its last writes. `when_missing` says what a path without a store becomes. With an `embedder`
     recall also compares meanings; `former_embedder` made the vectors compared until a switch to `embedder` is
-    complete; a text names an added model, a folder with one, or a server. A `language_model` as text is an address
-    (`ollama:llama3.2`), opened and closed with the runtime. `agent_skill_dirs` hold SKILL.md files that
-    recall and projection point to. `profile` names the kind of place, whose hard limits then hold; without it a full
-    server's do. `budget` bounds what a model may cost a space in a day. With `work` the runtime does what was put off,
-    of every space. With `projection_events` each projection leaves an entry in the journal. Raises what `open_store`
-    raises, Unsupported, PermissionRefused and InvalidInput.
+    complete; a text names an added model, a folder with one, or a server. `language_model` is one, or its address
+    (`ollama:llama3.2`). `agent_skill_dirs` hold SKILL.md files that recall and projection point to. `profile` names the
+    kind of place, whose hard limits then hold; without it a full server's do. `budget` bounds what a model may cost a
+    space in a day. With `work` the runtime does what was put off, of every space. With `projection_events` each
+    projection leaves an entry in the journal. Raises what `open_store` does, Unsupported, PermissionRefused, InvalidInput.
     """
     validation.require(store, keys=keys, index_bytes=index_bytes)
-    asked, closers = _language_model(language_model)
     return Opening(
         store,
         scope=scope or arguments.scope_of(None, user_id=space),
@@ -227,7 +223,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         index_bytes=index_bytes,
         durability=validation.word(Durability, durability, field="durability"),
         when_missing=validation.word(WhenMissing, when_missing, field="when_missing"),
-        models=Models(asked, _embedder(embedder), _embedder(former_embedder), reranker),
+        models=_models(language_model, embedder, former_embedder, reranker),
         agent_skill_dirs=validation.paths(agent_skill_dirs),
         agent_tool_registries=agent_tool_registries,
         profile=profile,
@@ -237,20 +233,22 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         api_key=api_key,
         progress=progress,
         projection_events=projection_events,
-        closers=closers,
     )
 
 
-def _language_model(
-    wanted: LanguageModel | str | None,
-) -> tuple[LanguageModel | None, Sequence[Callable[[], Awaitable[None]]]]:
-    """Return the model that was given, or the one at an address, and what closes that one. Raises InvalidInput."""
-    if not isinstance(wanted, str):
-        return wanted, ()
+def _models(
+    language: LanguageModel | str | None,
+    embedder: Embedder | str | None,
+    former: Embedder | str | None,
+    reranker: Reranker | None,
+) -> Models:
+    """Return the models that were given or named; one that is opened here is closed with the runtime."""
+    if not isinstance(language, str):
+        return Models(language, _embedder(embedder), _embedder(former), reranker)
     from elytron_models import TextModel, open_model
 
-    opened = open_model(wanted)
-    return TextModel(opened), (opened.close,)
+    opened = open_model(language)
+    return Models(TextModel(opened), _embedder(embedder), _embedder(former), reranker, (opened.close,))
 
 
 def _embedder(wanted: Embedder | str | None) -> Embedder | None:
