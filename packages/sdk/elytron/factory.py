@@ -211,7 +211,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     (`ollama:llama3.2`). `agent_skill_dirs` hold SKILL.md files that recall and projection point to. `profile` names the
     kind of place, whose hard limits then hold; without it a full server's do. `budget` bounds what a model may cost a
     space in a day. With `work` the runtime does what was put off, of every space. With `projection_events` each
-    projection leaves an entry in the journal. Raises what `open_store` does, Unsupported, PermissionRefused, InvalidInput.
+    projection leaves an entry in the journal. Raises as `open_store`, Unsupported, PermissionRefused, InvalidInput.
     """
     validation.require(store, keys=keys, index_bytes=index_bytes)
     return Opening(
