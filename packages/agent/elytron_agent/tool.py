@@ -3,6 +3,8 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -96,9 +98,15 @@ def typed_tool(
             raise invalid(error, model=arguments) from None
         return await act(read, key)
 
+    return Tool(name, description, _schema_of(arguments), checked, may_repeat, is_outside)
+
+
+@cache
+def _schema_of(arguments: type[ToolArguments]) -> Mapping[str, Any]:
+    # Tools are made anew for each run, and a schema takes milliseconds.
     schema = cast("dict[str, Any]", _untitled(arguments.model_json_schema(by_alias=False)))
     schema.pop("description", None)
-    return Tool(name, description, schema, checked, may_repeat, is_outside)
+    return MappingProxyType(schema)
 
 
 def _untitled(part: Any) -> Any:

@@ -96,7 +96,7 @@ def _lines(turns: Iterable[WindowTurn]) -> list[str]:
 
 def _first_words(text: str, most: int) -> str:
     words = text.split()
-    return text.strip() if len(words) <= most else " ".join(words[:most]) + "…"
+    return text.strip() if len(words) <= most else " ".join(words[:most]).rstrip("…") + "…"
 
 
 def _count(text: str) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from elytron.api import MemoryFace
-from elytron_agent.blocks.conversation_search import SEARCHABLE
+from elytron_agent.blocks.conversation_search import PRIVATE, STORE
 from elytron_agent.context import limits
 from elytron_agent.context.reference import Recalled, is_outside
 from elytron_core import limits as core_limits
@@ -37,7 +37,7 @@ class TurnRecall:
             query=text[: core_limits.QUERY_CHARS],
             limit=limits.RECALL_LIMIT + min(len(beside), core_limits.RECALL_MAX - limits.RECALL_LIMIT),
             min_score=core_limits.PROJECTED_SCORE,
-            filters=RecallFilters(agents=() if self.agent is None else (self.agent,), where=SEARCHABLE),
+            filters=RecallFilters(agents=() if self.agent is None else (self.agent,)),
         )
         task = asyncio.ensure_future(self.memory.recall(request))
         self._late.add(task)
@@ -47,7 +47,7 @@ class TurnRecall:
             return (), "late"
         if isinstance(task.exception(), ElytronError):
             return (), "failed"
-        hits = [hit for hit in task.result().hits if not self._is_shown(hit, beside)][: limits.RECALL_LIMIT]
+        new = [hit for hit in task.result().hits if not self._is_shown(hit, beside) and not _is_withheld(hit)]
         found = tuple(
             Recalled(
                 id=hit.id,
@@ -57,7 +57,7 @@ class TurnRecall:
                 speaker=hit.speaker or (hit.role.value if hit.role is not None else None),
                 is_outside=is_outside(hit.trust),
             )
-            for hit in hits
+            for hit in new[: limits.RECALL_LIMIT]
         )
         return found, "found" if found else "nothing"
 
@@ -75,3 +75,8 @@ class TurnRecall:
         self._late.discard(task)
         if not task.cancelled():
             task.exception()  # taken, so that nothing is told of one that no caller waits for
+
+
+def _is_withheld(hit: RecallHit) -> bool:
+    """Tell whether agents do not see a turn. A condition of the filter would read the metadata of every turn."""
+    return hit.metadata.get(PRIVATE) is True or hit.metadata.get(STORE) is False
