@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.gateway.test_counting import add, given
+from tests.gateway.test_usage_counts import add, given
 
 import elytron
 from elytron_core.clock import SystemClock

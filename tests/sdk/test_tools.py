@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.core.test_policy_tool_experience import READ, SEND, feedback, registry, seen
+from tests.core.policy.tools.test_experience import READ, SEND, feedback, registry, seen
 
 import elytron
 from elytron.ops import inspect, list_agent_tool_registries, upsert_agent_tool_registry

@@ -117,7 +117,7 @@ class StorePins:
     """
 
     def __init__(self, key_file: Path, /) -> None:
-        self._path = key_file.with_name(key_file.name + _PINS_SUFFIX)
+        self._path = key_file.parent / (key_file.name + _PINS_SUFFIX)
 
     def require(self, place: Path, identity: str, /, *, is_new: bool) -> None:
         """Raise StoreForeign if another store was opened at `place` before; a new one takes the place."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.sdk.opened_transcripts import opened
-from tests.sdk.test_transcripts import CANARY, rows, written
+from tests.sdk.test_importers import CANARY, rows, written
 
 from elytron.importers import Format
 from elytron_core import limits

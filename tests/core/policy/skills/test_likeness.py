@@ -1,7 +1,7 @@
 """When two skills are one."""
 
 import pytest
-from tests.core.test_policy_skill_quality import skill
+from tests.core.policy.skills.test_quality import skill
 
 from elytron_core.planes.procedural import Skill
 from elytron_core.policy.skills.likeness import COMPARED, Look, Looks, is_duplicate, similarity

@@ -9,7 +9,7 @@ from elytron_core.planes.long_term import FactOperation, Kind
 from elytron_core.policy.extraction import rule_facts
 from elytron_core.policy.extraction.rule_facts import glean
 
-MESSAGES = json.loads((Path(__file__).parents[1] / "data/gleaning.json").read_text("utf-8"))["messages"]
+MESSAGES = json.loads((Path(__file__).parents[3] / "data/gleaning.json").read_text("utf-8"))["messages"]
 HOLDING = [message for message in MESSAGES if message["facts"]]
 EMPTY = [message for message in MESSAGES if not message["facts"]]
 

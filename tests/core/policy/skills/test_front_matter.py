@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.test_policy_skill_quality import skill
+from tests.core.policy.skills.test_quality import skill
 
 from elytron_core.policy.skills import front_matter
 

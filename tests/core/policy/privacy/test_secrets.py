@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from elytron_core.policy.privacy.secrets import Scrubbed, scrub
 
-HARBOUR = Path(__file__).parents[2] / "fixtures" / "conversations" / "harbour.jsonl"
+HARBOUR = Path(__file__).parents[4] / "fixtures" / "conversations" / "harbour.jsonl"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq0\nqZl9-x+/==\n-----END RSA PRIVATE KEY-----"
 CUT_PEM = "-----BEGIN PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq0abcd\nMIIEpAIBAAKCAQEA7bq0efgh"
 PGP = "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 1-2\n\nabcd\n-----END PGP PRIVATE KEY BLOCK-----"

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.test_policy_skill_quality import NOW, aged, skill
+from tests.core.policy.skills.test_quality import NOW, aged, skill
 
 from elytron_core.clock import Instant
 from elytron_core.planes.procedural import Skill, SkillState
