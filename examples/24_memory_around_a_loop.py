@@ -14,7 +14,7 @@ TIDE = {"role": "tool", "tool_call_id": "c1", "content": "High water at 14:20."}
 async def model(messages: list[dict[str, Any]]) -> str:
     """Stand in for a model that tells what it was reminded of."""
     found = [line for message in messages for line in str(message["content"]).splitlines() if line.startswith("{")]
-    facts = json.loads(found[0]).get("facts", []) if found else []
+    facts: list[dict[str, str]] = json.loads(found[0]).get("facts", []) if found else []
     return "I know: " + (", ".join(f"{fact['key']} = {fact['value']}" for fact in facts) or "nothing")
 
 

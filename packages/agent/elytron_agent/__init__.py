@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from elytron_agent.hooks.metrics import HookMetrics
     from elytron_agent.hooks.session import TurnCode, TurnInvalid
     from elytron_agent.hooks.settings import HookSettings
+    from elytron_agent.hooks.tree.folder import TreeEntry, TreeListing
+    from elytron_agent.hooks.tree.memory_tree import MemoryTree
     from elytron_agent.hooks.turn_hooks import HookedTurn, TurnHooks
     from elytron_agent.loop.agent import Agent
     from elytron_agent.loop.tools.subagents import Creator, MemoryMode, Subagent
@@ -48,8 +50,6 @@ if TYPE_CHECKING:
     from elytron_agent.strategies.session_search import session_search
     from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
     from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
-    from elytron_agent.tree.folder import TreeEntry, TreeListing
-    from elytron_agent.tree.memory_tree import MemoryTree
 
 _HOMES = {
     "elytron_agent.blocks.archive": "Archive",
@@ -82,8 +82,8 @@ _HOMES = {
     "elytron_agent.strategies.session_search": "session_search",
     "elytron_agent.strategies.strategy": "Ending Exchange MemoryStrategy Placement RunMemory",
     "elytron_agent.tool": "CallKey Tool ToolAnswer ToolArguments typed_tool",
-    "elytron_agent.tree.folder": "TreeEntry TreeListing",
-    "elytron_agent.tree.memory_tree": "MemoryTree",
+    "elytron_agent.hooks.tree.folder": "TreeEntry TreeListing",
+    "elytron_agent.hooks.tree.memory_tree": "MemoryTree",
 }
 
 __all__ = [

@@ -14,7 +14,7 @@ _NEEDS: dict[Part, tuple[str, ...]] = {
     Part.WSS: ("elytron_http_shell", "starlette", "websockets"),
     Part.MCP: ("elytron_mcp_shell", "mcp"),
     Part.A2A: ("elytron_a2a_shell", "a2a"),
-    Part.LLM_GATEWAY: ("elytron_llm_gateway", "starlette"),
+    Part.LLM_GATEWAY: ("elytron_proxy", "starlette", "httpx"),
     Part.REPLAY: ("elytron_replay",),
     Part.EVOLVE: ("elytron_replay.evolve",),
 }

@@ -25,7 +25,7 @@ from elytron_agent.hooks.items import HostMessages, Json
 from elytron_agent.hooks.metrics import Counting, Figure, HookMetrics, figures_of
 from elytron_agent.hooks.session import TurnCode, TurnInvalid
 from elytron_agent.hooks.settings import FailurePolicy, HookSettings, StorageKind, is_wanted
-from elytron_agent.tree.memory_tree import MemoryTree
+from elytron_agent.hooks.tree.memory_tree import MemoryTree
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import ElytronError, NotFound, Unsupported

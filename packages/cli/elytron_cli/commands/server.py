@@ -160,10 +160,13 @@ async def _serve(asked: "ProxySettings", serving: Any) -> None:
     from elytron_adapter.entry import Entrance
     from elytron_adapter.login_throttle import Attempts
     from elytron_adapter.principals import Development
+    from elytron_cli.server.protocols import require_entry
 
     found, out = settings(), output()
     async with opened(found, when_missing=WhenMissing.MAKE) as session:
         memory = session.runtime
+        require_entry(memory.context, "llm_gateway")
+        memory.context.entries.add("llm_gateway")
         keys = AccessKeys(memory.context)
         has_keys = bool(await keys.open_kinds())
         if not is_loopback(serving.host) and (serving.development or not has_keys):

@@ -99,6 +99,9 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
         spoken = [found for found in _spoken(wanted) if allows(runtime.context, found.entry)]
         models = (llm_surfaces(wanted.llm),) if wanted.llm is not None else ()
         entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
+        if models:
+            require_entry(runtime.context, "llm_gateway")
+            entries.add("llm_gateway")
         runtime.context.entries.update(entries)
         stack.callback(runtime.context.entries.difference_update, entries)
         yield Beside(

@@ -39,7 +39,7 @@ class Part(StrEnum):
     EVOLVE = "evolve"
 
 
-SHIPPED = frozenset({Part.CLI, Part.HTTP, Part.WSS, Part.MCP, Part.A2A, Part.REPLAY, Part.EVOLVE})
+SHIPPED = frozenset({Part.CLI, Part.HTTP, Part.WSS, Part.MCP, Part.A2A, Part.LLM_GATEWAY, Part.REPLAY, Part.EVOLVE})
 """What this distribution has built in, with all its extras; snapshots speak of this."""
 
 _PART_OF = {

@@ -6,7 +6,7 @@ from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.hooks.facts.insights import holds, insights_of
 from elytron_agent.hooks.facts.recollection import fact_entries
-from elytron_agent.tree.folder import ROOT, Folders, TreeFile, TreeListing, checked_path
+from elytron_agent.hooks.tree.folder import ROOT, Folders, TreeFile, TreeListing, checked_path
 from elytron_core.clock import Clock, Instant, iso
 from elytron_core.contracts.facts import FactEntry
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
