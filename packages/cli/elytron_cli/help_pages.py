@@ -42,10 +42,11 @@ def every_text() -> dict[str, str]:
         return {f"{name}.txt": text_of(pages_of(name, command, root)) for name, command in loaded.items() if command}
 
 
-def _keep() -> None:
+def keep(where: str = FOLDER, /) -> None:
+    """Write every page to the folder `where`; pages of commands that are gone are removed from it."""
     from pathlib import Path
 
-    folder = Path(FOLDER)
+    folder = Path(where)
     folder.mkdir(exist_ok=True)
     texts = every_text()
     for old in folder.glob("*.txt"):
@@ -56,4 +57,4 @@ def _keep() -> None:
 
 
 if __name__ == "__main__":
-    _keep()
+    keep()

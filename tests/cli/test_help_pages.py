@@ -1,0 +1,22 @@
+"""The kept pages of help are made anew as a whole, and one is read without loading a command."""
+
+from pathlib import Path
+
+from elytron_cli.help_pages import every_text, keep
+from elytron_cli.terminal.command_page import kept
+
+
+def test_pages_are_written_and_those_of_commands_that_are_gone_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "help"
+    folder.mkdir()
+    (folder / "gone.txt").write_text("old")
+    (folder / "add.txt").write_text("old")
+    keep(str(folder))
+    assert {page.name: page.read_text("utf-8") for page in folder.iterdir()} == every_text()
+
+
+def test_a_page_is_found_by_the_words_of_its_command() -> None:
+    page = kept(["facts", "list"])
+    assert page is not None
+    assert page.startswith("Usage: elytron facts list")
+    assert [kept(words) for words in ([], ["nothing"], ["facts", "nothing"])] == [None, None, None]
