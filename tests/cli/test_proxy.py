@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.models.fake_server import serving, serving_apart
 from tests.models.streams import TEXTS
-from tests.proxy.proxied import PATHS, asked, recorded
+from tests.proxy.proxy_setup import PATHS, asked, recorded
 from tests.transports.serving import served
 
 from elytron_adapter.principals import PrincipalKind

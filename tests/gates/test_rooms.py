@@ -23,7 +23,7 @@ LARGER = {
 }
 """Folders with more modules than `ROOM`. This list only shrinks."""
 NOUNS = frozenset({
-    "curated", "embedding", "fastembed", "keyring", "recorded", "rounding", "scoring", "scripted", "sealed",
+    "embedding", "fastembed", "keyring", "recorded", "rounding", "scripted", "sealed",
     "shared", "staging", "standing_statements", "string", "timing",
 })  # fmt: skip
 """Words in -ing or -ed that name a thing of the field, and libraries."""

@@ -15,7 +15,7 @@ from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Filters, IndexQuery, Unit
 from elytron_index.lexicon import related_words
 from elytron_index.query import Candidates
-from elytron_index.search import max_score, scoring, vector_scan
+from elytron_index.search import max_score, space_search, vector_scan
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import frequent_terms, postings, state
 
@@ -85,7 +85,7 @@ def test_a_wide_space_answers_alike_with_skipping_and_without(
     wide: SpaceIndex, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dice = random.Random(seed)
-    monkeypatch.setattr(scoring, "_POOL", dice.choice((8, 64)))
+    monkeypatch.setattr(space_search, "_POOL", dice.choice((8, 64)))
     monkeypatch.setattr(frequent_terms, "_LEAST", dice.choice((200, 4_000)))
     words = dice.choices(vocabulary(), k=dice.randint(1, 6)) + dice.choices(("", "Ada", "Miller", "gardenx"))
     filters = dice.choice((Filters(), Filters(tags_any=("some",)), Filters(speakers=("Ada",))))
@@ -119,7 +119,7 @@ def test_the_nearest_of_many_are_those_of_looking_at_all(
         watermark=1,
     )  # fmt: skip
     asked = numbers.standard_normal(24).astype("<f4").tobytes()
-    monkeypatch.setattr(scoring, "_POOL", 16)
+    monkeypatch.setattr(space_search, "_POOL", 16)
     query = IndexQuery("", limit=3, vector=("m", asked), filters=Filters(tags_any=tags))
     plain = index.search(query)
     monkeypatch.setattr("elytron_index.search.top_k._MANY", 256)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.models.fake_server import LINES, Sent
 from tests.models.streams import TEXTS, chat, data
-from tests.proxy.proxied import KEY, PATHS, asked, proxying, recorded
+from tests.proxy.proxy_setup import KEY, PATHS, asked, proxying, recorded
 
 from elytron_proxy import limits
 from elytron_proxy.dialects import CHAT, OLLAMA, Refusal

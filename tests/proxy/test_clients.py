@@ -9,7 +9,7 @@ import openai
 import pytest
 from tests.models.fake_server import Sent
 from tests.models.streams import RECORDED, TEXTS
-from tests.proxy.proxied import Proxied, proxying, recorded
+from tests.proxy.proxy_setup import Proxied, proxying, recorded
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.models.fake_server import refusal
 from tests.models.streams import RECORDED, TEXTS
-from tests.proxy.proxied import KEY, PATHS, asked, proxying, recorded
+from tests.proxy.proxy_setup import KEY, PATHS, asked, proxying, recorded
 
 from elytron_proxy import MemoryUse
 from elytron_proxy.figures import Figure

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.models.fake_server import Sent
 from tests.models.streams import RECORDED, TEXTS, chat
-from tests.proxy.proxied import PATHS, Proxied, asked, proxying, recorded
+from tests.proxy.proxy_setup import PATHS, Proxied, asked, proxying, recorded
 
 from elytron_core.contracts.tools import AgentToolRegistryListRequest
 from elytron_core.scope import Scope

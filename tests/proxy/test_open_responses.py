@@ -7,7 +7,7 @@ import pytest
 from openai.types.responses import Response
 from tests.models.fake_server import EVENTS, Sent
 from tests.models.streams import TEXTS, responses
-from tests.proxy.proxied import PATHS, asked, proxying
+from tests.proxy.proxy_setup import PATHS, asked, proxying
 
 pytestmark = pytest.mark.anyio
 PIXEL = "data:image/png;base64,iVBORw0KGgo="

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.models.fake_server import EVENTS, LINES, Sent
 from tests.models.streams import RECORDED, TEXTS, Recorded, chat, messages, ollama, responses
-from tests.proxy.proxied import KEY, PATHS, Proxied, asked, proxying
+from tests.proxy.proxy_setup import KEY, PATHS, Proxied, asked, proxying
 
 from elytron_core.ports.chat import Failed, FailureReason, Finished
 from elytron_models import DIALECTS, parse

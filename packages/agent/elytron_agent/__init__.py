@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         ToolCalled,
     )
     from elytron_agent.runs.settings import AgentSettings, Preferences, RunBudget
-    from elytron_agent.strategies.curated import CuratedSettings, CuratedStrategy
+    from elytron_agent.strategies.curated_memory import CuratedSettings, CuratedStrategy
     from elytron_agent.strategies.events import RunEvent, RunEventKind, stored_events
     from elytron_agent.strategies.gateway import GatewayPlace, GatewayStrategy
     from elytron_agent.strategies.loader import LoadedStrategy, MemorySection, Mode, load_strategy, strategy_of
@@ -74,7 +74,7 @@ _HOMES = {
     "elytron_agent.runs.settings": "AgentSettings Preferences RunBudget",
     "elytron_agent.loop.tools.subagents": "Creator MemoryMode Subagent",
     "elytron_agent.loop.tools.web_search": "WebResult WebSearch",
-    "elytron_agent.strategies.curated": "CuratedSettings CuratedStrategy",
+    "elytron_agent.strategies.curated_memory": "CuratedSettings CuratedStrategy",
     "elytron_agent.strategies.events": "RunEvent RunEventKind stored_events",
     "elytron_agent.strategies.gateway": "GatewayPlace GatewayStrategy",
     "elytron_agent.strategies.loader": "LoadedStrategy MemorySection Mode load_strategy strategy_of",

@@ -17,7 +17,7 @@ from elytron_index.lexicon.terms import Learnt
 from elytron_index.query import Candidates, Filters, IndexQuery, UnitView
 from elytron_index.search.query_terms import Reading
 from elytron_index.search.recent import latest
-from elytron_index.search.scoring import search
+from elytron_index.search.space_search import search
 from elytron_index.structures.snapshot import Frozen
 from elytron_index.structures.state import State
 from elytron_index.units import Change, Embedded

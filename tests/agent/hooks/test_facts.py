@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from tests.agent.chat_script import ScriptedChat, failure, text
 from tests.agent.hooks.turns import asked, reference, said, told, values
-from tests.agent.scripted import ScriptedChat, failure, text
 
 from elytron.api import MemoryFace
 from elytron_agent import HookSettings, TurnHooks

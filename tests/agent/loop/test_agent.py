@@ -1,7 +1,7 @@
 """Runs of an agent: steps, tools, ends, budgets, and what memory and the next run know of them."""
 
 import pytest
-from tests.agent.scripted import ScriptedChat, calls, failure, heard, replies, results, text, words
+from tests.agent.chat_script import ScriptedChat, calls, failure, heard, replies, results, text, words
 
 from elytron.api import MemoryFace
 from elytron_agent import (

@@ -6,7 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from tests.agent.scripted import ScriptedChat, calls, heard, results, text
+from tests.agent.chat_script import ScriptedChat, calls, heard, results, text
 
 import elytron
 from elytron.api import MemoryFace

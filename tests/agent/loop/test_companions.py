@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from tests.agent.scripted import ScriptedChat, calls, failure, results, text, words
+from tests.agent.chat_script import ScriptedChat, calls, failure, results, text, words
 
 from elytron.api import MemoryFace
 from elytron_agent import (

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
+from tests.agent.chat_script import ScriptedChat, calls, failure, heard, replies, results, text, words
 from tests.agent.places import Place
-from tests.agent.scripted import ScriptedChat, calls, failure, heard, replies, results, text, words
 
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, BlockShelf, Compacted, ContextGiven, RunEnded, StopReason

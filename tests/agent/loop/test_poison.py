@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from tests.agent.scripted import ScriptedChat, calls, text
+from tests.agent.chat_script import ScriptedChat, calls, text
 
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, BlockShelf, CallKey, Tool

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from tests.agent.chat_script import ScriptedChat, calls, failure, results, text, words
 from tests.agent.places import AT
-from tests.agent.scripted import ScriptedChat, calls, failure, results, text, words
 from tests.agent.strategies.host import Road
 
 import elytron

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.strategies.curated import CuratedSettings, CuratedStrategy
+from elytron_agent.strategies.curated_memory import CuratedSettings, CuratedStrategy
 from elytron_agent.strategies.events import Tell, stored_events
 from elytron_agent.strategies.gateway import GatewayPlace, GatewayStrategy
 from elytron_agent.strategies.runtime import RuntimeSettings, RuntimeStrategy

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents, entries
 from elytron.state.space_records import FILLING, REF
-from elytron.transfer.staging import BATCH, fill, take_over
+from elytron.transfer.space_fill import BATCH, fill, take_over
 from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, SpaceIncomplete, SpaceInUse

@@ -16,7 +16,7 @@ from elytron.transcript.evidence import with_founded_citations
 from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.transfer.rehearsal import RehearsalStore
 from elytron.transfer.renamed_turns import RenamedTurns, TurnSource
-from elytron.transfer.staging import BATCH, fill, take_over
+from elytron.transfer.space_fill import BATCH, fill, take_over
 from elytron.writes.facts import draft_of, write_facts
 from elytron.writes.records import bring_records
 from elytron.writes.skills import write_skills
