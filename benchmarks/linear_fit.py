@@ -1,0 +1,215 @@
+"""Fit of linear models to labelled texts: logistic regression, one label at a time, stored in 8 bits.
+
+A text may be cut into pieces: a label then holds of a text if it holds of one of its pieces, and a text teaches by the
+piece that speaks most for the label. Nothing is drawn by lot; the same texts give the same file.
+"""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_index.lexicon.linear_model import Features, features_of
+from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors
+
+Floats = NDArray[np.float64]
+
+BUCKETS = 1 << 15
+VECTOR_SCALE = 1 / 256
+"""The sum of a text's vectors is multiplied by this, so that it is as large as the other features together."""
+STEPS = 300
+ROUNDS = 3
+"""So often the piece that teaches is chosen again."""
+FALSE = 0.05
+"""A label's mark lets so many of the texts pass that do not have it, as cross-validation shows."""
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A text with its labels."""
+
+    text: str
+    labels: frozenset[str]
+    group: str = ""
+    """What totals are told apart by: its language."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How strongly weights are held near 0, and what a text with the label counts beside one without."""
+
+    hashed: float = 1.0
+    vectors: float = 1.0
+    positive: float = 1.0
+    buckets: int = BUCKETS
+
+
+PLAIN = Settings()
+
+
+def labelled(path: Path, /) -> list[Labelled]:
+    """Return the texts of a file: a line has the labels between commas or "-", the language, and the text, in tabs.
+
+    A line break inside a text is written as a backslash and an n. Lines that begin with "#" are comments.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines if line.strip() and not line.startswith("#")]
+    return [
+        Labelled(text.replace("\\n", "\n"), frozenset(labels.split(",")) - {"-"}, language)
+        for labels, language, text in rows
+    ]
+
+
+class Pieces:
+    """The features of all pieces of texts, as one sparse matrix."""
+
+    def __init__(self, texts: Sequence[Sequence[str]], buckets: int, /) -> None:
+        read = [features_of(piece) for pieces in texts for piece in pieces]
+        self.owner = np.repeat(np.arange(len(texts)), [len(pieces) for pieces in texts])
+        self.buckets = buckets
+        roots = np.sqrt(np.array([max(each.tokens, 1) for each in read], np.float64))
+        sizes = [len(each.hashed) for each in read]
+        self.columns = np.concatenate([each.hashed for each in read]) % buckets
+        self.rows = np.repeat(np.arange(len(read)), sizes)
+        self.values = 1.0 / roots[self.rows]
+        self.vectors = np.array([_vector(each) for each in read]) * (VECTOR_SCALE / roots)[:, None]
+
+    def scores(self, weights: Floats, /) -> Floats:
+        hashed, vectors, bias = weights[: self.buckets], weights[self.buckets : -1], weights[-1]
+        sums = np.bincount(self.rows, hashed[self.columns] * self.values, len(self.vectors))
+        return sums + self.vectors @ vectors + bias
+
+    def slopes(self, errors: Floats, /) -> Floats:
+        hashed = np.bincount(self.columns, errors[self.rows] * self.values, self.buckets)
+        return np.concatenate((hashed, errors @ self.vectors, [errors.sum()]))
+
+
+def _vector(read: Features) -> NDArray[np.int64]:
+    return TextVectors.load().matrix.take(read.rows, axis=0).astype(np.int64).sum(axis=0)
+
+
+def fit(pieces: Pieces, truth: NDArray[np.bool_], taught: NDArray[np.bool_], settings: Settings, /) -> Floats:
+    """Return the weights for a label that has `truth` of each text, by the texts that are `taught`."""
+    owner = pieces.owner
+    weights = np.zeros(pieces.buckets + DIMENSIONS + 1)
+    is_single = np.bincount(owner)[owner] == 1
+    importance = np.where(truth[owner], settings.positive, 1.0) * taught[owner]
+    for turn in range(ROUNDS):
+        if turn == 0:
+            # At first whole texts that have the label teach by all their pieces, each by its share.
+            share = np.where(truth[owner], 1.0 / np.bincount(owner)[owner], 1.0)
+        else:
+            share = np.where(truth[owner] & ~is_single, _best(pieces.scores(weights), owner), 1.0)
+        weights = _descend(pieces, truth[owner].astype(np.float64), importance * share, weights, settings)
+    return weights
+
+
+def _best(scores: Floats, owner: NDArray[np.int64]) -> Floats:
+    """Return 1 for the piece of each text with the highest score, 0 for the others."""
+    order = np.lexsort((-scores, owner))
+    first = np.ones(len(order), np.bool_)
+    first[1:] = owner[order][1:] != owner[order][:-1]
+    found = np.zeros(len(scores))
+    found[order[first]] = 1.0
+    return found
+
+
+def _descend(pieces: Pieces, truth: Floats, importance: Floats, start: Floats, settings: Settings) -> Floats:
+    """Minimise the logistic loss with a square penalty by Adam's steps over all pieces at once."""
+    penalty = np.full(len(start), settings.hashed)
+    penalty[pieces.buckets : -1] = settings.vectors
+    penalty[-1] = 0.0
+    weights, first, second = start.copy(), np.zeros(len(start)), np.zeros(len(start))
+    for step in range(1, STEPS + 1):
+        errors = (1.0 / (1.0 + np.exp(-np.clip(pieces.scores(weights), -30.0, 30.0))) - truth) * importance
+        slope = pieces.slopes(errors) + penalty * weights
+        first = 0.9 * first + 0.1 * slope
+        second = 0.999 * second + 0.001 * slope**2
+        rate = 0.05 * (1.0 - step / (STEPS + 1))
+        weights -= rate * (first / (1.0 - 0.9**step)) / (np.sqrt(second / (1.0 - 0.999**step)) + 1e-8)
+    return weights
+
+
+def highest(scores: Floats, owner: NDArray[np.int64], texts: int, /) -> Floats:
+    """Return the score of each text: the highest of its pieces'."""
+    found = np.full(texts, -np.inf)
+    np.maximum.at(found, owner, scores)
+    return found
+
+
+def held_out(pieces: Pieces, truth: NDArray[np.bool_], settings: Settings, /) -> Floats:
+    """Return the score of each text by weights that it did not teach; every fifth text is held out in turn."""
+    found = np.zeros(len(truth))
+    for fold in range(FOLDS):
+        out = np.arange(len(truth)) % FOLDS == fold
+        scores = highest(pieces.scores(fit(pieces, truth, ~out, settings)), pieces.owner, len(truth))
+        found[out] = scores[out]
+    return found
+
+
+def mark_of(scores: Floats, truth: NDArray[np.bool_], false: float, /) -> float:
+    """Return the lowest mark above which no more than the share `false` of the texts without the label are."""
+    others = np.sort(scores[~truth])[::-1]
+    return float(others[min(int(false * len(others)), len(others) - 1)])
+
+
+def found_at(scores: Floats, truth: NDArray[np.bool_], mark: float, /) -> tuple[float, float]:
+    """Return the share of texts with the label that are above `mark`, and that of the others."""
+    return float(np.mean(scores[truth] > mark)), float(np.mean(scores[~truth] > mark))
+
+
+def pack(name: str, labels: Sequence[str], weights: Sequence[Floats], marks: Sequence[float], buckets: int, /) -> bytes:
+    """Return the file of a model: one line of JSON, then the weights of all labels, compressed."""
+    parts = [(each[:buckets], each[buckets:-1] * VECTOR_SCALE) for each in weights]
+    scales = [[float(np.abs(part).max()) / 127 or 1.0 for part in pair] for pair in parts]
+    coded = [
+        [np.rint(part / scale).astype(np.int8) for part, scale in zip(pair, scale, strict=True)]
+        for pair, scale in zip(parts, scales, strict=True)
+    ]
+    data = np.stack([pair[0] for pair in coded], axis=1).tobytes() + np.stack([pair[1] for pair in coded], 1).tobytes()
+    told = {
+        "labels": list(labels),
+        "buckets": buckets,
+        "scales": scales,
+        "biases": [float(each[-1]) - mark for each, mark in zip(weights, marks, strict=True)],
+        "text_vectors": TextVectors.load().version,
+    }
+    body = json.dumps(told, sort_keys=True)
+    version = f"{name}-{hashlib.sha256(body.encode() + data).hexdigest()[:12]}"
+    return json.dumps({"version": version, **told}).encode() + b"\n" + zlib.compress(data, 9)
+
+
+def model_of(
+    name: str,
+    texts: Sequence[Labelled],
+    labels: Sequence[str],
+    /,
+    *,
+    cut: Callable[[str], Sequence[str]] = lambda text: [text],
+    settings: Settings = PLAIN,
+    false: float = FALSE,
+) -> bytes:
+    """Return the file of a model fitted to `texts`; print how well each label is found among texts held out."""
+    pieces = Pieces([list(cut(each.text)) or [each.text] for each in texts], settings.buckets)
+    every = np.ones(len(texts), np.bool_)
+    groups = np.array([each.group for each in texts])
+    weights: list[Floats] = []
+    marks: list[float] = []
+    for label in labels:
+        truth = np.array([label in each.labels for each in texts])
+        scores = held_out(pieces, truth, settings)
+        mark = mark_of(scores, truth, false)
+        for group in ("", *sorted(set(groups.tolist()))):
+            chosen = groups == group if group else every
+            if truth[chosen].any():
+                found, wrong = found_at(scores[chosen], truth[chosen], mark)
+                print(f"{label:<14}{group or 'all':<6}{truth[chosen].sum():>6}  found {found:.1%}  false {wrong:.1%}")
+        weights.append(fit(pieces, truth, every, settings))
+        marks.append(mark)
+    return pack(name, labels, weights, marks, settings.buckets)

@@ -1,0 +1,120 @@
+"""Linear models of short texts as data: yes or no to a few labels, by hashed n-grams and the text vectors that ship.
+
+A text is cut into tokens: words in small letters, single characters of Chinese, figures as "0", and marks. Features are
+tokens, pairs and triples of neighbours, pairs with one token between them, parts of words, classes of like words in
+pairs and triples, all hashed into buckets, and the sum of the tokens' text vectors. A label's score is the sum of its
+weights divided by the root of the number of tokens, plus a bias; it is above 0 if the label holds.
+
+All sums are of whole numbers, and a root and a quotient are rounded alike on every processor: so a score never differs.
+`benchmarks/linear_fit.py` makes the files.
+"""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import Final, NamedTuple
+from zlib import crc32, decompress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors
+
+TOKENS_MAX: Final = 64
+"""So many tokens of a text are read; the rest of it says nothing."""
+_TOKEN: Final = re.compile(r"[^\W\d_㐀-鿿]+(?:'[^\W\d_㐀-鿿]+)*|\d+|[㐀-鿿]|[?!.,:;？！。，：；\n]")
+_MARKS: Final = str.maketrans("’？！。，：；\n", "'?!.,:;.")
+_START, _END = "^", "$"
+_PART_CHARS: Final = (3, 4, 5)
+
+
+class Features(NamedTuple):
+    """What a model reads of a text."""
+
+    hashed: NDArray[np.int64]
+    """The hash of each n-gram, as often as it is there, before it is cut to the buckets of a model."""
+    rows: NDArray[np.int64]
+    """The rows of its tokens in the table of text vectors."""
+    tokens: int
+
+
+def tokens_of(text: str, /) -> list[str]:
+    """Return the tokens of `text`, `TOKENS_MAX` at most."""
+    found = _TOKEN.findall(text.translate(_MARKS).casefold())
+    return ["0" if token.isdigit() else token for token in found[:TOKENS_MAX]]
+
+
+def features_of(text: str, /) -> Features:
+    """Return the features of `text`."""
+    tokens = tokens_of(text)
+    framed = [_START, *tokens, _END]
+    grams: list[int] = []
+    rows: list[int] = []
+    for token in tokens:
+        hashed, known = _token(token)
+        grams += hashed
+        rows += known
+    grams += [crc32(f"{one} {two}".encode()) for one, two in pairwise(framed)]
+    triples = list(zip(framed, framed[1:], framed[2:], strict=False))
+    grams += [crc32(f"{one} {two} {three}".encode()) for one, two, three in triples]
+    grams += [crc32(f"{one} * {three}".encode()) for one, _, three in triples]
+    return Features(np.array(grams, np.int64), np.array(rows, np.int64), len(tokens))
+
+
+class LinearModel:
+    """The weights of one or several labels."""
+
+    def __init__(self, data: bytes, /) -> None:
+        start = data.index(b"\n") + 1
+        told = json.loads(data[:start])
+        arrays = np.frombuffer(decompress(data[start:]), np.int8)
+        self.labels: Final[tuple[str, ...]] = tuple(told["labels"])
+        self.version: Final[str] = told["version"]
+        """Changes with the weights, and with the text vectors that they were fitted beside."""
+        assert told["text_vectors"] == TextVectors.load().version
+        count = len(self.labels)
+        split = told["buckets"] * count
+        self._buckets: Final[NDArray[np.int8]] = arrays[:split].reshape(-1, count)
+        weights = arrays[split:].reshape(DIMENSIONS, count)
+        # Sums of 128 products of 8-bit numbers are whole numbers below 2**24: float32 holds them in any order.
+        known = TextVectors.load().matrix.astype(np.float32) @ weights.astype(np.float32)
+        self._known: Final[NDArray[np.int32]] = known.astype(np.int32)
+        self._scales: Final[list[tuple[float, float]]] = [(float(one), float(two)) for one, two in told["scales"]]
+        self._biases: Final = tuple(map(float, told["biases"]))
+
+    @staticmethod
+    @cache
+    def load(name: str, /) -> "LinearModel":
+        """Return the model that ships as `name`. It is read at the first call of a process and kept."""
+        return LinearModel(files("elytron_index").joinpath(f"{name}.model").read_bytes())
+
+    def scores(self, text: str, /) -> tuple[float, ...]:
+        """Return the score of each label, above 0 if it holds; a text without a token has none."""
+        read = features_of(text)
+        if not read.tokens:
+            return (-math.inf,) * len(self.labels)
+        hashed = np.add.reduce(self._buckets.take(read.hashed % len(self._buckets), axis=0), axis=0, dtype=np.int64)
+        known = np.add.reduce(self._known.take(read.rows, axis=0), axis=0, dtype=np.int64)
+        root = math.sqrt(read.tokens)
+        each = zip(hashed.tolist(), known.tolist(), self._scales, self._biases, strict=True)
+        return tuple((a * one + b * two) / root + bias for a, b, (one, two), bias in each)
+
+    def holding(self, text: str, /) -> frozenset[str]:
+        """Return the labels that hold of `text`."""
+        return frozenset(label for label, score in zip(self.labels, self.scores(text), strict=True) if score > 0.0)
+
+
+@lru_cache(maxsize=16_384)
+def _token(token: str) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the hashes of a token by itself, and its rows in the table of text vectors."""
+    grams = [crc32(token.encode())]
+    if len(token) > 2:
+        marked = f"<{token}>"
+        grams += [
+            crc32(f"#{marked[at : at + size]}".encode()) for size in _PART_CHARS for at in range(len(marked) - size + 1)
+        ]
+    return grams, TextVectors.load().vocabulary.rows(token)
