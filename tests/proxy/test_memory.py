@@ -9,7 +9,9 @@ from tests.models.fake_server import Sent
 from tests.models.streams import RECORDED, TEXTS, chat
 from tests.proxy.proxy_setup import PATHS, Proxied, asked, proxying, recorded
 
+from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.contracts.tools import AgentToolRegistryListRequest
+from elytron_core.planes.evidence import Trust
 from elytron_core.scope import Scope
 from elytron_proxy import MemoryUse, Placement
 from elytron_proxy.figures import Figure
@@ -127,12 +129,65 @@ async def test_the_calls_of_a_tool_loop_have_one_block_and_become_one_turn(diale
         one, two = (messages_of(dialect, sent.body)[0]["content"] for sent in proxied.upstream.asked)
         assert one == two
         kept = await proxied.kept()
-        assert kept[-2:] == [BOAT, TEXT]
-        assert len(kept) == 4
+        assert kept == ["My boat is called Petrel.", BOAT, TEXT, "My boat is called Kestrel now."]
         assert "TOOL SAYS" not in str(kept)
         everything = AgentToolRegistryListRequest(scope=Scope(space="default"))
         registries = await proxied.memory.list_agent_tool_registries(everything)
         assert [tool.tool_id for tool in registries.registries[0].tools] == ["weather"]
+
+
+@EACH
+async def test_a_tool_loop_that_ends_without_an_answer_leaves_what_the_person_said(dialect: str) -> None:
+    async with proxying(recorded(f"{dialect}-tools"), recorded(dialect)) as proxied:
+        await proxied.post(PATHS[dialect], asked(dialect, "My boat is called Petrel."))
+        assert await proxied.kept() == ["My boat is called Petrel."]
+        # The tool answered, and then the person spoke instead of the model: the conversation goes on.
+        body = asked(dialect, "My boat is called Petrel.")
+        messages_of(dialect, body).extend([*tool_loop(dialect), {"role": "user", "content": "Never mind."}])
+        await proxied.post(PATHS[dialect], body)
+        assert await proxied.kept() == ["My boat is called Petrel.", "Never mind.", TEXT]
+        assert len(set((await proxied.questions()).values())) == 1
+        assert proxied.app.figures[Figure.OPENED] == 1
+
+
+async def test_what_waits_for_tools_is_trusted_as_the_persons_own_word() -> None:
+    async with proxying(recorded("chat-tools"), recorded("chat")) as proxied:
+        body = asked("chat", BOAT)
+        trusts: list[list[Trust | None]] = []
+        for _ in range(2):
+            await proxied.post(PATHS["chat"], body)
+            await proxied.app.idle()
+            found = await proxied.memory.list(MemoryListRequest(scope=Scope(space="default")))
+            trusts.append([hit.trust for hit in found.items])
+            body["messages"].extend(tool_loop("chat"))
+        assert trusts == [[Trust.VOUCHED], [Trust.VOUCHED, Trust.OUTSIDE]]
+
+
+async def test_a_tool_loop_that_is_called_twice_is_one_turn(tmp_path: Any) -> None:
+    store = f"sqlite:///{tmp_path}/m.db"
+    first, last = asked("chat", BOAT), asked("chat", BOAT)
+    last["messages"].extend(tool_loop("chat"))
+    async with proxying(recorded("chat-tools"), store=store) as proxied:
+        for _ in range(2):
+            await proxied.post(PATHS["chat"], first)
+        assert await proxied.kept() == [BOAT]
+    async with proxying(recorded("chat"), store=store) as proxied:
+        for _ in range(3):
+            await proxied.post(PATHS["chat"], last)
+            assert await proxied.kept() == [BOAT, TEXT]
+
+
+@pytest.mark.parametrize("ids", ["call", "none"])
+async def test_each_call_of_a_tool_loop_names_the_same_turn(ids: str) -> None:
+    async with proxying(recorded("chat-tools"), recorded("chat-tools"), recorded("chat")) as proxied:
+        body = asked("chat", BOAT)
+        turns: list[str] = []
+        for number in range(3):
+            named = {"X_Client_Request_Id": f"call {number}"} if ids == "call" else {}
+            turns.append((await proxied.post(PATHS["chat"], body, **named)).headers["x-elytron-turn"])
+            body["messages"].extend(tool_loop("chat"))
+        assert len(set(turns)) == 1
+        assert await proxied.kept() == [BOAT, TEXT]
 
 
 async def test_the_block_of_a_turn_is_known_to_a_proxy_that_was_started_anew(tmp_path: Any) -> None:

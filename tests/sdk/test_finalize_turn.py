@@ -100,6 +100,7 @@ async def test_a_turn_that_is_delivered_after_a_retry_is_no_conflict(memory: ely
     said = ["Where do I live?", "In Lisbon, on the hill."]
     assert (turn.delivery, [message.text for message in turn.messages]) == (Delivery.DELIVERED, said)
     assert (await memory.recall("hill")).hits[0].text == said[1]
+    assert [hit.text for hit in (await memory.list()).items] == said
     once_more = await finish(memory, "t1", "Where do I live?", "In Lisbon, on the hill.")
     assert once_more.session_commit is CommitStatus.DUPLICATE
     with pytest.raises(TurnConflict):

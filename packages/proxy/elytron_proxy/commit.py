@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from elytron_core import limits as core_limits
 from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError
-from elytron_core.planes.transcript import Message, Role, ToolObservation, TurnSource
+from elytron_core.planes.transcript import Delivery, Message, Role, ToolObservation, TurnSource
 from elytron_core.ports.chat import FinishReason
 from elytron_models.fields import json_text
 from elytron_proxy import limits
@@ -66,6 +66,8 @@ class Commit:
         writes = self.caller.use.writes
         if writes and figure is Figure.COMMITTED:
             thread, figure = await self._commit(answer)
+        elif writes and figure is Figure.OPENED:
+            thread = await self._open()
         if self.continuation is not None:
             response = answer.witness.ended
             await self.parts.responses.keep(self.caller, self.continuation, response, conversation=thread.conversation)
@@ -73,8 +75,6 @@ class Commit:
             return
         if figure is not None:
             self.parts.figures.count(figure)
-        if answer.finished is FinishReason.TOOLS:
-            await self.parts.conversations.keep_block(self.caller, thread)
         await self.parts.memory.register(self.caller, self.prompt)
         await self._audit(thread)
 
@@ -86,14 +86,30 @@ class Commit:
         await self.parts.memory.trim(self.caller, _SHOWN, most=limits.AUDITS)
 
     def _figure(self, answer: AnswerCopy) -> Figure | None:
-        """Return as what an answer counts: as committed, if it may be evidence; None if it goes on with tools."""
-        if answer.finished is FinishReason.TOOLS or not self.prompt.is_single or not self.prompt.is_open:
+        """Return as what an answer counts: as committed, if it may be evidence; None if nothing is to be kept."""
+        if not self.prompt.is_single or not self.prompt.is_open:
             return None
-        if answer.finished is not FinishReason.STOP and not self.parts.settings.partial:
+        goes_on = answer.finished is FinishReason.TOOLS
+        if answer.finished is not FinishReason.STOP and not goes_on and not self.parts.settings.partial:
             return Figure.PARTIAL
         if answer.is_too_long or len(self.prompt.said) > core_limits.MESSAGE_CHARS:
             return Figure.TOO_LARGE
-        return Figure.COMMITTED
+        return Figure.OPENED if goes_on else Figure.COMMITTED
+
+    async def _open(self) -> Thread:
+        """Store what the person said, whose answer waits for tools; that answer completes the turn, if it comes."""
+        conversations, caller = self.parts.conversations, self.caller
+        known = self.thread if self.thread.is_open else await conversations.reopened(caller, self.thread)
+        if known is not None:
+            return known
+        thread = await conversations.claim(caller, self.thread)
+        await self._store(thread, self._turn(thread, "", delivery=Delivery.USER_ONLY, uses_tools=True))
+        await conversations.open(caller, thread)
+        return thread
+
+    async def _store(self, thread: Thread, turn: TurnDraft) -> MemoryWriteReport:
+        request = MemoryWriteRequest(scope=self.caller.scope(thread.conversation), write=TranscriptWrite(turns=(turn,)))
+        return await self.parts.memory.keep(self.caller, request, MemoryWriteReport)
 
     async def _commit(self, answer: AnswerCopy) -> tuple[Thread, Figure]:
         """Store the user message and the answer as one turn, in one batch."""
@@ -101,21 +117,25 @@ class Commit:
         said = spoken(answer.text)
         context = answer.witness.ended.get("context")
         end = continued_by(json_text(context)) if context else end_of(self.thread.asked, said)
-        if not self.thread.is_told and await conversations.is_kept(caller, end):
+        is_new = not self.thread.is_told and not self.thread.is_open
+        if is_new and await conversations.is_kept(caller, end):
             return self.thread, Figure.DUPLICATE
         thread = await conversations.claim(caller, self.thread)
-        turns = (self._turn(thread, said, uses_tools=answer.has_tools_used),)
-        request = MemoryWriteRequest(scope=caller.scope(thread.conversation), write=TranscriptWrite(turns=turns))
-        report = await self.parts.memory.keep(caller, request, MemoryWriteReport)
+        report = await self._store(thread, self._turn(thread, said, uses_tools=answer.has_tools_used))
+        if thread.is_open:
+            await conversations.close(caller, thread)
         if not thread.is_told:
             await conversations.note(caller, thread, end)
         return thread, Figure.COMMITTED if report.changed else Figure.DUPLICATE
 
-    def _turn(self, thread: Thread, said: str, *, uses_tools: bool) -> TurnDraft:
+    def _turn(
+        self, thread: Thread, said: str, *, uses_tools: bool, delivery: Delivery = Delivery.DELIVERED
+    ) -> TurnDraft:
         user = Message(role=Role.USER, text=self.prompt.said)
         return TurnDraft(
             host_id=thread.turn,
             messages=(user, Message(role=Role.ASSISTANT, text=said)) if said else (user,),
+            delivery=delivery,
             metadata={CONVERSATION: thread.conversation},
             source=TurnSource(
                 ingress=CHANNEL,

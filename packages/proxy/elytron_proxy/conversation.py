@@ -2,8 +2,8 @@
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
@@ -15,7 +15,7 @@ from elytron_proxy.dialects.content import shelved, unshelved
 from elytron_proxy.memory import Block, Memory, MemoryDown
 
 _NODES: Final = "conversations"
-_BLOCKS: Final = "blocks"
+_OPEN_TURNS: Final = "open-turns"
 _START: Final = b""
 _TAG: Final = "llm proxy"
 
@@ -42,15 +42,27 @@ class Thread:
     asked: bytes
     is_told: bool = False
     is_shown: bool = False
+    is_open: bool = False
+    """Whether the turn is stored already, with the person's message alone: its tools run."""
     parent: Parent | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenTurn:
+    """A turn whose tools run, and the block that each of its calls is given."""
+
+    conversation: str
+    turn: str
+    block: Block
+
+
 class Conversations:
-    """Finds the conversation of a request, and remembers the blocks of user turns."""
+    """Finds the conversation of a request, and remembers turns whose tools run, and their blocks."""
 
     def __init__(self, memory: Memory, /) -> None:
         self._memory = memory
         self._blocks: OrderedDict[tuple[str, bytes], Block] = OrderedDict()
+        self._open: OrderedDict[tuple[str, bytes], _OpenTurn] = OrderedDict()
 
     async def find(self, caller: Caller, prompt: Prompt, /, *, told: str | None) -> Thread:
         """Return where the request stands; `told` is the conversation's name where the request says it.
@@ -60,6 +72,17 @@ class Conversations:
         """
         start = start_of(prompt)
         asked = _link(start, "user", prompt.said)
+        opened = await self._opened(caller, asked) if prompt.has_tools_used else None
+        if opened is not None and told in {None, opened.conversation}:
+            return Thread(
+                opened.conversation,
+                opened.turn,
+                start,
+                asked,
+                is_told=told is not None,
+                is_shown=told is None,
+                is_open=True,
+            )
         turn = _turn_of(caller, asked) or self._memory.new_id()
         if told is not None:
             return Thread(told, turn, start, asked, is_told=True)
@@ -105,10 +128,8 @@ class Conversations:
     async def _note(
         self, caller: Caller, digest: bytes, conversation: str, *, then: str = "", of: int | None = None
     ) -> None:
-        secret = await self._memory.secret_of(caller)
-        assert secret is not None  # something of the space was written before
         value = {"conversation": conversation, "next": then}
-        key = secret.tag(_TAG, digest.hex())
+        key = await self._key(caller, digest)
         await self._memory.put(caller, _NODES, key, value, ttl_s=limits.NODE_TTL_S, expected_version=of)
 
     async def block_of(self, caller: Caller, thread: Thread, /) -> Block | None:
@@ -116,36 +137,76 @@ class Conversations:
         known = self._blocks.get((caller.space, thread.asked))
         if known is not None:
             return known
+        opened = await self._opened(caller, thread.asked)
+        return opened.block if opened is not None else None
+
+    def remember(self, caller: Caller, thread: Thread, block: Block, /) -> None:
+        """Hold the block of a turn for its further calls."""
+        _hold(self._blocks, (caller.space, thread.asked), block)
+
+    async def reopened(self, caller: Caller, thread: Thread, /) -> Thread | None:
+        """Return `thread` as the open turn that asked the same before it; None if there is none. Raises MemoryDown."""
+        opened = await self._opened(caller, thread.asked)
+        if opened is None or (thread.is_told and thread.conversation != opened.conversation):
+            return None
+        return replace(thread, conversation=opened.conversation, turn=opened.turn, is_open=True)
+
+    async def open(self, caller: Caller, thread: Thread, /) -> None:
+        """Keep what the further calls of a turn need whose tools run, for a proxy that is started anew meanwhile too.
+
+        Messages that go on without its answer continue the conversation. Raises MemoryDown.
+        """
+        opened = _OpenTurn(thread.conversation, thread.turn, self._blocks.get((caller.space, thread.asked)) or Block())
+        _hold(self._open, (caller.space, thread.asked), opened)
+        value: dict[str, JsonValue] = {
+            "conversation": opened.conversation,
+            "turn": opened.turn,
+            "text": shelved(opened.block.text),
+            "recalled": opened.block.recalled,
+        }
+        await self._memory.put(
+            caller, _OPEN_TURNS, await self._key(caller, thread.asked), value, ttl_s=limits.OPEN_TURN_TTL_S
+        )
+        if not thread.is_told:
+            await self.note(caller, thread, end_of(thread.asked, ""))
+
+    async def close(self, caller: Caller, thread: Thread, /) -> None:
+        """Forget that the turn's tools run. Raises MemoryDown."""
+        self._open.pop((caller.space, thread.asked), None)
+        self._blocks.pop((caller.space, thread.asked), None)
+        await self._memory.erase(caller, _OPEN_TURNS, await self._key(caller, thread.asked))
+
+    async def _opened(self, caller: Caller, asked: bytes) -> _OpenTurn | None:
+        known = self._open.get((caller.space, asked))
+        if known is not None:
+            return known
         secret = await self._memory.secret_of(caller)
         if secret is None:
             return None
-        item = await self._memory.get(caller, _BLOCKS, secret.tag(_TAG, thread.asked.hex()))
+        item = await self._memory.get(caller, _OPEN_TURNS, secret.tag(_TAG, asked.hex()))
         if item is None:
             return None
         kept: Fields = fields(item.value)
         recalled = kept.get("recalled")
-        return Block(unshelved(text(kept, "text")), recalled if isinstance(recalled, int) else 0)
+        block = Block(unshelved(text(kept, "text")), recalled if isinstance(recalled, int) else 0)
+        return _OpenTurn(text(kept, "conversation"), text(kept, "turn"), block)
 
-    def remember(self, caller: Caller, thread: Thread, block: Block, /) -> None:
-        """Hold the block of a turn for its further calls."""
-        key = (caller.space, thread.asked)
-        self._blocks[key] = block
-        self._blocks.move_to_end(key)
-        if len(self._blocks) > limits.BLOCKS:
-            self._blocks.popitem(last=False)
-
-    async def keep_block(self, caller: Caller, thread: Thread, /) -> None:
-        """Keep the block of a turn whose tools run now, for a proxy that is started anew meanwhile.
-
-        Raises MemoryDown.
-        """
-        block = self._blocks.get((caller.space, thread.asked))
+    async def _key(self, caller: Caller, digest: bytes) -> str:
+        """Return the key of a record about what was said so, under the space's own secret."""
         secret = await self._memory.secret_of(caller)
-        if block is None or secret is None:
-            return
-        value: dict[str, JsonValue] = {"text": shelved(block.text), "recalled": block.recalled}
-        key = secret.tag(_TAG, thread.asked.hex())
-        await self._memory.put(caller, _BLOCKS, key, value, ttl_s=limits.BLOCK_TTL_S)
+        assert secret is not None  # something of the space was written before
+        return secret.tag(_TAG, digest.hex())
+
+
+HeldT = TypeVar("HeldT")
+
+
+def _hold(held: OrderedDict[tuple[str, bytes], HeldT], key: tuple[str, bytes], value: HeldT) -> None:
+    """Put `value` in, and let go of the oldest beyond the bound."""
+    held[key] = value
+    held.move_to_end(key)
+    if len(held) > limits.BLOCKS:
+        held.popitem(last=False)
 
 
 def start_of(prompt: Prompt, /) -> bytes:

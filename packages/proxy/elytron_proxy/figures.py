@@ -11,6 +11,8 @@ class Figure(StrEnum):
     RECALLED = "recalled"
     """Calls that a block was placed in."""
     COMMITTED = "committed"
+    OPENED = "opened"
+    """Answers that call tools: what the person said is stored, and waits for its answer."""
     DUPLICATE = "duplicate"
     """Turns that were stored already."""
     DEGRADED = "degraded"

@@ -18,8 +18,8 @@ BLOCK_CHARS: Final = 1_500
 """What memory adds to a request, unless told: little beside a chat, so that what is cached stays most of it."""
 BLOCKS: Final = 4_096
 """Blocks of user turns that are held in memory."""
-BLOCK_TTL_S: Final = 24 * 3600
-"""So long the block of a turn whose tools still run is kept for a proxy that is started anew."""
+OPEN_TURN_TTL_S: Final = 24 * 3600
+"""So long an answer completes the turn whose tools ran; later it is a turn of its own."""
 NODE_TTL_S: Final = 90 * 24 * 3600
 """So long a conversation is known by its messages; later it counts as a new one."""
 RESPONSE_TTL_S: Final = 30 * 24 * 3600

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import random
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -186,14 +186,25 @@ class Memory:
             raise MemoryDown(error.key) from None
         await self.keep(caller, asked, RecordPutReport)
 
+    async def erase(self, caller: Caller, shelf: str, key: str, /) -> bool:
+        """Erase a record of ours with all that it was; tell whether there was one. Raises MemoryDown."""
+        item = await self.get(caller, shelf, key)
+        if item is None:
+            return False
+        await self._erase(caller, (item,))
+        return True
+
     async def trim(self, caller: Caller, shelf: str, /, *, most: int) -> None:
         """Erase the oldest records of a shelf, so that `most` stay. Raises MemoryDown."""
         asked = RecordSearchRequest(scope=caller.scope(), namespace=(NAMESPACE, shelf), limit=core_limits.PAGE_MAX)
         found = (await self.call(caller, asked, RecordSearchReport)).items
         old = sorted(found, key=lambda item: (item.created_at, item.key))[: max(0, len(found) - most)]
         if old:
-            gone = MemoryEraseRequest(scope=caller.scope(), ids=tuple(item.id for item in old), reason="retention")
-            await self.keep(caller, gone, MemoryControlReport)
+            await self._erase(caller, old)
+
+    async def _erase(self, caller: Caller, items: Iterable[RecordItem]) -> None:
+        gone = MemoryEraseRequest(scope=caller.scope(), ids=tuple(item.id for item in items), reason="retention")
+        await self.keep(caller, gone, MemoryControlReport)
 
     async def register(self, caller: Caller, prompt: Prompt, /) -> None:
         """Register the tools of a request as a host's, once. Raises MemoryDown."""

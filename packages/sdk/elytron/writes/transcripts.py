@@ -194,7 +194,7 @@ def _complete(changes: Changes, record: SpaceRecord, draft: TurnDraft, retry: _R
     """Add to the batch that a stored turn was delivered, with what its delivery brought, and return it."""
     told = {name: getattr(draft, name) for name in _TOLD}
     turn = retry.turn.model_copy(update=told)
-    changes.put(Ref(transcript.TURNS, retry.turn_id), turn, expects=retry.revision, action=Action.WRITE)
+    changes.put(Ref(transcript.TURNS, retry.turn_id), turn, expects=retry.revision, action=Action.MERGE)
     _put_attributes(changes, record, retry.turn_id, turn, draft, known=retry.attributes)
     renamed = transcript.TurnName(turn=retry.turn_id, digest=digest)
     changes.put(retry.name.ref, renamed, expects=retry.name.revision, action=None)
