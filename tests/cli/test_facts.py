@@ -69,3 +69,20 @@ def test_facts_are_read_at_a_terminal(elytron: CommandLine) -> None:
     assert "--token" in elytron("--no-json", "facts", "forget", "tea").stdout
     assert "changed" in elytron("--no-json", "facts", "correct", fact, "white tea").stdout
     assert "everything" in elytron("--no-json", "facts", "pause").stdout
+
+
+def test_a_profile_shows_what_stands_of_a_person(elytron: CommandLine) -> None:
+    fact = stated(elytron, "home", "Ada lives in Lisbon")
+    elytron.json(
+        "facts", "change", stated(elytron, "illness", "Ada has asthma"), "change_privacy", "--privacy", "private"
+    )
+    (group,) = elytron.json("profile", "Ada")["groups"]
+    assert [line["id"] for line in group["lines"]] == [fact]
+    shown = elytron(
+        "--no-json", "profile", "Ada", "--limit", "1", "--written", "--as-of", "2100-01-01T00:00:00Z"
+    ).stdout
+    assert "Ada lives in Lisbon" in shown
+    assert "not written: no_language_model" in shown
+    assert "1 private facts are withheld" in shown
+    assert "1 more facts" in elytron("--no-json", "profile", "Ada", "--limit", "1", "--private").stdout
+    assert "nothing stands" in elytron("--no-json", "profile", "Dora").stdout

@@ -165,6 +165,13 @@ BODIES: dict[str, Body] = {
             "expect": {"fact": {"topic": "home city", "authority": "user_asserted", "evidence_count": 1}},
         },
     ],
+    "profile": [
+        HOME,
+        {
+            "op": "profile",
+            "expect": {"groups": [{"lines": [{"id": "${fact}", "content": "Lisbon", "bearing": "subject"}]}]},
+        },
+    ],
     "change_fact": [
         HOME,
         {

@@ -119,6 +119,11 @@ RECORD_VERSIONS, RECORD_HISTORY_BYTES = 32, 1024 * 1024
 RECORD_TTL_S = 10 * 366 * 24 * 3600
 RECORD_OFFSET = 100_000
 SNAPSHOT_FACTS_BOOTSTRAP, SNAPSHOT_FACTS_FULL = 16, 48
+PROFILE_LINES, PROFILE_LINES_MAX = 60, 200
+"""Facts of a profile."""
+PROFILE_CHARS = 12_000
+PROFILE_SENTENCES, PROFILE_GROUNDS, PROFILE_SENTENCE_CHARS = 40, 16, 600
+"""Of a written profile: its sentences, the facts that one rests on, and how long one is."""
 FACTS_STANDING = 96
 """Facts that may stand at once; what is beyond answers when it is asked for."""
 

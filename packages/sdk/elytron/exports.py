@@ -17,7 +17,8 @@ HOMES: Final = MappingProxyType(
         "elytron_core.contracts.facts": (
             "FactAction FactChangeReport FactChangeRequest FactDetailReport FactDetailRequest FactEntry "
             "FactForgetReport FactForgetRequest FactListReport FactListRequest FreshnessHint FreshnessState "
-            "LearningReport LearningRequest"
+            "LearningReport LearningRequest ProfileBearing ProfileGroup ProfileLine ProfileReport ProfileRequest "
+            "ProfileSentence ProfileWording"
         ),
         "elytron_core.contracts.candidates": (
             "CandidateListReport CandidateListRequest CandidateResolveReport CandidateResolveRequest "

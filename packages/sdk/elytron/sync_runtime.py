@@ -169,6 +169,7 @@ class BlockingMemory(Generic[FaceT]):
     resolve_candidate = blocking(MemoryFace.resolve_candidate)
     list_facts = blocking(MemoryFace.list_facts)
     get_fact = blocking(MemoryFace.get_fact)
+    profile = blocking(MemoryFace.profile)
     change_fact = blocking(MemoryFace.change_fact)
     forget_facts = blocking(MemoryFace.forget_facts)
     set_learning = blocking(MemoryFace.set_learning)

@@ -4,15 +4,17 @@ import click
 
 from elytron_cli.commands.fact_control import CONTROL
 from elytron_cli.commands.write import receipt
-from elytron_cli.input.options import Command, Group, common, limited
+from elytron_cli.input.options import Command, Group, command, common, disclosing, limited
 from elytron_cli.input.values import valid
 from elytron_cli.runner import run
 from elytron_cli.session import Session
+from elytron_cli.tables import facts as tables_facts
 from elytron_cli.tables import planes
 from elytron_cli.terminal.output import Output
 from elytron_core import limits
 from elytron_core.clock import instant
 from elytron_core.contracts.candidates import MemoryMergeReport, MemoryMergeRequest
+from elytron_core.contracts.facts import ProfileReport, ProfileRequest, ProfileWording
 from elytron_core.contracts.write import FactDraft, LongTermExtraction, MemoryWriteRequest
 from elytron_core.planes.long_term import Authority, Kind
 from elytron_store import WhenMissing
@@ -91,5 +93,33 @@ def merge(*, limit: int, undo: tuple[str, ...], dry_run: bool) -> int | None:
     async def work(session: Session, out: Output) -> None:
         report = await session.call(request, MemoryMergeReport)
         out.report(report, lambda console: planes.facts_merged(console, report))
+
+    return run(work)
+
+
+@command("profile")
+@click.argument("person", default="")
+@click.option("--as-of", metavar="WHEN", help="What held at this time, in ISO 8601.")
+@click.option("--known-at", metavar="WHEN", help="What was believed at this time.")
+@click.option("--written", is_flag=True, help="Have the language model word it; each sentence cites its facts.")
+@disclosing
+@limited("How many facts to show at most.", most=limits.PROFILE_LINES_MAX, usual=limits.PROFILE_LINES)
+@common
+def profile(
+    *, person: str, as_of: str | None, known_at: str | None, written: bool, include_private: bool, limit: int
+) -> int | None:
+    """Tell what stands of PERSON, grouped and cited; without a name, of whose memory the space is."""
+    request = ProfileRequest(
+        person=person,
+        as_of=instant(as_of, field="--as-of") if as_of is not None else None,
+        known_at=instant(known_at, field="--known-at") if known_at is not None else None,
+        wording=ProfileWording.MODEL if written else ProfileWording.RULES,
+        include_private=include_private,
+        limit=limit,
+    )
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, ProfileReport)
+        out.report(report, lambda console: tables_facts.profiled(console, report))
 
     return run(work)

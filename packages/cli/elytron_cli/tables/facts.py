@@ -12,6 +12,7 @@ from elytron_core.contracts.facts import (
     FactListReport,
     FreshnessHint,
     LearningReport,
+    ProfileReport,
 )
 from elytron_core.planes.learning_rules import Learning
 
@@ -77,6 +78,26 @@ def forgotten(console: "Console", report: FactForgetReport, /) -> None:
         console.print(f"nothing was changed; to forget them: --token {safe(report.token)}", soft_wrap=True)
     elif report.changed:
         console.print(f"{len(report.items)} forgotten")
+
+
+def profiled(console: "Console", report: ProfileReport, /) -> None:
+    """Show a profile: its sentences if a model wrote it, and the facts by kind with what they rest on."""
+    for sentence in report.sentences:
+        console.print(f"{safe(sentence.text)} [{safe(', '.join(sentence.citations))}]", soft_wrap=True, markup=False)
+    if report.not_written is not None:
+        console.print(f"not written: {report.not_written}")
+    for group in report.groups:
+        rows = [
+            ((fact.bearing.value, f"{line(fact.topic)}: {line(fact.content)}", ", ".join(fact.evidence)), fact.id)
+            for fact in group.lines
+        ]
+        console.print(known_by_id(console, (group.kind.value, "what", "evidence"), rows))
+    if not report.groups:
+        console.print("nothing stands")
+    if report.left_out:
+        console.print(f"{report.left_out} more facts: --limit shows them")
+    if report.withheld:
+        console.print(f"{report.withheld} private facts are withheld: --private shows them")
 
 
 def learned(console: "Console", report: LearningReport, /) -> None:

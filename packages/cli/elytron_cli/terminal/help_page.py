@@ -18,6 +18,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Facts, skills and the rest": {
         "facts": ("facts:facts", "Read and change facts, forget them by query, and say what is not learned."),
+        "profile": ("facts:profile", "Tell what stands of a person, grouped and cited."),
         "candidates": ("candidates:candidates", "See proposed beliefs that wait, and decide on them."),
         "skills": ("skills:skills", "See and govern what was learned; see agent skills in directories."),
         "tools": ("tools:tools", "Tell which tools the host has; see what use has taught of them."),

@@ -1,4 +1,4 @@
-"""Long-term control: facts listed and read in full, changed, forgotten by query; and what is not to be learned."""
+"""Long-term control: facts read in full, changed, forgotten; what stands of a person; what is not to be learned."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -17,6 +17,7 @@ from elytron_core.planes.learning_rules import Learning, LearningAction
 
 FactKey = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
 Query = Annotated[str, Field(max_length=limits.QUERY_CHARS)]
+Person = Annotated[str, Field(max_length=limits.NAME_CHARS)]
 Token = Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS)]
 
 
@@ -200,3 +201,92 @@ class LearningReport(Value):
     changed: bool
     dry_run: bool = False
     sequence: int = 0
+
+
+class ProfileWording(StrEnum):
+    """Who words the text of a profile."""
+
+    RULES = "rules"
+    """Nobody: it is the facts, one a line."""
+    MODEL = "model"
+    """The language model, within the day's budget; a sentence that its facts do not bear is dropped."""
+
+
+class ProfileBearing(StrEnum):
+    """What a fact has to do with a person."""
+
+    SUBJECT = "subject"
+    """It is about that person."""
+    NAMED = "named"
+    """It is about somebody or something else, and names that person."""
+
+
+class ProfileRequest(ScopedRequest):
+    """Tell what stands of a person.
+
+    Without a name it is whose memory the space is: every fact that counts for its user. `as_of` asks what held at a
+    time, `known_at` what was believed then. A chat's own facts are shown in that chat alone.
+    """
+
+    person: Person = ""
+    as_of: transcript.At | None = None
+    known_at: transcript.At | None = None
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
+    wording: ProfileWording = ProfileWording.RULES
+    limit: Annotated[int, Field(ge=1, le=limits.PROFILE_LINES_MAX)] = limits.PROFILE_LINES
+
+
+class ProfileLine(Value):
+    """A fact of a profile."""
+
+    id: str
+    topic: str
+    content: str
+    bearing: ProfileBearing
+    confidence: long_term.Confidence
+    trust: Trust
+    privacy: long_term.Privacy
+    observed_at: Instant
+    valid_to: Instant | None = None
+    """Until when it held, where that is known."""
+    hint: FreshnessHint
+    evidence: tuple[str, ...] = ()
+    """Ids of the messages and other references that it rests on."""
+
+
+class ProfileGroup(Value):
+    """The facts of one kind: first those about the person, then those that name the person."""
+
+    kind: long_term.Kind
+    lines: tuple[ProfileLine, ...]
+
+
+class ProfileSentence(Value):
+    """A sentence of a written profile, and the facts that it rests on."""
+
+    text: str
+    citations: tuple[str, ...]
+
+
+class ProfileReport(Value):
+    """What stands of a person. `names` are the names under which it was looked for."""
+
+    space: str
+    person: str
+    names: tuple[str, ...] = ()
+    groups: tuple[ProfileGroup, ...] = ()
+    text: str = ""
+    """The profile as text: bounded, without ids."""
+    wording: ProfileWording = ProfileWording.RULES
+    """Who worded the text."""
+    sentences: tuple[ProfileSentence, ...] = ()
+    """Of a written profile, the sentences of the text."""
+    sentences_dropped: int = 0
+    """Sentences that the facts which they cite do not bear."""
+    not_written: str | None = None
+    """Why the model that was asked for worded nothing."""
+    withheld: int = 0
+    """Private facts that were left out."""
+    left_out: int = 0
+    """Facts beyond the limit."""

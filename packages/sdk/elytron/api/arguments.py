@@ -67,13 +67,13 @@ def transcript_of(
     """
     listed = _each(messages)
     only = len(listed) == 1
-    moment = _moment(at, field="at") if at is not None else None
+    said_at = moment(at, field="at") if at is not None else None
     labels, fields = texts(tags, field="tags"), _fields(metadata)
     try:
         turns = tuple(
             _draft(message, labels, fields)
             for number, item in enumerate(listed)
-            if not similarity.is_blank((message := _message(number, item, speaker, moment, only=only)).text)
+            if not similarity.is_blank((message := _message(number, item, speaker, said_at, only=only)).text)
         )
         if not turns:
             raise InvalidInput(field="messages", problem="hold no words: give a text or at least one message with some")
@@ -96,7 +96,7 @@ def fact_of(
     topic: str, content: str, /, *, kind: Kind, authority: Authority, at: When | None, citations: tuple[str, ...]
 ) -> FactDraft:
     """Return the draft of a fact. Raises InvalidInput where a part of it is none."""
-    seen = _moment(at, field="at") if at is not None else None
+    seen = moment(at, field="at") if at is not None else None
     try:
         return FactDraft(
             topic=topic, content=content, fact_kind=kind, authority=authority, citations=citations, observed_at=seen
@@ -223,14 +223,14 @@ def _message(number: int, item: _Plain, speaker: str | None, at: Instant | None,
     if item.keys() - _FIELDS - _BESIDE or not has_words:
         wanted = "takes role, content, name and timestamp, and needs content"
         raise InvalidInput(field=f"messages.{number}", problem=wanted)
-    said_at = _moment(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
+    said_at = moment(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
     role = message_shape.role(item.get("role", Role.USER), what=f"messages.{number}.role")
     named = item.get("name") or (speaker if only or role is Role.USER else None)
     text = _words(item.get("content"), field=f"messages.{number}.content")
     return Message(role=role, text=text, speaker=named, at=said_at)
 
 
-def _moment(given: When, *, field: str) -> Instant:
+def moment(given: When, *, field: str) -> Instant:
     """Return the instant; a number is seconds or milliseconds by its size, as in the transcripts that are imported."""
     if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < message_shape.SECONDS_BELOW:
         given *= 1000

@@ -70,6 +70,30 @@ class CandidatesFace(Face):
             fact = facts.FactDetailRequest(id=fact, include_private=include_private)
         return await self.operate(fact, facts.FactDetailReport)
 
+    async def profile(
+        self,
+        person: str | facts.ProfileRequest = "",
+        /,
+        *,
+        as_of: arguments.When | None = None,
+        wording: facts.ProfileWording = facts.ProfileWording.RULES,
+        include_private: bool = False,
+        user_id: str | None = None,
+    ) -> facts.ProfileReport:
+        """Tell what stands of a person, or stood at `as_of`, grouped and cited; of the space's own user without a name.
+
+        With the wording `model`, the language model writes it, and each of its sentences cites facts that bear it.
+        """
+        if isinstance(person, str):
+            person = facts.ProfileRequest(
+                scope=arguments.scope_of(self.scope, user_id=user_id),
+                person=person,
+                as_of=arguments.moment(as_of, field="as_of") if as_of is not None else None,
+                wording=validation.word(facts.ProfileWording, wording, field="wording"),
+                include_private=include_private,
+            )
+        return await self.operate(person, facts.ProfileReport)
+
     async def change_fact(self, request: facts.FactChangeRequest, /) -> facts.FactChangeReport:
         """Change one fact that stands. Raises NotFound, InvalidInput, PreconditionFailed."""
         return await self.operate(request, facts.FactChangeReport)

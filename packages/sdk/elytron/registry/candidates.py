@@ -1,6 +1,7 @@
 """The operations of governance, continuity and subjects."""
 
 from elytron import ops
+from elytron.flows.profile import profile
 from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat
 from elytron_core.contracts import candidates, continuity, facts, subjects
 from elytron_core.planes.learning_rules import LearningAction
@@ -21,6 +22,8 @@ GOVERNING: tuple[AnyOperation, ...] = (
               "Read facts in full, with what they are worth."),
     Operation("get_fact", facts.FactDetailRequest, facts.FactDetailReport, ops.get_fact,
               "Read one fact in full."),
+    Operation("profile", facts.ProfileRequest, facts.ProfileReport, profile,
+              "Tell what stands of a person, grouped and cited."),
     Operation("change_fact", facts.FactChangeRequest, facts.FactChangeReport, ops.change_fact,
               "Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope.",
               mutates=True, repeat=Repeat.RECEIPT, grave=Grave.AGREES, grave_values=_DISCLOSING,

@@ -1,0 +1,1 @@
+"""What a profile of a person shows, and how it is worded."""

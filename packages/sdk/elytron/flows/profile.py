@@ -1,0 +1,111 @@
+"""The profile of a person: the facts that stand, chosen and grouped by rules, and worded by a model where asked for."""
+
+from typing import NamedTuple
+
+from elytron.context import OperationContext
+from elytron.jobs.model_calls import Asker, BudgetReached
+from elytron.memories.chat_aliases import meant
+from elytron.memories.disclosure import may_disclose
+from elytron.recall.filters import fact_passes
+from elytron_core import limits
+from elytron_core.contracts.facts import ProfileBearing, ProfileLine, ProfileReport, ProfileRequest, ProfileWording
+from elytron_core.contracts.recall import RecallFilters
+from elytron_core.errors import ModelError
+from elytron_core.planes.freshness import FreshnessHint
+from elytron_core.planes.long_term import FACTS, Fact
+from elytron_core.policy.profile import selection, text
+from elytron_core.policy.temporal.freshness import freshness
+from elytron_core.ports.models import Said, Speaker
+from elytron_core.scope import Scope
+from elytron_core.text import similarity
+
+NO_MODEL, BUDGET_REACHED, NOTHING_BORNE, NOTHING_STANDS = (
+    "no_language_model",
+    "budget_reached",
+    "nothing_borne_by_facts",
+    "nothing_stands",
+)
+
+
+class _Chosen(NamedTuple):
+    fact: Fact
+    bearing: ProfileBearing
+
+
+async def profile(ctx: OperationContext, request: ProfileRequest, /) -> ProfileReport:
+    """Return what stands of a person. Where the model gives nothing that the facts bear, the text is that of rules."""
+    scope = ctx.scope_of(request)
+    report = ProfileReport(space=scope.space, person=request.person)
+    facts = await _standing(ctx, scope, request)
+    shown = [fact for fact in facts if may_disclose(fact, include_private=request.include_private)]
+    is_named = not similarity.is_blank(similarity.normalise(request.person))
+    names = selection.names_of(request.person, shown) if is_named else ()
+    chosen = [_Chosen(fact, found) for fact in shown if (found := selection.bearing(fact, names)) is not None]
+    chosen.sort(key=lambda each: selection.rank(each.fact, each.bearing))
+    now = ctx.clock.now()
+    groups = selection.groups_of(
+        (each.fact.kind, _line(each, freshness(each.fact, now).hint)) for each in chosen[: request.limit]
+    )
+    report = report.model_copy(
+        update={
+            "names": names,
+            "groups": groups,
+            "text": text.listed(groups),
+            "withheld": sum(selection.bearing(fact, names) is not None for fact in facts) - len(chosen),
+            "left_out": max(0, len(chosen) - request.limit),
+        }
+    )
+    return report if request.wording is ProfileWording.RULES else await _written(ctx, scope, report)
+
+
+async def _standing(ctx: OperationContext, scope: Scope, request: ProfileRequest) -> list[Fact]:
+    """Return the facts that hold, and were believed, at the times asked for, and count in the scope's conversation."""
+    conversation = await meant(ctx, scope)
+    key = conversation.key if conversation.is_trusted else None
+    filters = RecallFilters(as_of=request.as_of, known_at=request.known_at)
+    now, after = ctx.clock.now(), ""
+    found: list[Fact] = []
+    while page := await ctx.store.scan(scope.space, FACTS, after=after, limit=limits.SCAN_MAX):
+        after = page[-1].ref.key
+        facts = (Fact.from_bytes(document.body) for document in page)
+        found += [fact for fact in facts if fact.counts_in(key) and fact_passes(fact, filters, now)]
+    return found
+
+
+async def _written(ctx: OperationContext, scope: Scope, report: ProfileReport) -> ProfileReport:
+    if not report.groups:
+        return report.model_copy(update={"not_written": NOTHING_STANDS})
+    if ctx.models.language is None:
+        return report.model_copy(update={"not_written": NO_MODEL})
+    lines = [line for group in report.groups for line in group.lines]
+    prompt = (Said(Speaker.SYSTEM, text.INSTRUCTION), Said(Speaker.USER, text.data(report.person, lines)))
+    asker = Asker(ctx, scope.space, ctx.models.language)
+    try:
+        answer = await asker.structured(prompt, text.ProfileAnswer, max_tokens=limits.MODEL_ANSWER_TOKENS)
+    except BudgetReached:
+        return report.model_copy(update={"not_written": BUDGET_REACHED})
+    except ModelError as error:
+        return report.model_copy(update={"not_written": error.key})
+    found = text.checked(answer, lines, " ".join(report.names))
+    report = report.model_copy(update={"sentences_dropped": found.dropped})
+    if not found.sentences:
+        return report.model_copy(update={"not_written": NOTHING_BORNE})
+    told = " ".join(sentence.text for sentence in found.sentences)
+    return report.model_copy(update={"wording": ProfileWording.MODEL, "sentences": found.sentences, "text": told})
+
+
+def _line(chosen: _Chosen, hint: FreshnessHint) -> ProfileLine:
+    fact = chosen.fact
+    return ProfileLine(
+        id=fact.id,
+        topic=fact.topic,
+        content=fact.content,
+        bearing=chosen.bearing,
+        confidence=fact.confidence,
+        trust=fact.trust,
+        privacy=fact.privacy,
+        observed_at=fact.observed_at,
+        valid_to=fact.valid_to,
+        hint=hint,
+        evidence=fact.citations,
+    )

@@ -1,0 +1,161 @@
+"""The profile of a person: whose facts it shows and when, grouped, cited, and worded only as far as they bear it."""
+
+import json
+
+import pytest
+from tests.sdk.told import believe
+
+import elytron
+from elytron import FactAction, FactChangeRequest, Kind, Message, Privacy, ProfileReport, ProfileRequest, Role, Scope
+from elytron.models.scripted import ScriptedModel
+from elytron_core.clock import DAY_MS, FrozenClock
+from elytron_core.contracts.maintenance import MemoryMaintainRequest
+from elytron_core.errors import InvalidInput, ModelUnavailable
+from elytron_core.ids import SeededIds
+from elytron_core.policy.maintenance.budget import Budget
+
+pytestmark = pytest.mark.anyio
+TALK = (
+    Message(role=Role.USER, speaker="Ada", text="My name is Ada Lovelace. I live in Porto. I'm allergic to peanuts."),
+    Message(role=Role.USER, speaker="Bob", text="I work as a baker. I live in Rome."),
+)
+
+
+def contents(report: ProfileReport) -> dict[str, list[str]]:
+    return {group.kind.value: [line.content for line in group.lines] for group in report.groups}
+
+
+async def test_a_profile_shows_what_stands_of_one_person_by_kind_and_what_it_rests_on(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    ids = (await memory.add(TALK, conversation="kitchen")).ids
+    await memory.maintain(MemoryMaintainRequest(scope=Scope(space="ada", conversation="kitchen")))
+    report = await memory.profile("Ada")
+    assert contents(report) == {
+        "profile": ["Ada is called Ada Lovelace", "Ada lives in Porto"],
+        "constraint": ["Ada is allergic to peanuts"],
+    }
+    assert report.names == ("Ada", "Ada Lovelace")
+    assert {line.evidence for group in report.groups for line in group.lines} == {(ids[0].partition("#")[0],)}
+    assert "- Ada: residence: Ada lives in Porto" in report.text
+    assert contents(await memory.profile("ada lovelace")) == contents(report)
+    assert (await memory.profile("Dora")).groups == ()
+
+
+async def test_the_speaker_without_a_name_is_known_by_the_name_that_was_said(memory: elytron.MemoryRuntime) -> None:
+    await memory.add("My name is Mia. I live in Graz.", conversation="default")
+    await memory.maintain()
+    assert "The user lives in Graz" in contents(await memory.profile("Mia"))["profile"]
+    assert "The user lives in Graz" in contents(await memory.profile())["profile"]
+
+
+async def test_a_fact_that_only_names_the_person_stands_behind_those_about_the_person(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    await memory.add_fact("a sister", "Bob's sister Ada sings", kind=Kind.RELATIONSHIP)
+    await memory.add_fact("brother", "Ada has a brother", kind=Kind.RELATIONSHIP)
+    await memory.add_fact("pet", "The Adas are no family", kind=Kind.RELATIONSHIP)
+    await memory.add_fact("宠物", "王芳养了一只猫")
+    (group,) = (await memory.profile("Ada")).groups
+    assert [(line.bearing.value, line.content) for line in group.lines] == [
+        ("subject", "Ada has a brother"),
+        ("named", "Bob's sister Ada sings"),
+    ]
+    assert contents(await memory.profile("王芳")) == {"fact": ["王芳养了一只猫"]}
+
+
+async def test_a_pet_that_is_called_something_is_not_the_person(memory: elytron.MemoryRuntime) -> None:
+    await memory.add_fact("cat", "Ada's cat is called Tom", kind=Kind.PROFILE)
+    assert (await memory.profile("Tom")).names == ("Tom",)
+
+
+async def test_a_profile_as_of_a_time_shows_what_held_then(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
+    home = (await memory.add_fact("home", "Ada lives in Porto", kind=Kind.PROFILE)).ids[0]
+    before = clock.now()
+    clock.advance(10 * DAY_MS)
+    moved = FactChangeRequest(id=home, action=FactAction.SUPERSEDE, content="Ada lives in Rome")
+    await memory.change_fact(moved)
+    assert contents(await memory.profile("Ada")) == {"profile": ["Ada lives in Rome"]}
+    assert contents(await memory.profile("Ada", as_of=before)) == {"profile": ["Ada lives in Porto"]}
+    with pytest.raises(InvalidInput, match="as_of"):
+        await memory.profile("Ada", as_of="some day")
+
+
+async def test_private_facts_and_those_beyond_the_limit_are_left_out_and_counted(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    secret = (await memory.add_fact("illness", "Ada has asthma", kind=Kind.CONSTRAINT)).ids[0]
+    hide = FactChangeRequest(id=secret, action=FactAction.CHANGE_PRIVACY, privacy=Privacy.PRIVATE)
+    await memory.change_fact(hide)
+    for place in ("Porto", "Rome"):
+        await memory.add_fact(f"house in {place}", f"Ada has a house in {place}")
+    report = await memory.profile("Ada")
+    assert (report.withheld, "asthma" in report.text) == (1, False)
+    assert "asthma" in (await memory.profile("Ada", include_private=True)).text
+    first = await memory.profile(ProfileRequest(person="Ada", limit=1))
+    assert (len(first.groups[0].lines), first.left_out) == (1, 1)
+
+
+async def test_the_space_of_its_user_leaves_facts_of_the_world_out(memory: elytron.MemoryRuntime) -> None:
+    fact = (await memory.add_fact("ferry", "The ferry leaves at six")).ids[0]
+    request = FactChangeRequest(id=fact, action=FactAction.CHANGE_SCOPE, reach=elytron.Reach.WORLD)
+    await memory.change_fact(request)
+    await memory.add_fact("home", "Lisbon")
+    assert contents(await memory.profile()) == {"fact": ["Lisbon"]}
+
+
+async def test_the_text_is_bounded(memory: elytron.MemoryRuntime) -> None:
+    for number in range(90):
+        await memory.add_fact(f"thing {number}", f"Ada has {number} " + f"word{number} " * 20)
+    report = await memory.profile(ProfileRequest(person="Ada", limit=200))
+    assert len(report.text) <= 12_000
+    assert len(report.groups[0].lines) == 90
+
+
+def sentence(text: str, *grounds: tuple[int, str]) -> dict[str, object]:
+    return {"text": text, "rests_on": [{"fact": number, "quote": quote} for number, quote in grounds]}
+
+
+async def written(*sentences: dict[str, object] | Exception, budget: Budget | None = None) -> ProfileReport:
+    said = [each if isinstance(each, Exception) else "" for each in sentences]
+    model = ScriptedModel(said if isinstance(said[0], Exception) else [json.dumps({"sentences": sentences})])
+    async with elytron.open(
+        "memory:", space="ada", language_model=model, clock=FrozenClock(step_ms=1), ids=SeededIds(), budget=budget
+    ) as memory:
+        await believe(memory, "home", "Ada lives in Porto")
+        await believe(memory, "drink", "Ada likes green tea")
+        return await memory.profile("Ada", wording=elytron.ProfileWording.MODEL)
+
+
+async def test_a_written_profile_keeps_the_sentences_that_their_facts_bear() -> None:
+    report = await written(
+        sentence("Ada lives in Porto and likes green tea.", (1, "green tea"), (2, "lives in Porto")),
+        sentence("Ada lives in Lisbon.", (2, "lives in Porto")),
+        sentence("Ada likes coffee.", (1, "coffee")),
+        sentence("Ada is kind."),
+        sentence("Ada sings.", (7, "sings")),
+    )
+    (kept,) = report.sentences
+    assert (report.wording, report.text, report.sentences_dropped) == (
+        "model",
+        "Ada lives in Porto and likes green tea.",
+        4,
+    )
+    lines = report.groups[0].lines
+    assert set(kept.citations) == {line.id for line in lines}
+
+
+async def test_where_the_model_gives_nothing_that_is_borne_the_facts_are_the_text() -> None:
+    unborne = await written(sentence("Ada is kind."))
+    assert (unborne.wording, unborne.not_written) == ("rules", "nothing_borne_by_facts")
+    assert "Ada lives in Porto" in unborne.text
+    assert (await written(ModelUnavailable("away"))).not_written == "model_unavailable"
+    poor = await written(sentence("Ada sings."), budget=Budget(calls_per_day=0))
+    assert (poor.not_written, poor.wording) == ("budget_reached", "rules")
+
+
+async def test_without_a_model_or_facts_the_report_says_so(memory: elytron.MemoryRuntime) -> None:
+    asked = ProfileRequest(person="Ada", wording=elytron.ProfileWording.MODEL)
+    assert (await memory.profile(asked)).not_written == "nothing_stands"
+    await memory.add_fact("home", "Ada lives in Porto")
+    assert (await memory.profile(asked)).not_written == "no_language_model"
